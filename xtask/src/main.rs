@@ -1,2 +1,61 @@
-//! xtask
-fn main(){}
+//! The project's own commands: `cargo xtask test` and `cargo xtask lint`.
+//!
+//! They are a program and not a script so that they need nothing but the pinned
+//! toolchain, and run the same on a developer's machine and in CI.
+
+mod house;
+mod lint;
+mod step;
+mod test;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Run every test of the workspace, documentation tests included
+    Test {
+        /// Skip what needs the big traces: under two minutes once dependencies are built
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Check format, lints, documentation, the house's size limits and licences
+    Lint,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let started = Instant::now();
+    let result = workspace_root().and_then(|root| match command {
+        Command::Test { quick } => test::run(&root, quick),
+        Command::Lint => lint::run(&root),
+    });
+    let seconds = started.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => {
+            eprintln!("xtask: passed in {seconds:.1} s");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("xtask: FAILED after {seconds:.1} s: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asked of cargo at run time: a path fixed at compile time would go stale when
+/// the checkout moves and its target directory is kept.
+fn workspace_root() -> anyhow::Result<PathBuf> {
+    let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR")
+        .context("CARGO_MANIFEST_DIR is not set; run this as `cargo xtask`")?;
+    let mut root = PathBuf::from(manifest_dir);
+    root.pop();
+    Ok(root)
+}

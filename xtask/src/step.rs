@@ -1,0 +1,38 @@
+//! One step of a command: announced, run with its output straight on the
+//! terminal, timed, and an error if it does not succeed.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+
+/// The cargo that started us, so that every step uses the same toolchain.
+pub(crate) fn cargo<I>(root: &Path, args: I) -> Command
+where
+    I: IntoIterator,
+    I::Item: AsRef<OsStr>,
+{
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root).args(args);
+    command
+}
+
+/// Runs `command` to its end.
+///
+/// # Errors
+///
+/// The program can't be started, or its exit code is not 0.
+pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
+    eprintln!("xtask: {name}");
+    let started = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("{name}: cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!("{name}: {status}");
+    }
+    eprintln!("xtask: {name}: {:.1} s", started.elapsed().as_secs_f64());
+    Ok(())
+}

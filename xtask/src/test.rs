@@ -1,0 +1,37 @@
+//! `cargo xtask test`: every test of the workspace, documentation tests included.
+
+use std::path::{Path, PathBuf};
+
+use crate::{step, tools};
+
+/// Where the real traces are, for a test that replays them.
+const TRACES: &str = "FRAZIL_TRACES";
+/// Set to 1 for tests that can leave out the big traces.
+const QUICK: &str = "FRAZIL_QUICK";
+
+pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
+    tools::ensure_c_compiler()?;
+    let mut command = step::cargo(root, ["test", "--workspace", "--locked"]);
+    if quick {
+        command.env(QUICK, "1");
+    } else {
+        // A variable left over in the shell must not turn the full run into a quick one.
+        command.env_remove(QUICK);
+    }
+    let wanted = wanted_traces(root);
+    match wanted.canonicalize() {
+        // Made absolute, because cargo runs each test in the directory of its crate.
+        Ok(traces) if traces.is_dir() => {
+            command.env(TRACES, traces);
+        }
+        _ => eprintln!(
+            "xtask: WARNING: no traces at {} (set {TRACES}): TESTS ON REAL TRACES ARE SKIPPED",
+            wanted.display()
+        ),
+    }
+    step::run("cargo test", &mut command)
+}
+
+fn wanted_traces(root: &Path) -> PathBuf {
+    std::env::var_os(TRACES).map_or_else(|| root.join("../shared/traces"), PathBuf::from)
+}

@@ -1,0 +1,93 @@
+//! Programs that a command needs beside the pinned toolchain: found, or
+//! installed where that is possible without a question.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::bail;
+
+use crate::step;
+
+/// The oldest cargo-deny that reads our `deny.toml`, and the one installed.
+const CARGO_DENY: (u32, u32, u32) = (0, 20, 2);
+
+/// Makes sure that `cc` is there, for the C sources of zstd.
+///
+/// Rust's own linker is usually `cc` too, and then this program could not have
+/// been built without it; but a machine may link with clang or lld instead.
+///
+/// # Errors
+///
+/// There is no C compiler and it can't be installed here.
+pub(crate) fn ensure_c_compiler() -> anyhow::Result<()> {
+    if std::env::var_os("CC").is_some() || output("cc", &["--version"]).is_some() {
+        return Ok(());
+    }
+    let debian = Path::new("/etc/debian_version").exists();
+    let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");
+    if !(debian && root) {
+        bail!("no C compiler, which zstd needs: install gcc or clang, or set CC");
+    }
+    step::run("apt-get update", Command::new("apt-get").arg("update"))?;
+    step::run(
+        "apt-get install gcc",
+        Command::new("apt-get")
+            .args(["install", "-y", "--no-install-recommends"])
+            .args(["gcc", "libc6-dev"])
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+}
+
+/// Makes sure that `cargo deny` is there and not too old.
+///
+/// # Errors
+///
+/// It can't be installed.
+pub(crate) fn ensure_cargo_deny(root: &Path) -> anyhow::Result<()> {
+    let found = step::cargo(root, ["deny", "--version"]).stderr(Stdio::null()).output()?;
+    let found = version(&String::from_utf8_lossy(&found.stdout));
+    if found >= Some(CARGO_DENY) {
+        return Ok(());
+    }
+    let (major, minor, patch) = CARGO_DENY;
+    let wanted = format!("{major}.{minor}.{patch}");
+    step::run(
+        &format!("cargo install cargo-deny {wanted}"),
+        step::cargo(root, ["install", "cargo-deny", "--locked", "--version"])
+            .arg(wanted)
+            // Cargo then builds in a directory of its own, and removes it.
+            .env_remove("CARGO_TARGET_DIR")
+            .env_remove("CARGO_BUILD_TARGET_DIR")
+            // Its release profile (fat LTO, one codegen unit) takes 105 s to build
+            // on two cores, these settings 63 s, and a check well under a second.
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+    )
+}
+
+/// What a program prints; nothing if it can't be started or fails.
+fn output(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The version in a line such as `cargo-deny 0.20.2`.
+fn version(line: &str) -> Option<(u32, u32, u32)> {
+    let mut numbers = line.trim().rsplit(' ').next()?.split('.');
+    let mut number = || numbers.next()?.parse().ok();
+    Some((number()?, number()?, number()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number_and_a_missing_tool_is_the_oldest() {
+        assert_eq!(version("cargo-deny 0.20.2\n"), Some((0, 20, 2)));
+        assert!(version("cargo-deny 0.9.10") < version("cargo-deny 0.20.2"));
+        assert!(version("cargo-deny 1.0.0") > version("cargo-deny 0.20.2"));
+        assert!(version("") < version("cargo-deny 0.0.1"));
+    }
+}
