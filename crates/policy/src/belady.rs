@@ -1,0 +1,84 @@
+//! Belady's MIN: the object whose next request is furthest away goes.
+//!
+//! It knows the future, so it runs in the simulator only: with objects of equal
+//! weight no policy that admits every newcomer misses less, which makes it the
+//! yardstick of the others (Belady 1966). O(log n) a request, 12 bytes a slot,
+//! and 4 bytes a request for the future.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::{Eviction, Host, Incoming, Policy, Slot, SlotHeap, Work};
+
+/// The position of a request that never comes.
+pub const NEVER: u32 = u32::MAX;
+
+/// Belady's MIN. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Belady {
+    /// For each request, the position of the next request for its object.
+    next: Arc<[u32]>,
+    /// Requests seen so far.
+    position: usize,
+    /// Resident slots, the furthest next use on top.
+    heap: SlotHeap<Reverse<u32>>,
+}
+
+impl Belady {
+    /// A policy that will be told of `next.len()` requests, in order. `next[i]` is
+    /// the position of the next request for the object of request `i`, or
+    /// [`NEVER`]. Requests past the end count as the last of their object.
+    pub fn new(next: Arc<[u32]>) -> Self {
+        Belady { next, position: 0, heap: SlotHeap::new() }
+    }
+
+    fn advance(&mut self) -> Reverse<u32> {
+        let next = self.next.get(self.position).copied().unwrap_or(NEVER);
+        self.position += 1;
+        Reverse(next)
+    }
+}
+
+impl Policy for Belady {
+    type Meta = ();
+    /// Position of the newcomer's next request.
+    type Pending = Reverse<u32>;
+
+    fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let next = self.advance();
+        self.heap.rekey(slot, next);
+        host.count(Work::Heap, self.heap.depth());
+    }
+
+    fn miss(&mut self, _host: &mut impl Host<()>, _hash: u64, _weight: u64) -> Reverse<u32> {
+        self.advance()
+    }
+
+    fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<Reverse<u32>>) {
+        incoming.pending = self.advance();
+    }
+
+    fn evict(
+        &mut self,
+        host: &mut impl Host<()>,
+        _incoming: Option<&Incoming<Reverse<u32>>>,
+    ) -> Eviction {
+        host.count(Work::Heap, self.heap.depth());
+        self.heap.pop().map_or(Eviction::Empty, Eviction::Victim)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        host.count(Work::Heap, self.heap.depth());
+        self.heap.push(slot, Reverse(0));
+    }
+
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<Reverse<u32>>) {
+        host.count(Work::Heap, self.heap.depth());
+        self.heap.push(slot, incoming.pending);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        host.count(Work::Heap, self.heap.depth());
+        self.heap.remove(slot);
+    }
+}

@@ -1,0 +1,79 @@
+//! CLOCK: FIFO with second chances.
+//!
+//! A hit raises the object's count, up to 1 or up to 3 (`bits=2`). At eviction
+//! the tail is examined: a count above zero is lowered and the object goes back
+//! to the head. This is FIFO-reinsertion, which equals the textbook's hand over
+//! a ring and needs no ring (Corbató 1968; paper 1, §3.4). 8 bytes a slot and 1
+//! beside the entry; eviction O(1) amortised: each step uses up one mark.
+
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+
+/// CLOCK whose counts go up to `MAX`: 1 for one bit, 3 for two. See the
+/// [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Clock<const MAX: u8> {
+    queue: Lists<1>,
+    len: u32,
+}
+
+impl<const MAX: u8> Policy for Clock<MAX> {
+    type Meta = Mark;
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        if Self::touch(host.meta(slot)) {
+            host.count(Work::Mark, 1);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<Mark>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<Mark>, _incoming: Option<&Incoming<()>>) -> Eviction {
+        let Some(mut candidate) = self.queue.tail(0) else {
+            return Eviction::Empty;
+        };
+        // Readers may raise marks as fast as they are lowered: past this many
+        // chances the candidate goes, marked or not.
+        let mut chances = u64::from(self.len) * u64::from(MAX);
+        while chances > 0 && host.meta(candidate).lower() {
+            self.queue.move_to_head(0, candidate);
+            host.count(Work::Skip, 1);
+            chances -= 1;
+            candidate = self.queue.tail(0).unwrap_or(candidate);
+        }
+        self.queue.unlink(candidate);
+        self.len -= 1;
+        host.count(Work::Tail, 1);
+        Eviction::Victim(candidate)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        self.queue.push_head(0, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
+        host.meta(slot).clear();
+        self.queue.push_head(0, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        self.queue.unlink(slot);
+        self.len -= 1;
+        host.count(Work::Delink, 1);
+    }
+}
+
+impl<const MAX: u8> SharedHit for Clock<MAX> {
+    #[inline]
+    fn touch(meta: &Mark) -> bool {
+        meta.raise(MAX)
+    }
+}

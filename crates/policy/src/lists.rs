@@ -1,0 +1,156 @@
+//! Doubly linked lists threaded through slots: the order in which most policies
+//! keep objects.
+//!
+//! `K` lists share one array of links, so an object moves from list to list
+//! without allocation. Each list is a ring through a sentinel; that removes the
+//! empty and end cases from every operation. 8 bytes a slot, 8 a list, all
+//! operations O(1).
+
+use crate::Slot;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// Towards the head.
+    newer: u32,
+    /// Towards the tail.
+    older: u32,
+}
+
+/// `K` lists over one set of slots. A slot is in at most one of them; which one,
+/// the policy knows.
+///
+/// ```
+/// use frazil_policy::{Lists, Slot};
+/// let mut lists = Lists::<1>::new();
+/// lists.push_head(0, Slot(5));
+/// lists.push_head(0, Slot(3));
+/// assert_eq!(lists.tail(0), Some(Slot(5)));
+/// assert_eq!(lists.newer(Slot(5)), Some(Slot(3)));
+/// lists.unlink(Slot(5));
+/// assert_eq!(lists.tail(0), Some(Slot(3)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lists<const K: usize> {
+    /// Nodes `0..K` are the sentinels; slot `s` is node `s + K`.
+    links: Vec<Link>,
+}
+
+impl<const K: usize> Default for Lists<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const K: usize> Lists<K> {
+    /// `K` empty lists.
+    pub fn new() -> Self {
+        let links = (0..K as u32).map(|node| Link { newer: node, older: node }).collect();
+        Lists { links }
+    }
+
+    #[inline]
+    fn node(slot: Slot) -> u32 {
+        slot.0 + K as u32
+    }
+
+    #[inline]
+    fn slot(node: u32) -> Option<Slot> {
+        node.checked_sub(K as u32).map(Slot)
+    }
+
+    /// Links `node` between two neighbours.
+    #[inline]
+    fn link(&mut self, newer: u32, node: u32, older: u32) {
+        self.links[node as usize] = Link { newer, older };
+        self.links[newer as usize].older = node;
+        self.links[older as usize].newer = node;
+    }
+
+    /// Makes room for `slot`. Called before a slot is linked for the first time.
+    #[inline]
+    fn reserve(&mut self, slot: Slot) {
+        let wanted = slot.index() + K + 1;
+        if wanted > self.links.len() {
+            self.links.resize(wanted, Link { newer: u32::MAX, older: u32::MAX });
+        }
+    }
+
+    /// Links an unlinked slot at the newest end of `list`.
+    #[inline]
+    pub fn push_head(&mut self, list: usize, slot: Slot) {
+        self.reserve(slot);
+        self.link(list as u32, Self::node(slot), self.links[list].older);
+    }
+
+    /// Links an unlinked slot at the oldest end of `list`.
+    #[inline]
+    pub fn push_tail(&mut self, list: usize, slot: Slot) {
+        self.reserve(slot);
+        self.link(self.links[list].newer, Self::node(slot), list as u32);
+    }
+
+    /// Takes a linked slot out of whichever list it is in.
+    #[inline]
+    pub fn unlink(&mut self, slot: Slot) {
+        let Link { newer, older } = self.links[Self::node(slot) as usize];
+        self.links[newer as usize].older = older;
+        self.links[older as usize].newer = newer;
+    }
+
+    /// Moves a linked slot to the head of `list`.
+    #[inline]
+    pub fn move_to_head(&mut self, list: usize, slot: Slot) {
+        self.unlink(slot);
+        self.link(list as u32, Self::node(slot), self.links[list].older);
+    }
+
+    /// The newest slot of `list`.
+    #[inline]
+    pub fn head(&self, list: usize) -> Option<Slot> {
+        Self::slot(self.links[list].older)
+    }
+
+    /// The oldest slot of `list`.
+    #[inline]
+    pub fn tail(&self, list: usize) -> Option<Slot> {
+        Self::slot(self.links[list].newer)
+    }
+
+    /// The next slot towards the head, or `None` from the head.
+    #[inline]
+    pub fn newer(&self, slot: Slot) -> Option<Slot> {
+        Self::slot(self.links[Self::node(slot) as usize].newer)
+    }
+
+    /// The next slot towards the tail, or `None` from the tail.
+    #[inline]
+    pub fn older(&self, slot: Slot) -> Option<Slot> {
+        Self::slot(self.links[Self::node(slot) as usize].older)
+    }
+
+    /// Whether `list` holds nothing.
+    #[inline]
+    pub fn is_empty(&self, list: usize) -> bool {
+        self.links[list].older == list as u32
+    }
+
+    /// Cuts everything from the head of `from` down to and including `last` off
+    /// and puts it, in order, at the head of `to`. O(1).
+    pub fn splice_head(&mut self, from: usize, last: Slot, to: usize) {
+        let first = self.links[from].older;
+        let last = Self::node(last);
+        let rest = self.links[last as usize].older;
+        self.links[from].older = rest;
+        self.links[rest as usize].newer = from as u32;
+        let below = self.links[to].older;
+        self.links[to].older = first;
+        self.links[first as usize].newer = to as u32;
+        self.links[last as usize].older = below;
+        self.links[below as usize].newer = last;
+    }
+
+    /// The slots of `list` from head to tail.
+    pub fn iter(&self, list: usize) -> impl Iterator<Item = Slot> + '_ {
+        std::iter::successors(self.head(list), |&slot| self.older(slot))
+    }
+}

@@ -1,0 +1,57 @@
+//! The mark beside an entry: `visited`, or a small saturating count.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// A count of 0 to 255 that readers raise and the eviction hand lowers.
+///
+/// Plain loads and stores, never a read-modify-write: a mark that a reader sets
+/// while the hand lowers it may be lost. That costs one second chance, not
+/// correctness, and keeps the hit free of locked instructions.
+///
+/// ```
+/// use frazil_policy::Mark;
+/// let mark = Mark::default();
+/// assert!(mark.raise(1));
+/// assert!(!mark.raise(1)); // set already: no store
+/// assert!(mark.lower());
+/// assert!(!mark.lower());
+/// ```
+#[derive(Debug, Default)]
+pub struct Mark(AtomicU8);
+
+impl Mark {
+    /// Raises the count by one up to `max`; stores only if that changes it.
+    /// True if it changed.
+    #[inline]
+    pub fn raise(&self, max: u8) -> bool {
+        let count = self.0.load(Relaxed);
+        let raised = count < max;
+        if raised {
+            self.0.store(count + 1, Relaxed);
+        }
+        raised
+    }
+
+    /// Lowers the count by one. False if it was 0.
+    #[inline]
+    pub fn lower(&self) -> bool {
+        let count = self.0.load(Relaxed);
+        let marked = count > 0;
+        if marked {
+            self.0.store(count - 1, Relaxed);
+        }
+        marked
+    }
+
+    /// The count.
+    #[inline]
+    pub fn count(&self) -> u8 {
+        self.0.load(Relaxed)
+    }
+
+    /// Sets the count to 0.
+    #[inline]
+    pub fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,102 @@
+//! Mobius: SIEVE as two FIFO queues that trade places.
+//!
+//! Insertions and examinations use the *active* queue; an object that is found
+//! visited moves to the *dormant* one. When the active queue is empty the two
+//! trade places. No object is ever taken from the middle, which is what lets the
+//! concurrent form do without locks (paper 3, §3). This is its plain form and
+//! its oracle.
+//!
+//! The paper's pseudo-code is not SIEVE: it never dequeues the last object of a
+//! queue and trades places at the *next* eviction, so leftovers and fresh
+//! insertions are examined out of turn. Draining to empty and trading places
+//! the moment the active queue is empty makes every eviction equal SIEVE's.
+//! 8 bytes a slot and 1 beside the entry; eviction O(1) amortised.
+
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+
+/// Mobius in its plain, single-threaded form. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Mobius {
+    queues: Lists<2>,
+    /// Which of the two queues is active. Invariant between calls: it is empty
+    /// only if the dormant one is too.
+    active: usize,
+    len: u32,
+}
+
+impl Mobius {
+    /// Trades the queues' places if the active one has run empty.
+    #[inline]
+    fn trade_places(&mut self) {
+        if self.queues.is_empty(self.active) {
+            self.active ^= 1;
+        }
+    }
+}
+
+impl Policy for Mobius {
+    type Meta = Mark;
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        if Self::touch(host.meta(slot)) {
+            host.count(Work::Mark, 1);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<Mark>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<Mark>, _incoming: Option<&Incoming<()>>) -> Eviction {
+        // Every object is visited at most once before its mark is gone, unless
+        // readers set marks meanwhile: then the candidate goes all the same.
+        let mut chances = self.len;
+        while let Some(candidate) = self.queues.tail(self.active) {
+            let spared = chances > 0 && host.meta(candidate).lower();
+            if spared {
+                self.queues.move_to_head(self.active ^ 1, candidate);
+                host.count(Work::Skip, 1);
+                chances -= 1;
+            } else {
+                self.queues.unlink(candidate);
+            }
+            self.trade_places();
+            if !spared {
+                self.len -= 1;
+                host.count(Work::Tail, 1);
+                return Eviction::Victim(candidate);
+            }
+        }
+        Eviction::Empty
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        self.queues.push_head(self.active, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
+        host.meta(slot).clear();
+        self.queues.push_head(self.active, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        self.queues.unlink(slot);
+        self.len -= 1;
+        self.trade_places();
+        host.count(Work::Delink, 1);
+    }
+}
+
+impl SharedHit for Mobius {
+    #[inline]
+    fn touch(meta: &Mark) -> bool {
+        meta.raise(1)
+    }
+}

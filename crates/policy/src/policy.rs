@@ -1,0 +1,111 @@
+//! The interface that every eviction policy implements and every host calls.
+
+use crate::{Host, Slot};
+
+/// What [`Policy::evict`] decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// This slot goes. It is already detached from the policy: the host either
+    /// frees it, or gives it back with [`Policy::put_back`].
+    Victim(Slot),
+    /// The newcomer is worth less than what it would displace: it is not admitted.
+    Refuse,
+    /// Nothing is resident.
+    Empty,
+}
+
+/// An object between its miss and its admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming<P> {
+    /// Seeded hash of its original id ([`crate::object_hash`]).
+    pub hash: u64,
+    /// Its weight in the unit of the capacity.
+    pub weight: u64,
+    /// What the policy remembers of it ([`Policy::Pending`]).
+    pub pending: P,
+}
+
+/// An eviction policy: an order over slots, told of every request.
+///
+/// Each request is exactly one of [`hit`](Policy::hit), [`miss`](Policy::miss)
+/// or [`delayed_hit`](Policy::delayed_hit). After a miss (at once, or when a
+/// fetch has come back) the host calls [`evict`](Policy::evict) until the
+/// newcomer fits, then [`insert`](Policy::insert). An overwrite is a hit,
+/// followed by [`reweigh`](Policy::reweigh) where the weight changed.
+///
+/// All calls take `&mut self`: the host serialises them. Policies whose hit is
+/// one mark in [`Meta`](Policy::Meta) also implement [`SharedHit`], and then a
+/// host need not serialise hits.
+pub trait Policy {
+    /// What the host keeps beside each entry for the policy. Marks are atomics
+    /// with relaxed accesses, so that readers may set them.
+    type Meta: Default + Send + Sync;
+
+    /// What the policy remembers of an object that is not resident yet: nothing
+    /// (`()`), a ghost hit, or the counters of a fetch in flight.
+    type Pending: Send;
+
+    /// The object in `slot` was requested.
+    fn hit(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
+
+    /// An object that is neither resident nor being fetched was requested.
+    fn miss(&mut self, host: &mut impl Host<Self::Meta>, hash: u64, weight: u64) -> Self::Pending;
+
+    /// An object was requested again while its fetch is under way.
+    #[inline]
+    fn delayed_hit(
+        &mut self,
+        host: &mut impl Host<Self::Meta>,
+        incoming: &mut Incoming<Self::Pending>,
+    ) {
+        let _ = (host, incoming);
+    }
+
+    /// Chooses and detaches a victim. With an incoming object the policy may
+    /// refuse it instead; with `None` (a resident has grown, the capacity has
+    /// shrunk) it may not.
+    ///
+    /// Ends after a bounded number of steps even where readers set marks
+    /// meanwhile.
+    fn evict(
+        &mut self,
+        host: &mut impl Host<Self::Meta>,
+        incoming: Option<&Incoming<Self::Pending>>,
+    ) -> Eviction;
+
+    /// Takes back a victim that the host could not claim (pinned, or in a race).
+    /// It goes where it is examined last; the host bounds its tries.
+    fn put_back(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
+
+    /// Admits an object into a free slot. The host has filled in the slot's hash
+    /// and weight; the policy resets its meta.
+    fn insert(
+        &mut self,
+        host: &mut impl Host<Self::Meta>,
+        slot: Slot,
+        incoming: Incoming<Self::Pending>,
+    );
+
+    /// Forgets a resident object: deleted, expired, or replaced.
+    fn remove(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
+
+    /// The weight of a resident object changed from `old_weight` to what the
+    /// host now answers. The host evicts to fit afterwards.
+    #[inline]
+    fn reweigh(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot, old_weight: u64) {
+        let _ = (host, slot, old_weight);
+    }
+
+    /// The capacity changed. The host evicts to fit afterwards.
+    #[inline]
+    fn set_capacity(&mut self, capacity: u64) {
+        let _ = capacity;
+    }
+}
+
+/// A policy whose hit needs the slot's meta alone: no lock, no list.
+pub trait SharedHit: Policy {
+    /// Marks a hit: a relaxed load, and a relaxed store only where the mark
+    /// changes, so that a hot object's line stays shared. True if it changed.
+    fn touch(meta: &Self::Meta) -> bool;
+}

@@ -1,0 +1,86 @@
+//! SIEVE: a hand that sweeps a FIFO queue and leaves survivors where they are.
+//!
+//! Insertions go to the head. The hand moves from the tail towards the head,
+//! clears `visited` and evicts the first object it finds not visited; past the
+//! head it starts again at the tail (Zhang et al., NSDI 2024; paper 3, §2). The
+//! head itself is examined like any other. 8 bytes a slot and 1 beside the
+//! entry; eviction O(1) amortised.
+
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+
+/// SIEVE. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Sieve {
+    queue: Lists<1>,
+    /// The next object to examine; `None` stands before the tail. When the hand
+    /// passes the head it must become `None` at once: were it to wait for the
+    /// next eviction, objects inserted meanwhile would be examined first.
+    hand: Option<Slot>,
+    len: u32,
+}
+
+impl Policy for Sieve {
+    type Meta = Mark;
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        if Self::touch(host.meta(slot)) {
+            host.count(Work::Mark, 1);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<Mark>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<Mark>, _incoming: Option<&Incoming<()>>) -> Eviction {
+        let Some(mut candidate) = self.hand.or(self.queue.tail(0)) else {
+            return Eviction::Empty;
+        };
+        // One lap clears every mark; more is only possible while readers set
+        // them again, and then the candidate goes, visited or not.
+        let mut chances = self.len;
+        while chances > 0 && host.meta(candidate).lower() {
+            host.count(Work::Skip, 1);
+            chances -= 1;
+            let next = self.queue.newer(candidate).or(self.queue.tail(0));
+            candidate = next.unwrap_or(candidate);
+        }
+        self.hand = self.queue.newer(candidate);
+        self.queue.unlink(candidate);
+        self.len -= 1;
+        host.count(Work::Delink, 1);
+        Eviction::Victim(candidate)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        self.queue.push_head(0, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
+        host.meta(slot).clear();
+        self.queue.push_head(0, slot);
+        self.len += 1;
+        host.count(Work::Head, 1);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
+        if self.hand == Some(slot) {
+            self.hand = self.queue.newer(slot);
+        }
+        self.queue.unlink(slot);
+        self.len -= 1;
+        host.count(Work::Delink, 1);
+    }
+}
+
+impl SharedHit for Sieve {
+    #[inline]
+    fn touch(meta: &Mark) -> bool {
+        meta.raise(1)
+    }
+}
