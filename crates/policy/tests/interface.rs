@@ -1,0 +1,316 @@
+//! The interface carries what later policies and hosts need: one small proof for
+//! each of refusal, the clock, objects in flight, unclaimable victims, weights
+//! and resizing, the hot-first cut, operation counts, and hits without a lock.
+
+mod cache;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cache::Cache;
+use frazil_policy::{
+    Clock, Eviction, Fifo, Host, Incoming, Lists, Lru, Mark, Mobius, Policy, S3Fifo, SharedHit,
+    Sieve, Slot, Work,
+};
+
+/// Keeps what was first, and refuses all that comes when it is full.
+#[derive(Default)]
+struct FirstCome(Lru);
+
+impl Policy for FirstCome {
+    type Meta = ();
+    type Pending = ();
+    fn hit(&mut self, _: &mut impl Host<()>, _: Slot) {}
+    fn miss(&mut self, _: &mut impl Host<()>, _: u64, _: u64) {}
+    fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<()>>) -> Eviction {
+        match incoming {
+            Some(_) => Eviction::Refuse,
+            None => self.0.evict(host, None),
+        }
+    }
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.0.put_back(host, slot);
+    }
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
+        self.0.insert(host, slot, incoming);
+    }
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.0.remove(host, slot);
+    }
+}
+
+#[test]
+fn a_newcomer_can_be_refused() {
+    let mut cache = Cache::new(FirstCome::default(), 2);
+    for id in [1, 2, 3, 4] {
+        cache.request(id, 1);
+    }
+    assert!(cache.request(1, 1) && cache.request(2, 1) && !cache.request(3, 1));
+    // Where nobody is incoming, refusal is not an answer: a shrinking cache shrinks.
+    cache.set_capacity(1);
+    assert_eq!(cache.used(), 1);
+}
+
+/// Evicts by aggregate delay over time since the last access, as MAD does, and
+/// learns both from the clock and from requests that arrive during the fetch.
+#[derive(Default)]
+struct Delay {
+    resident: Vec<Slot>,
+}
+
+#[derive(Default)]
+struct DelayMeta {
+    delay: AtomicU64,
+    last_access: AtomicU64,
+}
+
+struct DelayPending {
+    since: u64,
+    delay: u64,
+}
+
+impl Policy for Delay {
+    type Meta = DelayMeta;
+    type Pending = DelayPending;
+
+    fn hit(&mut self, host: &mut impl Host<DelayMeta>, slot: Slot) {
+        host.meta(slot).last_access.store(host.now(), Relaxed);
+    }
+    fn miss(&mut self, host: &mut impl Host<DelayMeta>, _: u64, _: u64) -> DelayPending {
+        DelayPending { since: host.now(), delay: 10 }
+    }
+    fn delayed_hit(
+        &mut self,
+        host: &mut impl Host<DelayMeta>,
+        incoming: &mut Incoming<DelayPending>,
+    ) {
+        let waited = host.now() - incoming.pending.since;
+        incoming.pending.delay += 10u64.saturating_sub(waited);
+    }
+    fn evict(
+        &mut self,
+        host: &mut impl Host<DelayMeta>,
+        _: Option<&Incoming<DelayPending>>,
+    ) -> Eviction {
+        let rank = |slot: &Slot| {
+            let meta = host.meta(*slot);
+            meta.delay.load(Relaxed) / (host.now() - meta.last_access.load(Relaxed) + 1)
+        };
+        let Some(place) = (0..self.resident.len()).min_by_key(|&p| rank(&self.resident[p])) else {
+            return Eviction::Empty;
+        };
+        Eviction::Victim(self.resident.swap_remove(place))
+    }
+    fn put_back(&mut self, _: &mut impl Host<DelayMeta>, slot: Slot) {
+        self.resident.push(slot);
+    }
+    fn insert(
+        &mut self,
+        host: &mut impl Host<DelayMeta>,
+        slot: Slot,
+        incoming: Incoming<DelayPending>,
+    ) {
+        host.meta(slot).delay.store(incoming.pending.delay, Relaxed);
+        host.meta(slot).last_access.store(host.now(), Relaxed);
+        self.resident.push(slot);
+    }
+    fn remove(&mut self, _: &mut impl Host<DelayMeta>, slot: Slot) {
+        self.resident.retain(|&other| other != slot);
+    }
+}
+
+#[test]
+fn requests_in_flight_and_the_clock_reach_the_policy() {
+    let mut cache = Cache::new(Delay::default(), 2);
+    // Three requests wait for object 1, one for object 2.
+    for id in [1, 1, 1, 2] {
+        cache.begin(id, 1);
+    }
+    cache.commit(1);
+    cache.commit(2);
+    cache.request(3, 1);
+    assert!(cache.request(1, 1), "the object that many waited for stays");
+    assert!(!cache.index.contains_key(&2));
+}
+
+#[test]
+fn a_victim_that_cannot_be_claimed_comes_back() {
+    fn check<P: Policy>(policy: P) {
+        let mut cache = Cache::new(policy, 4);
+        for id in 0..4 {
+            cache.request(id, 1);
+        }
+        cache.pinned.extend([0, 1]);
+        for id in 10..30 {
+            cache.request(id, 1);
+        }
+        assert!(cache.request(0, 1) && cache.request(1, 1));
+        assert_eq!(cache.used(), 4);
+        // All pinned: the host gives up after a bounded number of tries.
+        cache.pinned.extend(0..100);
+        assert!(!cache.request(50, 1) && !cache.index.contains_key(&50));
+        cache.pinned.clear();
+        cache.set_capacity(0);
+        assert_eq!(cache.used(), 0, "nothing that was put back is lost");
+    }
+    check(Fifo::default());
+    check(Lru::default());
+    check(Clock::<1>::default());
+    check(Sieve::default());
+    check(Mobius::default());
+    check(S3Fifo::new(4));
+}
+
+#[test]
+fn weights_and_capacity_change() {
+    fn check<P: Policy>(policy: P) {
+        let mut cache = Cache::new(policy, 100);
+        for round in 0..50u64 {
+            for id in 0..20 {
+                // Weights change from round to round, on hits too.
+                cache.request(id, 1 + (id * 7 + round * 3) % 30);
+                assert!(cache.used() <= cache.capacity);
+            }
+            cache.set_capacity(40 + (round * 17) % 100);
+            assert!(cache.used() <= cache.capacity);
+        }
+        // Whatever the policy counted, it can still empty itself.
+        cache.set_capacity(0);
+        assert_eq!(cache.used(), 0);
+    }
+    check(Fifo::default());
+    check(Lru::default());
+    check(Clock::<3>::default());
+    check(Sieve::default());
+    check(Mobius::default());
+    check(S3Fifo::new(100));
+}
+
+/// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
+trait HotFirst: Policy {
+    type Frozen;
+    fn cut(&mut self, last: Slot) -> Self::Frozen;
+    fn rejoin(&mut self, frozen: Self::Frozen);
+    fn promotion(&mut self, on: bool);
+}
+
+const DYNAMIC: usize = 0;
+const FROZEN: usize = 1;
+
+#[derive(Default)]
+struct FreezingLru {
+    lists: Lists<2>,
+    frozen: bool,
+    still: bool,
+}
+
+impl Policy for FreezingLru {
+    type Meta = ();
+    type Pending = ();
+    fn hit(&mut self, _: &mut impl Host<()>, slot: Slot) {
+        if !self.still {
+            self.lists.move_to_head(DYNAMIC, slot);
+        }
+    }
+    fn miss(&mut self, _: &mut impl Host<()>, _: u64, _: u64) {}
+    fn evict(&mut self, _: &mut impl Host<()>, _: Option<&Incoming<()>>) -> Eviction {
+        match self.lists.tail(DYNAMIC) {
+            Some(victim) => {
+                self.lists.unlink(victim);
+                Eviction::Victim(victim)
+            }
+            None => Eviction::Empty,
+        }
+    }
+    fn put_back(&mut self, _: &mut impl Host<()>, slot: Slot) {
+        self.lists.push_head(DYNAMIC, slot);
+    }
+    fn insert(&mut self, _: &mut impl Host<()>, slot: Slot, _: Incoming<()>) {
+        self.lists.push_head(DYNAMIC, slot);
+    }
+    fn remove(&mut self, _: &mut impl Host<()>, slot: Slot) {
+        self.lists.unlink(slot);
+    }
+}
+
+/// The right to rejoin what was cut.
+struct FrozenList;
+
+impl HotFirst for FreezingLru {
+    type Frozen = FrozenList;
+    fn cut(&mut self, last: Slot) -> FrozenList {
+        self.lists.splice_head(DYNAMIC, last, FROZEN);
+        self.frozen = true;
+        FrozenList
+    }
+    fn rejoin(&mut self, FrozenList: FrozenList) {
+        if let Some(last) = self.lists.tail(FROZEN) {
+            self.lists.splice_head(FROZEN, last, DYNAMIC);
+        }
+        self.frozen = false;
+    }
+    fn promotion(&mut self, on: bool) {
+        self.still = !on;
+    }
+}
+
+#[test]
+fn the_hottest_part_of_a_list_is_cut_off_and_rejoins() {
+    let mut cache = Cache::new(FreezingLru::default(), 6);
+    for id in 0..6 {
+        cache.request(id, 1);
+    }
+    cache.policy.promotion(false);
+    cache.request(0, 1);
+    let third = cache.index[&3];
+    let frozen = cache.policy.cut(third);
+    for id in 10..13 {
+        cache.request(id, 1);
+    }
+    assert!([3, 4, 5].iter().all(|id| cache.index.contains_key(id)), "frozen objects stay");
+    assert!([0, 1, 2].iter().all(|id| !cache.index.contains_key(id)));
+    cache.policy.rejoin(frozen);
+    let order = |cache: &Cache<FreezingLru>| -> Vec<u64> {
+        cache.policy.lists.iter(DYNAMIC).map(|slot| cache.slots.id[slot.index()]).collect()
+    };
+    assert_eq!(order(&cache), [5, 4, 3, 12, 11, 10]);
+    cache.policy.promotion(true);
+    cache.request(10, 1);
+    assert_eq!(order(&cache)[0], 10);
+}
+
+#[test]
+fn work_is_counted() {
+    let mut cache = Cache::new(Lru::default(), 2);
+    for id in [1, 2, 1, 1, 3] {
+        cache.request(id, 1);
+    }
+    // Insertions 1, 2, 3 and the one hit that moves; the repeated hit moves nothing.
+    assert_eq!(cache.slots.counts.get(Work::Head), 4);
+    assert_eq!(cache.slots.counts.get(Work::Delink), 1);
+    assert_eq!(cache.slots.counts.get(Work::Tail), 1);
+
+    let mut cache = Cache::new(Sieve::default(), 2);
+    for id in [1, 2, 1, 1, 3] {
+        cache.request(id, 1);
+    }
+    assert_eq!(cache.slots.counts.get(Work::Mark), 1, "a mark is written once");
+    assert_eq!(cache.slots.counts.get(Work::Skip), 1);
+}
+
+#[test]
+fn hits_need_no_more_than_a_shared_reference() {
+    fn hit_from_two_threads<P: SharedHit<Meta = Mark>>() -> u8 {
+        let mark = Mark::default();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..1000).filter(|_| P::touch(&mark)).count());
+            }
+        });
+        assert!(!P::touch(&mark), "a mark that is full is not written");
+        mark.count()
+    }
+    assert_eq!(hit_from_two_threads::<Sieve>(), 1);
+    assert_eq!(hit_from_two_threads::<Mobius>(), 1);
+    assert_eq!(hit_from_two_threads::<Clock<3>>(), 3);
+    assert_eq!(hit_from_two_threads::<S3Fifo>(), 3);
+}
