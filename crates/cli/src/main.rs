@@ -1,2 +1,58 @@
-//! frazil
-fn main(){}
+//! The `frazil` command.
+//!
+//! Standard output carries results only, whole or not at all; notes, progress
+//! and errors go to standard error. Exit code 0: done; 1: it failed (a file, a
+//! trace); 2: bad usage.
+
+mod advise;
+mod advise_text;
+mod failure;
+mod output;
+mod progress;
+mod recommend;
+mod simulate;
+mod trace_args;
+mod trace_command;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// A cache engine that is judged by what its users get: replay a trace against
+/// policies and sizes, and learn which to use and why.
+#[derive(Parser)]
+#[command(name = "frazil", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Simulate(simulate::Args),
+    Advise(advise::Args),
+    Trace(trace_command::Args),
+}
+
+fn main() {
+    let done = match Cli::try_parse() {
+        Ok(cli) => match cli.verb {
+            Verb::Simulate(args) => simulate::run(&args),
+            Verb::Advise(args) => advise::run(&args),
+            Verb::Trace(args) => trace_command::run(&args),
+        },
+        Err(error)
+            if !error.use_stderr()
+                || error.kind()
+                    == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
+            error.exit()
+        }
+        Err(error) => Err(failure::from_clap(&error)),
+    };
+    if let Err(failure) = done {
+        std::process::exit(failure.report());
+    }
+}
+
+type Done = Result<(), Failure>;

@@ -7,10 +7,17 @@
 //! capacity). From main's tail, a count above zero is lowered and the object
 //! goes round again (Yang et al., SOSP 2023; paper 1, §3.6).
 //!
-//! The paper leaves open when the ghost is asked and which queue pays: here the
-//! ghost is asked at the miss, before anything is evicted, and the small queue
-//! pays while it holds more than its share. 9 bytes a slot, 1 beside the entry,
-//! and the ghost's 32 to 48 an evicted object; O(1) amortised.
+//! The paper leaves details open. Here the ghost is asked at the miss, before
+//! anything is evicted; the small queue pays while it holds more than its share;
+//! until the first eviction newcomers that find the small queue full go to main,
+//! so that a loop longer than the cache keeps most of its first lap; and an
+//! object heavier than the whole small queue is refused where something would
+//! have to go for it, because it would flush every other object on trial. The
+//! last two are the reference implementation's, and worth up to 22 and 0.8 points
+//! on the reference traces.
+//!
+//! 9 bytes a slot, 1 beside the entry, and the ghost's 32 to 48 an evicted
+//! object; O(1) amortised.
 
 use crate::{Eviction, Ghost, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
@@ -28,6 +35,8 @@ pub struct S3Fifo {
     weight: [u64; 2],
     small_capacity: u64,
     ghost: Ghost,
+    /// Whether nothing had to go yet at this capacity.
+    filling: bool,
     len: u32,
 }
 
@@ -40,6 +49,7 @@ impl S3Fifo {
             weight: [0; 2],
             small_capacity: 0,
             ghost: Ghost::new(0),
+            filling: true,
             len: 0,
         };
         policy.set_capacity(capacity);
@@ -117,11 +127,11 @@ impl Policy for S3Fifo {
         self.ghost.remove(hash)
     }
 
-    fn evict(
-        &mut self,
-        host: &mut impl Host<Mark>,
-        _incoming: Option<&Incoming<bool>>,
-    ) -> Eviction {
+    fn evict(&mut self, host: &mut impl Host<Mark>, incoming: Option<&Incoming<bool>>) -> Eviction {
+        if incoming.is_some_and(|new| !new.pending && new.weight > self.small_capacity) {
+            return Eviction::Refuse;
+        }
+        self.filling = false;
         let mut victim = None;
         if self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN) {
             victim = self.evict_small(host);
@@ -138,7 +148,8 @@ impl Policy for S3Fifo {
 
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
-        let queue = if incoming.pending { MAIN } else { SMALL };
+        let small_is_full = self.weight[SMALL] >= self.small_capacity;
+        let queue = if incoming.pending || (self.filling && small_is_full) { MAIN } else { SMALL };
         self.push(host, queue, slot);
     }
 
@@ -155,7 +166,9 @@ impl Policy for S3Fifo {
     }
 
     fn set_capacity(&mut self, capacity: u64) {
-        self.small_capacity = (capacity / 10).max(1);
+        let small_capacity = (capacity / 10).max(1);
+        self.filling |= small_capacity > self.small_capacity;
+        self.small_capacity = small_capacity;
         self.ghost.set_capacity(capacity - self.small_capacity.min(capacity));
     }
 }

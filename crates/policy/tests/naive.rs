@@ -138,11 +138,12 @@ impl Model for SieveModel {
     }
 }
 
-/// S3-FIFO as its paper's Algorithm 1, front = newest.
+/// S3-FIFO as its paper's Algorithm 1, with main filled first; front = newest.
 struct S3FifoModel {
     small: VecDeque<(u64, u8)>,
     main: VecDeque<(u64, u8)>,
     ghost: VecDeque<u64>,
+    filling: bool,
     capacity: usize,
 }
 
@@ -181,9 +182,12 @@ impl Model for S3FifoModel {
         let remembered = self.ghost.contains(&id);
         self.ghost.retain(|&object| object != id);
         if self.small.len() + self.main.len() == self.capacity {
+            self.filling = false;
             self.evict();
         }
-        if remembered { &mut self.main } else { &mut self.small }.push_front((id, 0));
+        let full = self.small.len() >= self.small_capacity();
+        if remembered || (self.filling && full) { &mut self.main } else { &mut self.small }
+            .push_front((id, 0));
         false
     }
     fn remove(&mut self, id: u64) {
@@ -229,6 +233,7 @@ proptest! {
             small: VecDeque::new(),
             main: VecDeque::new(),
             ghost: VecDeque::new(),
+            filling: true,
             capacity,
         };
         agree(&steps, S3Fifo::new(capacity as u64), capacity, &mut model)?;

@@ -1,2 +1,26 @@
-//! x
+//! Traces, generated workloads, and the replay of both through the policies of
+//! [`frazil_policy`].
+//!
+//! ```
+//! use frazil_simulator::{CapacitySpec, CellSpec, SweepOptions, Unit, sweep, trace};
+//!
+//! let loaded = trace::load("zipf:1.0:objects=1K:requests=20K:seed=1", &Default::default())?;
+//! let capacity = "10%".parse::<CapacitySpec>()?.resolve(&loaded.trace, Unit::Objects)?;
+//! let cells: Vec<CellSpec> = ["fifo", "sieve"]
+//!     .iter()
+//!     .map(|name| Ok(CellSpec { policy: name.parse()?, capacity }))
+//!     .collect::<Result<_, frazil_policy::SpecError>>()?;
+//! let outcomes = sweep(&loaded.trace, &cells, &SweepOptions::default(), &|_| ());
+//! assert!(outcomes[1].misses() < outcomes[0].misses());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod capacity;
+mod replay;
+mod sweep;
 pub mod trace;
+
+pub use capacity::{CapacityError, CapacitySpec, Unit};
+pub use replay::{HASH_SEED, Outcome, WorkSplit};
+pub use sweep::{CellSpec, SweepOptions, sweep};

@@ -1,0 +1,227 @@
+//! `frazil advise`: which policy and size for this trace, and why.
+
+use anyhow::{Context, anyhow};
+use clap::Args as ClapArgs;
+use frazil_policy::PolicySpec;
+use frazil_simulator::trace::Trace;
+use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
+
+use crate::Done;
+use crate::advise_text::{json, table};
+use crate::failure::Failure;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+use crate::recommend::{Measured, Recommendation, Winner, recommend, winner};
+use crate::simulate::{parse_policies, threads};
+use crate::trace_args::{TraceArgs, Wanted};
+
+/// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
+/// wonders.
+const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
+
+/// Say which policy and size to use for a trace, and why.
+///
+/// Replays the trace against every policy and size. Per size the fewest misses
+/// win; within 0.5 points it is a tie, which goes to the policy that does the
+/// least work on a hit. The size is the smallest whose doubling gains less than
+/// one point.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil advise
+  frazil advise --trace requests.csv.zst
+  frazil advise --trace cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
+pub(crate) struct Args {
+    /// The trace: a file, or a generated workload as in `frazil simulate`
+    /// [default: mix:objects=200K:requests=4M:seed=1].
+    #[arg(long, value_name = "FILE")]
+    trace: Option<String>,
+
+    /// Policies to compare; online ones only. (`sieve` misses exactly as often as
+    /// `mobius`.)
+    #[arg(
+        long,
+        value_name = "NAME[:KEY=VALUE],…",
+        value_delimiter = ',',
+        default_value = "fifo,lru,clock,clock:bits=2,mobius,s3-fifo"
+    )]
+    policy: Vec<String>,
+
+    /// Sizes to compare, written as in `frazil simulate`.
+    #[arg(
+        long,
+        value_name = "N|N%|NMiB,…",
+        value_delimiter = ',',
+        default_value = "0.5%,1%,2%,4%,8%,16%,32%,64%"
+    )]
+    capacity: Vec<CapacitySpec>,
+
+    /// What capacities count: objects or bytes.
+    #[arg(long, default_value_t = Unit::Objects)]
+    unit: Unit,
+
+    /// Cells (policy × capacity) replayed at the same time [default: the cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// How to print the results.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+/// One cell with all that was counted.
+pub(crate) struct Replayed {
+    pub(crate) measured: Measured,
+    pub(crate) outcome: Outcome,
+}
+
+/// Everything that the answer is printed from.
+pub(crate) struct Advice<'a> {
+    pub(crate) trace: &'a str,
+    pub(crate) unit: Unit,
+    /// Distinct objects, or their summed sizes in bytes: what 100 % is.
+    pub(crate) everything: u64,
+    pub(crate) requests: u64,
+    pub(crate) objects: u64,
+    pub(crate) policies: &'a [PolicySpec],
+    /// By size, then in the order of `policies`.
+    pub(crate) cells: Vec<Replayed>,
+    /// Smallest size first.
+    pub(crate) winners: Vec<Winner>,
+    pub(crate) recommendation: Recommendation,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> Done {
+    let policies = online(parse_policies(&args.policy)?)?;
+    let trace_name = args.trace.as_deref().unwrap_or(DEFAULT_TRACE);
+    if args.trace.is_none() {
+        eprintln!("note: no --trace given; generating {DEFAULT_TRACE}");
+    }
+    let wanted = Wanted { times: false, sizes: args.unit == Unit::Bytes };
+    let trace = args.reading.load(trace_name, wanted)?.trace;
+    let capacities = capacities(args, &trace, trace_name)?;
+    let advice = advise(args, trace_name, &trace, &policies, &capacities)?;
+    output::print(&match args.output {
+        Output::Table => table(&advice),
+        Output::Json => output::json(&json(&advice)),
+        Output::Csv => output::csv(&json(&advice)),
+    })
+}
+
+fn online(policies: Vec<PolicySpec>) -> Result<Vec<PolicySpec>, Failure> {
+    match policies.iter().find(|policy| policy.is_offline()) {
+        Some(policy) => Err(Failure::usage(anyhow!(
+            "policy `{policy}` knows the future and can't be recommended; compare with it in `frazil simulate`"
+        ))),
+        None => Ok(policies),
+    }
+}
+
+/// The sizes to compare, ascending and each once.
+fn capacities(args: &Args, trace: &Trace, name: &str) -> Result<Vec<u64>, Failure> {
+    let resolve = |capacity: &CapacitySpec| capacity.resolve(trace, args.unit);
+    let mut capacities = args
+        .capacity
+        .iter()
+        .map(resolve)
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(|| name.to_owned())
+        .map_err(Failure::Usage)?;
+    capacities.sort_unstable();
+    capacities.dedup();
+    Ok(capacities)
+}
+
+fn advise<'a>(
+    args: &Args,
+    trace_name: &'a str,
+    trace: &Trace,
+    policies: &'a [PolicySpec],
+    capacities: &[u64],
+) -> Result<Advice<'a>, Failure> {
+    let everything = match args.unit {
+        Unit::Objects => trace.objects.len() as u64,
+        Unit::Bytes => trace.footprint_bytes().unwrap_or_default(),
+    };
+    let options = SweepOptions {
+        unit: args.unit,
+        threads: threads(args.threads),
+        count_work: true,
+        ..SweepOptions::default()
+    };
+    let cells: Vec<(usize, u64)> = capacities
+        .iter()
+        .flat_map(|&capacity| (0..policies.len()).map(move |policy| (policy, capacity)))
+        .collect();
+    let cells = replay(trace, policies, &cells, &options, "replaying");
+    let winners: Vec<Winner> = cells
+        .chunks(policies.len())
+        .filter_map(|size| winner(&size.iter().map(|cell| cell.measured).collect::<Vec<_>>()))
+        .collect();
+
+    // Twice a winner's size, where that is not among the sizes asked for.
+    let twice = |capacity: u64| capacity.saturating_mul(2).min(everything);
+    let known = |policy, capacity| {
+        cells
+            .iter()
+            .find(|cell| (cell.measured.policy, cell.measured.capacity) == (policy, capacity))
+    };
+    let probes: Vec<(usize, u64)> = winners
+        .iter()
+        .map(|winner| (winner.chosen.policy, twice(winner.chosen.capacity)))
+        .filter(|&(policy, capacity)| known(policy, capacity).is_none())
+        .collect();
+    let probes = replay(trace, policies, &probes, &options, "doubling");
+    let doubled = |cell: &Measured| {
+        if cell.capacity >= everything {
+            return None;
+        }
+        let wanted = (cell.policy, twice(cell.capacity));
+        let cell = known(wanted.0, wanted.1).or_else(|| {
+            probes.iter().find(|p| (p.measured.policy, p.measured.capacity) == wanted)
+        })?;
+        Some(cell.measured.miss_ratio)
+    };
+    let recommendation = recommend(&winners, doubled)
+        .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
+    Ok(Advice {
+        trace: trace_name,
+        unit: args.unit,
+        everything,
+        requests: cells.first().map_or(0, |cell| cell.outcome.requests),
+        objects: trace.objects.len() as u64,
+        policies,
+        cells,
+        winners,
+        recommendation,
+    })
+}
+
+fn replay(
+    trace: &Trace,
+    policies: &[PolicySpec],
+    cells: &[(usize, u64)],
+    options: &SweepOptions,
+    what: &str,
+) -> Vec<Replayed> {
+    let specs: Vec<CellSpec> = cells
+        .iter()
+        .map(|&(policy, capacity)| CellSpec { policy: policies[policy], capacity })
+        .collect();
+    let total = trace.ids.len() as u64 * cells.len() as u64;
+    let progress = Progress::of_records(what.to_owned(), total);
+    let outcomes = sweep(trace, &specs, options, &|steps| progress.advance(steps));
+    let replayed = |(&(policy, capacity), outcome): (&(usize, u64), Outcome)| Replayed {
+        measured: Measured {
+            policy,
+            capacity,
+            miss_ratio: outcome.miss_ratio(),
+            work_per_hit: outcome.work_per_hit(),
+        },
+        outcome,
+    };
+    cells.iter().zip(outcomes).map(replayed).collect()
+}

@@ -1,0 +1,141 @@
+//! Results in the three forms of the contract: an aligned table for people, JSON
+//! lines and CSV for scripts.
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+use crate::Done;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// An aligned table for people.
+    #[default]
+    Table,
+    /// One JSON object a line.
+    Json,
+    /// Comma-separated values under a header line.
+    Csv,
+}
+
+/// One result: names and values in the order of the contract.
+pub(crate) type Row = Map<String, Value>;
+
+/// A row from `name => value` pairs.
+macro_rules! row {
+    ($($name:literal => $value:expr),* $(,)?) => {{
+        let mut row = $crate::output::Row::new();
+        $(row.insert($name.to_owned(), serde_json::json!($value));)*
+        row
+    }};
+}
+pub(crate) use row;
+
+/// Writes text to standard output in one piece.
+pub(crate) fn print(text: &str) -> Done {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Rows as JSON lines.
+pub(crate) fn json(rows: &[Row]) -> String {
+    rows.iter().map(|row| format!("{}\n", Value::Object(row.clone()))).collect()
+}
+
+/// Rows as CSV under a header with every name that occurs, in order of appearance.
+pub(crate) fn csv(rows: &[Row]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in rows.iter().flat_map(|row| row.keys()) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut text = names.join(",") + "\n";
+    for row in rows {
+        let fields: Vec<String> = names.iter().map(|&name| csv_field(row.get(name))).collect();
+        text += &(fields.join(",") + "\n");
+    }
+    text
+}
+
+fn csv_field(value: Option<&Value>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => return String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+/// An aligned table; columns named in `left` are flushed left, all others right.
+pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
+    use comfy_table::{CellAlignment, Table, presets};
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(headers.to_vec());
+    table.add_rows(rows);
+    for (column, header) in table.column_iter_mut().zip(headers) {
+        column.set_padding((0, 2));
+        if !left.contains(header) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes with a binary unit.
+pub(crate) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut scaled = number as f64;
+    let mut unit = 0;
+    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{number} B") } else { format!("{scaled:.1} {}", UNITS[unit]) }
+}
+
+/// A ratio as a percentage with two decimals.
+pub(crate) fn percent(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_quotes_what_must_be_quoted() {
+        let rows = [row! {"a" => "x,y", "b" => 1}, row! {"b" => 2, "c" => "say \"hi\""}];
+        assert_eq!(csv(&rows), "a,b,c\n\"x,y\",1,\n,2,\"say \"\"hi\"\"\"\n");
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1234567), "1,234,567");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(3 << 19), "1.5 MiB");
+    }
+}

@@ -1,0 +1,142 @@
+//! The flags with which every verb reads a trace.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use clap::Args;
+use frazil_simulator::trace::{self, CsvLayout, Format, Loaded, ReadOptions, TimeUnit};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// How to read traces.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Reading traces")]
+pub(crate) struct TraceArgs {
+    /// Format of the trace: auto, oracle-general, csv, twitter, msr, plain, arc,
+    /// lirs, cache2k, adaptsize or delayed-hits. Compression (zstd, gzip, xz) is
+    /// recognised from the content.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_format)]
+    format: FormatArg,
+
+    /// Which columns of a CSV trace hold what, counted from 1, such as
+    /// time=1,id=2,size=3,operation=4. Only id must be given.
+    #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
+    columns: Vec<(Column, usize)>,
+
+    /// Separator of a CSV trace: one character, or `tab`.
+    #[arg(long, value_name = "CHAR", value_parser = parse_separator)]
+    separator: Option<u8>,
+
+    /// Whether a CSV trace begins with a header line.
+    #[arg(long, value_name = "yes|no", value_parser = parse_yes_no)]
+    header: Option<bool>,
+
+    /// Unit of the times of a CSV trace: s, ms, us or ns [default: s].
+    #[arg(long, value_name = "UNIT")]
+    time_unit: Option<TimeUnit>,
+
+    /// Read at most this many records.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FormatArg(Option<Format>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Column {
+    Time,
+    Id,
+    Size,
+    Operation,
+}
+
+fn parse_format(text: &str) -> Result<FormatArg, String> {
+    if text == "auto" {
+        return Ok(FormatArg(None));
+    }
+    text.parse().map(|format| FormatArg(Some(format))).map_err(|error| format!("{error}"))
+}
+
+fn parse_column(text: &str) -> Result<(Column, usize), String> {
+    let expected =
+        || format!("`{text}` is not a column; write time=N, id=N, size=N or operation=N");
+    let (name, number) = text.split_once('=').ok_or_else(expected)?;
+    let column = match name {
+        "time" => Column::Time,
+        "id" => Column::Id,
+        "size" => Column::Size,
+        "operation" | "op" => Column::Operation,
+        _ => return Err(expected()),
+    };
+    match number.parse() {
+        Ok(number @ 1..=1000) => Ok((column, number)),
+        _ => Err(format!("column `{text}`: columns are counted from 1 to 1000")),
+    }
+}
+
+fn parse_separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && byte != b'\n' && byte != b'"' => Ok(byte),
+        _ => Err("a separator is one ASCII character, or `tab`".to_owned()),
+    }
+}
+
+fn parse_yes_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}
+
+/// Which columns of a trace a verb needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) times: bool,
+    pub(crate) sizes: bool,
+}
+
+impl TraceArgs {
+    /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
+    /// format on standard error.
+    pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
+        let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
+        let progress = Progress::of_bytes(format!("reading {name}"), 0);
+        let options = ReadOptions {
+            format: self.format.0,
+            csv: self.csv_layout()?,
+            limit: self.limit,
+            times: wanted.times,
+            sizes: wanted.sizes,
+            progress: Some(&|position, total| progress.set(position, total)),
+        };
+        let loaded =
+            trace::load(spec, &options).map_err(|error| Failure::Failed(anyhow!(error)))?;
+        drop(progress);
+        if let (Some(format), true) = (loaded.format, loaded.guessed) {
+            eprintln!("note: {spec}: taken for {format} by its content (--format overrides)");
+        }
+        Ok(loaded)
+    }
+
+    fn csv_layout(&self) -> Result<CsvLayout, Failure> {
+        let column = |wanted| {
+            self.columns.iter().find(|&&(column, _)| column == wanted).map(|&(_, number)| number)
+        };
+        if !self.columns.is_empty() && column(Column::Id).is_none() {
+            return Err(Failure::usage(anyhow!("--columns names no id column, such as id=2")));
+        }
+        Ok(CsvLayout {
+            separator: self.separator.unwrap_or(b','),
+            header: self.header,
+            time: column(Column::Time),
+            id: column(Column::Id),
+            size: column(Column::Size),
+            operation: column(Column::Operation),
+            time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
+        })
+    }
+}

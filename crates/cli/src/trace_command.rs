@@ -1,0 +1,186 @@
+//! `frazil trace`: what is in a trace, and the same trace in another format.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use clap::{Args as ClapArgs, Subcommand};
+use frazil_simulator::trace::{self, Format, Loaded, TraceInfo};
+
+use crate::Done;
+use crate::failure::Failure;
+use crate::output::{self, Output, Row, bytes, grouped, percent, row};
+use crate::trace_args::{TraceArgs, Wanted};
+
+/// Look into a trace, or convert it.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Info(InfoArgs),
+    Convert(ConvertArgs),
+}
+
+/// Print what a trace holds: requests, objects, footprint, time span, popularity.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil trace info requests.csv.zst
+  frazil trace info zipf:0.9:objects=100K:requests=1M --output json")]
+struct InfoArgs {
+    /// Trace files, or generated workloads as in `frazil simulate`.
+    #[arg(value_name = "FILE", required_unless_present = "trace")]
+    files: Vec<String>,
+
+    /// The same, as other verbs take it.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    trace: Vec<String>,
+
+    /// How to print the results.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+/// Write a trace in another format; compressed if OUT ends in .zst, .gz or .xz.
+///
+/// OUT appears only when it is complete.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil trace convert requests.csv.gz requests.bin.zst --to oracle-general
+  frazil trace convert mix:requests=1M:seed=3 workload.csv")]
+struct ConvertArgs {
+    /// The trace: a file, or a generated workload as in `frazil simulate`.
+    #[arg(value_name = "FILE")]
+    input: String,
+
+    /// Where to write it.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+
+    /// Format to write.
+    #[arg(long, value_name = "NAME", default_value_t = Format::Csv, value_parser = parse_format)]
+    to: Format,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+fn parse_format(text: &str) -> Result<Format, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> Done {
+    match &args.verb {
+        Verb::Info(args) => info(args),
+        Verb::Convert(args) => convert(args),
+    }
+}
+
+fn info(args: &InfoArgs) -> Done {
+    let mut infos = Vec::new();
+    for name in args.files.iter().chain(&args.trace) {
+        let loaded = args.reading.load(name, Wanted { times: true, sizes: true })?;
+        infos.push((name.as_str(), trace::info(&loaded.trace), loaded));
+    }
+    let rows = infos.iter().map(|(name, info, loaded)| info_row(name, info, loaded));
+    output::print(&match args.output {
+        Output::Json => output::json(&rows.collect::<Vec<_>>()),
+        Output::Csv => output::csv(&rows.collect::<Vec<_>>()),
+        Output::Table => {
+            infos.iter().map(|(name, info, loaded)| info_text(name, info, loaded)).collect()
+        }
+    })
+}
+
+fn decode_rate(info: &TraceInfo, loaded: &Loaded) -> f64 {
+    info.records as f64 / loaded.decode_seconds.max(1e-9)
+}
+
+fn span_seconds(info: &TraceInfo) -> Option<f64> {
+    Some(info.last_time_ns?.saturating_sub(info.first_time_ns?) as f64 / 1e9)
+}
+
+fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
+    row! {
+        "trace" => name,
+        "format" => loaded.format.map(|format| format.to_string()),
+        "compression" => loaded.compression.to_string(),
+        "records" => info.records,
+        "requests" => info.requests,
+        "sets" => info.sets,
+        "deletes" => info.deletes,
+        "objects" => info.objects,
+        "footprint_bytes" => info.footprint_bytes,
+        "requested_bytes" => info.requested_bytes,
+        "span_seconds" => span_seconds(info),
+        "zipf_alpha" => info.zipf_alpha,
+        "one_hit_wonder_share" => info.one_hit_wonder_share,
+        "mean_requests" => info.mean_requests,
+        "max_requests" => info.max_requests,
+        "top_1_percent_share" => info.top_1_percent_share,
+        "top_10_percent_share" => info.top_10_percent_share,
+        "decode_records_per_second" => decode_rate(info, loaded).round(),
+    }
+}
+
+fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
+    let none = || "none in the trace".to_owned();
+    let format = match loaded.format {
+        Some(format) => format!("{format}, compression {}", loaded.compression),
+        None => "generated".to_owned(),
+    };
+    let lines = [
+        ("format", format),
+        ("requests", grouped(info.requests)),
+        ("sets, deletes", format!("{}, {}", grouped(info.sets), grouped(info.deletes))),
+        ("objects", grouped(info.objects)),
+        ("footprint", info.footprint_bytes.map_or_else(none, bytes)),
+        ("bytes requested", info.requested_bytes.map_or_else(none, bytes)),
+        ("time span", span_seconds(info).map_or_else(none, |s| format!("{s:.3} s"))),
+        (
+            "popularity",
+            info.zipf_alpha.map_or_else(
+                || "too few objects for a fit".to_owned(),
+                |alpha| format!("Zipf with alpha {alpha:.3} fits best"),
+            ),
+        ),
+        ("one-hit wonders", format!("{} of the objects", percent(info.one_hit_wonder_share))),
+        (
+            "requests an object",
+            format!("{:.2} on average, {} at most", info.mean_requests, grouped(info.max_requests)),
+        ),
+        (
+            "top 1 %, 10 %",
+            format!(
+                "{}, {} of the requests",
+                percent(info.top_1_percent_share),
+                percent(info.top_10_percent_share)
+            ),
+        ),
+        ("decoded at", format!("{:.1} M records/s", decode_rate(info, loaded) / 1e6)),
+    ];
+    let lines = lines.map(|(what, value)| format!("  {what:<19} {value}\n"));
+    format!("{name}\n{}", lines.concat())
+}
+
+fn convert(args: &ConvertArgs) -> Done {
+    if args.out.is_dir() {
+        return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
+    }
+    let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
+    trace::save(&loaded.trace, args.to, &args.out)
+        .with_context(|| args.out.display().to_string())?;
+    eprintln!(
+        "note: wrote {} records as {} to {}",
+        grouped(loaded.trace.len() as u64),
+        args.to,
+        args.out.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,240 @@
+//! Capacities as users write them: `1000`, `0.1%`, `10%peak`, `64MiB`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::trace::Trace;
+
+/// What a capacity counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Every object counts 1.
+    #[default]
+    Objects,
+    /// An object counts its size in bytes.
+    Bytes,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::Objects => "objects",
+            Unit::Bytes => "bytes",
+        })
+    }
+}
+
+impl FromStr for Unit {
+    type Err = CapacityError;
+
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        match text {
+            "objects" => Ok(Unit::Objects),
+            "bytes" => Ok(Unit::Bytes),
+            _ => Err(CapacityError::UnknownUnit(text.to_owned())),
+        }
+    }
+}
+
+/// A capacity, absolute or as a share of a trace.
+///
+/// ```
+/// use frazil_simulator::{CapacitySpec, Unit, trace::Trace};
+/// let trace = Trace { ids: (0..2000).collect(), objects: (0..2000).collect(), ..Trace::default() };
+/// assert_eq!("0.1%".parse::<CapacitySpec>()?.resolve(&trace, Unit::Objects)?, 2);
+/// assert_eq!("64MiB".parse::<CapacitySpec>()?.resolve(&trace, Unit::Bytes)?, 64 << 20);
+/// assert!("101%".parse::<CapacitySpec>().is_err());
+/// # Ok::<(), frazil_simulator::CapacityError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapacitySpec {
+    text: String,
+    amount: Amount,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Amount {
+    /// In whichever unit is asked for.
+    Plain(u64),
+    Bytes(u64),
+    /// Of the distinct objects, or of their first sizes.
+    Share(Fraction),
+    /// Of the most objects at any moment between their first and last request.
+    PeakShare(Fraction),
+}
+
+/// An exact decimal fraction: a percentage in binary floating point would round
+/// some capacities down by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fraction {
+    numerator: u64,
+    denominator: u64,
+}
+
+impl Fraction {
+    fn of(self, whole: u64) -> u64 {
+        let part = u128::from(whole) * u128::from(self.numerator) / u128::from(self.denominator);
+        // A fraction is at most 1, so a part is at most the whole.
+        u64::try_from(part).unwrap_or(whole).max(1)
+    }
+}
+
+/// Why a capacity is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CapacityError {
+    /// It cannot be read.
+    #[error(
+        "capacity `{0}` is not understood; write a number (1000, 10K), a share (0.1%, 10%peak) or bytes (64MiB)"
+    )]
+    Malformed(String),
+    /// It is 0.
+    #[error("capacity `{0}` is zero; a cache holds at least one object")]
+    Zero(String),
+    /// It is a share of more than everything.
+    #[error("capacity `{0}` is above 100 %")]
+    AboveAll(String),
+    /// Bytes were given where objects are counted.
+    #[error("capacity `{0}` is in bytes, but objects are counted; add --unit bytes")]
+    BytesOfObjects(String),
+    /// A share of the peak was asked for in bytes.
+    #[error(
+        "capacity `{0}` is a share of the peak number of objects, but bytes are counted; drop --unit bytes"
+    )]
+    PeakOfBytes(String),
+    /// Bytes are counted, but the trace has no sizes.
+    #[error("bytes are counted, but the trace has no object sizes; drop --unit bytes")]
+    NoSizes,
+    /// It is no unit.
+    #[error("unknown unit `{0}`; known are objects, bytes")]
+    UnknownUnit(String),
+}
+
+impl CapacitySpec {
+    /// An absolute capacity in whichever unit is counted.
+    pub fn absolute(capacity: u64) -> Self {
+        CapacitySpec { text: capacity.to_string(), amount: Amount::Plain(capacity) }
+    }
+
+    /// The capacity in `unit`: shares are rounded down, to at least 1.
+    ///
+    /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
+    ///
+    /// # Errors
+    /// When the capacity does not go with the unit, or the trace has no sizes and
+    /// bytes are asked for.
+    pub fn resolve(&self, trace: &Trace, unit: Unit) -> Result<u64, CapacityError> {
+        let text = || self.text.clone();
+        match (self.amount, unit) {
+            (_, Unit::Bytes) if trace.sizes.is_empty() => Err(CapacityError::NoSizes),
+            (Amount::Plain(capacity), _) | (Amount::Bytes(capacity), Unit::Bytes) => Ok(capacity),
+            (Amount::Bytes(_), Unit::Objects) => Err(CapacityError::BytesOfObjects(text())),
+            (Amount::Share(share), Unit::Objects) => Ok(share.of(trace.objects.len() as u64)),
+            (Amount::Share(share), Unit::Bytes) => {
+                Ok(share.of(trace.footprint_bytes().unwrap_or_default()))
+            }
+            (Amount::PeakShare(share), Unit::Objects) => Ok(share.of(peak_objects(trace))),
+            (Amount::PeakShare(_), Unit::Bytes) => Err(CapacityError::PeakOfBytes(text())),
+        }
+    }
+}
+
+impl fmt::Display for CapacitySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for CapacitySpec {
+    type Err = CapacityError;
+
+    fn from_str(text: &str) -> Result<Self, CapacityError> {
+        let malformed = || CapacityError::Malformed(text.to_owned());
+        let share = text.strip_suffix("%peak").or(text.strip_suffix('%'));
+        let amount = if let Some(percent) = share {
+            let share = parse_percent(percent).ok_or_else(malformed)?;
+            if share.numerator > share.denominator {
+                return Err(CapacityError::AboveAll(text.to_owned()));
+            }
+            if text.ends_with('%') { Amount::Share(share) } else { Amount::PeakShare(share) }
+        } else {
+            parse_amount(text).ok_or_else(malformed)?
+        };
+        let zero = match amount {
+            Amount::Plain(amount) | Amount::Bytes(amount) => amount == 0,
+            Amount::Share(share) | Amount::PeakShare(share) => share.numerator == 0,
+        };
+        if zero {
+            return Err(CapacityError::Zero(text.to_owned()));
+        }
+        Ok(CapacitySpec { text: text.to_owned(), amount })
+    }
+}
+
+/// `12.5` as 12.5 / 100, exactly. At most 12 digits after the point.
+fn parse_percent(text: &str) -> Option<Fraction> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(decimals) || text.len() > 20 || decimals.len() > 12 {
+        return None;
+    }
+    let numerator = format!("{whole}{decimals}").parse().ok()?;
+    let denominator = 10u64.pow(decimals.len() as u32).checked_mul(100)?;
+    Some(Fraction { numerator, denominator })
+}
+
+/// `1000`, `10K` (decimal), `64MiB` (binary, bytes).
+fn parse_amount(text: &str) -> Option<Amount> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().ok()?;
+    let scaled = |factor: u64| number.checked_mul(factor);
+    Some(match &text[end..] {
+        "" => Amount::Plain(number),
+        "K" | "k" => Amount::Plain(scaled(1000)?),
+        "M" => Amount::Plain(scaled(1_000_000)?),
+        "G" => Amount::Plain(scaled(1_000_000_000)?),
+        "B" => Amount::Bytes(number),
+        "KiB" => Amount::Bytes(scaled(1 << 10)?),
+        "MiB" => Amount::Bytes(scaled(1 << 20)?),
+        "GiB" => Amount::Bytes(scaled(1 << 30)?),
+        "TiB" => Amount::Bytes(scaled(1 << 40)?),
+        _ => return None,
+    })
+}
+
+/// The most objects that are, at one moment, between their first and their last
+/// record (paper 5's concurrent objects).
+fn peak_objects(trace: &Trace) -> u64 {
+    let mut last = vec![0; trace.objects.len()];
+    for (record, &id) in trace.ids.iter().enumerate() {
+        last[id as usize] = record;
+    }
+    let (mut seen, mut live, mut peak) = (0, 0u64, 0u64);
+    for (record, &id) in trace.ids.iter().enumerate() {
+        // Dense numbers are in order of first appearance.
+        if id == seen {
+            seen += 1;
+            live += 1;
+            peak = peak.max(live);
+        }
+        if last[id as usize] == record {
+            live -= 1;
+        }
+    }
+    peak
+}
+
+impl Trace {
+    /// Sum of every object's first size in bytes, or `None` without sizes. O(records).
+    pub fn footprint_bytes(&self) -> Option<u64> {
+        let mut seen = 0;
+        let mut total = 0u64;
+        for (&id, &size) in self.ids.iter().zip(&self.sizes) {
+            // Dense numbers are in order of first appearance.
+            if id == seen {
+                seen += 1;
+                total += u64::from(size);
+            }
+        }
+        (!self.sizes.is_empty()).then_some(total)
+    }
+}

@@ -1,0 +1,342 @@
+//! One cell of a sweep: a policy at a capacity, fed with a trace.
+//!
+//! The cell is the policy's host. Objects are dense numbers, so the index is an
+//! array (4 bytes an object of the trace) and not a hash map; slots are recycled,
+//! so that what the policy touches stays as small as the cache (9 to 13 bytes a
+//! slot here). The policy's type, the unit and whether work is counted are
+//! compile-time parameters: the loop over records has no dynamic call.
+
+use std::ops::Range;
+
+use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts, object_hash};
+
+use crate::trace::{Operation, Trace};
+
+/// No slot: the object is not resident.
+const VACANT: u32 = u32::MAX;
+
+/// Seed of the hash by which policies know objects in every replay.
+pub const HASH_SEED: u64 = 0x4652_415a_494c; // "FRAZIL"
+
+/// What one cell counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Gets that were counted.
+    pub requests: u64,
+    /// Gets that found their object.
+    pub hits: u64,
+    /// Bytes asked for; 0 unless the unit is bytes.
+    pub bytes_requested: u64,
+    /// Bytes asked for and not found; 0 unless the unit is bytes.
+    pub bytes_missed: u64,
+    /// Time in the replay loop, over counted and warm-up records, in seconds.
+    pub seconds: f64,
+    /// Records replayed in that time.
+    pub records: u64,
+    /// Work done on hits and on all else; zero unless it was asked for.
+    pub work: WorkSplit,
+}
+
+impl Outcome {
+    /// Gets that did not find their object.
+    pub fn misses(&self) -> u64 {
+        self.requests - self.hits
+    }
+
+    /// Misses over requests; 0 without requests.
+    pub fn miss_ratio(&self) -> f64 {
+        ratio(self.misses(), self.requests)
+    }
+
+    /// Bytes missed over bytes requested; 0 without bytes.
+    pub fn byte_miss_ratio(&self) -> f64 {
+        ratio(self.bytes_missed, self.bytes_requested)
+    }
+
+    /// Records a second of the replay loop.
+    pub fn records_per_second(&self) -> f64 {
+        self.records as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Units of work on the hit path, per hit.
+    pub fn work_per_hit(&self) -> f64 {
+        ratio(self.work.on_hits.total(), self.hits)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Work of the policy, by what caused it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkSplit {
+    /// Done inside [`Policy::hit`] of counted gets and of sets.
+    pub on_hits: WorkCounts,
+    /// Done at misses, evictions, insertions and removals.
+    pub elsewhere: WorkCounts,
+}
+
+/// Who counts the work: `()` does not, and costs nothing.
+pub(crate) trait Tally: Default {
+    fn add(&mut self, work: Work, times: u32);
+    fn enter(&mut self, hit: bool);
+    fn split(&self) -> WorkSplit;
+}
+
+impl Tally for () {
+    #[inline(always)]
+    fn add(&mut self, _work: Work, _times: u32) {}
+    #[inline(always)]
+    fn enter(&mut self, _hit: bool) {}
+    fn split(&self) -> WorkSplit {
+        WorkSplit::default()
+    }
+}
+
+/// Counts work, apart for hits and all else.
+#[derive(Default)]
+pub(crate) struct Counting {
+    /// `[elsewhere, on hits]`.
+    counts: [WorkCounts; 2],
+    on_hit: bool,
+}
+
+impl Tally for Counting {
+    #[inline(always)]
+    fn add(&mut self, work: Work, times: u32) {
+        self.counts[usize::from(self.on_hit)].add(work, times);
+    }
+    #[inline(always)]
+    fn enter(&mut self, hit: bool) {
+        self.on_hit = hit;
+    }
+    fn split(&self) -> WorkSplit {
+        WorkSplit { on_hits: self.counts[1], elsewhere: self.counts[0] }
+    }
+}
+
+/// What the policy sees of a cell.
+struct Residents<'t, M, T, const BYTES: bool> {
+    /// Original ids by object number.
+    ids: &'t [u64],
+    meta: Vec<M>,
+    /// Object number by slot.
+    object: Vec<u32>,
+    /// Bytes by slot; empty where objects are counted.
+    weight: Vec<u32>,
+    /// Records so far.
+    now: u64,
+    tally: T,
+}
+
+impl<M, T: Tally, const BYTES: bool> Host<M> for Residents<'_, M, T, BYTES> {
+    #[inline]
+    fn now(&self) -> u64 {
+        self.now
+    }
+    #[inline]
+    fn meta(&self, slot: Slot) -> &M {
+        &self.meta[slot.index()]
+    }
+    #[inline]
+    fn hash(&self, slot: Slot) -> u64 {
+        object_hash(self.ids[self.object[slot.index()] as usize], HASH_SEED)
+    }
+    #[inline]
+    fn weight(&self, slot: Slot) -> u64 {
+        if BYTES { u64::from(self.weight[slot.index()]) } else { 1 }
+    }
+    #[inline(always)]
+    fn count(&mut self, work: Work, times: u32) {
+        self.tally.add(work, times);
+    }
+}
+
+/// A policy at a capacity over one trace. With `BYTES` an object weighs its size,
+/// otherwise 1.
+pub(crate) struct Cell<'t, P: Policy, T, const BYTES: bool> {
+    trace: &'t Trace,
+    policy: P,
+    residents: Residents<'t, P::Meta, T, BYTES>,
+    /// Slot by object number, or [`VACANT`].
+    slot_of: Vec<u32>,
+    free: Vec<Slot>,
+    capacity: u64,
+    used: u64,
+    /// Whether a get that finds another size than the resident's applies it.
+    resize_on_get: bool,
+    outcome: Outcome,
+}
+
+impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
+    pub(crate) fn new(trace: &'t Trace, policy: P, capacity: u64, resize_on_get: bool) -> Self {
+        Cell {
+            trace,
+            policy,
+            residents: Residents {
+                ids: &trace.objects,
+                meta: Vec::new(),
+                object: Vec::new(),
+                weight: Vec::new(),
+                now: 0,
+                tally: T::default(),
+            },
+            slot_of: vec![VACANT; trace.objects.len()],
+            free: Vec::new(),
+            capacity,
+            used: 0,
+            resize_on_get,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Replays the records of `range`.
+    pub(crate) fn feed(&mut self, range: Range<usize>) {
+        let trace = self.trace;
+        self.outcome.records += range.len() as u64;
+        if trace.operations.is_empty() && !BYTES {
+            let mut hits = 0;
+            for &id in &trace.ids[range.clone()] {
+                hits += u64::from(self.access(id, 1, false));
+            }
+            self.outcome.requests += range.len() as u64;
+            self.outcome.hits += hits;
+        } else {
+            for record in range {
+                self.step(record);
+            }
+        }
+    }
+
+    /// Forgets what was counted so far: the end of a warm-up.
+    pub(crate) fn reset_counts(&mut self) {
+        let Outcome { seconds, records, .. } = self.outcome;
+        self.outcome = Outcome { seconds, records, ..Outcome::default() };
+        self.residents.tally = T::default();
+    }
+
+    /// What was counted, with the time that the caller measured.
+    pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
+        Outcome { seconds, work: self.residents.tally.split(), ..self.outcome }
+    }
+
+    /// One record of a trace with operations or sizes.
+    fn step(&mut self, record: usize) {
+        let id = self.trace.ids[record];
+        let size = self.trace.sizes.get(record).copied().unwrap_or(1);
+        match self.trace.operations.get(record).copied().unwrap_or_default() {
+            Operation::Get => {
+                let hit = self.access(id, size, self.resize_on_get);
+                self.outcome.requests += 1;
+                self.outcome.hits += u64::from(hit);
+                if BYTES {
+                    self.outcome.bytes_requested += u64::from(size);
+                    self.outcome.bytes_missed += if hit { 0 } else { u64::from(size) };
+                }
+            }
+            Operation::Set => {
+                self.access(id, size, true);
+            }
+            Operation::Delete => self.delete(id),
+        }
+    }
+
+    /// Looks an object up and admits it on a miss. True on a hit, which with
+    /// `apply_size` also gives the object its new size.
+    #[inline(always)]
+    fn access(&mut self, id: u32, size: u32, apply_size: bool) -> bool {
+        self.residents.now += 1;
+        let slot = self.slot_of[id as usize];
+        if slot == VACANT {
+            self.residents.tally.enter(false);
+            self.admit(id, size);
+            return false;
+        }
+        self.residents.tally.enter(true);
+        self.policy.hit(&mut self.residents, Slot(slot));
+        if BYTES && apply_size && self.residents.weight[slot as usize] != size {
+            self.residents.tally.enter(false);
+            self.resize(Slot(slot), size);
+        }
+        true
+    }
+
+    fn weigh(size: u32) -> u64 {
+        if BYTES { u64::from(size) } else { 1 }
+    }
+
+    #[inline]
+    fn admit(&mut self, id: u32, size: u32) {
+        let weight = Self::weigh(size);
+        let hash = object_hash(self.residents.ids[id as usize], HASH_SEED);
+        let pending = self.policy.miss(&mut self.residents, hash, weight);
+        let incoming = Incoming { hash, weight, pending };
+        if weight > self.capacity {
+            return;
+        }
+        while self.used + weight > self.capacity {
+            match self.policy.evict(&mut self.residents, Some(&incoming)) {
+                Eviction::Victim(slot) => self.release(slot),
+                Eviction::Refuse => return,
+                Eviction::Empty => break,
+            }
+        }
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        self.slot_of[id as usize] = slot.0;
+        self.residents.object[slot.index()] = id;
+        if BYTES {
+            self.residents.weight[slot.index()] = size;
+        }
+        self.used += weight;
+        self.policy.insert(&mut self.residents, slot, incoming);
+    }
+
+    /// A slot never used before.
+    fn grow(&mut self) -> Slot {
+        let slot = Slot(self.residents.object.len() as u32);
+        self.residents.object.push(0);
+        self.residents.meta.push(P::Meta::default());
+        if BYTES {
+            self.residents.weight.push(0);
+        }
+        slot
+    }
+
+    /// Frees the slot of an object that the policy has let go.
+    #[inline]
+    fn release(&mut self, slot: Slot) {
+        let id = self.residents.object[slot.index()];
+        self.slot_of[id as usize] = VACANT;
+        self.used -= self.residents.weight(slot);
+        self.free.push(slot);
+    }
+
+    /// Applies a changed size to a resident, then evicts to fit.
+    fn resize(&mut self, slot: Slot, size: u32) {
+        let old = self.residents.weight[slot.index()];
+        self.residents.weight[slot.index()] = size;
+        self.used = self.used - u64::from(old) + u64::from(size);
+        self.policy.reweigh(&mut self.residents, slot, u64::from(old));
+        if u64::from(size) > self.capacity {
+            // It can never fit: evicting all the others first would be no use.
+            self.policy.remove(&mut self.residents, slot);
+            self.release(slot);
+        }
+        while self.used > self.capacity {
+            match self.policy.evict(&mut self.residents, None) {
+                Eviction::Victim(victim) => self.release(victim),
+                Eviction::Refuse | Eviction::Empty => break,
+            }
+        }
+    }
+
+    fn delete(&mut self, id: u32) {
+        self.residents.tally.enter(false);
+        let slot = self.slot_of[id as usize];
+        if slot != VACANT {
+            self.policy.remove(&mut self.residents, Slot(slot));
+            self.release(Slot(slot));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Sweeps: many cells (policy × capacity) over one decoded trace, in parallel.
+//!
+//! Each thread takes the next cell and replays the whole trace: a pass a cell
+//! keeps one cell's state in the processor's cache, and beats interleaving cells
+//! chunk by chunk by 5 to 26 %. Memory: the trace once, and per live cell 4 bytes
+//! an object of the trace plus its slots.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use frazil_policy::{NEVER, Policy, PolicySpec, PolicyVisitor};
+
+use crate::Unit;
+use crate::replay::{Cell, Counting, Outcome, Tally};
+use crate::trace::{Operation, Trace};
+
+/// Records between two reports of progress.
+const CHUNK: usize = 1 << 20;
+
+/// One cell to replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellSpec {
+    /// The policy.
+    pub policy: PolicySpec,
+    /// Its capacity in objects or bytes, as [`SweepOptions::unit`] says.
+    pub capacity: u64,
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepOptions {
+    /// What capacities count.
+    pub unit: Unit,
+    /// Records at the front that are replayed but not counted.
+    pub warmup: usize,
+    /// Whether a get whose record has another size than the resident object
+    /// changes the resident, as a set does. Without it a hit is served from what
+    /// is cached, whatever its size.
+    pub resize_on_get: bool,
+    /// Cells replayed at the same time; at least 1.
+    pub threads: usize,
+    /// Whether the policies' work is counted ([`Outcome::work`]).
+    pub count_work: bool,
+}
+
+impl Default for SweepOptions {
+    fn default() -> Self {
+        SweepOptions {
+            unit: Unit::Objects,
+            warmup: 0,
+            resize_on_get: false,
+            threads: 1,
+            count_work: false,
+        }
+    }
+}
+
+/// Replays `trace` through every cell and returns the outcomes in the order of
+/// `cells`. `progress` is told from any thread of each batch of records replayed.
+///
+/// O(records × cells). Memory as the [module](self) says.
+///
+/// ```
+/// use frazil_simulator::{CellSpec, SweepOptions, sweep, trace::Trace};
+/// let trace = Trace { ids: vec![0, 1, 0, 2, 0], objects: vec![7, 8, 9], ..Trace::default() };
+/// let lru = CellSpec { policy: "lru".parse()?, capacity: 2 };
+/// let outcomes = sweep(&trace, &[lru], &SweepOptions::default(), &|_| ());
+/// assert_eq!((outcomes[0].hits, outcomes[0].misses()), (2, 3));
+/// # Ok::<(), frazil_policy::SpecError>(())
+/// ```
+pub fn sweep(
+    trace: &Trace,
+    cells: &[CellSpec],
+    options: &SweepOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<Outcome> {
+    let future = OnceLock::new();
+    let next_cell = AtomicUsize::new(0);
+    let outcomes = Mutex::new(vec![Outcome::default(); cells.len()]);
+    let work = || {
+        loop {
+            let number = next_cell.fetch_add(1, Relaxed);
+            let Some(CellSpec { policy, capacity }) = cells.get(number) else {
+                break;
+            };
+            let replay = Replay { trace, capacity: *capacity, options, progress };
+            let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
+            let outcome = policy.visit(*capacity, know, replay);
+            // A poisoned lock means that another thread panicked; the scope
+            // passes that panic on.
+            if let Ok(mut outcomes) = outcomes.lock() {
+                outcomes[number] = outcome;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.clamp(1, cells.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    outcomes.into_inner().unwrap_or_default()
+}
+
+struct Replay<'a> {
+    trace: &'a Trace,
+    capacity: u64,
+    options: &'a SweepOptions,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Replay<'_> {
+    fn run<P: Policy, T: Tally, const BYTES: bool>(self, policy: P) -> Outcome {
+        let mut cell =
+            Cell::<P, T, BYTES>::new(self.trace, policy, self.capacity, self.options.resize_on_get);
+        let len = self.trace.ids.len();
+        let warmup = self.options.warmup.min(len);
+        let started = Instant::now();
+        let mut at = 0;
+        while at < len {
+            let end = if at < warmup { warmup } else { len }.min(at + CHUNK);
+            cell.feed(at..end);
+            (self.progress)((end - at) as u64);
+            at = end;
+            if at == warmup {
+                cell.reset_counts();
+            }
+        }
+        cell.outcome(started.elapsed().as_secs_f64())
+    }
+}
+
+impl PolicyVisitor for Replay<'_> {
+    type Output = Outcome;
+
+    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Outcome {
+        match (self.options.unit, self.options.count_work) {
+            (Unit::Objects, false) => self.run::<P, (), false>(policy),
+            (Unit::Objects, true) => self.run::<P, Counting, false>(policy),
+            (Unit::Bytes, false) => self.run::<P, (), true>(policy),
+            (Unit::Bytes, true) => self.run::<P, Counting, true>(policy),
+        }
+    }
+}
+
+/// For each get and set, in order, the position among them of the next one for
+/// the same object; [`NEVER`] if there is none or a delete comes first.
+fn next_uses(trace: &Trace) -> Arc<[u32]> {
+    let operation = |record: usize| trace.operations.get(record).copied().unwrap_or_default();
+    let uses = (0..trace.ids.len()).filter(|&r| operation(r) != Operation::Delete).count();
+    let mut next = vec![NEVER; uses];
+    let mut upcoming = vec![NEVER; trace.objects.len()];
+    let mut position = uses;
+    for (record, &id) in trace.ids.iter().enumerate().rev() {
+        let upcoming = &mut upcoming[id as usize];
+        if operation(record) == Operation::Delete {
+            *upcoming = NEVER;
+        } else {
+            position -= 1;
+            next[position] = *upcoming;
+            *upcoming = position as u32;
+        }
+    }
+    next.into()
+}
