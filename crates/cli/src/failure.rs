@@ -1,6 +1,8 @@
 //! Failures: one line on standard error, and an exit code that scripts can tell
 //! apart.
 
+use frazil_simulator::trace::TraceError;
+
 /// Why a verb did not succeed.
 pub(crate) enum Failure {
     /// The command line asks for something that makes no sense: exit code 2.
@@ -12,6 +14,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Bad usage.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Failure::Usage(error.into())
     }
@@ -35,6 +38,17 @@ impl Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Failure::Failed(error)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Generator { .. }
+            | TraceError::Layout { .. }
+            | TraceError::Unwritable { .. } => Failure::Usage(error.into()),
+            _ => Failure::Failed(error.into()),
+        }
     }
 }
 

@@ -113,8 +113,7 @@ impl TraceArgs {
             sizes: wanted.sizes,
             progress: Some(&|position, total| progress.set(position, total)),
         };
-        let loaded =
-            trace::load(spec, &options).map_err(|error| Failure::Failed(anyhow!(error)))?;
+        let loaded = trace::load(spec, &options)?;
         drop(progress);
         if let (Some(format), true) = (loaded.format, loaded.guessed) {
             eprintln!("note: {spec}: taken for {format} by its content (--format overrides)");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand};
 use frazil_simulator::trace::{self, Format, Loaded, TraceInfo};
 
@@ -174,8 +174,7 @@ fn convert(args: &ConvertArgs) -> Done {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
     let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
-    trace::save(&loaded.trace, args.to, &args.out)
-        .with_context(|| args.out.display().to_string())?;
+    trace::save(&loaded.trace, args.to, &args.out)?;
     eprintln!(
         "note: wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),

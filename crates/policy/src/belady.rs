@@ -13,7 +13,7 @@ use crate::{Eviction, Host, Incoming, Policy, Slot, SlotHeap, Work};
 /// The position of a request that never comes.
 pub const NEVER: u32 = u32::MAX;
 
-/// Belady's MIN. See the [module](self).
+/// Belady's MIN.
 #[derive(Clone, Debug)]
 pub struct Belady {
     /// For each request, the position of the next request for its object.

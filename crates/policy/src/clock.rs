@@ -8,8 +8,7 @@
 
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
-/// CLOCK whose counts go up to `MAX`: 1 for one bit, 3 for two. See the
-/// [module](self).
+/// CLOCK whose counts go up to `MAX`: 1 for one bit, 3 for two.
 #[derive(Clone, Debug, Default)]
 pub struct Clock<const MAX: u8> {
     queue: Lists<1>,

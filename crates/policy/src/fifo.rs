@@ -5,7 +5,7 @@
 
 use crate::{Eviction, Host, Incoming, Lists, Policy, SharedHit, Slot, Work};
 
-/// First in, first out. See the [module](self).
+/// First in, first out.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     queue: Lists<1>,

@@ -6,7 +6,7 @@
 
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
 
-/// Least recently used. See the [module](self).
+/// Least recently used.
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     list: Lists<1>,

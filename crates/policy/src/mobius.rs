@@ -14,7 +14,7 @@
 
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
-/// Mobius in its plain, single-threaded form. See the [module](self).
+/// Mobius in its plain, single-threaded form.
 #[derive(Clone, Debug, Default)]
 pub struct Mobius {
     queues: Lists<2>,

@@ -26,7 +26,7 @@ const MAIN: usize = 1;
 const MAX_COUNT: u8 = 3;
 const PROMOTED_FROM: u8 = 2;
 
-/// S3-FIFO. See the [module](self).
+/// S3-FIFO.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
     queues: Lists<2>,

@@ -8,7 +8,7 @@
 
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
-/// SIEVE. See the [module](self).
+/// SIEVE.
 #[derive(Clone, Debug, Default)]
 pub struct Sieve {
     queue: Lists<1>,

@@ -40,8 +40,14 @@ impl FromStr for Unit {
 ///
 /// ```
 /// use frazil_simulator::{CapacitySpec, Unit, trace::Trace};
-/// let trace = Trace { ids: (0..2000).collect(), objects: (0..2000).collect(), ..Trace::default() };
+/// let trace = Trace {
+///     ids: (0..2000).collect(),
+///     sizes: vec![512; 2000],
+///     objects: (0..2000).collect(),
+///     ..Trace::default()
+/// };
 /// assert_eq!("0.1%".parse::<CapacitySpec>()?.resolve(&trace, Unit::Objects)?, 2);
+/// assert_eq!("0.1%".parse::<CapacitySpec>()?.resolve(&trace, Unit::Bytes)?, 1024);
 /// assert_eq!("64MiB".parse::<CapacitySpec>()?.resolve(&trace, Unit::Bytes)?, 64 << 20);
 /// assert!("101%".parse::<CapacitySpec>().is_err());
 /// # Ok::<(), frazil_simulator::CapacityError>(())
@@ -221,20 +227,4 @@ fn peak_objects(trace: &Trace) -> u64 {
         }
     }
     peak
-}
-
-impl Trace {
-    /// Sum of every object's first size in bytes, or `None` without sizes. O(records).
-    pub fn footprint_bytes(&self) -> Option<u64> {
-        let mut seen = 0;
-        let mut total = 0u64;
-        for (&id, &size) in self.ids.iter().zip(&self.sizes) {
-            // Dense numbers are in order of first appearance.
-            if id == seen {
-                seen += 1;
-                total += u64::from(size);
-            }
-        }
-        (!self.sizes.is_empty()).then_some(total)
-    }
 }

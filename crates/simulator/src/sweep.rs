@@ -59,7 +59,8 @@ impl Default for SweepOptions {
 /// Replays `trace` through every cell and returns the outcomes in the order of
 /// `cells`. `progress` is told from any thread of each batch of records replayed.
 ///
-/// O(records × cells). Memory as the [module](self) says.
+/// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
+/// 9 to 60 a resident object, for each cell that is alive, one a thread.
 ///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep, trace::Trace};

@@ -6,6 +6,37 @@
 //! where the trace has sizes, 8 where times are asked for, and 1 where it has
 //! operations other than get.
 
+//!
+//! [`load`] takes a file or a generator's specification, [`read`] a file:
+//!
+//! - `source` gives the decompressed content in blocks, from a second thread;
+//! - `formats` has a decoder per format, `guess` chooses one from the content;
+//! - `decode` drives them and collects the columns, `intern` maps the ids;
+//! - `generate` makes workloads, `info` describes traces, `write` stores them.
+
+mod decode;
+mod error;
+mod fields;
+mod format;
+mod formats;
+mod generate;
+mod guess;
+mod info;
+mod intern;
+mod save;
+mod source;
+mod write;
+
+use std::path::Path;
+use std::time::Instant;
+
+pub use error::TraceError;
+pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
+pub use info::{TraceInfo, info};
+pub use save::save;
+pub use source::Compression;
+pub use write::write;
+
 /// What a record asks of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -33,7 +64,7 @@ pub struct Record {
 }
 
 /// A decoded trace. All columns that are not empty are as long as `ids`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Dense object number per record, in order of first appearance.
     pub ids: Vec<u32>,
@@ -45,4 +76,184 @@ pub struct Trace {
     pub operations: Vec<Operation>,
     /// Original id per dense object number.
     pub objects: Vec<u64>,
+}
+
+impl Trace {
+    /// Number of records.
+    ///
+    /// ```
+    /// assert_eq!(frazil_simulator::trace::Trace::default().len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is no record; never so for a trace that was read.
+    ///
+    /// ```
+    /// assert!(frazil_simulator::trace::Trace::default().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Sum of every object's size at its first record, in bytes; `None` without sizes.
+    /// O(records).
+    ///
+    /// ```
+    /// use frazil_simulator::trace::Trace;
+    ///
+    /// let trace = Trace {
+    ///     ids: vec![0, 1, 0],
+    ///     sizes: vec![10, 5, 20],
+    ///     objects: vec![7, 8],
+    ///     ..Trace::default()
+    /// };
+    /// assert_eq!(trace.footprint_bytes(), Some(15));
+    /// ```
+    pub fn footprint_bytes(&self) -> Option<u64> {
+        let (mut footprint, mut seen) = (0, 0);
+        for (&id, &size) in self.ids.iter().zip(&self.sizes) {
+            // Objects are numbered in order of first appearance.
+            if id == seen {
+                footprint += u64::from(size);
+                seen += 1;
+            }
+        }
+        (!self.sizes.is_empty()).then_some(footprint)
+    }
+}
+
+/// Told the bytes of the file read so far and the file's length (0 for a pipe).
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// What to read, and how.
+///
+/// ```
+/// use frazil_simulator::trace::{Format, ReadOptions};
+///
+/// let options = ReadOptions {
+///     format: Some(Format::Plain),
+///     limit: Some(1_000_000),
+///     ..ReadOptions::default()
+/// };
+/// assert!(!options.times && options.sizes);
+/// ```
+#[derive(Clone)]
+pub struct ReadOptions<'a> {
+    /// The format; `None`: guess it from the content.
+    pub format: Option<Format>,
+    /// Where a CSV file has its columns, and the unit of a text format's times.
+    pub csv: CsvLayout,
+    /// Stop after so many records.
+    pub limit: Option<u64>,
+    /// Keep the times. By default they are not.
+    pub times: bool,
+    /// Keep the sizes. By default they are.
+    pub sizes: bool,
+    /// Called once per block.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl Default for ReadOptions<'_> {
+    fn default() -> Self {
+        Self {
+            format: None,
+            csv: CsvLayout::default(),
+            limit: None,
+            times: false,
+            sizes: true,
+            progress: None,
+        }
+    }
+}
+
+/// A trace and how it came about.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The trace.
+    pub trace: Trace,
+    /// The file's format; `None` for a generated trace.
+    pub format: Option<Format>,
+    /// Whether the format was guessed.
+    pub guessed: bool,
+    /// How the file is compressed.
+    pub compression: Compression,
+    /// Wall-clock time of the decoding, or of the generation.
+    pub decode_seconds: f64,
+}
+
+/// Reads a trace from a file.
+///
+/// ```
+/// use frazil_simulator::trace::{Format, ReadOptions, read};
+///
+/// let path = std::env::temp_dir().join(format!("frazil-read-{}.csv", std::process::id()));
+/// std::fs::write(&path, "time,id,size\n0,apple,100\n1,pear,50\n2,apple,100\n")?;
+/// let loaded = read(&path, &ReadOptions::default())?;
+/// assert_eq!(loaded.format, Some(Format::Csv));
+/// assert_eq!(loaded.trace.ids, [0, 1, 0]);
+/// assert_eq!(loaded.trace.sizes, [100, 50, 100]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the file can't be read, is empty, damaged, or not of the format; see [`TraceError`].
+pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
+    let start = Instant::now();
+    let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
+    let decoded = decode::decode_file(&error::shown(path), &mut blocks, options)?;
+    Ok(Loaded {
+        trace: decoded.trace,
+        format: Some(decoded.format),
+        guessed: options.format.is_none(),
+        compression: blocks.compression,
+        decode_seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+/// Reads a trace from a file, or generates it if `spec` names a generator and no file:
+///
+/// - `zipf:ALPHA[:objects=1M][:requests=20M][:seed=1]`: independent requests, the object of
+///   rank r with probability proportional to r^-ALPHA;
+/// - `uniform[:objects=1M][:requests=20M][:seed=1]`: independent requests, all objects alike;
+/// - `loop[:objects=1M][:requests=20M]`: all objects in turn, again and again;
+/// - `mix[:objects=400K][:requests=4M][:seed=1]`: a little of everything a cache meets: a Zipf
+///   popularity whose hot set drifts, sequential scans, and objects asked for only once; with
+///   sizes.
+///
+/// Numbers may end in K, M or G (thousands). A seed gives the same trace on every run.
+/// Generated requests are 1 µs apart.
+///
+/// ```
+/// use frazil_simulator::trace::{ReadOptions, load};
+///
+/// let loaded = load("zipf:1.0:objects=1K:requests=10K:seed=7", &ReadOptions::default())?;
+/// assert_eq!(loaded.trace.len(), 10_000);
+/// assert!(loaded.trace.objects.len() <= 1_000);
+/// # Ok::<(), frazil_simulator::trace::TraceError>(())
+/// ```
+///
+/// # Errors
+/// When the specification is wrong, and as [`read`].
+pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
+    let path = Path::new(spec);
+    if path.exists() {
+        return read(path, options);
+    }
+    match generate::Generator::parse(spec)? {
+        Some(generator) => {
+            let start = Instant::now();
+            let trace = generator.generate(spec, options)?;
+            Ok(Loaded {
+                trace,
+                format: None,
+                guessed: false,
+                compression: Compression::None,
+                decode_seconds: start.elapsed().as_secs_f64(),
+            })
+        }
+        None => read(path, options),
+    }
 }

@@ -1,0 +1,250 @@
+//! The command as a user meets it: results, their contract, and what bad input
+//! gets.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of its own that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("frazil-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn frazil(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_frazil")).args(args).output().unwrap()
+}
+
+fn json_lines(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn simulate<'a>(trace: &'a str, policy: &'a str, capacity: &'a str) -> Vec<&'a str> {
+    vec!["simulate", "--trace", trace, "--policy", policy, "--capacity", capacity]
+}
+
+/// Runs, and checks that it failed with `code`, one line that holds each of
+/// `words`, and not a byte of result.
+fn fails(args: &[&str], code: i32, words: &[&str]) {
+    let output = frazil(args);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{args:?} printed a result");
+    let errors: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("note: ")).collect();
+    assert!(errors.len() == 1 && errors[0].starts_with("error: "), "{args:?}: {stderr}");
+    for word in words {
+        assert!(errors[0].contains(word), "{args:?}: no `{word}` in {stderr}");
+    }
+}
+
+const GENERATED: &str = "zipf:1.0:objects=1K:requests=20K:seed=1";
+
+#[test]
+fn bad_usage_exits_with_2() {
+    let run = |policy, capacity, words: &[&str]| {
+        fails(&simulate(GENERATED, policy, capacity), 2, words);
+    };
+    run("lruu", "10", &["unknown policy `lruu`", "lru"]);
+    run("lru:k=5", "10", &["`lru` has no parameter `k`"]);
+    run("clock:bits=3", "10", &["bits=3", "bits=1 or bits=2"]);
+    run("lru", "0", &["`0` is zero"]);
+    run("lru", "0%", &["`0%` is zero"]);
+    run("lru", "100.1%", &["above 100 %"]);
+    run("lru", "-5", &["-5"]);
+    run("lru", "1.5", &["`1.5` is not understood"]);
+    run("lru", "99999999999999999999", &["not understood"]);
+    run("lru", "64MiB", &["64MiB", "--unit bytes"]);
+    fails(&["simulate", "--policy", "lru", "--capacity", "1"], 2, &["--trace"]);
+    fails(&["simulat"], 2, &["simulat"]);
+    fails(&["advise", "--trace", GENERATED, "--policy", "belady"], 2, &["belady", "future"]);
+    fails(&simulate("zipf:one", "lru", "10"), 2, &["zipf:one"]);
+    let mut bytes = simulate(GENERATED, "lru", "10");
+    bytes.extend(["--unit", "bytes"]);
+    fails(&bytes, 2, &["no object sizes"]);
+    let mut warmup = simulate(GENERATED, "lru", "10");
+    warmup.extend(["--warmup", "20000"]);
+    fails(&warmup, 2, &["--warmup 20000"]);
+}
+
+#[test]
+fn bad_traces_exit_with_1_and_name_the_place() {
+    let folder = Folder::new("bad-traces");
+    let run = |trace: &str, format: &str, words: &[&str]| {
+        let mut args = simulate(trace, "lru", "10");
+        args.extend(["--format", format]);
+        fails(&args, 1, words);
+    };
+    run(&folder.path("missing.csv"), "auto", &["missing.csv"]);
+    run(folder.0.to_str().unwrap(), "auto", &["directory"]);
+    run(&folder.file("empty.csv", ""), "auto", &["empty.csv"]);
+    run(&folder.file("comments.txt", "# nothing\n\n"), "plain", &["comments.txt", "no records"]);
+    run(&folder.file("bad.csv", "1,2,3\n2,3,x\n"), "csv", &["bad.csv", "line 2", "x"]);
+    let wide = "0,1,5\n0,18446744073709551616,5\n";
+    run(&folder.file("wide.csv", wide), "csv", &["line 2", "18446744073709551616", "64 bits"]);
+    run(&folder.file("short.bin", [7; 25]), "oracle-general", &["short.bin", "byte 24"]);
+    run(&folder.file("short.ids", [0, 0, 0, 1, 9]), "cache2k", &["short.ids", "byte 4"]);
+
+    let ids: String = (0..5000).map(|id| format!("{}\n", id * 7919 % 4001)).collect();
+    let whole = folder.path("ids.txt");
+    std::fs::write(&whole, ids).unwrap();
+    for extension in ["zst", "gz", "xz"] {
+        let packed = folder.path(&format!("ids.{extension}"));
+        let convert = ["trace", "convert", &whole, &packed, "--to", "plain"];
+        assert!(frazil(&convert).status.success());
+        let content = std::fs::read(&packed).unwrap();
+        let cut = folder.file(&format!("cut.{extension}"), &content[..content.len() - 9]);
+        run(&cut, "plain", &["cut."]);
+    }
+}
+
+#[test]
+fn a_bad_second_trace_leaves_no_half_result() {
+    let folder = Folder::new("second-trace");
+    let bad = folder.file("bad.csv", "1,2,3\n1,2,many\n");
+    let args = ["simulate", "--policy", "lru", "--capacity", "10", "--trace", GENERATED, &bad];
+    for output in ["table", "json", "csv"] {
+        fails(&[&args[..], &["--output", output]].concat(), 1, &["bad.csv", "line 2"]);
+    }
+}
+
+#[test]
+fn simulate_keeps_its_contract() {
+    let mut args = simulate(GENERATED, "lru,clock:bits=2,belady", "1%,10%peak,50");
+    args.extend(["--output", "json", "--warmup", "5000"]);
+    let rows = json_lines(&frazil(&args));
+    assert_eq!(rows.len(), 9);
+    for row in &rows {
+        let number = |key: &str| row[key].as_u64().unwrap();
+        assert_eq!(number("hits") + number("delayed_hits") + number("misses"), number("requests"));
+        assert_eq!(number("requests"), 15_000);
+        let ratio = number("misses") as f64 / 15_000.0;
+        assert!((row["miss_ratio"].as_f64().unwrap() - ratio).abs() < 1e-12);
+        assert_eq!(row["trace"], GENERATED);
+        assert_eq!(row["unit"], "objects");
+        assert!(row["byte_miss_ratio"].is_null());
+        assert!(row["requests_per_second"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(rows[3]["policy"], "clock:bits=2");
+    assert_eq!(rows[2]["capacity"], 50);
+    let misses = |row: &Value| row["misses"].as_u64().unwrap();
+    assert!(misses(&rows[8]) < misses(&rows[2]), "Belady misses less than LRU");
+}
+
+#[test]
+fn threads_and_repetition_change_nothing() {
+    let run = |threads| {
+        let mut args = simulate(GENERATED, "lru,s3-fifo,mobius", "1%,10%,40%");
+        args.extend(["--output", "json", "--threads", threads]);
+        let rows = json_lines(&frazil(&args));
+        rows.iter().map(|row| row["misses"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(run("1"), run("2"));
+}
+
+#[test]
+fn operations_and_sizes_take_effect() {
+    let folder = Folder::new("operations");
+    // get a (miss), get a (hit), delete a, get a (miss), set b, get b (hit); then a
+    // set that grows b, which evicts a, get a (miss).
+    let trace = "0,a,4,get\n1,a,4,get\n2,a,0,delete\n3,a,4,get\n4,b,4,set\n5,b,4,get\n\
+                 6,b,8,set\n7,a,4,get\n";
+    let trace = folder.file("operations.csv", trace);
+    let mut args = simulate(&trace, "lru", "10");
+    args.extend(["--columns", "time=1,id=2,size=3,operation=4", "--format", "csv"]);
+    args.extend(["--unit", "bytes", "--output", "json"]);
+    let row = &json_lines(&frazil(&args))[0];
+    assert_eq!((row["requests"].as_u64(), row["misses"].as_u64()), (Some(5), Some(3)));
+    assert_eq!(row["byte_miss_ratio"], 0.6);
+
+    // A get with another size changes the resident only if asked to.
+    let trace = folder.file("sizes.csv", "0,1,4\n1,2,4\n2,2,8\n3,1,4\n");
+    let mut args = simulate(&trace, "fifo", "10");
+    args.extend(["--format", "csv", "--unit", "bytes", "--output", "json"]);
+    assert_eq!(json_lines(&frazil(&args))[0]["misses"], 2);
+    args.push("--resize-on-get");
+    assert_eq!(json_lines(&frazil(&args))[0]["misses"], 3);
+}
+
+#[test]
+fn advise_recommends_what_it_measured() {
+    let args = ["advise", "--trace", GENERATED, "--capacity", "1%,2%,4%", "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let (recommendation, cells) = rows.split_last().unwrap();
+    assert_eq!(cells.len(), 18);
+    assert!(cells.iter().all(|cell| cell["kind"] == "cell"));
+    assert_eq!(recommendation["kind"], "recommendation");
+    let chosen = cells
+        .iter()
+        .find(|cell| {
+            cell["policy"] == recommendation["policy"]
+                && cell["capacity"] == recommendation["capacity"]
+        })
+        .expect("the recommendation is one of the cells");
+    assert_eq!(chosen["miss_ratio"], recommendation["miss_ratio"]);
+    assert!(recommendation["marginal_gain"].is_number());
+    assert!(recommendation["ties"].is_array());
+    assert!(recommendation["reason"].as_str().unwrap().contains("Size: "));
+}
+
+#[test]
+fn advise_runs_without_a_trace() {
+    let output = frazil(&["advise", "--limit", "100000"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("\nUse "), "{text}");
+}
+
+#[test]
+fn conversion_keeps_the_misses() {
+    let folder = Folder::new("convert");
+    let misses = |trace: &str| {
+        let mut args = simulate(trace, "sieve,s3-fifo", "5%");
+        args.extend(["--output", "json"]);
+        let rows = json_lines(&frazil(&args));
+        rows.iter().map(|row| row["misses"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for (format, name) in [("oracle-general", "t.bin.zst"), ("csv", "t.csv.gz"), ("plain", "t.xz")]
+    {
+        let out = folder.path(name);
+        let done = frazil(&["trace", "convert", GENERATED, &out, "--to", format]);
+        assert!(done.status.success() && done.stdout.is_empty());
+        assert!(!Path::new(&format!("{out}.partial")).exists());
+        assert_eq!(misses(&out), misses(GENERATED), "{format}");
+        let info = &json_lines(&frazil(&["trace", "info", &out, "--output", "json"]))[0];
+        assert_eq!(info["format"], format);
+        assert_eq!(info["requests"], 20_000);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let command = format!(
+        "{} simulate --trace {GENERATED} --policy lru --capacity 10 | true; exit ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_frazil")
+    );
+    let output = Command::new("bash").args(["-c", &command]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

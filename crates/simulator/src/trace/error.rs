@@ -1,0 +1,210 @@
+//! What can go wrong with a trace, told in one line that names the file, the
+//! place and what was expected there.
+//!
+//! Decoders report a [`RecordError`], which knows the place but not the file;
+//! the driver adds the file. Foreign bytes are shown escaped and cut, so that a
+//! hostile file can't flood or garble a terminal.
+
+use std::io;
+use std::path::Path;
+
+use super::{Compression, Format};
+
+/// Why a trace could not be read, generated or written.
+///
+/// ```
+/// use frazil_simulator::trace::{ReadOptions, load};
+///
+/// let error = load("no/such/file.csv", &ReadOptions::default()).unwrap_err();
+/// assert!(error.to_string().starts_with("no/such/file.csv: "));
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file could not be opened or read.
+    #[error("{file}: {error}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The path names a directory.
+    #[error("{file}: is a directory, expected a trace file")]
+    Directory {
+        /// The path.
+        file: String,
+    },
+    /// Compressed content is damaged or ends too early.
+    #[error(
+        "{file}: {compression} content damaged or cut short after {offset} decompressed bytes: {error}"
+    )]
+    Compressed {
+        /// The file.
+        file: String,
+        /// How it is compressed.
+        compression: Compression,
+        /// Bytes that could be decompressed.
+        offset: u64,
+        /// What the decompressor said.
+        error: io::Error,
+    },
+    /// A line of a text format is not a record.
+    #[error("{file}: line {line}: {problem}")]
+    Line {
+        /// The file.
+        file: String,
+        /// Line number from 1.
+        line: u64,
+        /// What was expected and what was found.
+        problem: String,
+    },
+    /// The bytes of a binary format are not a record.
+    #[error("{file}: byte {offset}: {problem}")]
+    Byte {
+        /// The file.
+        file: String,
+        /// Offset into the decompressed content.
+        offset: u64,
+        /// What was expected and what was found.
+        problem: String,
+    },
+    /// The file holds no record at all.
+    #[error("{file}: holds no records, expected at least one")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// No format fits the content.
+    #[error("{file}: {seen}; name the format, one of: {}", Format::names())]
+    Unrecognised {
+        /// The file.
+        file: String,
+        /// What the content looks like.
+        seen: String,
+    },
+    /// The trace is larger than can be held.
+    #[error("{file}: {problem}")]
+    TooLarge {
+        /// The file, or the generator's specification.
+        file: String,
+        /// Which bound is passed.
+        problem: String,
+    },
+    /// The layout asked for a CSV file makes no sense.
+    #[error("CSV layout: {problem}")]
+    Layout {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A generator's specification is wrong.
+    #[error("{spec}: {problem}")]
+    Generator {
+        /// The specification as given.
+        spec: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A format can't carry what a trace holds.
+    #[error("{format} cannot hold this trace: {problem}")]
+    Unwritable {
+        /// The format asked for.
+        format: Format,
+        /// What it can't carry.
+        problem: String,
+    },
+    /// The output could not be written.
+    #[error("cannot write the trace: {error}")]
+    Output {
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Where a decoder stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    Line(u64),
+    Byte(u64),
+}
+
+/// A record that could not be decoded; the driver adds the file's name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RecordError {
+    pub(super) position: Position,
+    pub(super) problem: String,
+}
+
+impl RecordError {
+    pub(super) fn in_file(self, file: &str) -> TraceError {
+        let (file, problem) = (file.to_owned(), self.problem);
+        match self.position {
+            Position::Line(line) => TraceError::Line { file, line, problem },
+            Position::Byte(offset) => TraceError::Byte { file, offset, problem },
+        }
+    }
+}
+
+/// Longest excerpt of foreign content in a message, in bytes.
+const EXCERPT: usize = 40;
+
+/// Foreign bytes for a message: escaped, on one line, and cut.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(EXCERPT)];
+    let more = if cut.len() < bytes.len() { "…" } else { "" };
+    let mut text = String::new();
+    let mut chunks = cut.utf8_chunks().peekable();
+    while let Some(chunk) = chunks.next() {
+        for c in chunk.valid().chars() {
+            if c.is_control() || c == '"' || c == '\\' {
+                text.extend(c.escape_default());
+            } else {
+                text.push(c);
+            }
+        }
+        // At the cut, half a character is no fault of the file's.
+        if more.is_empty() || chunks.peek().is_some() {
+            text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+        }
+    }
+    format!("\"{text}{more}\"")
+}
+
+/// The usual message: what should have been there and what was.
+#[cold]
+pub(super) fn expected(what: &str, found: &[u8]) -> String {
+    format!("expected {what}, found {}", excerpt(found))
+}
+
+/// A path for a message, on one line whatever it contains.
+pub(super) fn shown(path: &Path) -> String {
+    path.to_string_lossy()
+        .chars()
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_are_short_and_printable() {
+        assert_eq!(excerpt(b"abc"), "\"abc\"");
+        assert_eq!(excerpt(b"a\tb\x1b[31m\xff"), "\"a\\tb\\u{1b}[31m\\xff\"");
+        assert_eq!(excerpt(b"say \"x\\\""), r#""say \"x\\\"""#);
+        let long = excerpt(&[b'x'; 1000]);
+        assert!(long.ends_with("x…\"") && long.len() < 60, "{long}");
+        let umlauts = excerpt("ä".repeat(100).as_bytes());
+        assert!(!umlauts.contains("\\x"), "{umlauts}");
+    }
+
+    #[test]
+    fn a_path_stays_on_one_line() {
+        assert_eq!(shown(Path::new("a\nb")), "a\\nb");
+    }
+}

@@ -1,0 +1,246 @@
+//! The formats a trace may have, and how the columns of a CSV file are told.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How the records of a file are laid out.
+///
+/// ```
+/// use frazil_simulator::trace::Format;
+///
+/// assert_eq!("oracle-general".parse(), Ok(Format::OracleGeneral));
+/// assert_eq!(Format::DelayedHits.to_string(), "delayed-hits");
+/// let error = "oracle".parse::<Format>().unwrap_err();
+/// assert!(error.to_string().contains("oracle-general, csv"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Packed little-endian `u32 time_s, u64 object, u32 size, i64 next_access` (libCacheSim).
+    OracleGeneral,
+    /// Separated columns, told by a [`CsvLayout`], the header line, or their order.
+    Csv,
+    /// `timestamp_s,key,key_size,value_size,client,operation,ttl`; the size is key plus value.
+    Twitter,
+    /// `filetime,host,disk,Read|Write,offset,size,response`; the id is the offset, with the
+    /// disk number in its top byte.
+    Msr,
+    /// One id a line; blank lines and lines that begin with `#` are skipped.
+    Plain,
+    /// `start count ignored request_number`: asks for `count` successive blocks.
+    Arc,
+    /// One block a line; lines that hold `*` are skipped.
+    Lirs,
+    /// 32-bit big-endian ids.
+    Cache2k,
+    /// `time id size`, separated by white space.
+    AdaptSize,
+    /// `timestamp;object`; an empty line is a slot without a request.
+    DelayedHits,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 10] = [
+        Self::OracleGeneral,
+        Self::Csv,
+        Self::Twitter,
+        Self::Msr,
+        Self::Plain,
+        Self::Arc,
+        Self::Lirs,
+        Self::Cache2k,
+        Self::AdaptSize,
+        Self::DelayedHits,
+    ];
+
+    /// The name on the command line.
+    ///
+    /// ```
+    /// assert_eq!(frazil_simulator::trace::Format::Cache2k.name(), "cache2k");
+    /// ```
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OracleGeneral => "oracle-general",
+            Self::Csv => "csv",
+            Self::Twitter => "twitter",
+            Self::Msr => "msr",
+            Self::Plain => "plain",
+            Self::Arc => "arc",
+            Self::Lirs => "lirs",
+            Self::Cache2k => "cache2k",
+            Self::AdaptSize => "adaptsize",
+            Self::DelayedHits => "delayed-hits",
+        }
+    }
+
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| UnknownName {
+            what: "trace format",
+            name: name.to_owned(),
+            known: Self::names(),
+        })
+    }
+}
+
+/// A name that is not among the known ones.
+///
+/// ```
+/// use frazil_simulator::trace::TimeUnit;
+///
+/// let error = "min".parse::<TimeUnit>().unwrap_err();
+/// assert_eq!(error.to_string(), "unknown time unit \"min\", expected one of: s, ms, us, ns");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} {name:?}, expected one of: {known}")]
+pub struct UnknownName {
+    what: &'static str,
+    name: String,
+    known: String,
+}
+
+/// The unit of a text format's time column.
+///
+/// ```
+/// use frazil_simulator::trace::TimeUnit;
+///
+/// assert_eq!("ms".parse(), Ok(TimeUnit::Milliseconds));
+/// assert_eq!(TimeUnit::Milliseconds.nanoseconds(), 1_000_000);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// `s`
+    #[default]
+    Seconds,
+    /// `ms`
+    Milliseconds,
+    /// `us`
+    Microseconds,
+    /// `ns`
+    Nanoseconds,
+}
+
+impl TimeUnit {
+    /// Nanoseconds in one unit.
+    ///
+    /// ```
+    /// assert_eq!(frazil_simulator::trace::TimeUnit::Microseconds.nanoseconds(), 1_000);
+    /// ```
+    pub fn nanoseconds(self) -> u64 {
+        match self {
+            Self::Seconds => 1_000_000_000,
+            Self::Milliseconds => 1_000_000,
+            Self::Microseconds => 1_000,
+            Self::Nanoseconds => 1,
+        }
+    }
+}
+
+impl fmt::Display for TimeUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Seconds => "s",
+            Self::Milliseconds => "ms",
+            Self::Microseconds => "us",
+            Self::Nanoseconds => "ns",
+        })
+    }
+}
+
+impl FromStr for TimeUnit {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        match name {
+            "s" => Ok(Self::Seconds),
+            "ms" => Ok(Self::Milliseconds),
+            "us" => Ok(Self::Microseconds),
+            "ns" => Ok(Self::Nanoseconds),
+            _ => Err(UnknownName {
+                what: "time unit",
+                name: name.to_owned(),
+                known: "s, ms, us, ns".to_owned(),
+            }),
+        }
+    }
+}
+
+/// Where a CSV file has its columns, as far as the user told.
+///
+/// Columns count from 1. A column that is not told is found by its name in a
+/// header line: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
+/// `size`; `op` or `operation`; and a few more of the kind. Where there is no
+/// such header and no column was told, the columns are `time, id, size`; of
+/// two, `time, id`; of one, `id`.
+///
+/// ```
+/// use frazil_simulator::trace::{CsvLayout, TimeUnit};
+///
+/// let layout = CsvLayout {
+///     separator: b';',
+///     id: Some(1),
+///     time: Some(4),
+///     time_unit: TimeUnit::Milliseconds,
+///     ..CsvLayout::default()
+/// };
+/// assert_eq!(layout.size, None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvLayout {
+    /// The byte between two columns; a space stands for any run of blanks.
+    pub separator: u8,
+    /// Whether the first line is a header; `None`: see for yourself.
+    pub header: Option<bool>,
+    /// Column of the time.
+    pub time: Option<usize>,
+    /// Column of the object's id.
+    pub id: Option<usize>,
+    /// Column of the object's size in bytes.
+    pub size: Option<usize>,
+    /// Column of the operation.
+    pub operation: Option<usize>,
+    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
+    pub time_unit: TimeUnit,
+}
+
+impl Default for CsvLayout {
+    fn default() -> Self {
+        Self {
+            separator: b',',
+            header: None,
+            time: None,
+            id: None,
+            size: None,
+            operation: None,
+            time_unit: TimeUnit::Seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        for unit in ["s", "ms", "us", "ns"] {
+            assert_eq!(unit.parse::<TimeUnit>().unwrap().to_string(), unit);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Separated columns: which is which is told by the user, by a header line, or
+//! by their order.
+//!
+//! The layout is settled on the first line that is no comment, and is then a
+//! list with the role of each column up to the last that counts; what stands
+//! behind is never looked at. A line of digits, blanks and separators is
+//! parsed in one pass over the block; any other goes through [`Fields`].
+
+use memchr::memchr;
+
+use crate::trace::decode::{Columns, LineFormat};
+use crate::trace::error::{TraceError, expected};
+use crate::trace::fields::{
+    Clock, Field, Fields, leading_number, parse_id, parse_operation, parse_size,
+};
+use crate::trace::{CsvLayout, Record};
+
+/// The last column that may be asked for.
+const MAX_COLUMNS: usize = 1024;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Ignored,
+    Time,
+    Id,
+    Size,
+    Operation,
+}
+
+/// The columns that matter, counted from 1 as in a [`CsvLayout`].
+type Told = [(Role, Option<usize>); 4];
+
+/// Decoder of separated columns.
+pub(super) struct Csv {
+    separator: u8,
+    header: Option<bool>,
+    told: Told,
+    clock: Clock,
+    /// Role per column up to the last that counts; empty until the layout is settled.
+    roles: Vec<Role>,
+}
+
+impl Csv {
+    pub(super) fn new(layout: &CsvLayout, times: bool) -> Result<Self, TraceError> {
+        let wrong = |problem: String| Err(TraceError::Layout { problem });
+        let told = [
+            (Role::Id, layout.id),
+            (Role::Time, layout.time),
+            (Role::Size, layout.size),
+            (Role::Operation, layout.operation),
+        ];
+        let columns: Vec<usize> = told.iter().filter_map(|&(_, column)| column).collect();
+        for (index, &column) in columns.iter().enumerate() {
+            if column == 0 || column > MAX_COLUMNS {
+                return wrong(format!("expected a column from 1 to {MAX_COLUMNS}, found {column}"));
+            }
+            if columns[..index].contains(&column) {
+                return wrong(format!("column {column} is asked for twice"));
+            }
+        }
+        if matches!(layout.separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
+            return wrong("a separator can't be a digit, a quote or a line end".to_owned());
+        }
+        Ok(Self {
+            separator: layout.separator,
+            header: layout.header,
+            told,
+            clock: Clock { unit_ns: layout.time_unit.nanoseconds(), keep: times },
+            roles: Vec::new(),
+        })
+    }
+
+    /// Settles the layout on the first line; returns whether that line is a header.
+    fn settle(&mut self, line: &[u8]) -> Result<bool, String> {
+        let fields: Vec<Field<'_>> =
+            Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
+        let named = named_roles(&fields);
+        let names_id = named.contains(&Role::Id);
+        let told = self.told.iter().any(|(_, column)| column.is_some());
+        let mut columns = if told { self.told } else { by_order(fields.len()) };
+        let header = self.header.unwrap_or_else(|| names_id || is_all_words(&fields, &columns));
+        if header && names_id && !told {
+            columns = self.told;
+        }
+        if header && (names_id || told) {
+            for (role, column) in &mut columns {
+                let by_name = named.iter().position(|name| name == role);
+                let by_name = by_name.map(|index| index + 1);
+                let taken = self.told.iter().any(|(_, column)| *column == by_name);
+                if !taken {
+                    *column = column.or(by_name);
+                }
+            }
+        }
+        if columns[0].1.is_none() {
+            return Err(expected("a column of ids", line));
+        }
+        let last = columns.iter().filter_map(|&(_, column)| column).max();
+        self.roles = vec![Role::Ignored; last.unwrap_or_default()];
+        for (role, column) in columns {
+            if let Some(column) = column {
+                self.roles[column - 1] = role;
+            }
+        }
+        Ok(header)
+    }
+
+    fn record(&self, line: &[u8]) -> Result<Record, String> {
+        let mut record = Record { size: 1, ..Record::default() };
+        let mut fields = Fields::of(line, self.separator);
+        for (index, &role) in self.roles.iter().enumerate() {
+            let Some(field) = fields.next() else {
+                let what = format!("{} fields ({index} found)", self.roles.len());
+                return Err(expected(&what, line));
+            };
+            let field = field?;
+            match role {
+                Role::Ignored => {}
+                Role::Time => record.time_ns = self.clock.parse(&field)?,
+                Role::Id => record.id = parse_id(&field)?,
+                Role::Size => record.size = parse_size(&field)?,
+                Role::Operation => record.operation = parse_operation(&field)?,
+            }
+        }
+        Ok(record)
+    }
+}
+
+impl LineFormat for Csv {
+    fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
+        let comment = line.trim_ascii_start().strip_prefix(b"#");
+        if let Some(comment) = comment {
+            let first = self.roles.is_empty() && self.header != Some(false);
+            // A comment that names no id is a comment, unless a header was promised.
+            if first && (self.header == Some(true) || names_id(comment, self.separator)) {
+                let header = self.header.replace(true);
+                let settled = self.settle(comment);
+                self.header = header;
+                settled?;
+            }
+            return Ok(());
+        }
+        if self.roles.is_empty() && self.settle(line)? {
+            return Ok(());
+        }
+        out.push(self.record(line)?);
+        Ok(())
+    }
+
+    fn columns(&self) -> Columns {
+        Columns { times: self.roles.contains(&Role::Time), sizes: self.roles.contains(&Role::Size) }
+    }
+
+    #[inline]
+    fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
+        let mut record = Record { size: 1, ..Record::default() };
+        let mut at = 0;
+        let (&last, before) = self.roles.split_last()?;
+        for &role in before {
+            at = self.plain_field(role, rest, at, &mut record)?;
+            if *rest.get(at)? != self.separator {
+                return None;
+            }
+            at += 1;
+        }
+        at = self.plain_field(last, rest, at, &mut record)?;
+        let end = match *rest.get(at)? {
+            b'\n' => at,
+            byte if byte == self.separator => at + memchr(b'\n', &rest[at..])?,
+            _ => return None,
+        };
+        Some((record, end + 1))
+    }
+}
+
+impl Csv {
+    /// Parses a field of digits at `at`, with blanks around it; returns where it ends.
+    #[inline]
+    fn plain_field(
+        &self,
+        role: Role,
+        rest: &[u8],
+        mut at: usize,
+        record: &mut Record,
+    ) -> Option<usize> {
+        if self.separator != b' ' {
+            while *rest.get(at)? == b' ' {
+                at += 1;
+            }
+        }
+        let (value, digits) = leading_number(&rest[at..])?;
+        match role {
+            Role::Ignored => {}
+            Role::Time => record.time_ns = self.clock.whole(value)?,
+            Role::Id => record.id = value,
+            Role::Size => record.size = u32::try_from(value).ok()?,
+            Role::Operation => return None,
+        }
+        at += digits;
+        if self.separator != b' ' {
+            while *rest.get(at)? == b' ' {
+                at += 1;
+            }
+        }
+        Some(at)
+    }
+}
+
+/// The roles that the names in a header give; of two columns with one role, the first has it.
+fn named_roles(fields: &[Field<'_>]) -> Vec<Role> {
+    let mut roles: Vec<Role> = Vec::new();
+    for field in fields {
+        let name = field.raw.to_ascii_lowercase();
+        let role = match name.as_slice() {
+            b"time" | b"timestamp" | b"ts" | b"time_s" | b"clock_time" => Role::Time,
+            b"id" | b"object" | b"obj" | b"object_id" | b"obj_id" | b"objectid" | b"key"
+            | b"block" | b"lba" | b"lbn" => Role::Id,
+            b"size" | b"object_size" | b"obj_size" | b"size_bytes" | b"bytes" | b"length" => {
+                Role::Size
+            }
+            b"op" | b"operation" => Role::Operation,
+            _ => Role::Ignored,
+        };
+        let taken = roles.contains(&role);
+        roles.push(if taken { Role::Ignored } else { role });
+    }
+    roles
+}
+
+/// Whether a line has words where it should have numbers, and no number at all.
+fn is_all_words(fields: &[Field<'_>], columns: &Told) -> bool {
+    let is_word = |field: &Field<'_>| !field.raw.first().is_some_and(u8::is_ascii_digit);
+    let should_be_number = |&(role, column): &(Role, Option<usize>)| {
+        let there = column.is_some_and(|column| column <= fields.len());
+        there && matches!(role, Role::Time | Role::Size)
+    };
+    columns.iter().any(should_be_number) && fields.iter().all(is_word)
+}
+
+/// Whether a line is a header with a column of ids.
+pub(in crate::trace) fn names_id(line: &[u8], separator: u8) -> bool {
+    let fields: Result<Vec<_>, _> = Fields::of(line, separator).collect();
+    fields.is_ok_and(|fields| named_roles(&fields).contains(&Role::Id))
+}
+
+/// The roles that the order gives.
+fn by_order(fields: usize) -> Told {
+    let (id, time, size) = match fields {
+        0 | 1 => (1, None, None),
+        2 => (2, Some(1), None),
+        _ => (2, Some(1), Some(3)),
+    };
+    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), (Role::Operation, None)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{decoded, in_blocks, keeping_times, problem};
+    use super::*;
+    use crate::trace::{Format, Operation, ReadOptions, TimeUnit};
+    use proptest::prelude::*;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    fn rows(file: &str) -> Vec<(u64, u64, u32)> {
+        let row = |r: &Record| (r.time_ns, r.id, r.size);
+        decoded(Format::Csv, file.as_bytes()).iter().map(row).collect()
+    }
+
+    fn told(layout: CsvLayout, file: &str) -> Result<Vec<Record>, String> {
+        let options = ReadOptions { csv: layout, ..keeping_times() };
+        let (records, end) = in_blocks(Format::Csv, &options, file.as_bytes(), usize::MAX);
+        end.map(|()| records).map_err(|error| error.problem)
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn columns_are_found_by_name_or_order() {
+        let expected = [(S, 2, 3), (4 * S, 5, 6)];
+        for file in [
+            "1,2,3\n4,5,6\n",
+            "1, 2 ,3,9,9\r\n 4,5, 6\r\n",
+            "# time, object, size, next\n1,2,3,4\n# a comment, id\n4,5,6,7",
+            "\u{feff}timestamp,obj_id,size\n1,2,3\n4,5,6\n",
+            "Size,ID,Time\n3,2,1\n6,5,4\n",
+            "ttl,\"key\",size,ts\n0,2,3,1\n0,\"5\",6,4\n",
+            "a,b,c\n1,2,3\n4,5,6\n",
+            "#comment\n\n1,2,3\n4,5,6\n",
+        ] {
+            assert_eq!(rows(file), expected, "{file:?}");
+        }
+        assert_eq!(rows("1,2\n"), [(S, 2, 1)]);
+        assert_eq!(rows("7\n"), [(0, 7, 1)]);
+        assert_eq!(rows("id,size\n7,8\n"), [(0, 7, 8)]);
+        assert_eq!(rows("0.25,a b,3\n"), [(S / 4, xxh3_64(b"a b"), 3)]);
+        let quoted = xxh3_64(b"say \"x,y\"");
+        assert_eq!(rows("1,\"say \"\"x,y\"\"\",3\n"), [(S, quoted, 3)]);
+    }
+
+    #[test]
+    fn columns_are_as_told() {
+        let layout = CsvLayout {
+            separator: b'\t',
+            id: Some(1),
+            operation: Some(3),
+            time: Some(4),
+            time_unit: TimeUnit::Milliseconds,
+            ..CsvLayout::default()
+        };
+        let expected = Record { time_ns: 5_000_000, id: 2, size: 1, operation: Operation::Set };
+        let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
+        assert_eq!(read, [expected]);
+        // What is told wins over names, and names give the rest.
+        let named = CsvLayout { id: Some(1), ..CsvLayout::default() };
+        let read = told(named, "size,id,bytes\n2,9,6\n").unwrap();
+        assert_eq!((read[0].id, read[0].size), (2, 1));
+        // Words in a column of ids are no header.
+        let words = CsvLayout { id: Some(1), ..CsvLayout::default() };
+        assert_eq!(told(words, "a,b\nc,d\n").unwrap().len(), 2);
+        let header = |header| CsvLayout { header: Some(header), ..CsvLayout::default() };
+        assert_eq!(told(header(true), "1,2,3\n4,5,6\n").unwrap().len(), 1);
+        assert!(told(header(false), "time,id,size\n").is_err());
+    }
+
+    #[test]
+    fn layouts_must_make_sense() {
+        for (id, size, separator, expected) in [
+            (Some(0), None, b',', "expected a column from 1 to 1024, found 0"),
+            (Some(1025), None, b',', "found 1025"),
+            (Some(2), Some(2), b',', "column 2 is asked for twice"),
+            (None, None, b'5', "a separator can't be a digit"),
+        ] {
+            let layout = CsvLayout { id, size, separator, ..CsvLayout::default() };
+            let error = Csv::new(&layout, true).err().unwrap().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let no_id = CsvLayout { time: Some(1), ..CsvLayout::default() };
+        assert!(told(no_id, "1,2,3\n").unwrap_err().contains("a column of ids"));
+    }
+
+    #[test]
+    fn faults_are_named() {
+        for (file, expected) in [
+            ("1,2,3\n1,2,x\n", "line 2: expected a size (unsigned integer), found \"x\""),
+            ("1,2,3\n\n#\n1,2\n", "line 4: expected 3 fields (2 found), found \"1,2\""),
+            ("1,2,4294967296\n", "line 1: size 4294967296 beyond 32 bits"),
+            ("1,2,-3\n", "line 1: expected a size (unsigned integer), found \"-3\""),
+            ("1,99999999999999999999,3\n", "line 1: id \"99999999999999999999\" beyond 64 bits"),
+            ("1,,3\n", "line 1: expected an id, found nothing"),
+            ("-1,2,3\n", "line 1: expected a time (unsigned number), found \"-1\""),
+            ("99999999999,2,3\n", "line 1: time \"99999999999\" beyond 64 bits in nanoseconds"),
+            ("1,\"2,3\n", "line 1: expected a closing quote"),
+            ("id,op\n1,get\n2,flush\n", "line 3: expected an operation"),
+        ] {
+            let problem = problem(Format::Csv, file.as_bytes());
+            assert!(problem.starts_with(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn times_of_any_size_pass_if_not_kept() {
+        let file = b"1582870000000000000,2,3\n";
+        let (records, end) = in_blocks(Format::Csv, &ReadOptions::default(), file, usize::MAX);
+        assert_eq!((records.len(), end), (1, Ok(())));
+    }
+
+    proptest! {
+        /// The one-pass parser takes a line only where the other gives the same.
+        #[test]
+        fn both_parsers_agree(
+            line in "[0-9]{1,21}( |,|;|\"|\t|\r|x|\\.|[0-9]{1,9}|,[0-9]{1,12}){0,6}",
+            after in "[\n0-9,]{0,10}",
+            blank: bool,
+        ) {
+            let layout = CsvLayout {
+                separator: if blank { b' ' } else { b',' },
+                ..CsvLayout::default()
+            };
+            let mut csv = Csv::new(&layout, true).unwrap();
+            let _ = csv.settle(b"1,2,3".as_slice()).unwrap();
+            let rest = format!("{line}\n{after}");
+            if let Some((record, length)) = csv.plain_line(rest.as_bytes()) {
+                prop_assert_eq!(length, line.len() + 1);
+                prop_assert_eq!(csv.record(line.trim_end_matches('\r').as_bytes()), Ok(record));
+            }
+        }
+    }
+}

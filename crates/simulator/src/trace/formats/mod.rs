@@ -1,0 +1,61 @@
+//! One file per format; this one maps a [`Format`] to its decoder.
+
+mod adaptsize;
+mod arc;
+mod cache2k;
+mod csv;
+mod delayed_hits;
+mod ids;
+mod msr;
+mod oracle_general;
+mod twitter;
+
+use super::decode::{Decode, LineFormat, Lines};
+use super::fields::Clock;
+use super::{CsvLayout, Format, ReadOptions, TraceError};
+
+pub(super) use csv::names_id;
+pub(super) use msr::TICK_NS as MSR_TICK_NS;
+pub(super) use oracle_general::RECORD_BYTES as ORACLE_GENERAL_BYTES;
+
+/// A decoder for a file of `format`.
+pub(super) fn open(
+    format: Format,
+    options: &ReadOptions<'_>,
+) -> Result<Box<dyn Decode>, TraceError> {
+    let (layout, times) = (&options.csv, options.times);
+    let keep = |unit_ns| Clock { unit_ns, keep: times };
+    let unit = keep(layout.time_unit.nanoseconds());
+    Ok(match format {
+        Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
+        Format::Cache2k => Box::new(cache2k::Cache2k::default()),
+        Format::Csv => Box::new(Lines::of(csv::Csv::new(layout, times)?)),
+        Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(keep(1_000_000_000)))),
+        Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)))),
+        Format::Plain => Box::new(Lines::of(ids::Plain)),
+        Format::Lirs => Box::new(Lines::of(ids::Lirs)),
+        Format::Arc => Box::new(Lines::of(arc::Arc)),
+        Format::AdaptSize => Box::new(Lines::of(adaptsize::AdaptSize::new(unit))),
+        Format::DelayedHits => Box::new(Lines::of(delayed_hits::DelayedHits::new(unit))),
+    })
+}
+
+/// The line decoder of a text format, to try it on a few lines; `None` for a binary format, or
+/// a layout that makes no sense.
+pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn LineFormat>> {
+    let clock = Clock { unit_ns: 1, keep: false };
+    Some(match format {
+        Format::OracleGeneral | Format::Cache2k => return None,
+        Format::Csv => Box::new(csv::Csv::new(layout, false).ok()?),
+        Format::Twitter => Box::new(twitter::Twitter::new(clock)),
+        Format::Msr => Box::new(msr::Msr::new(clock)),
+        Format::Plain => Box::new(ids::Plain),
+        Format::Lirs => Box::new(ids::Lirs),
+        Format::Arc => Box::new(arc::Arc),
+        Format::AdaptSize => Box::new(adaptsize::AdaptSize::new(clock)),
+        Format::DelayedHits => Box::new(delayed_hits::DelayedHits::new(clock)),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod testing;

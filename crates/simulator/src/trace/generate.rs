@@ -1,0 +1,357 @@
+//! Generated workloads: the same trace for a seed on every machine.
+//!
+//! Xoshiro256++ and a distribution computed in software (`libm`) make the draws
+//! the same everywhere. Ids go through the same table as those of a file, so
+//! that a generated trace has no property a read one lacks. 20 to 60 ns a
+//! request.
+
+use std::ops::RangeInclusive;
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, LogNormal, Zipf};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::decode::{BATCH, Builder, Columns, MAX_RECORDS};
+use super::{ReadOptions, Record, Trace, TraceError};
+
+/// Time between two requests.
+const INTERVAL_NS: u64 = 1_000;
+/// Most objects: what 32 bits can number.
+const MAX_OBJECTS: u64 = u32::MAX as u64 - 1;
+
+/// What kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Zipf { alpha: f64 },
+    Uniform,
+    Loop,
+    Mix,
+}
+
+/// A workload as specified.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Generator {
+    kind: Kind,
+    objects: u64,
+    requests: u64,
+    seed: u64,
+}
+
+impl Generator {
+    /// Parses a specification; `Ok(None)` if it names no generator.
+    pub(super) fn parse(spec: &str) -> Result<Option<Self>, TraceError> {
+        let wrong = |problem: String| TraceError::Generator {
+            spec: spec.escape_debug().to_string(),
+            problem,
+        };
+        let mut parts = spec.split(':');
+        let (kind, objects, requests) = match parts.next() {
+            Some("zipf") => {
+                let alpha = parts.next().unwrap_or_default();
+                let alpha = parse_alpha(alpha).map_err(wrong)?;
+                (Kind::Zipf { alpha }, 1_000_000, 20_000_000)
+            }
+            Some("uniform") => (Kind::Uniform, 1_000_000, 20_000_000),
+            Some("loop") => (Kind::Loop, 1_000_000, 20_000_000),
+            Some("mix") => (Kind::Mix, 400_000, 4_000_000),
+            _ => return Ok(None),
+        };
+        let mut generator = Self { kind, objects, requests, seed: 1 };
+        for part in parts {
+            generator.set(part).map_err(wrong)?;
+        }
+        Ok(Some(generator))
+    }
+
+    fn set(&mut self, part: &str) -> Result<(), String> {
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| format!("expected key=value, found {part:?}"))?;
+        match key {
+            "objects" => self.objects = parse_count(key, value, 1..=MAX_OBJECTS)?,
+            "requests" => self.requests = parse_count(key, value, 1..=MAX_RECORDS)?,
+            "seed" if self.kind != Kind::Loop => {
+                self.seed = parse_count(key, value, 0..=u64::MAX)?;
+            }
+            _ => {
+                let seed = if self.kind == Kind::Loop { "" } else { ", seed" };
+                return Err(format!(
+                    "unknown key {key:?}, expected one of: objects, requests{seed}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Generates the trace, called `spec` if it is too large.
+    pub(super) fn generate(
+        &self,
+        spec: &str,
+        options: &ReadOptions<'_>,
+    ) -> Result<Trace, TraceError> {
+        let random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        match self.kind {
+            Kind::Zipf { alpha } => {
+                let ranks = self.ranks(alpha, spec)?;
+                let mut random = random;
+                self.collect(spec, options, |_| ranks.sample(&mut random) as u64)
+            }
+            Kind::Uniform => {
+                let mut random = random;
+                self.collect(spec, options, |_| random.random_range(0..self.objects))
+            }
+            Kind::Loop => self.collect(spec, options, |index| index % self.objects),
+            Kind::Mix => {
+                let mut mix = Mix::new(self, self.ranks(MIX_ALPHA, spec)?, random);
+                self.collect(spec, options, |index| mix.next(index))
+            }
+        }
+    }
+
+    fn ranks(&self, alpha: f64, spec: &str) -> Result<Zipf<f64>, TraceError> {
+        Zipf::new(self.objects as f64, alpha).map_err(|error| TraceError::Generator {
+            spec: spec.escape_debug().to_string(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Collects a trace from the id of each request.
+    fn collect(
+        &self,
+        spec: &str,
+        options: &ReadOptions<'_>,
+        mut id: impl FnMut(u64) -> u64,
+    ) -> Result<Trace, TraceError> {
+        let sizes = self.kind == Kind::Mix;
+        let columns = Columns { times: true, sizes };
+        let size_of = Sizes::new();
+        let mut builder = Builder::new(options);
+        let mut records = Vec::with_capacity(BATCH);
+        let mut index = 0;
+        while index < self.requests {
+            records.clear();
+            let end = self.requests.min(index + BATCH as u64);
+            records.extend((index..end).map(|index| {
+                let id = id(index);
+                Record {
+                    time_ns: index * INTERVAL_NS,
+                    id,
+                    size: if sizes { size_of.of(id) } else { 1 },
+                    ..Record::default()
+                }
+            }));
+            let more = builder
+                .push(&records, columns)
+                .map_err(|problem| TraceError::TooLarge { file: spec.to_owned(), problem })?;
+            if !more {
+                break;
+            }
+            index = end;
+        }
+        Ok(builder.finish())
+    }
+}
+
+fn parse_alpha(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(alpha) if (0.0..=10.0).contains(&alpha) => Ok(alpha),
+        _ => {
+            Err(format!("expected an exponent from 0 to 10 first, as in zipf:0.9, found {text:?}"))
+        }
+    }
+}
+
+/// A whole number within bounds, with K, M or G for thousands, millions or billions.
+fn parse_count(key: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 1_000),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        digits.parse::<u64>().ok()
+    } else {
+        None
+    };
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|number| bounds.contains(number))
+        .ok_or_else(|| {
+            format!("expected {key} from {} to {}, found {text:?}", bounds.start(), bounds.end())
+        })
+}
+
+/// Exponent of the popularity in a mix.
+const MIX_ALPHA: f64 = 0.9;
+/// A mix asks for an object that is never asked for again this often.
+const ONE_HIT_SHARE: f64 = 0.2;
+/// A scan begins once per so many requests,
+const SCAN_PERIOD: u64 = 50_000;
+/// and lasts so many, of which every other one is the scan's.
+const SCAN_REQUESTS: u64 = 10_000;
+/// The hot set has moved by this share of the objects when the trace ends.
+const DRIFT: f64 = 0.01;
+
+/// A workload with a little of everything.
+///
+/// A fifth of the requests are for objects that never return. The others are
+/// Zipf by rank, and the ranks move: now and then a cold object becomes the
+/// hottest, and all the others sink by one rank. A tenth of the time, a
+/// sequential scan over ids that the rest doesn't know takes every other
+/// request; it goes on where the scan before it ended.
+struct Mix {
+    ranks: Zipf<f64>,
+    random: Xoshiro256PlusPlus,
+    objects: u64,
+    /// Requests per step of the drift.
+    drift_every: u64,
+    scanned: u64,
+    one_hits: u64,
+}
+
+impl Mix {
+    fn new(generator: &Generator, ranks: Zipf<f64>, random: Xoshiro256PlusPlus) -> Self {
+        let steps = (generator.objects as f64 * DRIFT).max(1.0);
+        Self {
+            ranks,
+            random,
+            objects: generator.objects,
+            drift_every: (generator.requests as f64 / steps).max(1.0) as u64,
+            scanned: 0,
+            one_hits: 0,
+        }
+    }
+
+    fn next(&mut self, index: u64) -> u64 {
+        let phase = index % SCAN_PERIOD;
+        if phase >= SCAN_PERIOD - SCAN_REQUESTS && phase.is_multiple_of(2) {
+            self.scanned += 1;
+            return self.objects + self.scanned % self.objects;
+        }
+        if self.random.random::<f64>() < ONE_HIT_SHARE {
+            self.one_hits += 1;
+            return 2 * self.objects + self.one_hits;
+        }
+        let rank = self.ranks.sample(&mut self.random) as u64 - 1;
+        // An object's rank is its number plus the drift, around the end.
+        let drift = index / self.drift_every % self.objects;
+        (rank + self.objects - drift) % self.objects
+    }
+}
+
+/// Log-normal sizes: median 2 KiB, and an object keeps its own.
+struct Sizes {
+    distribution: Option<LogNormal<f64>>,
+}
+
+impl Sizes {
+    fn new() -> Self {
+        // ln 2048, and a tail in which a few objects in a thousand pass 64 KiB.
+        let distribution = LogNormal::new(7.625, 1.3).ok();
+        Self { distribution }
+    }
+
+    fn of(&self, id: u64) -> u32 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(id);
+        let size = self.distribution.map_or(1.0, |d| d.sample(&mut random));
+        size.clamp(16.0, 16_777_216.0) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::info;
+
+    fn generated(spec: &str, options: &ReadOptions<'_>) -> Trace {
+        let generator = Generator::parse(spec).unwrap().unwrap();
+        generator.generate(spec, options).unwrap()
+    }
+
+    fn with_times() -> ReadOptions<'static> {
+        ReadOptions { times: true, ..ReadOptions::default() }
+    }
+
+    #[test]
+    fn specifications_have_defaults() {
+        let zipf = Generator {
+            kind: Kind::Zipf { alpha: 0.9 },
+            objects: 1_000_000,
+            requests: 20_000_000,
+            seed: 1,
+        };
+        assert_eq!(Generator::parse("zipf:0.9").unwrap(), Some(zipf.clone()));
+        let told = "zipf:0.9:objects=1M:seed=1:requests=20000K";
+        assert_eq!(Generator::parse(told).unwrap(), Some(zipf));
+        assert_eq!(Generator::parse("zipfian.csv").unwrap(), None);
+        assert_eq!(Generator::parse("").unwrap(), None);
+    }
+
+    #[test]
+    fn wrong_specifications_say_why() {
+        for (spec, expected) in [
+            ("zipf", "zipf: expected an exponent"),
+            ("zipf:objects=5", "expected an exponent"),
+            ("zipf:-1", "expected an exponent"),
+            ("zipf:nan", "expected an exponent"),
+            ("zipf:1:objects=0", "expected objects from 1 to 4294967294, found \"0\""),
+            ("uniform:objects=5G", "expected objects"),
+            ("uniform:requests=4294967297", "expected requests from 1 to 4294967296"),
+            ("uniform:requests=99999999999999999999G", "expected requests"),
+            ("uniform:requests=+5", "expected requests"),
+            ("uniform:requests=", "expected requests"),
+            ("uniform:requests=K", "expected requests"),
+            ("uniform:requests", "expected key=value"),
+            ("uniform:size=3", "unknown key \"size\", expected one of: objects, requests, seed"),
+            ("loop:seed=3", "unknown key \"seed\", expected one of: objects, requests"),
+        ] {
+            let error = Generator::parse(spec).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_one_trace() {
+        let first = generated("zipf:1:objects=100:requests=10", &with_times());
+        let ids: Vec<u64> = first.ids.iter().map(|&id| first.objects[id as usize]).collect();
+        assert_eq!(ids, [35, 1, 93, 1, 65, 1, 1, 9, 79, 2]);
+        assert_eq!(first.times_ns[9], 9_000);
+        assert!(first.sizes.is_empty() && first.operations.is_empty());
+        let other = generated("zipf:1:objects=100:requests=10:seed=2", &with_times());
+        assert_ne!(first.objects, other.objects);
+    }
+
+    #[test]
+    fn a_loop_goes_round() {
+        let trace = generated("loop:objects=3:requests=7", &ReadOptions::default());
+        assert_eq!(trace.ids, [0, 1, 2, 0, 1, 2, 0]);
+        let limit = ReadOptions { limit: Some(2), ..ReadOptions::default() };
+        assert_eq!(generated("loop:objects=3", &limit).ids, [0, 1]);
+    }
+
+    #[test]
+    fn popularity_is_as_asked() {
+        let zipf = generated("zipf:0.8:objects=10K:requests=1M", &ReadOptions::default());
+        let alpha = info(&zipf).zipf_alpha.unwrap();
+        assert!((alpha - 0.8).abs() < 0.03, "{alpha}");
+        let uniform = generated("uniform:objects=1K:requests=100K", &ReadOptions::default());
+        assert_eq!(uniform.objects.len(), 1_000);
+        let most = info(&uniform).max_requests;
+        assert!(most < 150, "{most}");
+    }
+
+    #[test]
+    fn a_mix_has_a_little_of_everything() {
+        let trace = generated("mix:objects=20K:requests=400K", &ReadOptions::default());
+        let facts = info(&trace);
+        assert!(facts.one_hit_wonder_share > 0.5, "{facts:?}");
+        let scanned = |id: &u64| (20_000..40_000).contains(id);
+        assert_eq!(trace.objects.iter().filter(|id| scanned(id)).count(), 20_000);
+        let first_size = trace.sizes[0];
+        let again = trace.ids.iter().zip(&trace.sizes).filter(|(id, _)| **id == 0);
+        assert!(again.clone().count() > 0);
+        assert!(again.into_iter().all(|(_, &size)| size == first_size));
+        let mean = f64::from(trace.sizes.iter().map(|&s| s as f32).sum::<f32>()) / 400_000.0;
+        assert!((3_000.0..8_000.0).contains(&mean), "{mean}");
+    }
+}
