@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test` and `cargo xtask lint`.
+//! The project's own commands: `cargo xtask test`, `lint` and `figures`.
 //!
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
 
+mod figures;
 mod house;
 mod lint;
 mod step;
@@ -28,6 +29,12 @@ enum Command {
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
+    /// Measure again the figures in documents, and write them there
+    Figures {
+        /// Documents with blocks of figures
+        #[arg(default_value = "README.md")]
+        documents: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -36,6 +43,7 @@ fn main() -> ExitCode {
     let result = workspace_root().and_then(|root| match command {
         Command::Test { quick } => test::run(&root, quick),
         Command::Lint => lint::run(&root),
+        Command::Figures { documents } => figures::run(&root, &documents),
     });
     let seconds = started.elapsed().as_secs_f64();
     match result {

@@ -32,6 +32,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
     step::run("cargo test", &mut command)
 }
 
-fn wanted_traces(root: &Path) -> PathBuf {
+/// Where the real traces should be.
+pub(crate) fn wanted_traces(root: &Path) -> PathBuf {
     std::env::var_os(TRACES).map_or_else(|| root.join("../shared/traces"), PathBuf::from)
 }

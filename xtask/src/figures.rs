@@ -1,0 +1,84 @@
+//! `cargo xtask figures`: measures again what the documents show.
+//!
+//! A document holds, between two comments, what a command printed:
+//!
+//! ```text
+//! <!-- figures: frazil simulate --trace TRACES/some.csv.zst … -->
+//! …
+//! <!-- end figures -->
+//! ```
+//!
+//! The command is run with a release build and its output put in between, with
+//! the date and the machine, so that no table is written by hand. `TRACES` is
+//! where the real traces are.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::{step, test};
+
+const BEGIN: &str = "<!-- figures: ";
+const BEGIN_END: &str = " -->";
+const END: &str = "<!-- end figures -->";
+
+pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
+    step::run("build", &mut step::cargo(root, ["build", "--release", "--locked"]))?;
+    for document in documents {
+        let path = root.join(document);
+        let text = std::fs::read_to_string(&path).with_context(|| document.clone())?;
+        let measured = renew(root, &text).with_context(|| document.clone())?;
+        std::fs::write(&path, measured).with_context(|| document.clone())?;
+    }
+    Ok(())
+}
+
+/// The document with every block of figures measured anew.
+fn renew(root: &Path, text: &str) -> anyhow::Result<String> {
+    let mut renewed = String::new();
+    let mut rest = text;
+    while let Some(begin) = rest.find(BEGIN) {
+        let command = &rest[begin + BEGIN.len()..];
+        let Some(length) = command.find(BEGIN_END) else {
+            bail!("`{BEGIN}` without `{BEGIN_END}`");
+        };
+        let Some(end) = command.find(END) else {
+            bail!("`{BEGIN}{}` without `{END}`", &command[..length]);
+        };
+        let output = measure(root, &command[..length])?;
+        renewed += &rest[..begin + BEGIN.len() + length + BEGIN_END.len()];
+        renewed += &format!("\n```text\n{}\n```\n{}\n{END}", output.trim_end(), provenance()?);
+        rest = &command[end + END.len()..];
+    }
+    Ok(renewed + rest)
+}
+
+fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
+    let mut words = command.split_whitespace();
+    if words.next() != Some("frazil") {
+        bail!("`{command}`: figures come from `frazil`");
+    }
+    let folder = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
+    eprintln!("xtask: {command}");
+    let output = Command::new(root.join("target/release/frazil"))
+        .current_dir(&folder)
+        .args(words.map(|word| word.strip_prefix("TRACES/").unwrap_or(word)))
+        .output()
+        .with_context(|| command.to_owned())?;
+    if !output.status.success() {
+        bail!("`{command}`: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    String::from_utf8(output.stdout).with_context(|| command.to_owned())
+}
+
+/// When and where.
+fn provenance() -> anyhow::Result<String> {
+    let date = Command::new("date").arg("+%F").output().context("date")?;
+    let cores = std::thread::available_parallelism()?;
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    let date = String::from_utf8_lossy(&date.stdout);
+    Ok(format!("Measured {} on {cores} cores ({model}).", date.trim()))
+}
