@@ -69,8 +69,8 @@ fn bad_usage_exits_with_2() {
         fails(&simulate(GENERATED, policy, capacity), 2, words);
     };
     run("lruu", "10", &["unknown policy `lruu`", "lru"]);
-    run("lru:k=5", "10", &["`lru` has no parameter `k`"]);
-    run("clock:bits=3", "10", &["bits=3", "bits=1 or bits=2"]);
+    run("lru:k=5", "10", &["`lru` has no parameter `k=5`"]);
+    run("clock:bits=3", "10", &["bits=3", "bits from 1 to 2"]);
     run("lru", "0", &["`0` is zero"]);
     run("lru", "0%", &["`0%` is zero"]);
     run("lru", "100.1%", &["above 100 %"]);

@@ -17,15 +17,16 @@ use crate::{Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
 /// assert!("clock:bits=9".parse::<PolicySpec>().is_err());
 /// # Ok::<(), frazil_policy::SpecError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum PolicySpec {
     /// [`Fifo`].
     Fifo,
     /// [`Lru`].
     Lru,
-    /// [`Clock`] with 1 or 2 bits.
+    /// [`Clock`].
     Clock {
-        /// Width of the count.
+        /// Width of the count: 1 or 2.
         bits: u8,
     },
     /// [`Sieve`].
@@ -38,31 +39,31 @@ pub enum PolicySpec {
     Belady,
 }
 
-/// What a name cannot be read as a policy for.
+/// Why a name cannot be read as a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No policy has this name.
     #[error("unknown policy `{0}`; known are {known}", known = PolicySpec::NAMES.join(", "))]
     UnknownPolicy(String),
     /// The policy has no such parameter.
-    #[error("policy `{policy}` has no parameter `{parameter}`; {expected}")]
+    #[error("policy `{policy}` has no parameter `{parameter}`; it takes {expected}")]
     UnknownParameter {
         /// Name of the policy.
-        policy: &'static str,
+        policy: String,
         /// The parameter as given.
         parameter: String,
         /// What it does have.
-        expected: &'static str,
+        expected: String,
     },
     /// The parameter's value is out of range or no value at all.
     #[error("policy `{policy}`: `{parameter}` is not allowed; {expected}")]
     BadValue {
         /// Name of the policy.
-        policy: &'static str,
+        policy: String,
         /// The parameter as given.
         parameter: String,
         /// What is allowed.
-        expected: &'static str,
+        expected: String,
     },
 }
 
@@ -75,24 +76,9 @@ pub trait PolicyVisitor {
     fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output;
 }
 
-const CLOCK_PARAMETERS: &str = "it takes bits=1 or bits=2";
-
 impl PolicySpec {
     /// The names of all policies.
     pub const NAMES: [&str; 7] = ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "belady"];
-
-    /// The name without parameters.
-    pub fn name(&self) -> &'static str {
-        match self {
-            PolicySpec::Fifo => "fifo",
-            PolicySpec::Lru => "lru",
-            PolicySpec::Clock { .. } => "clock",
-            PolicySpec::Sieve => "sieve",
-            PolicySpec::Mobius => "mobius",
-            PolicySpec::S3Fifo => "s3-fifo",
-            PolicySpec::Belady => "belady",
-        }
-    }
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -109,7 +95,7 @@ impl PolicySpec {
         future: impl FnOnce() -> Arc<[u32]>,
         visitor: V,
     ) -> V::Output {
-        match self {
+        match *self {
             PolicySpec::Fifo => visitor.visit(Fifo::default()),
             PolicySpec::Lru => visitor.visit(Lru::default()),
             PolicySpec::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
@@ -120,62 +106,123 @@ impl PolicySpec {
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
-
-    fn set(&mut self, parameter: &str) -> Result<(), SpecError> {
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        match (&mut *self, key) {
-            (PolicySpec::Clock { bits }, "bits") => {
-                *bits = match value {
-                    "1" => 1,
-                    "2" => 2,
-                    _ => {
-                        return Err(SpecError::BadValue {
-                            policy: "clock",
-                            parameter: parameter.to_owned(),
-                            expected: CLOCK_PARAMETERS,
-                        });
-                    }
-                };
-                Ok(())
-            }
-            _ => Err(SpecError::UnknownParameter {
-                policy: self.name(),
-                parameter: key.to_owned(),
-                expected: match self {
-                    PolicySpec::Clock { .. } => CLOCK_PARAMETERS,
-                    _ => "it takes none",
-                },
-            }),
-        }
-    }
 }
 
 impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let mut parts = text.split(':');
-        let name = parts.next().unwrap_or_default();
-        let mut spec = match name {
+        let mut parameters = Parameters::of(text);
+        let spec = match parameters.policy {
             "fifo" => PolicySpec::Fifo,
             "lru" => PolicySpec::Lru,
-            "clock" => PolicySpec::Clock { bits: 1 },
+            "clock" => PolicySpec::Clock { bits: parameters.number("bits", 1, 1, 2)? },
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
             "belady" => PolicySpec::Belady,
-            _ => return Err(SpecError::UnknownPolicy(name.to_owned())),
+            unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
-        parts.try_for_each(|parameter| spec.set(parameter))?;
+        parameters.finish()?;
         Ok(spec)
     }
 }
 
 impl fmt::Display for PolicySpec {
+    /// The canonical form: parameters only where they are not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PolicySpec::Clock { bits: 2 } => f.write_str("clock:bits=2"),
-            _ => f.write_str(self.name()),
+        match *self {
+            PolicySpec::Fifo => f.write_str("fifo"),
+            PolicySpec::Lru => f.write_str("lru"),
+            PolicySpec::Clock { bits: 1 } => f.write_str("clock"),
+            PolicySpec::Clock { bits } => write!(f, "clock:bits={bits}"),
+            PolicySpec::Sieve => f.write_str("sieve"),
+            PolicySpec::Mobius => f.write_str("mobius"),
+            PolicySpec::S3Fifo => f.write_str("s3-fifo"),
+            PolicySpec::Belady => f.write_str("belady"),
         }
+    }
+}
+
+/// The parameters behind a policy's name, taken one by one.
+struct Parameters<'a> {
+    policy: &'a str,
+    /// `key=value` as given, until it is taken.
+    given: Vec<&'a str>,
+    /// What the policy takes, in words.
+    known: Vec<String>,
+}
+
+impl<'a> Parameters<'a> {
+    fn of(text: &'a str) -> Self {
+        let mut parts = text.split(':');
+        let policy = parts.next().unwrap_or_default();
+        Parameters { policy, given: parts.collect(), known: Vec::new() }
+    }
+
+    /// Takes the number `key`, `default` if it is not given.
+    fn number<N>(&mut self, key: &str, default: N, least: N, most: N) -> Result<N, SpecError>
+    where
+        N: FromStr + PartialOrd + fmt::Display + Copy,
+    {
+        self.known.push(format!("{key} from {least} to {most}"));
+        let named = |parameter: &&str| parameter.split('=').next() == Some(key);
+        let Some(place) = self.given.iter().position(named) else {
+            return Ok(default);
+        };
+        let parameter = self.given.remove(place);
+        let value = parameter.split_once('=').and_then(|(_, value)| value.parse().ok());
+        match value {
+            Some(value) if least <= value && value <= most => Ok(value),
+            _ => Err(SpecError::BadValue {
+                policy: self.policy.to_owned(),
+                parameter: parameter.to_owned(),
+                expected: format!("it takes {}", self.known.join(", ")),
+            }),
+        }
+    }
+
+    /// Nothing may be left over, not even a parameter given twice.
+    fn finish(self) -> Result<(), SpecError> {
+        let Some(parameter) = self.given.first() else {
+            return Ok(());
+        };
+        Err(SpecError::UnknownParameter {
+            policy: self.policy.to_owned(),
+            parameter: (*parameter).to_owned(),
+            expected: match self.known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_and_prints_itself() {
+        for name in PolicySpec::NAMES {
+            assert_eq!(
+                name.parse::<PolicySpec>().map(|spec| spec.to_string()),
+                Ok(name.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
+        assert!(error("lruu").starts_with("unknown policy `lruu`; known are fifo, lru"));
+        assert_eq!(error("lru:k=5"), "policy `lru` has no parameter `k=5`; it takes none");
+        assert_eq!(
+            error("clock:bits=3"),
+            "policy `clock`: `bits=3` is not allowed; it takes bits from 1 to 2"
+        );
+        assert!(error("clock:bits").contains("`bits` is not allowed"));
+        assert!(error("clock:bits=1:bits=2").contains("no parameter `bits=2`"));
+        assert!(error("clock:").contains("no parameter ``"));
     }
 }

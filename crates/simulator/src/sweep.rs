@@ -19,7 +19,7 @@ use crate::trace::{Operation, Trace};
 const CHUNK: usize = 1 << 20;
 
 /// One cell to replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellSpec {
     /// The policy.
     pub policy: PolicySpec,
