@@ -85,6 +85,11 @@ impl PolicySpec {
         matches!(self, PolicySpec::Belady)
     }
 
+    /// The same policy with another seed; `None` if chance plays no part in it.
+    pub fn with_seed(self, _seed: u64) -> Option<Self> {
+        None
+    }
+
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
     ///
     /// `future` is asked for the positions of next requests ([`Belady::new`]) if
