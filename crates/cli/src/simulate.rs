@@ -1,6 +1,6 @@
 //! `frazil simulate`: miss ratios of policies at sizes over traces.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::PolicySpec;
 use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
@@ -16,6 +16,10 @@ use crate::{Done, failure};
 /// Every trace × policy × capacity is one row. A request is a get: look up, and
 /// on a miss insert. Sets insert or replace and deletes remove; neither is a
 /// request.
+///
+/// A trace is decoded into memory once, 4 to 8 bytes a record, for all cells. With
+/// one online policy and one absolute capacity it is replayed as it is read, in
+/// memory that depends on the cache alone.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
@@ -99,26 +103,12 @@ pub(crate) fn threads(asked: Option<u16>) -> usize {
     asked.map_or_else(cores, usize::from)
 }
 
+/// All cells over one trace.
 fn simulate<'a>(
     args: &'a Args,
     trace: &'a str,
     policies: &[PolicySpec],
 ) -> Result<Vec<Line<'a>>, Failure> {
-    let wanted = Wanted { times: false, sizes: args.unit == Unit::Bytes };
-    let loaded = args.reading.load(trace, wanted)?;
-    let mut cells = Vec::new();
-    let mut names = Vec::new();
-    for (&policy, name) in policies.iter().zip(&args.policy) {
-        for capacity in &args.capacity {
-            let capacity = capacity
-                .resolve(&loaded.trace, args.unit)
-                .with_context(|| trace.to_owned())
-                .map_err(Failure::Usage)?;
-            cells.push(CellSpec { policy, capacity });
-            names.push(name);
-        }
-    }
-    let records = loaded.trace.ids.len();
     let options = SweepOptions {
         unit: args.unit,
         warmup: usize::try_from(args.warmup).unwrap_or(usize::MAX),
@@ -126,23 +116,60 @@ fn simulate<'a>(
         threads: threads(args.threads),
         count_work: false,
     };
-    if options.warmup >= records {
-        return Err(Failure::Usage(anyhow::anyhow!(
+    let mut capacities = Vec::new();
+    for capacity in &args.capacity {
+        capacities.push(capacity.known(args.unit).map_err(Failure::usage)?);
+    }
+    let (cells, outcomes) = match (policies, capacities.as_slice()) {
+        // Nothing about the trace needs to be known first, so it need not be kept.
+        (&[policy], &[Some(capacity)]) if !policy.is_offline() => {
+            let cell = CellSpec { policy, capacity };
+            (vec![cell], vec![args.reading.replay_stream(trace, cell, &options)?])
+        }
+        _ => sweep_cells(args, trace, policies, &options)?,
+    };
+    if outcomes.iter().any(|outcome| outcome.records <= args.warmup) {
+        let records = outcomes.first().map_or(0, |outcome| outcome.records);
+        return Err(Failure::usage(anyhow!(
             "--warmup {} leaves none of the {records} records of {trace}",
             args.warmup
         )));
     }
-    let total = records as u64 * cells.len() as u64;
-    let progress = Progress::of_records("replaying".to_owned(), total);
-    let outcomes = sweep(&loaded.trace, &cells, &options, &|steps| progress.advance(steps));
-    let line = |((cell, name), outcome): ((&CellSpec, &&'a String), Outcome)| Line {
+    let names = args.policy.iter().flat_map(|name| args.capacity.iter().map(move |_| name));
+    let line = |((cell, name), outcome): ((CellSpec, &'a String), Outcome)| Line {
         trace,
         policy: name,
         capacity: cell.capacity,
         unit: args.unit,
         outcome,
     };
-    Ok(cells.iter().zip(&names).zip(outcomes).map(line).collect())
+    Ok(cells.into_iter().zip(names).zip(outcomes).map(line).collect())
+}
+
+/// Decodes the trace once and replays it through every policy × capacity, in the
+/// order of the arguments.
+fn sweep_cells(
+    args: &Args,
+    trace: &str,
+    policies: &[PolicySpec],
+    options: &SweepOptions,
+) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
+    let wanted = Wanted { times: false, sizes: args.unit == Unit::Bytes };
+    let loaded = args.reading.load(trace, wanted)?;
+    let mut cells = Vec::new();
+    for &policy in policies {
+        for capacity in &args.capacity {
+            let capacity = capacity
+                .resolve(&loaded.trace, args.unit)
+                .with_context(|| trace.to_owned())
+                .map_err(Failure::Usage)?;
+            cells.push(CellSpec { policy, capacity });
+        }
+    }
+    let total = loaded.trace.len() as u64 * cells.len() as u64;
+    let progress = Progress::of_records("replaying".to_owned(), total);
+    let outcomes = sweep(&loaded.trace, &cells, options, &|steps| progress.advance(steps));
+    Ok((cells, outcomes))
 }
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use clap::Args;
-use frazil_simulator::trace::{self, CsvLayout, Format, Loaded, ReadOptions, TimeUnit};
+use frazil_simulator::trace::{self, CsvLayout, Format, Loaded, Origin, ReadOptions, TimeUnit};
+use frazil_simulator::{CellSpec, Outcome, StreamError, SweepOptions, replay_stream};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -103,22 +104,45 @@ impl TraceArgs {
     /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
     /// format on standard error.
     pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
+        let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
+        note_guess(spec, &loaded.origin);
+        Ok(loaded)
+    }
+
+    /// Replays the trace `spec` through one cell as it is read.
+    pub(crate) fn replay_stream(
+        &self,
+        spec: &str,
+        cell: CellSpec,
+        options: &SweepOptions,
+    ) -> Result<Outcome, Failure> {
+        let wanted = Wanted { times: false, sizes: true };
+        let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
+        let (outcome, origin) = self.read(spec, wanted, replay)?.map_err(|error| match error {
+            StreamError::Trace(error) => error.into(),
+            error => Failure::Usage(anyhow!("{spec}: {error}")),
+        })?;
+        note_guess(spec, &origin);
+        Ok(outcome)
+    }
+
+    /// Calls `read` with the options that the flags ask for, and a progress bar.
+    fn read<T>(
+        &self,
+        spec: &str,
+        wanted: Wanted,
+        read: impl FnOnce(&ReadOptions<'_>) -> T,
+    ) -> Result<T, Failure> {
         let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
         let progress = Progress::of_bytes(format!("reading {name}"), 0);
-        let options = ReadOptions {
+        Ok(read(&ReadOptions {
             format: self.format.0,
             csv: self.csv_layout()?,
             limit: self.limit,
             times: wanted.times,
             sizes: wanted.sizes,
             progress: Some(&|position, total| progress.set(position, total)),
-        };
-        let loaded = trace::load(spec, &options)?;
-        drop(progress);
-        if let (Some(format), true) = (loaded.format, loaded.guessed) {
-            eprintln!("note: {spec}: taken for {format} by its content (--format overrides)");
-        }
-        Ok(loaded)
+        }))
     }
 
     fn csv_layout(&self) -> Result<CsvLayout, Failure> {
@@ -137,5 +161,11 @@ impl TraceArgs {
             operation: column(Column::Operation),
             time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
         })
+    }
+}
+
+fn note_guess(spec: &str, origin: &Origin) {
+    if let (Some(format), true) = (origin.format, origin.guessed) {
+        eprintln!("note: {spec}: taken for {format} by its content (--format overrides)");
     }
 }

@@ -99,7 +99,7 @@ fn info(args: &InfoArgs) -> Done {
 }
 
 fn decode_rate(info: &TraceInfo, loaded: &Loaded) -> f64 {
-    info.records as f64 / loaded.decode_seconds.max(1e-9)
+    info.records as f64 / loaded.origin.decode_seconds.max(1e-9)
 }
 
 fn span_seconds(info: &TraceInfo) -> Option<f64> {
@@ -109,8 +109,8 @@ fn span_seconds(info: &TraceInfo) -> Option<f64> {
 fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
     row! {
         "trace" => name,
-        "format" => loaded.format.map(|format| format.to_string()),
-        "compression" => loaded.compression.to_string(),
+        "format" => loaded.origin.format.map(|format| format.to_string()),
+        "compression" => loaded.origin.compression.to_string(),
         "records" => info.records,
         "requests" => info.requests,
         "sets" => info.sets,
@@ -131,8 +131,8 @@ fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
 
 fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
     let none = || "none in the trace".to_owned();
-    let format = match loaded.format {
-        Some(format) => format!("{format}, compression {}", loaded.compression),
+    let format = match loaded.origin.format {
+        Some(format) => format!("{format}, compression {}", loaded.origin.compression),
         None => "generated".to_owned(),
     };
     let lines = [

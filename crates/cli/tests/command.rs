@@ -166,6 +166,28 @@ fn threads_and_repetition_change_nothing() {
 }
 
 #[test]
+fn a_stream_gives_what_a_sweep_gives() {
+    let folder = Folder::new("stream");
+    let trace = folder.path("t.csv.zst");
+    let source = "mix:objects=2K:requests=60K:seed=5";
+    assert!(frazil(&["trace", "convert", source, &trace]).status.success());
+    for unit in ["objects", "bytes"] {
+        let run = |policy, capacities| {
+            let mut args = simulate(&trace, policy, capacities);
+            args.extend(["--unit", unit, "--output", "json", "--warmup", "777"]);
+            let mut row = json_lines(&frazil(&args)).swap_remove(0);
+            row["requests_per_second"] = Value::Null;
+            row
+        };
+        let capacity = if unit == "bytes" { "300KiB" } else { "300" };
+        let two = if unit == "bytes" { "300KiB,1MiB" } else { "300,1000" };
+        for policy in ["lru", "s3-fifo", "clock:bits=2"] {
+            assert_eq!(run(policy, capacity), run(policy, two));
+        }
+    }
+}
+
+#[test]
 fn operations_and_sizes_take_effect() {
     let folder = Folder::new("operations");
     // get a (miss), get a (hit), delete a, get a (miss), set b, get b (hit); then a

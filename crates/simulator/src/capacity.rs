@@ -121,6 +121,25 @@ impl CapacitySpec {
         CapacitySpec { text: capacity.to_string(), amount: Amount::Plain(capacity) }
     }
 
+    /// The capacity in `unit` if that can be told without a trace.
+    ///
+    /// # Errors
+    /// When the capacity does not go with the unit.
+    pub fn known(&self, unit: Unit) -> Result<Option<u64>, CapacityError> {
+        match (self.amount, unit) {
+            (Amount::Plain(capacity), _) | (Amount::Bytes(capacity), Unit::Bytes) => {
+                Ok(Some(capacity))
+            }
+            (Amount::Bytes(_), Unit::Objects) => {
+                Err(CapacityError::BytesOfObjects(self.text.clone()))
+            }
+            (Amount::PeakShare(_), Unit::Bytes) => {
+                Err(CapacityError::PeakOfBytes(self.text.clone()))
+            }
+            (Amount::Share(_) | Amount::PeakShare(_), _) => Ok(None),
+        }
+    }
+
     /// The capacity in `unit`: shares are rounded down, to at least 1.
     ///
     /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
@@ -129,18 +148,20 @@ impl CapacitySpec {
     /// When the capacity does not go with the unit, or the trace has no sizes and
     /// bytes are asked for.
     pub fn resolve(&self, trace: &Trace, unit: Unit) -> Result<u64, CapacityError> {
-        let text = || self.text.clone();
-        match (self.amount, unit) {
-            (_, Unit::Bytes) if trace.sizes.is_empty() => Err(CapacityError::NoSizes),
-            (Amount::Plain(capacity), _) | (Amount::Bytes(capacity), Unit::Bytes) => Ok(capacity),
-            (Amount::Bytes(_), Unit::Objects) => Err(CapacityError::BytesOfObjects(text())),
-            (Amount::Share(share), Unit::Objects) => Ok(share.of(trace.objects.len() as u64)),
-            (Amount::Share(share), Unit::Bytes) => {
-                Ok(share.of(trace.footprint_bytes().unwrap_or_default()))
-            }
-            (Amount::PeakShare(share), Unit::Objects) => Ok(share.of(peak_objects(trace))),
-            (Amount::PeakShare(_), Unit::Bytes) => Err(CapacityError::PeakOfBytes(text())),
+        if unit == Unit::Bytes && trace.sizes.is_empty() {
+            return Err(CapacityError::NoSizes);
         }
+        if let Some(capacity) = self.known(unit)? {
+            return Ok(capacity);
+        }
+        Ok(match (self.amount, unit) {
+            (Amount::Plain(capacity) | Amount::Bytes(capacity), _) => capacity,
+            (Amount::Share(share), Unit::Objects) => share.of(trace.objects.len() as u64),
+            (Amount::Share(share), Unit::Bytes) => {
+                share.of(trace.footprint_bytes().unwrap_or_default())
+            }
+            (Amount::PeakShare(share), _) => share.of(peak_objects(trace)),
+        })
     }
 }
 

@@ -17,10 +17,14 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod index;
 mod replay;
+mod stream;
 mod sweep;
 pub mod trace;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit};
-pub use replay::{HASH_SEED, Outcome, WorkSplit};
+pub use index::HASH_SEED;
+pub use replay::{Outcome, WorkSplit};
+pub use stream::{StreamError, replay_stream};
 pub use sweep::{CellSpec, SweepOptions, sweep};

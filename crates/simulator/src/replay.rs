@@ -1,22 +1,17 @@
 //! One cell of a sweep: a policy at a capacity, fed with a trace.
 //!
-//! The cell is the policy's host. Objects are dense numbers, so the index is an
-//! array (4 bytes an object of the trace) and not a hash map; slots are recycled,
-//! so that what the policy touches stays as small as the cache (9 to 13 bytes a
-//! slot here). The policy's type, the unit and whether work is counted are
-//! compile-time parameters: the loop over records has no dynamic call.
+//! The cell is the policy's host. Over a decoded trace objects are dense numbers, so
+//! the index is an array (4 bytes an object of the trace); over a stream it is a hash
+//! table of the residents. Slots are recycled, so that what the policy touches stays
+//! as small as the cache. The policy's type, the index, the unit and whether work is
+//! counted are compile-time parameters: the loop over records has no dynamic call.
 
 use std::ops::Range;
 
-use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts, object_hash};
+use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts};
 
-use crate::trace::{Operation, Trace};
-
-/// No slot: the object is not resident.
-const VACANT: u32 = u32::MAX;
-
-/// Seed of the hash by which policies know objects in every replay.
-pub const HASH_SEED: u64 = 0x4652_415a_494c; // "FRAZIL"
+use crate::index::{DenseIndex, HashedIndex, Index};
+use crate::trace::{Operation, Record, Trace};
 
 /// What one cell counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -117,12 +112,11 @@ impl Tally for Counting {
 }
 
 /// What the policy sees of a cell.
-struct Residents<'t, M, T, const BYTES: bool> {
-    /// Original ids by object number.
-    ids: &'t [u64],
+struct Residents<I: Index, M, T, const BYTES: bool> {
+    index: I,
     meta: Vec<M>,
-    /// Object number by slot.
-    object: Vec<u32>,
+    /// Object by slot.
+    object: Vec<I::Object>,
     /// Bytes by slot; empty where objects are counted.
     weight: Vec<u32>,
     /// Records so far.
@@ -130,7 +124,7 @@ struct Residents<'t, M, T, const BYTES: bool> {
     tally: T,
 }
 
-impl<M, T: Tally, const BYTES: bool> Host<M> for Residents<'_, M, T, BYTES> {
+impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BYTES> {
     #[inline]
     fn now(&self) -> u64 {
         self.now
@@ -141,7 +135,7 @@ impl<M, T: Tally, const BYTES: bool> Host<M> for Residents<'_, M, T, BYTES> {
     }
     #[inline]
     fn hash(&self, slot: Slot) -> u64 {
-        object_hash(self.ids[self.object[slot.index()] as usize], HASH_SEED)
+        self.index.hash(self.object[slot.index()])
     }
     #[inline]
     fn weight(&self, slot: Slot) -> u64 {
@@ -153,14 +147,10 @@ impl<M, T: Tally, const BYTES: bool> Host<M> for Residents<'_, M, T, BYTES> {
     }
 }
 
-/// A policy at a capacity over one trace. With `BYTES` an object weighs its size,
-/// otherwise 1.
-pub(crate) struct Cell<'t, P: Policy, T, const BYTES: bool> {
-    trace: &'t Trace,
+/// A policy at a capacity. With `BYTES` an object weighs its size, otherwise 1.
+pub(crate) struct Cell<I: Index, P: Policy, T, const BYTES: bool> {
     policy: P,
-    residents: Residents<'t, P::Meta, T, BYTES>,
-    /// Slot by object number, or [`VACANT`].
-    slot_of: Vec<u32>,
+    residents: Residents<I, P::Meta, T, BYTES>,
     free: Vec<Slot>,
     capacity: u64,
     used: u64,
@@ -169,43 +159,53 @@ pub(crate) struct Cell<'t, P: Policy, T, const BYTES: bool> {
     outcome: Outcome,
 }
 
-impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
-    pub(crate) fn new(trace: &'t Trace, policy: P, capacity: u64, resize_on_get: bool) -> Self {
+impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
+    /// Replays the records `range` of the trace whose objects the index knows.
+    pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
+        if trace.operations.is_empty() && !BYTES {
+            let mut hits = 0;
+            for &id in &trace.ids[range.clone()] {
+                hits += u64::from(self.access(id, 1, false));
+            }
+            self.outcome.records += range.len() as u64;
+            self.outcome.requests += range.len() as u64;
+            self.outcome.hits += hits;
+            return;
+        }
+        for record in range {
+            let size = trace.sizes.get(record).copied().unwrap_or(1);
+            let operation = trace.operations.get(record).copied().unwrap_or_default();
+            self.step(trace.ids[record], size, operation);
+        }
+    }
+}
+
+impl<P: Policy, T: Tally, const BYTES: bool> Cell<HashedIndex, P, T, BYTES> {
+    /// Replays records as they come.
+    pub(crate) fn feed_records(&mut self, records: &[Record]) {
+        for record in records {
+            self.step(record.id, record.size, record.operation);
+        }
+    }
+}
+
+impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
+    pub(crate) fn new(index: I, policy: P, capacity: u64, resize_on_get: bool) -> Self {
         Cell {
-            trace,
             policy,
             residents: Residents {
-                ids: &trace.objects,
+                index,
                 meta: Vec::new(),
                 object: Vec::new(),
                 weight: Vec::new(),
                 now: 0,
                 tally: T::default(),
             },
-            slot_of: vec![VACANT; trace.objects.len()],
             free: Vec::new(),
             capacity,
             used: 0,
             resize_on_get,
             outcome: Outcome::default(),
-        }
-    }
-
-    /// Replays the records of `range`.
-    pub(crate) fn feed(&mut self, range: Range<usize>) {
-        let trace = self.trace;
-        self.outcome.records += range.len() as u64;
-        if trace.operations.is_empty() && !BYTES {
-            let mut hits = 0;
-            for &id in &trace.ids[range.clone()] {
-                hits += u64::from(self.access(id, 1, false));
-            }
-            self.outcome.requests += range.len() as u64;
-            self.outcome.hits += hits;
-        } else {
-            for record in range {
-                self.step(record);
-            }
         }
     }
 
@@ -221,13 +221,12 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
         Outcome { seconds, work: self.residents.tally.split(), ..self.outcome }
     }
 
-    /// One record of a trace with operations or sizes.
-    fn step(&mut self, record: usize) {
-        let id = self.trace.ids[record];
-        let size = self.trace.sizes.get(record).copied().unwrap_or(1);
-        match self.trace.operations.get(record).copied().unwrap_or_default() {
+    /// One record, whatever its operation and size.
+    fn step(&mut self, object: I::Object, size: u32, operation: Operation) {
+        self.outcome.records += 1;
+        match operation {
             Operation::Get => {
-                let hit = self.access(id, size, self.resize_on_get);
+                let hit = self.access(object, size, self.resize_on_get);
                 self.outcome.requests += 1;
                 self.outcome.hits += u64::from(hit);
                 if BYTES {
@@ -236,28 +235,27 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
                 }
             }
             Operation::Set => {
-                self.access(id, size, true);
+                self.access(object, size, true);
             }
-            Operation::Delete => self.delete(id),
+            Operation::Delete => self.delete(object),
         }
     }
 
     /// Looks an object up and admits it on a miss. True on a hit, which with
     /// `apply_size` also gives the object its new size.
     #[inline(always)]
-    fn access(&mut self, id: u32, size: u32, apply_size: bool) -> bool {
+    fn access(&mut self, object: I::Object, size: u32, apply_size: bool) -> bool {
         self.residents.now += 1;
-        let slot = self.slot_of[id as usize];
-        if slot == VACANT {
+        let Some(slot) = self.residents.index.find(object) else {
             self.residents.tally.enter(false);
-            self.admit(id, size);
+            self.admit(object, size);
             return false;
-        }
+        };
         self.residents.tally.enter(true);
-        self.policy.hit(&mut self.residents, Slot(slot));
-        if BYTES && apply_size && self.residents.weight[slot as usize] != size {
+        self.policy.hit(&mut self.residents, slot);
+        if BYTES && apply_size && self.residents.weight[slot.index()] != size {
             self.residents.tally.enter(false);
-            self.resize(Slot(slot), size);
+            self.resize(slot, size);
         }
         true
     }
@@ -267,9 +265,9 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
     }
 
     #[inline]
-    fn admit(&mut self, id: u32, size: u32) {
+    fn admit(&mut self, object: I::Object, size: u32) {
         let weight = Self::weigh(size);
-        let hash = object_hash(self.residents.ids[id as usize], HASH_SEED);
+        let hash = self.residents.index.hash(object);
         let pending = self.policy.miss(&mut self.residents, hash, weight);
         let incoming = Incoming { hash, weight, pending };
         if weight > self.capacity {
@@ -282,9 +280,9 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
                 Eviction::Empty => break,
             }
         }
-        let slot = self.free.pop().unwrap_or_else(|| self.grow());
-        self.slot_of[id as usize] = slot.0;
-        self.residents.object[slot.index()] = id;
+        let slot = self.free.pop().unwrap_or_else(|| self.grow(object));
+        self.residents.index.insert(object, slot);
+        self.residents.object[slot.index()] = object;
         if BYTES {
             self.residents.weight[slot.index()] = size;
         }
@@ -293,9 +291,9 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
     }
 
     /// A slot never used before.
-    fn grow(&mut self) -> Slot {
+    fn grow(&mut self, object: I::Object) -> Slot {
         let slot = Slot(self.residents.object.len() as u32);
-        self.residents.object.push(0);
+        self.residents.object.push(object);
         self.residents.meta.push(P::Meta::default());
         if BYTES {
             self.residents.weight.push(0);
@@ -306,8 +304,8 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
     /// Frees the slot of an object that the policy has let go.
     #[inline]
     fn release(&mut self, slot: Slot) {
-        let id = self.residents.object[slot.index()];
-        self.slot_of[id as usize] = VACANT;
+        let object = self.residents.object[slot.index()];
+        self.residents.index.remove(object);
         self.used -= self.residents.weight(slot);
         self.free.push(slot);
     }
@@ -331,12 +329,11 @@ impl<'t, P: Policy, T: Tally, const BYTES: bool> Cell<'t, P, T, BYTES> {
         }
     }
 
-    fn delete(&mut self, id: u32) {
+    fn delete(&mut self, object: I::Object) {
         self.residents.tally.enter(false);
-        let slot = self.slot_of[id as usize];
-        if slot != VACANT {
-            self.policy.remove(&mut self.residents, Slot(slot));
-            self.release(Slot(slot));
+        if let Some(slot) = self.residents.index.find(object) {
+            self.policy.remove(&mut self.residents, slot);
+            self.release(slot);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Instant;
 use frazil_policy::{NEVER, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
+use crate::index::DenseIndex;
 use crate::replay::{Cell, Counting, Outcome, Tally};
 use crate::trace::{Operation, Trace};
 
@@ -113,15 +114,16 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn run<P: Policy, T: Tally, const BYTES: bool>(self, policy: P) -> Outcome {
-        let mut cell =
-            Cell::<P, T, BYTES>::new(self.trace, policy, self.capacity, self.options.resize_on_get);
+        let index = DenseIndex::of(self.trace);
+        let resize_on_get = self.options.resize_on_get;
+        let mut cell = Cell::<_, P, T, BYTES>::new(index, policy, self.capacity, resize_on_get);
         let len = self.trace.ids.len();
         let warmup = self.options.warmup.min(len);
         let started = Instant::now();
         let mut at = 0;
         while at < len {
             let end = if at < warmup { warmup } else { len }.min(at + CHUNK);
-            cell.feed(at..end);
+            cell.feed(self.trace, at..end);
             (self.progress)((end - at) as u64);
             at = end;
             if at == warmup {

@@ -61,15 +61,15 @@ fn every_file_is_guessed_and_counted() {
         let trace = loaded.trace;
         let found = [
             columns[0].to_owned(),
-            loaded.format.unwrap().to_string(),
-            loaded.compression.to_string(),
+            loaded.origin.format.unwrap().to_string(),
+            loaded.origin.compression.to_string(),
             trace.len().to_string(),
             trace.objects.len().to_string(),
             (trace.times_ns.len() == trace.len()).to_string(),
             (trace.sizes.len() == trace.len()).to_string(),
         ];
         assert_eq!(found.join(" "), row);
-        assert!(loaded.guessed && trace.operations.is_empty());
+        assert!(loaded.origin.guessed && trace.operations.is_empty());
         assert!(trace.times_ns.is_sorted(), "{row}");
     }
 }
@@ -81,7 +81,7 @@ fn bare_ids_are_the_same_as_lirs() {
     let options = ReadOptions { format: Some(Format::Lirs), ..ReadOptions::default() };
     let told = read(&path, &options).unwrap();
     let guessed = read(&path, &ReadOptions::default()).unwrap();
-    assert!(!told.guessed);
+    assert!(!told.origin.guessed);
     assert_eq!(told.trace.ids, guessed.trace.ids);
 }
 

@@ -14,7 +14,7 @@ use memchr::memchr;
 use super::error::{Position, RecordError, TraceError, expected};
 use super::intern::Interner;
 use super::source::{BLOCK_BYTES, BlockSizes, Blocks};
-use super::{Operation, ReadOptions, Record, Trace, formats, guess};
+use super::{Format, Operation, ReadOptions, Record, Trace, formats, guess};
 
 /// Records decoded before their ids are mapped.
 pub(super) const BATCH: usize = 512;
@@ -144,12 +144,40 @@ impl<F: LineFormat> Decode for Lines<F> {
     }
 }
 
+/// Where decoded records go.
+pub(super) trait Sink {
+    /// Takes records of a format that has `columns`; fails with the bound that was passed.
+    fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String>;
+}
+
+/// A sink behind a limit on the number of records.
+pub(super) struct Limited<'a> {
+    sink: &'a mut dyn Sink,
+    limit: u64,
+    taken: u64,
+}
+
+impl<'a> Limited<'a> {
+    pub(super) fn of(sink: &'a mut dyn Sink, options: &ReadOptions<'_>) -> Self {
+        Self { sink, limit: options.limit.unwrap_or(u64::MAX), taken: 0 }
+    }
+
+    /// Passes records on; `Ok(false)` once the limit is reached.
+    pub(super) fn push(&mut self, records: &[Record], columns: Columns) -> Result<bool, String> {
+        let wanted = (self.limit - self.taken).min(records.len() as u64);
+        if wanted > 0 {
+            self.sink.push(&records[..wanted as usize], columns)?;
+        }
+        self.taken += wanted;
+        Ok(self.taken < self.limit)
+    }
+}
+
 /// Collects records into a trace.
 pub(super) struct Builder {
     trace: Trace,
     interner: Interner,
     keep: Columns,
-    limit: u64,
 }
 
 impl Builder {
@@ -158,18 +186,19 @@ impl Builder {
             trace: Trace::default(),
             interner: Interner::default(),
             keep: Columns { times: options.times, sizes: options.sizes },
-            limit: options.limit.unwrap_or(u64::MAX),
         }
     }
 
-    /// Appends records of a format that has `columns`; `Ok(false)` once the limit is reached,
-    /// and on failure what bound was passed.
-    pub(super) fn push(&mut self, records: &[Record], columns: Columns) -> Result<bool, String> {
+    pub(super) fn finish(self) -> Trace {
+        Trace { objects: self.interner.objects, ..self.trace }
+    }
+}
+
+impl Sink for Builder {
+    fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
         let trace = &mut self.trace;
-        let held = trace.ids.len() as u64;
-        let wanted = self.limit.saturating_sub(held).min(records.len() as u64);
-        let records = &records[..wanted as usize];
-        if held + wanted > MAX_RECORDS {
+        let held = trace.ids.len();
+        if (held + records.len()) as u64 > MAX_RECORDS {
             return Err(format!("more than {MAX_RECORDS} records; set a limit"));
         }
         let memory = |_| "not enough memory for the records; set a limit".to_owned();
@@ -190,33 +219,24 @@ impl Builder {
         if !gets || !trace.operations.is_empty() {
             let missing = trace.ids.len() - trace.operations.len();
             trace.operations.try_reserve(missing).map_err(memory)?;
-            trace.operations.resize(held as usize, Operation::Get);
+            trace.operations.resize(held, Operation::Get);
             let operations = records.iter().map(|record| record.operation);
             trace.operations.extend(operations);
         }
-        Ok(held + wanted < self.limit)
-    }
-
-    pub(super) fn finish(self) -> Trace {
-        Trace { objects: self.interner.objects, ..self.trace }
+        Ok(())
     }
 }
 
 /// The usual sizes of blocks.
 pub(super) const BLOCK_SIZES: BlockSizes = BlockSizes { block: BLOCK_BYTES, room: MAX_LINE };
 
-/// What [`decode_file`] found out on the way.
-pub(super) struct Decoded {
-    pub(super) trace: Trace,
-    pub(super) format: super::Format,
-}
-
-/// Decodes the blocks of `file` into a trace.
+/// Decodes the blocks of `file` into a sink; returns the format.
 pub(super) fn decode_file(
     file: &str,
     blocks: &mut Blocks,
     options: &ReadOptions<'_>,
-) -> Result<Decoded, TraceError> {
+    sink: &mut dyn Sink,
+) -> Result<Format, TraceError> {
     let mut block = blocks.next()?;
     let format = match options.format {
         Some(format) => format,
@@ -226,7 +246,7 @@ pub(super) fn decode_file(
         })?,
     };
     let mut decoder = formats::open(format, options)?;
-    let mut builder = Builder::new(options);
+    let mut sink = Limited::of(sink, options);
     let mut records = Vec::with_capacity(BATCH);
     'blocks: loop {
         if let Some(progress) = options.progress {
@@ -237,7 +257,7 @@ pub(super) fn decode_file(
             records.clear();
             let decoded = decoder.decode(&block.bytes()[at..], block.last, &mut records);
             // The records before a fault count: a limit may end the trace before it.
-            let more = builder
+            let more = sink
                 .push(&records, decoder.columns())
                 .map_err(|problem| TraceError::TooLarge { file: file.to_owned(), problem })?;
             if !more {
@@ -255,18 +275,17 @@ pub(super) fn decode_file(
         next.put_front(&block.bytes()[at..]);
         blocks.recycle(std::mem::replace(&mut block, next));
     }
-    let trace = builder.finish();
-    if trace.ids.is_empty() {
+    if sink.taken == 0 {
         let file = file.to_owned();
         return Err(TraceError::Empty { file });
     }
-    Ok(Decoded { trace, format })
+    Ok(format)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{CsvLayout, Format};
+    use crate::trace::CsvLayout;
     use proptest::prelude::*;
     use std::io::Write;
     use std::path::{Path, PathBuf};
@@ -297,8 +316,9 @@ mod tests {
         let room = MAX_LINE;
         let mut blocks =
             Blocks::open(path, BlockSizes { block, room }).map_err(|error| error.to_string())?;
-        decode_file("file", &mut blocks, options)
-            .map(|decoded| decoded.trace)
+        let mut builder = Builder::new(options);
+        decode_file("file", &mut blocks, options, &mut builder)
+            .map(|_| builder.finish())
             .map_err(|error| error.to_string())
     }
 

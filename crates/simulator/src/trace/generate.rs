@@ -11,8 +11,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::decode::{BATCH, Builder, Columns, MAX_RECORDS};
-use super::{ReadOptions, Record, Trace, TraceError};
+use super::decode::{BATCH, Columns, Limited, MAX_RECORDS, Sink};
+use super::{ReadOptions, Record, TraceError};
 
 /// Time between two requests.
 const INTERVAL_NS: u64 = 1_000;
@@ -82,27 +82,29 @@ impl Generator {
         Ok(())
     }
 
-    /// Generates the trace, called `spec` if it is too large.
+    /// Generates the requests into a sink; `spec` is what to call them in an error.
     pub(super) fn generate(
         &self,
         spec: &str,
         options: &ReadOptions<'_>,
-    ) -> Result<Trace, TraceError> {
+        sink: &mut dyn Sink,
+    ) -> Result<(), TraceError> {
         let random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let sink = Limited::of(sink, options);
         match self.kind {
             Kind::Zipf { alpha } => {
                 let ranks = self.ranks(alpha, spec)?;
                 let mut random = random;
-                self.collect(spec, options, |_| ranks.sample(&mut random) as u64)
+                self.push_all(spec, sink, |_| ranks.sample(&mut random) as u64)
             }
             Kind::Uniform => {
                 let mut random = random;
-                self.collect(spec, options, |_| random.random_range(0..self.objects))
+                self.push_all(spec, sink, |_| random.random_range(0..self.objects))
             }
-            Kind::Loop => self.collect(spec, options, |index| index % self.objects),
+            Kind::Loop => self.push_all(spec, sink, |index| index % self.objects),
             Kind::Mix => {
                 let mut mix = Mix::new(self, self.ranks(MIX_ALPHA, spec)?, random);
-                self.collect(spec, options, |index| mix.next(index))
+                self.push_all(spec, sink, |index| mix.next(index))
             }
         }
     }
@@ -114,17 +116,16 @@ impl Generator {
         })
     }
 
-    /// Collects a trace from the id of each request.
-    fn collect(
+    /// Makes requests from their ids, batch by batch.
+    fn push_all(
         &self,
         spec: &str,
-        options: &ReadOptions<'_>,
+        mut sink: Limited<'_>,
         mut id: impl FnMut(u64) -> u64,
-    ) -> Result<Trace, TraceError> {
+    ) -> Result<(), TraceError> {
         let sizes = self.kind == Kind::Mix;
         let columns = Columns { times: true, sizes };
         let size_of = Sizes::new();
-        let mut builder = Builder::new(options);
         let mut records = Vec::with_capacity(BATCH);
         let mut index = 0;
         while index < self.requests {
@@ -139,7 +140,7 @@ impl Generator {
                     ..Record::default()
                 }
             }));
-            let more = builder
+            let more = sink
                 .push(&records, columns)
                 .map_err(|problem| TraceError::TooLarge { file: spec.to_owned(), problem })?;
             if !more {
@@ -147,7 +148,7 @@ impl Generator {
             }
             index = end;
         }
-        Ok(builder.finish())
+        Ok(())
     }
 }
 
@@ -261,11 +262,14 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::info;
+    use crate::trace::decode::Builder;
+    use crate::trace::{Trace, info};
 
     fn generated(spec: &str, options: &ReadOptions<'_>) -> Trace {
         let generator = Generator::parse(spec).unwrap().unwrap();
-        generator.generate(spec, options).unwrap()
+        let mut builder = Builder::new(options);
+        generator.generate(spec, options, &mut builder).unwrap();
+        builder.finish()
     }
 
     fn with_times() -> ReadOptions<'static> {

@@ -30,6 +30,8 @@ mod write;
 use std::path::Path;
 use std::time::Instant;
 
+use decode::{Builder, Columns, Sink};
+
 pub use error::TraceError;
 pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
@@ -168,11 +170,9 @@ impl Default for ReadOptions<'_> {
     }
 }
 
-/// A trace and how it came about.
+/// How a trace came about.
 #[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The trace.
-    pub trace: Trace,
+pub struct Origin {
     /// The file's format; `None` for a generated trace.
     pub format: Option<Format>,
     /// Whether the format was guessed.
@@ -183,6 +183,15 @@ pub struct Loaded {
     pub decode_seconds: f64,
 }
 
+/// A trace and its origin.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The trace.
+    pub trace: Trace,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
 /// Reads a trace from a file.
 ///
 /// ```
@@ -191,7 +200,7 @@ pub struct Loaded {
 /// let path = std::env::temp_dir().join(format!("frazil-read-{}.csv", std::process::id()));
 /// std::fs::write(&path, "time,id,size\n0,apple,100\n1,pear,50\n2,apple,100\n")?;
 /// let loaded = read(&path, &ReadOptions::default())?;
-/// assert_eq!(loaded.format, Some(Format::Csv));
+/// assert_eq!(loaded.origin.format, Some(Format::Csv));
 /// assert_eq!(loaded.trace.ids, [0, 1, 0]);
 /// assert_eq!(loaded.trace.sizes, [100, 50, 100]);
 /// # std::fs::remove_file(&path)?;
@@ -201,16 +210,9 @@ pub struct Loaded {
 /// # Errors
 /// When the file can't be read, is empty, damaged, or not of the format; see [`TraceError`].
 pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
-    let start = Instant::now();
-    let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
-    let decoded = decode::decode_file(&error::shown(path), &mut blocks, options)?;
-    Ok(Loaded {
-        trace: decoded.trace,
-        format: Some(decoded.format),
-        guessed: options.format.is_none(),
-        compression: blocks.compression,
-        decode_seconds: start.elapsed().as_secs_f64(),
-    })
+    let mut builder = Builder::new(options);
+    let origin = read_into(path, options, &mut builder)?;
+    Ok(Loaded { trace: builder.finish(), origin })
 }
 
 /// Reads a trace from a file, or generates it if `spec` names a generator and no file:
@@ -238,22 +240,77 @@ pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError
 /// # Errors
 /// When the specification is wrong, and as [`read`].
 pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
-    let path = Path::new(spec);
-    if path.exists() {
-        return read(path, options);
-    }
-    match generate::Generator::parse(spec)? {
-        Some(generator) => {
-            let start = Instant::now();
-            let trace = generator.generate(spec, options)?;
-            Ok(Loaded {
-                trace,
-                format: None,
-                guessed: false,
-                compression: Compression::None,
-                decode_seconds: start.elapsed().as_secs_f64(),
-            })
+    let mut builder = Builder::new(options);
+    let origin = load_into(spec, options, &mut builder)?;
+    Ok(Loaded { trace: builder.finish(), origin })
+}
+
+/// Passes the records of a trace on, batch by batch, without keeping them: for traces that do
+/// not fit in memory. `spec` as for [`load`].
+///
+/// `sink` is given each batch, and whether the trace has sizes (otherwise they are all 1).
+/// Memory is constant. Of the options, `times` and `sizes` have no effect.
+///
+/// ```
+/// use frazil_simulator::trace::{ReadOptions, stream};
+///
+/// let mut records = 0;
+/// stream("loop:objects=9:requests=100", &ReadOptions::default(), &mut |batch, _| {
+///     records += batch.len();
+/// })?;
+/// assert_eq!(records, 100);
+/// # Ok::<(), frazil_simulator::trace::TraceError>(())
+/// ```
+///
+/// # Errors
+/// As [`load`]. The records before a fault have been passed on by then.
+pub fn stream(
+    spec: &str,
+    options: &ReadOptions<'_>,
+    sink: &mut dyn FnMut(&[Record], bool),
+) -> Result<Origin, TraceError> {
+    struct Forward<'a>(&'a mut dyn FnMut(&[Record], bool));
+    impl Sink for Forward<'_> {
+        fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
+            (self.0)(records, columns.sizes);
+            Ok(())
         }
-        None => read(path, options),
     }
+    load_into(spec, options, &mut Forward(sink))
+}
+
+fn load_into(
+    spec: &str,
+    options: &ReadOptions<'_>,
+    sink: &mut dyn Sink,
+) -> Result<Origin, TraceError> {
+    let path = Path::new(spec);
+    let generator = if path.exists() { None } else { generate::Generator::parse(spec)? };
+    let Some(generator) = generator else {
+        return read_into(path, options, sink);
+    };
+    let start = Instant::now();
+    generator.generate(spec, options, sink)?;
+    Ok(Origin {
+        format: None,
+        guessed: false,
+        compression: Compression::None,
+        decode_seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+fn read_into(
+    path: &Path,
+    options: &ReadOptions<'_>,
+    sink: &mut dyn Sink,
+) -> Result<Origin, TraceError> {
+    let start = Instant::now();
+    let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
+    let format = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
+    Ok(Origin {
+        format: Some(format),
+        guessed: options.format.is_none(),
+        compression: blocks.compression,
+        decode_seconds: start.elapsed().as_secs_f64(),
+    })
 }
