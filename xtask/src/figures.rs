@@ -73,7 +73,7 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
 }
 
 /// When and where.
-fn provenance() -> anyhow::Result<String> {
+pub(crate) fn provenance() -> anyhow::Result<String> {
     let date = Command::new("date").arg("+%F").output().context("date")?;
     let cores = std::thread::available_parallelism()?;
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint` and `figures`.
+//! The project's own commands: `cargo xtask test`, `lint`, `figures` and `reference`.
 //!
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
@@ -6,6 +6,7 @@
 mod figures;
 mod house;
 mod lint;
+mod reference;
 mod step;
 mod test;
 mod tools;
@@ -35,6 +36,8 @@ enum Command {
         #[arg(default_value = "README.md")]
         documents: Vec<String>,
     },
+    /// Write docs/reference.md: every row of the reference results beside ours
+    Reference,
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Test { quick } => test::run(&root, quick),
         Command::Lint => lint::run(&root),
         Command::Figures { documents } => figures::run(&root, &documents),
+        Command::Reference => reference::run(&root),
     });
     let seconds = started.elapsed().as_secs_f64();
     match result {
