@@ -2,9 +2,10 @@
 //!
 //! A hit raises the object's count, up to 1 or up to 3 (`bits=2`). At eviction
 //! the tail is examined: a count above zero is lowered and the object goes back
-//! to the head. This is FIFO-reinsertion, which equals the textbook's hand over
-//! a ring and needs no ring (Corbató 1968; paper 1, §3.4). 8 bytes a slot and 1
-//! beside the entry; eviction O(1) amortised: each step uses up one mark.
+//! to the head (Corbató 1968; paper 1, §3.4). The list is a ring through its
+//! sentinel, so a run of objects that go back is one move of the sentinel: the
+//! textbook's hand. 8 bytes a slot and 1 beside the entry; eviction O(1)
+//! amortised: each step uses up one mark.
 
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
@@ -12,7 +13,6 @@ use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work
 #[derive(Clone, Debug, Default)]
 pub struct Clock<const MAX: u8> {
     queue: Lists<1>,
-    len: u32,
 }
 
 impl<const MAX: u8> Policy for Clock<MAX> {
@@ -36,22 +36,21 @@ impl<const MAX: u8> Policy for Clock<MAX> {
         };
         // Readers may raise marks as fast as they are lowered: past this many
         // chances the candidate goes, marked or not.
-        let mut chances = u64::from(self.len) * u64::from(MAX);
+        let mut chances = self.queue.room() * usize::from(MAX);
         while chances > 0 && host.meta(candidate).lower() {
-            self.queue.move_to_head(0, candidate);
             host.count(Work::Skip, 1);
             chances -= 1;
-            candidate = self.queue.tail(0).unwrap_or(candidate);
+            let next = self.queue.newer(candidate).or(self.queue.tail(0));
+            candidate = next.unwrap_or(candidate);
         }
+        self.queue.rotate_to(0, candidate);
         self.queue.unlink(candidate);
-        self.len -= 1;
         host.count(Work::Tail, 1);
         Eviction::Victim(candidate)
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queue.push_head(0, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
@@ -59,13 +58,11 @@ impl<const MAX: u8> Policy for Clock<MAX> {
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
         self.queue.push_head(0, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
     fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queue.unlink(slot);
-        self.len -= 1;
         host.count(Work::Delink, 1);
     }
 }

@@ -75,6 +75,12 @@ impl<const K: usize> Lists<K> {
         }
     }
 
+    /// An upper bound on the slots in all lists: those that it has room for.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.links.len() - K
+    }
+
     /// Links an unlinked slot at the newest end of `list`.
     #[inline]
     pub fn push_head(&mut self, list: usize, slot: Slot) {
@@ -132,6 +138,21 @@ impl<const K: usize> Lists<K> {
     #[inline]
     pub fn is_empty(&self, list: usize) -> bool {
         self.links[list].older == list as u32
+    }
+
+    /// Moves everything behind `slot` in `list`, from the tail up to it, to the head, in
+    /// order: `slot` becomes the tail. O(1), because in a ring only the sentinel moves.
+    #[inline]
+    pub fn rotate_to(&mut self, list: usize, slot: Slot) {
+        let node = Self::node(slot);
+        let sentinel = list as u32;
+        let Link { newer: tail, older: head } = self.links[list];
+        if tail != node {
+            self.links[head as usize].newer = tail;
+            self.links[tail as usize].older = head;
+            let last = self.links[node as usize].older;
+            self.link(node, sentinel, last);
+        }
     }
 
     /// Cuts everything from the head of `from` down to and including `last` off

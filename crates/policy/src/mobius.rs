@@ -21,7 +21,6 @@ pub struct Mobius {
     /// Which of the two queues is active. Invariant between calls: it is empty
     /// only if the dormant one is too.
     active: usize,
-    len: u32,
 }
 
 impl Mobius {
@@ -52,7 +51,7 @@ impl Policy for Mobius {
     fn evict(&mut self, host: &mut impl Host<Mark>, _incoming: Option<&Incoming<()>>) -> Eviction {
         // Every object is visited at most once before its mark is gone, unless
         // readers set marks meanwhile: then the candidate goes all the same.
-        let mut chances = self.len;
+        let mut chances = self.queues.room();
         while let Some(candidate) = self.queues.tail(self.active) {
             let spared = chances > 0 && host.meta(candidate).lower();
             if spared {
@@ -64,7 +63,6 @@ impl Policy for Mobius {
             }
             self.trade_places();
             if !spared {
-                self.len -= 1;
                 host.count(Work::Tail, 1);
                 return Eviction::Victim(candidate);
             }
@@ -74,7 +72,6 @@ impl Policy for Mobius {
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queues.push_head(self.active, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
@@ -82,13 +79,11 @@ impl Policy for Mobius {
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
         self.queues.push_head(self.active, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
     fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queues.unlink(slot);
-        self.len -= 1;
         self.trade_places();
         host.count(Work::Delink, 1);
     }

@@ -37,7 +37,6 @@ pub struct S3Fifo {
     ghost: Ghost,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
-    len: u32,
 }
 
 impl S3Fifo {
@@ -50,12 +49,12 @@ impl S3Fifo {
             small_capacity: 0,
             ghost: Ghost::new(0),
             filling: true,
-            len: 0,
         };
         policy.set_capacity(capacity);
         policy
     }
 
+    #[inline]
     fn push(&mut self, host: &mut impl Host<Mark>, queue: usize, slot: Slot) {
         self.queues.push_head(queue, slot);
         if slot.index() >= self.in_main.len() {
@@ -63,18 +62,18 @@ impl S3Fifo {
         }
         self.in_main[slot.index()] = queue == MAIN;
         self.weight[queue] += host.weight(slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
+    #[inline]
     fn pop(&mut self, host: &mut impl Host<Mark>, queue: usize, slot: Slot) {
         self.queues.unlink(slot);
         self.weight[queue] -= host.weight(slot);
-        self.len -= 1;
         host.count(Work::Tail, 1);
     }
 
     /// Evicts from the small queue; `None` if all it held was promoted.
+    #[inline]
     fn evict_small(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
         while let Some(candidate) = self.queues.tail(SMALL) {
             self.pop(host, SMALL, candidate);
@@ -92,14 +91,14 @@ impl S3Fifo {
 
     fn evict_main(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
         // Bounded even while readers raise marks as fast as they are lowered.
-        let mut chances = u64::from(self.len) * u64::from(MAX_COUNT);
+        let mut chances = self.queues.room() * usize::from(MAX_COUNT);
         let mut candidate = self.queues.tail(MAIN)?;
         while chances > 0 && host.meta(candidate).lower() {
-            self.queues.move_to_head(MAIN, candidate);
             host.count(Work::Skip, 1);
             chances -= 1;
-            candidate = self.queues.tail(MAIN)?;
+            candidate = self.queues.newer(candidate).or(self.queues.tail(MAIN))?;
         }
+        self.queues.rotate_to(MAIN, candidate);
         self.pop(host, MAIN, candidate);
         Some(candidate)
     }
@@ -146,6 +145,7 @@ impl Policy for S3Fifo {
         self.push(host, MAIN, slot);
     }
 
+    #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
         let small_is_full = self.weight[SMALL] >= self.small_capacity;
@@ -156,7 +156,6 @@ impl Policy for S3Fifo {
     fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queues.unlink(slot);
         self.weight[self.queue_of(slot)] -= host.weight(slot);
-        self.len -= 1;
         host.count(Work::Delink, 1);
     }
 

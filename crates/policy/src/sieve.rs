@@ -16,7 +16,6 @@ pub struct Sieve {
     /// passes the head it must become `None` at once: were it to wait for the
     /// next eviction, objects inserted meanwhile would be examined first.
     hand: Option<Slot>,
-    len: u32,
 }
 
 impl Policy for Sieve {
@@ -40,7 +39,7 @@ impl Policy for Sieve {
         };
         // One lap clears every mark; more is only possible while readers set
         // them again, and then the candidate goes, visited or not.
-        let mut chances = self.len;
+        let mut chances = self.queue.room();
         while chances > 0 && host.meta(candidate).lower() {
             host.count(Work::Skip, 1);
             chances -= 1;
@@ -49,14 +48,12 @@ impl Policy for Sieve {
         }
         self.hand = self.queue.newer(candidate);
         self.queue.unlink(candidate);
-        self.len -= 1;
         host.count(Work::Delink, 1);
         Eviction::Victim(candidate)
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queue.push_head(0, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
@@ -64,7 +61,6 @@ impl Policy for Sieve {
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
         self.queue.push_head(0, slot);
-        self.len += 1;
         host.count(Work::Head, 1);
     }
 
@@ -73,7 +69,6 @@ impl Policy for Sieve {
             self.hand = self.queue.newer(slot);
         }
         self.queue.unlink(slot);
-        self.len -= 1;
         host.count(Work::Delink, 1);
     }
 }

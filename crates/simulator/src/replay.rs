@@ -161,6 +161,8 @@ pub(crate) struct Cell<I: Index, P: Policy, T, const BYTES: bool> {
 
 impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
     /// Replays the records `range` of the trace whose objects the index knows.
+    // Not inlined, so that its instructions can be counted apart.
+    #[inline(never)]
     pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
         if trace.operations.is_empty() && !BYTES {
             let mut hits = 0;
@@ -273,14 +275,22 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         if weight > self.capacity {
             return;
         }
+        // The first victim's slot goes straight to the newcomer.
+        let mut vacated = None;
         while self.used + weight > self.capacity {
             match self.policy.evict(&mut self.residents, Some(&incoming)) {
-                Eviction::Victim(slot) => self.release(slot),
-                Eviction::Refuse => return,
+                Eviction::Victim(slot) => {
+                    self.vacate(slot);
+                    self.free.extend(vacated.replace(slot));
+                }
+                Eviction::Refuse => {
+                    self.free.extend(vacated);
+                    return;
+                }
                 Eviction::Empty => break,
             }
         }
-        let slot = self.free.pop().unwrap_or_else(|| self.grow(object));
+        let slot = vacated.or_else(|| self.free.pop()).unwrap_or_else(|| self.grow(object));
         self.residents.index.insert(object, slot);
         self.residents.object[slot.index()] = object;
         if BYTES {
@@ -301,12 +311,16 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         slot
     }
 
-    /// Frees the slot of an object that the policy has let go.
+    /// Takes an object that the policy has let go out of its slot.
     #[inline]
-    fn release(&mut self, slot: Slot) {
+    fn vacate(&mut self, slot: Slot) {
         let object = self.residents.object[slot.index()];
         self.residents.index.remove(object);
         self.used -= self.residents.weight(slot);
+    }
+
+    fn release(&mut self, slot: Slot) {
+        self.vacate(slot);
         self.free.push(slot);
     }
 
