@@ -32,8 +32,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     trace: Vec<String>,
 
-    /// Policies with their parameters: fifo, lru, clock, clock:bits=2, sieve,
-    /// mobius, s3-fifo, belady.
+    /// Policies with their parameters: fifo, lru, lru-prob:q=0.5,
+    /// lru-delayed:window=1000, lru-sampled:k=5, clock, clock:bits=2,
+    /// slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu, random, belady.
+    /// Those that chance plays a part in also take a seed: random:seed=1.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 

@@ -95,6 +95,14 @@ impl<const K: usize> Lists<K> {
         self.link(self.links[list].newer, Self::node(slot), list as u32);
     }
 
+    /// Links an unlinked slot directly above a linked one, in the same list.
+    #[inline]
+    pub fn push_above(&mut self, below: Slot, slot: Slot) {
+        self.reserve(slot);
+        let below = Self::node(below);
+        self.link(self.links[below as usize].newer, Self::node(slot), below);
+    }
+
     /// Takes a linked slot out of whichever list it is in.
     #[inline]
     pub fn unlink(&mut self, slot: Slot) {

@@ -5,7 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{
+    Belady, Clock, Fifo, Lfu, Lru, LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo,
+    Sieve, Slru, TwoQueue,
+};
 
 /// A policy and its parameters.
 ///
@@ -24,6 +27,25 @@ pub enum PolicySpec {
     Fifo,
     /// [`Lru`].
     Lru,
+    /// [`LruProb`].
+    LruProb {
+        /// Probability that a hit changes nothing.
+        q: f64,
+        /// What its chance follows from.
+        seed: u64,
+    },
+    /// [`LruDelayed`].
+    LruDelayed {
+        /// Ticks of the host's clock in which an object is promoted at most once.
+        window: u64,
+    },
+    /// [`LruSampled`].
+    LruSampled {
+        /// Residents looked at for each victim.
+        k: u8,
+        /// What its chance follows from.
+        seed: u64,
+    },
     /// [`Clock`].
     Clock {
         /// Width of the count: 1 or 2.
@@ -35,9 +57,28 @@ pub enum PolicySpec {
     Mobius,
     /// [`S3Fifo`].
     S3Fifo,
+    /// [`Slru`].
+    Slru {
+        /// How many segments.
+        segments: u8,
+    },
+    /// [`TwoQueue`].
+    TwoQueue,
+    /// [`Lfu`].
+    Lfu,
+    /// [`Random`].
+    Random {
+        /// What its chance follows from.
+        seed: u64,
+    },
     /// [`Belady`], which needs the future.
     Belady,
 }
+
+/// Default of `lru-delayed:window`: short against the life of an object in all
+/// but the smallest caches, long against the pauses of the objects whose
+/// promotions cost most.
+const WINDOW: u64 = 1000;
 
 /// Why a name cannot be read as a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,7 +119,22 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 7] = ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "belady"];
+    pub const NAMES: [&str; 14] = [
+        "fifo",
+        "lru",
+        "lru-prob",
+        "lru-delayed",
+        "lru-sampled",
+        "clock",
+        "slru",
+        "two-queue",
+        "sieve",
+        "mobius",
+        "s3-fifo",
+        "lfu",
+        "random",
+        "belady",
+    ];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -86,8 +142,13 @@ impl PolicySpec {
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
-    pub fn with_seed(self, _seed: u64) -> Option<Self> {
-        None
+    pub fn with_seed(self, seed: u64) -> Option<Self> {
+        match self {
+            PolicySpec::LruProb { q, .. } => Some(PolicySpec::LruProb { q, seed }),
+            PolicySpec::LruSampled { k, .. } => Some(PolicySpec::LruSampled { k, seed }),
+            PolicySpec::Random { .. } => Some(PolicySpec::Random { seed }),
+            _ => None,
+        }
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
@@ -103,11 +164,18 @@ impl PolicySpec {
         match *self {
             PolicySpec::Fifo => visitor.visit(Fifo::default()),
             PolicySpec::Lru => visitor.visit(Lru::default()),
+            PolicySpec::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
+            PolicySpec::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
+            PolicySpec::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
             PolicySpec::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
             PolicySpec::Clock { .. } => visitor.visit(Clock::<3>::default()),
             PolicySpec::Sieve => visitor.visit(Sieve::default()),
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            PolicySpec::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
+            PolicySpec::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
+            PolicySpec::Lfu => visitor.visit(Lfu::default()),
+            PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -121,10 +189,27 @@ impl FromStr for PolicySpec {
         let spec = match parameters.policy {
             "fifo" => PolicySpec::Fifo,
             "lru" => PolicySpec::Lru,
+            "lru-prob" => PolicySpec::LruProb {
+                q: parameters.number("q", 0.5, 0.0, 1.0)?,
+                seed: parameters.seed()?,
+            },
+            "lru-delayed" => {
+                PolicySpec::LruDelayed { window: parameters.number("window", WINDOW, 0, u64::MAX)? }
+            }
+            "lru-sampled" => PolicySpec::LruSampled {
+                k: parameters.number("k", 5, 1, 64)?,
+                seed: parameters.seed()?,
+            },
             "clock" => PolicySpec::Clock { bits: parameters.number("bits", 1, 1, 2)? },
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
+            "slru" => PolicySpec::Slru {
+                segments: parameters.number("segments", 2, 1, Slru::MOST_SEGMENTS as u8)?,
+            },
+            "two-queue" => PolicySpec::TwoQueue,
+            "lfu" => PolicySpec::Lfu,
+            "random" => PolicySpec::Random { seed: parameters.seed()? },
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -139,14 +224,48 @@ impl fmt::Display for PolicySpec {
         match *self {
             PolicySpec::Fifo => f.write_str("fifo"),
             PolicySpec::Lru => f.write_str("lru"),
-            PolicySpec::Clock { bits: 1 } => f.write_str("clock"),
-            PolicySpec::Clock { bits } => write!(f, "clock:bits={bits}"),
+            PolicySpec::LruProb { q, seed } => {
+                f.write_str("lru-prob")?;
+                unless_default(f, "q", q, 0.5)?;
+                unless_default(f, "seed", seed, 1)
+            }
+            PolicySpec::LruDelayed { window } => {
+                f.write_str("lru-delayed")?;
+                unless_default(f, "window", window, WINDOW)
+            }
+            PolicySpec::LruSampled { k, seed } => {
+                f.write_str("lru-sampled")?;
+                unless_default(f, "k", k, 5)?;
+                unless_default(f, "seed", seed, 1)
+            }
+            PolicySpec::Clock { bits } => {
+                f.write_str("clock")?;
+                unless_default(f, "bits", bits, 1)
+            }
             PolicySpec::Sieve => f.write_str("sieve"),
             PolicySpec::Mobius => f.write_str("mobius"),
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
+            PolicySpec::Slru { segments } => {
+                f.write_str("slru")?;
+                unless_default(f, "segments", segments, 2)
+            }
+            PolicySpec::TwoQueue => f.write_str("two-queue"),
+            PolicySpec::Lfu => f.write_str("lfu"),
+            PolicySpec::Random { seed } => {
+                f.write_str("random")?;
+                unless_default(f, "seed", seed, 1)
+            }
             PolicySpec::Belady => f.write_str("belady"),
         }
     }
+}
+
+/// Writes `:key=value` where the value is not the default.
+fn unless_default<N>(f: &mut fmt::Formatter<'_>, key: &str, value: N, default: N) -> fmt::Result
+where
+    N: PartialEq + fmt::Display,
+{
+    if value == default { Ok(()) } else { write!(f, ":{key}={value}") }
 }
 
 /// The parameters behind a policy's name, taken one by one.
@@ -187,6 +306,11 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// Takes the seed of a policy that chance plays a part in.
+    fn seed(&mut self) -> Result<u64, SpecError> {
+        self.number("seed", 1, 0, u64::MAX)
+    }
+
     /// Nothing may be left over, not even a parameter given twice.
     fn finish(self) -> Result<(), SpecError> {
         let Some(parameter) = self.given.first() else {
@@ -215,6 +339,25 @@ mod tests {
                 Ok(name.to_owned())
             );
         }
+    }
+
+    #[test]
+    fn parameters_parse_and_print_themselves() {
+        for text in [
+            "lru-prob:q=0.986:seed=7",
+            "lru-delayed:window=0",
+            "lru-sampled:k=10",
+            "slru:segments=4",
+            "random:seed=0",
+        ] {
+            let spec: PolicySpec = text.parse().expect("it parses");
+            assert_eq!(spec.to_string(), text);
+            if let Some(seeded) = spec.with_seed(3) {
+                assert!(seeded.to_string().ends_with(":seed=3"), "{seeded}");
+            }
+        }
+        assert_eq!("slru:segments=2".parse(), Ok(PolicySpec::Slru { segments: 2 }));
+        assert!("lru-prob:q=NaN".parse::<PolicySpec>().is_err());
     }
 
     #[test]

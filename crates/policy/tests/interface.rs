@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    Clock, Eviction, Fifo, Host, Incoming, Lists, Lru, Mark, Mobius, Policy, S3Fifo, SharedHit,
-    Sieve, Slot, Work,
+    Clock, Eviction, Fifo, Host, Incoming, Lfu, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark,
+    Mobius, Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -158,6 +158,14 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(4));
+    check(LruProb::new(0.5, 1));
+    check(LruDelayed::new(3));
+    check(LruSampled::new(5, 1));
+    check(Slru::new(2, 4));
+    check(Slru::new(4, 4));
+    check(TwoQueue::new(4));
+    check(Lfu::default());
+    check(Random::new(1));
 }
 
 #[test]
@@ -183,6 +191,14 @@ fn weights_and_capacity_change() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(100));
+    check(LruProb::new(0.5, 1));
+    check(LruDelayed::new(3));
+    check(LruSampled::new(5, 1));
+    check(Slru::new(2, 100));
+    check(Slru::new(4, 100));
+    check(TwoQueue::new(100));
+    check(Lfu::default());
+    check(Random::new(1));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.

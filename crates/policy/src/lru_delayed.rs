@@ -1,0 +1,96 @@
+//! Delayed LRU: an object is promoted at most once per window of time.
+//!
+//! A hit reads when its object was last at the head, by promotion or insertion,
+//! and does nothing more while that is less than `window` ticks of the host's
+//! clock ago. So the objects requested most, which contend most for the list's
+//! lock and gain least from a promotion, take it once per window; objects
+//! requested less often than that are ordered as in LRU. CacheLib's LRU works
+//! like this with a window of 60 s; there the first hit after an insertion
+//! always promotes, here the insertion starts a window like any promotion.
+//!
+//! The window should be short against the time that an object takes from head to
+//! tail: longer than that, and no object is ever promoted (FIFO).
+//!
+//! 8 bytes a slot and 8 beside the entry, O(1).
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+
+/// LRU that promotes an object at most once per window.
+///
+/// ```
+/// use frazil_policy::LruDelayed;
+/// let promotes_every_hit = LruDelayed::new(0);
+/// let promotes_at_most_once_in_5000_ticks = LruDelayed::new(5000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct LruDelayed {
+    list: Lists<1>,
+    window: u64,
+}
+
+impl LruDelayed {
+    /// At most one promotion of an object in `window` ticks of [`Host::now`].
+    pub fn new(window: u64) -> Self {
+        LruDelayed { list: Lists::new(), window }
+    }
+
+    fn push(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        host.meta(slot).store(host.now(), Relaxed);
+        self.list.push_head(0, slot);
+        host.count(Work::Head, 1);
+    }
+}
+
+impl Policy for LruDelayed {
+    /// When the object was last put at the head.
+    type Meta = AtomicU64;
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        let now = host.now();
+        if now.saturating_sub(host.meta(slot).load(Relaxed)) < self.window {
+            return;
+        }
+        host.meta(slot).store(now, Relaxed);
+        host.count(Work::Mark, 1);
+        if self.list.head(0) != Some(slot) {
+            self.list.move_to_head(0, slot);
+            host.count(Work::Delink, 1);
+            host.count(Work::Head, 1);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<AtomicU64>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(
+        &mut self,
+        host: &mut impl Host<AtomicU64>,
+        _incoming: Option<&Incoming<()>>,
+    ) -> Eviction {
+        let Some(victim) = self.list.tail(0) else {
+            return Eviction::Empty;
+        };
+        self.list.unlink(victim);
+        host.count(Work::Tail, 1);
+        Eviction::Victim(victim)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        self.push(host, slot);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot, _incoming: Incoming<()>) {
+        self.push(host, slot);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        self.list.unlink(slot);
+        host.count(Work::Delink, 1);
+    }
+}

@@ -1,0 +1,179 @@
+//! Segmented LRU: an object must be requested again to be protected.
+//!
+//! With two segments, newcomers enter probation (paper 1's B). A hit there moves
+//! the object to the head of protected (T), a hit in protected moves it to the
+//! head again; what protected can no longer hold falls from its tail to the head
+//! of probation, and victims come from probation's tail (Karedla et al. 1994;
+//! paper 1, §4.4). With more segments each hit lifts its object by one, and the
+//! overflow of each falls to the head of the one below. One segment is LRU.
+//!
+//! The papers leave sizes and the beginning open. Here all segments are equal:
+//! with two, halves miss less than 20:80 in 21 of 40 cells over ten real traces
+//! and more in 15. What division leaves over belongs to probation, which also
+//! takes what the others don't use. Until the first eviction, newcomers enter the lowest segment
+//! that has room: a loop longer than the cache then keeps what came first. With
+//! four segments that is the reference implementation's variant, and it agrees to
+//! the miss where four divides the capacity. Unlike it, nothing is ever evicted
+//! on a hit, and an object heavier than a segment is admitted, but never promoted
+//! into one that it would flush.
+//!
+//! 9 bytes a slot, O(1) amortised.
+
+use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+
+/// LRU in segments, from probation at the bottom up.
+///
+/// ```
+/// use frazil_policy::Slru;
+/// let probation_and_protected = Slru::new(2, 1000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Slru {
+    lists: Lists<{ Slru::MOST_SEGMENTS }>,
+    /// Which segment a slot is in.
+    segment_of: Vec<u8>,
+    weight: [u64; Slru::MOST_SEGMENTS],
+    /// What a segment may hold; probation holds more where others hold less.
+    share: [u64; Slru::MOST_SEGMENTS],
+    top: usize,
+    capacity: u64,
+    /// Whether nothing had to go yet at this capacity.
+    filling: bool,
+    /// Whether segments may hold more than their share since the capacity shrank.
+    shrunk: bool,
+}
+
+impl Slru {
+    /// The most segments there can be.
+    pub const MOST_SEGMENTS: usize = 8;
+
+    /// `segments` from 1 to [`Slru::MOST_SEGMENTS`] for a cache of `capacity` in
+    /// the host's unit of weight.
+    pub fn new(segments: usize, capacity: u64) -> Self {
+        let mut policy = Slru {
+            lists: Lists::new(),
+            segment_of: Vec::new(),
+            weight: [0; Slru::MOST_SEGMENTS],
+            share: [0; Slru::MOST_SEGMENTS],
+            top: segments.clamp(1, Slru::MOST_SEGMENTS) - 1,
+            capacity: 0,
+            filling: true,
+            shrunk: false,
+        };
+        policy.set_capacity(capacity);
+        policy
+    }
+
+    #[inline]
+    fn push(&mut self, host: &mut impl Host<()>, segment: usize, slot: Slot) {
+        self.lists.push_head(segment, slot);
+        self.segment_of[slot.index()] = segment as u8;
+        self.weight[segment] += host.weight(slot);
+        host.count(Work::Head, 1);
+    }
+
+    /// Takes a slot out of its segment; `at` says from where.
+    #[inline]
+    fn take(&mut self, host: &mut impl Host<()>, slot: Slot, at: Work) {
+        self.lists.unlink(slot);
+        self.weight[self.segment(slot)] -= host.weight(slot);
+        host.count(at, 1);
+    }
+
+    #[inline]
+    fn segment(&self, slot: Slot) -> usize {
+        self.segment_of[slot.index()].into()
+    }
+
+    /// Lets what `highest` and the segments below hold too much fall.
+    #[inline]
+    fn settle(&mut self, host: &mut impl Host<()>, highest: usize) {
+        for segment in (1..=highest).rev() {
+            while self.weight[segment] > self.share[segment] {
+                let Some(demoted) = self.lists.tail(segment) else { break };
+                self.take(host, demoted, Work::Tail);
+                self.push(host, segment - 1, demoted);
+            }
+        }
+    }
+}
+
+impl Policy for Slru {
+    type Meta = ();
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let segment = self.segment(slot);
+        if segment < self.top && host.weight(slot) <= self.share[segment + 1] {
+            self.take(host, slot, Work::Delink);
+            self.push(host, segment + 1, slot);
+            self.settle(host, segment + 1);
+        } else if self.lists.head(segment) != Some(slot) {
+            self.lists.move_to_head(segment, slot);
+            host.count(Work::Delink, 1);
+            host.count(Work::Head, 1);
+        }
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<()>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
+        self.filling = false;
+        if self.shrunk {
+            self.shrunk = false;
+            self.settle(host, self.top);
+        }
+        let Some(victim) = (0..=self.top).find_map(|segment| self.lists.tail(segment)) else {
+            return Eviction::Empty;
+        };
+        self.take(host, victim, Work::Tail);
+        Eviction::Victim(victim)
+    }
+
+    /// To the very top, where all others are examined before it, even if that is
+    /// more than its share for now.
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.push(host, self.top, slot);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
+        if slot.index() >= self.segment_of.len() {
+            self.segment_of.resize(slot.index() + 1, 0);
+        }
+        let mut segment = 0;
+        if self.filling {
+            let weight = host.weight(slot);
+            let has_room = |&segment: &usize| self.weight[segment] + weight <= self.share[segment];
+            segment = (0..=self.top).find(has_room).unwrap_or(0);
+        }
+        self.push(host, segment, slot);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.take(host, slot, Work::Delink);
+    }
+
+    fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let segment = self.segment(slot);
+        self.weight[segment] = self.weight[segment] - old_weight + host.weight(slot);
+        if segment > 0 && host.weight(slot) > self.share[segment] {
+            // Too heavy to stay: it falls alone and not with all that lie behind it.
+            self.take(host, slot, Work::Delink);
+            self.push(host, 0, slot);
+        }
+        self.settle(host, segment);
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.filling |= capacity > self.capacity;
+        self.shrunk |= capacity < self.capacity;
+        self.capacity = capacity;
+        let equal = capacity / (self.top as u64 + 1);
+        self.share[1..=self.top].fill(equal);
+        self.share[0] = capacity - equal * self.top as u64;
+    }
+}
