@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod arc;
 mod belady;
 mod clock;
 mod fifo;
@@ -47,6 +48,7 @@ mod s3_fifo;
 mod sieve;
 mod spec;
 
+pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
 pub use clock::Clock;
 pub use fifo::Fifo;

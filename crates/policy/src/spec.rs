@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{AdaptiveReplacement, Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
 
 /// A policy and its parameters.
 ///
@@ -35,6 +35,8 @@ pub enum PolicySpec {
     Mobius,
     /// [`S3Fifo`].
     S3Fifo,
+    /// [`AdaptiveReplacement`].
+    Arc,
     /// [`Belady`], which needs the future.
     Belady,
 }
@@ -78,7 +80,8 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 7] = ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "belady"];
+    pub const NAMES: [&str; 8] =
+        ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "arc", "belady"];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -108,6 +111,7 @@ impl PolicySpec {
             PolicySpec::Sieve => visitor.visit(Sieve::default()),
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -125,6 +129,7 @@ impl FromStr for PolicySpec {
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
+            "arc" => PolicySpec::Arc,
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -144,6 +149,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Sieve => f.write_str("sieve"),
             PolicySpec::Mobius => f.write_str("mobius"),
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
+            PolicySpec::Arc => f.write_str("arc"),
             PolicySpec::Belady => f.write_str("belady"),
         }
     }
