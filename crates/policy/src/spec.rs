@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{AdaptiveReplacement, Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{AdaptiveReplacement, Belady, Clock, Fifo, Lirs, Lru, Mobius, Policy, S3Fifo, Sieve};
 
 /// A policy and its parameters.
 ///
@@ -37,6 +37,8 @@ pub enum PolicySpec {
     S3Fifo,
     /// [`AdaptiveReplacement`].
     Arc,
+    /// [`Lirs`].
+    Lirs,
     /// [`Belady`], which needs the future.
     Belady,
 }
@@ -80,8 +82,8 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 8] =
-        ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "arc", "belady"];
+    pub const NAMES: [&str; 9] =
+        ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "arc", "lirs", "belady"];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -112,6 +114,7 @@ impl PolicySpec {
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
             PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
+            PolicySpec::Lirs => visitor.visit(Lirs::new(capacity)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -130,6 +133,7 @@ impl FromStr for PolicySpec {
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
             "arc" => PolicySpec::Arc,
+            "lirs" => PolicySpec::Lirs,
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -150,6 +154,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Mobius => f.write_str("mobius"),
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
             PolicySpec::Arc => f.write_str("arc"),
+            PolicySpec::Lirs => f.write_str("lirs"),
             PolicySpec::Belady => f.write_str("belady"),
         }
     }
