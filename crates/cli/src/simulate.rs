@@ -29,7 +29,8 @@ pub(crate) struct Args {
     trace: Vec<String>,
 
     /// Policies with their parameters: fifo, lru, clock, clock:bits=2, sieve,
-    /// mobius, s3-fifo, arc, lirs, belady.
+    /// mobius, s3-fifo, arc, lirs, w-tinylfu,
+    /// belady.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 

@@ -47,7 +47,9 @@ mod pool;
 mod rng;
 mod s3_fifo;
 mod sieve;
+mod sketch;
 mod spec;
+mod w_tiny_lfu;
 
 pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
@@ -66,4 +68,6 @@ pub use pool::SlotPool;
 pub use rng::Rng;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
+pub use sketch::Sketch;
 pub use spec::{PolicySpec, PolicyVisitor, SpecError};
+pub use w_tiny_lfu::WTinyLfu;

@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{AdaptiveReplacement, Belady, Clock, Fifo, Lirs, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{
+    AdaptiveReplacement, Belady, Clock, Fifo, Lirs, Lru, Mobius, Policy, S3Fifo, Sieve, WTinyLfu,
+};
 
 /// A policy and its parameters.
 ///
@@ -39,6 +41,8 @@ pub enum PolicySpec {
     Arc,
     /// [`Lirs`].
     Lirs,
+    /// [`WTinyLfu`].
+    WTinyLfu,
     /// [`Belady`], which needs the future.
     Belady,
 }
@@ -82,8 +86,18 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 9] =
-        ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "arc", "lirs", "belady"];
+    pub const NAMES: [&str; 10] = [
+        "fifo",
+        "lru",
+        "clock",
+        "sieve",
+        "mobius",
+        "s3-fifo",
+        "arc",
+        "lirs",
+        "w-tinylfu",
+        "belady",
+    ];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -115,6 +129,7 @@ impl PolicySpec {
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
             PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
             PolicySpec::Lirs => visitor.visit(Lirs::new(capacity)),
+            PolicySpec::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -134,6 +149,7 @@ impl FromStr for PolicySpec {
             "s3-fifo" => PolicySpec::S3Fifo,
             "arc" => PolicySpec::Arc,
             "lirs" => PolicySpec::Lirs,
+            "w-tinylfu" => PolicySpec::WTinyLfu,
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -155,6 +171,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
             PolicySpec::Arc => f.write_str("arc"),
             PolicySpec::Lirs => f.write_str("lirs"),
+            PolicySpec::WTinyLfu => f.write_str("w-tinylfu"),
             PolicySpec::Belady => f.write_str("belady"),
         }
     }
