@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod arc;
 mod belady;
 mod clock;
 mod fifo;
@@ -37,6 +38,7 @@ mod ghost;
 mod heap;
 mod host;
 mod lfu;
+mod lirs;
 mod lists;
 mod lru;
 mod lru_delayed;
@@ -50,10 +52,13 @@ mod random;
 mod rng;
 mod s3_fifo;
 mod sieve;
+mod sketch;
 mod slru;
 mod spec;
 mod two_queue;
+mod w_tiny_lfu;
 
+pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
 pub use clock::Clock;
 pub use fifo::Fifo;
@@ -61,6 +66,7 @@ pub use ghost::Ghost;
 pub use heap::SlotHeap;
 pub use host::{Host, Slot, Work, WorkCounts, object_hash};
 pub use lfu::Lfu;
+pub use lirs::Lirs;
 pub use lists::Lists;
 pub use lru::Lru;
 pub use lru_delayed::LruDelayed;
@@ -74,6 +80,8 @@ pub use random::Random;
 pub use rng::Rng;
 pub use s3_fifo::S3Fifo;
 pub use sieve::Sieve;
+pub use sketch::Sketch;
 pub use slru::Slru;
 pub use spec::{PolicySpec, PolicyVisitor, SpecError};
 pub use two_queue::TwoQueue;
+pub use w_tiny_lfu::WTinyLfu;

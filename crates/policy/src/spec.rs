@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::{
-    Belady, Clock, Fifo, Lfu, Lru, LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo,
-    Sieve, Slru, TwoQueue,
+    AdaptiveReplacement, Belady, Clock, Fifo, Lfu, Lirs, Lru, LruDelayed, LruProb, LruSampled,
+    Mobius, Policy, Random, S3Fifo, Sieve, Slru, TwoQueue, WTinyLfu,
 };
 
 /// A policy and its parameters.
@@ -71,6 +71,12 @@ pub enum PolicySpec {
         /// What its chance follows from.
         seed: u64,
     },
+    /// [`AdaptiveReplacement`].
+    Arc,
+    /// [`Lirs`].
+    Lirs,
+    /// [`WTinyLfu`].
+    WTinyLfu,
     /// [`Belady`], which needs the future.
     Belady,
 }
@@ -119,7 +125,7 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 17] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -133,6 +139,9 @@ impl PolicySpec {
         "s3-fifo",
         "lfu",
         "random",
+        "arc",
+        "lirs",
+        "w-tinylfu",
         "belady",
     ];
 
@@ -176,6 +185,9 @@ impl PolicySpec {
             PolicySpec::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
             PolicySpec::Lfu => visitor.visit(Lfu::default()),
             PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
+            PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
+            PolicySpec::Lirs => visitor.visit(Lirs::new(capacity)),
+            PolicySpec::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -210,6 +222,9 @@ impl FromStr for PolicySpec {
             "two-queue" => PolicySpec::TwoQueue,
             "lfu" => PolicySpec::Lfu,
             "random" => PolicySpec::Random { seed: parameters.seed()? },
+            "arc" => PolicySpec::Arc,
+            "lirs" => PolicySpec::Lirs,
+            "w-tinylfu" => PolicySpec::WTinyLfu,
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -255,6 +270,9 @@ impl fmt::Display for PolicySpec {
                 f.write_str("random")?;
                 unless_default(f, "seed", seed, 1)
             }
+            PolicySpec::Arc => f.write_str("arc"),
+            PolicySpec::Lirs => f.write_str("lirs"),
+            PolicySpec::WTinyLfu => f.write_str("w-tinylfu"),
             PolicySpec::Belady => f.write_str("belady"),
         }
     }

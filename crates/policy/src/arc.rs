@@ -1,0 +1,226 @@
+//! ARC: two LRU lists that share the cache, and two ghosts that move the border.
+//!
+//! T1 holds objects requested once since they came, T2 those requested again.
+//! What leaves T1 is remembered in the ghost B1, what leaves T2 in B2. A miss that
+//! B1 remembers says that T1 is too small and raises its target `p`; one that B2
+//! remembers lowers it; both admit the object to T2. The victim is T1's oldest
+//! while T1 exceeds `p`, else T2's (Megiddo and Modha, FAST 2003). T1 and B1
+//! together never outweigh the cache, and all four never twice the cache.
+//!
+//! The paper drops a ghost before each eviction and, where T1 fills the cache,
+//! evicts without a ghost. To trim both ghosts after each insertion leaves the
+//! same state behind and needs no cases. In bytes the target moves by the object's
+//! weight times the ratio of the ghosts. The reference moves it by that ratio
+//! alone, a byte or little more, so that its target hardly leaves 0: that costs it
+//! up to 1.1 points. Where weights differ, the ghosts get half a cache more than
+//! the paper gives them, because one heavy object would have many light ones
+//! forgotten; without it one byte row lies 0.8 points above the reference, which
+//! forgets one ghost for one eviction, whatever they weigh.
+//!
+//! 9 bytes a slot and the ghosts' 32 to 48 an evicted object, of which there are
+//! about as many as residents; O(1) amortised.
+
+use crate::{Eviction, Ghost, Host, Incoming, Lists, Policy, Slot, Work};
+
+const ONCE: usize = 0;
+const AGAIN: usize = 1;
+
+/// ARC, the adaptive replacement cache. (`Arc` is another thing in Rust.)
+///
+/// ```
+/// use frazil_policy::{AdaptiveReplacement, Eviction, Host, Incoming, Policy, Slot};
+///
+/// struct Ones;
+/// impl Host<()> for Ones {
+///     fn now(&self) -> u64 { 0 }
+///     fn meta(&self, _: Slot) -> &() { &() }
+///     fn hash(&self, slot: Slot) -> u64 { slot.0.into() }
+///     fn weight(&self, _: Slot) -> u64 { 1 }
+/// }
+///
+/// let mut arc = AdaptiveReplacement::new(2);
+/// for slot in [Slot(0), Slot(1)] {
+///     let pending = arc.miss(&mut Ones, slot.0.into(), 1);
+///     arc.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending });
+/// }
+/// arc.hit(&mut Ones, Slot(0));
+/// assert_eq!(arc.evict(&mut Ones, None), Eviction::Victim(Slot(1)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct AdaptiveReplacement {
+    /// T1 and T2.
+    lists: Lists<2>,
+    /// Which list a slot is in, or was in when it was detached.
+    in_again: Vec<bool>,
+    weight: [u64; 2],
+    /// B1 and B2.
+    ghosts: [Ghost; 2],
+    /// The weight that T1 should have: the paper's `p`.
+    target: f64,
+    capacity: u64,
+    /// The weight of the first object, and whether another weighed anything else.
+    unit: Option<u64>,
+    uneven: bool,
+}
+
+/// Which ghost remembered an object at its miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArcGhost {
+    /// Neither.
+    None,
+    /// B1: it left after one request.
+    Once,
+    /// B2: it left after more than one.
+    Again,
+}
+
+impl AdaptiveReplacement {
+    /// A policy for a cache of `capacity` in the host's unit of weight.
+    pub fn new(capacity: u64) -> Self {
+        let mut policy = AdaptiveReplacement {
+            lists: Lists::new(),
+            in_again: Vec::new(),
+            weight: [0; 2],
+            ghosts: [Ghost::new(u64::MAX), Ghost::new(u64::MAX)],
+            target: 0.0,
+            capacity: 0,
+            unit: None,
+            uneven: false,
+        };
+        policy.set_capacity(capacity);
+        policy
+    }
+
+    fn list_of(&self, slot: Slot) -> usize {
+        usize::from(self.in_again[slot.index()])
+    }
+
+    #[inline]
+    fn push(&mut self, host: &mut impl Host<()>, list: usize, slot: Slot) {
+        self.lists.push_head(list, slot);
+        if slot.index() >= self.in_again.len() {
+            self.in_again.resize(slot.index() + 1, false);
+        }
+        self.in_again[slot.index()] = list == AGAIN;
+        self.weight[list] += host.weight(slot);
+        host.count(Work::Head, 1);
+    }
+
+    /// Forgets the oldest ghosts until the lists keep to their bounds. Says how
+    /// many went.
+    #[inline]
+    fn trim(&mut self) -> u32 {
+        let [once, again] = self.weight;
+        let slack = if self.uneven { self.capacity / 2 } else { 0 };
+        let mut forgotten = 0;
+        let room = self.capacity.saturating_add(slack).saturating_sub(once);
+        while self.ghosts[ONCE].weight() > room {
+            self.ghosts[ONCE].remove_oldest();
+            forgotten += 1;
+        }
+        let others = (once + again).saturating_add(self.ghosts[ONCE].weight());
+        let room = self.capacity.saturating_mul(2).saturating_add(slack).saturating_sub(others);
+        while self.ghosts[AGAIN].weight() > room {
+            self.ghosts[AGAIN].remove_oldest();
+            forgotten += 1;
+        }
+        forgotten
+    }
+}
+
+impl Policy for AdaptiveReplacement {
+    type Meta = ();
+    type Pending = ArcGhost;
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        if self.lists.head(AGAIN) == Some(slot) {
+            return;
+        }
+        self.lists.move_to_head(AGAIN, slot);
+        if !self.in_again[slot.index()] {
+            self.in_again[slot.index()] = true;
+            let weight = host.weight(slot);
+            self.weight[ONCE] -= weight;
+            self.weight[AGAIN] += weight;
+        }
+        host.count(Work::Delink, 1);
+        host.count(Work::Head, 1);
+    }
+
+    #[inline]
+    fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) -> ArcGhost {
+        host.count(Work::Ghost, 2);
+        let [once, again] = [self.ghosts[ONCE].weight() as f64, self.ghosts[AGAIN].weight() as f64];
+        if self.ghosts[ONCE].remove(hash) {
+            let step = (again / once).max(1.0) * weight as f64;
+            self.target = (self.target + step).min(self.capacity as f64);
+            ArcGhost::Once
+        } else if self.ghosts[AGAIN].remove(hash) {
+            let step = (once / again).max(1.0) * weight as f64;
+            self.target = (self.target - step).max(0.0);
+            ArcGhost::Again
+        } else {
+            ArcGhost::None
+        }
+    }
+
+    #[inline]
+    fn evict(
+        &mut self,
+        host: &mut impl Host<()>,
+        incoming: Option<&Incoming<ArcGhost>>,
+    ) -> Eviction {
+        let once = self.weight[ONCE] as f64;
+        let tie = incoming.is_some_and(|new| new.pending == ArcGhost::Again);
+        let first = usize::from(!(once > self.target || (tie && once == self.target)));
+        let preferred = self.lists.tail(first);
+        let Some(victim) = preferred.or_else(|| self.lists.tail(1 - first)) else {
+            return Eviction::Empty;
+        };
+        let list = self.list_of(victim);
+        let weight = host.weight(victim);
+        self.lists.unlink(victim);
+        self.weight[list] -= weight;
+        // What is now one too many goes when something is inserted.
+        self.ghosts[list].insert(host.hash(victim), weight);
+        host.count(Work::Tail, 1);
+        host.count(Work::Ghost, 1);
+        Eviction::Victim(victim)
+    }
+
+    /// Back into the other list: with the border where it is, the list that it
+    /// came from would be asked again and again, and the other never.
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let list = self.list_of(slot);
+        self.ghosts[list].remove(host.hash(slot));
+        host.count(Work::Ghost, 1);
+        self.push(host, 1 - list, slot);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<ArcGhost>) {
+        let list = if incoming.pending == ArcGhost::None { ONCE } else { AGAIN };
+        self.uneven |= *self.unit.get_or_insert(incoming.weight) != incoming.weight;
+        self.push(host, list, slot);
+        let forgotten = self.trim();
+        host.count(Work::Ghost, forgotten);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lists.unlink(slot);
+        self.weight[self.list_of(slot)] -= host.weight(slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let list = self.list_of(slot);
+        self.weight[list] = self.weight[list] - old_weight + host.weight(slot);
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        self.target = self.target.min(capacity as f64);
+        self.trim();
+    }
+}
