@@ -8,11 +8,11 @@ use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, swee
 
 use crate::Done;
 use crate::advise_text::{json, table};
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::recommend::{Measured, Recommendation, Winner, recommend, winner};
-use crate::simulate::{parse_policies, threads};
+use crate::replay_args::{ReplayArgs, parse_policies};
 use crate::trace_args::{TraceArgs, Wanted};
 
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
@@ -55,17 +55,8 @@ pub(crate) struct Args {
     )]
     capacity: Vec<CapacitySpec>,
 
-    /// What capacities count: objects or bytes.
-    #[arg(long, default_value_t = Unit::Objects)]
-    unit: Unit,
-
-    /// Cells (policy × capacity) replayed at the same time [default: the cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-
-    /// How to print the results.
-    #[arg(long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    replaying: ReplayArgs,
 
     #[command(flatten)]
     reading: TraceArgs,
@@ -95,16 +86,21 @@ pub(crate) struct Advice<'a> {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies = online(parse_policies(&args.policy)?)?;
+    let mut policies = Vec::new();
+    for policy in online(parse_policies(&args.policy)?)? {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
     let trace_name = args.trace.as_deref().unwrap_or(DEFAULT_TRACE);
     if args.trace.is_none() {
-        eprintln!("note: no --trace given; generating {DEFAULT_TRACE}");
+        note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
     }
-    let wanted = Wanted { times: false, sizes: args.unit == Unit::Bytes };
+    let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
     let trace = args.reading.load(trace_name, wanted)?.trace;
     let capacities = capacities(args, &trace, trace_name)?;
     let advice = advise(args, trace_name, &trace, &policies, &capacities)?;
-    output::print(&match args.output {
+    output::print(&match args.replaying.output {
         Output::Table => table(&advice),
         Output::Json => output::json(&json(&advice)),
         Output::Csv => output::csv(&json(&advice)),
@@ -122,7 +118,7 @@ fn online(policies: Vec<PolicySpec>) -> Result<Vec<PolicySpec>, Failure> {
 
 /// The sizes to compare, ascending and each once.
 fn capacities(args: &Args, trace: &Trace, name: &str) -> Result<Vec<u64>, Failure> {
-    let resolve = |capacity: &CapacitySpec| capacity.resolve(trace, args.unit);
+    let resolve = |capacity: &CapacitySpec| capacity.resolve(trace, args.replaying.unit);
     let mut capacities = args
         .capacity
         .iter()
@@ -142,21 +138,19 @@ fn advise<'a>(
     policies: &'a [PolicySpec],
     capacities: &[u64],
 ) -> Result<Advice<'a>, Failure> {
-    let everything = match args.unit {
+    let everything = match args.replaying.unit {
         Unit::Objects => trace.objects.len() as u64,
         Unit::Bytes => trace.footprint_bytes().unwrap_or_default(),
     };
-    let options = SweepOptions {
-        unit: args.unit,
-        threads: threads(args.threads),
-        count_work: true,
-        ..SweepOptions::default()
-    };
+    let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
     let cells: Vec<(usize, u64)> = capacities
         .iter()
         .flat_map(|&capacity| (0..policies.len()).map(move |policy| (policy, capacity)))
         .collect();
     let cells = replay(trace, policies, &cells, &options, "replaying");
+    if cells.iter().any(|cell| cell.outcome.requests == 0) {
+        return Err(anyhow!("{trace_name}: holds no requests, only sets and deletes").into());
+    }
     let winners: Vec<Winner> = cells
         .chunks(policies.len())
         .filter_map(|size| winner(&size.iter().map(|cell| cell.measured).collect::<Vec<_>>()))
@@ -189,7 +183,7 @@ fn advise<'a>(
         .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
     Ok(Advice {
         trace: trace_name,
-        unit: args.unit,
+        unit: args.replaying.unit,
         everything,
         requests: cells.first().map_or(0, |cell| cell.outcome.requests),
         objects: trace.objects.len() as u64,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use frazil_simulator::Unit;
+use frazil_simulator::trace::printable;
 use serde_json::json;
 
 use crate::advise::Advice;
@@ -67,7 +68,7 @@ pub(crate) fn table(advice: &Advice<'_>) -> String {
     let chosen = &advice.recommendation.winner.chosen;
     let mut text = format!(
         "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{table}\n",
-        advice.trace,
+        printable(advice.trace),
         grouped(advice.requests),
         grouped(advice.objects)
     );
@@ -161,11 +162,15 @@ fn why_size(advice: &Advice<'_>) -> String {
 
 fn amount(unit: Unit, capacity: u64) -> String {
     match unit {
+        Unit::Objects if capacity == 1 => "1 object".to_owned(),
         Unit::Objects => format!("{} objects", grouped(capacity)),
         Unit::Bytes => output::bytes(capacity),
     }
 }
 
 fn share(advice: &Advice<'_>, capacity: u64) -> String {
+    if capacity > advice.everything {
+        return "over 100 %".to_owned();
+    }
     percent(capacity as f64 / advice.everything.max(1) as f64)
 }

@@ -1,7 +1,9 @@
 //! Failures: one line on standard error, and an exit code that scripts can tell
 //! apart.
 
-use frazil_simulator::trace::TraceError;
+use std::io::Write;
+
+use frazil_simulator::trace::{TraceError, printable};
 
 /// Why a verb did not succeed.
 pub(crate) enum Failure {
@@ -23,16 +25,27 @@ impl Failure {
     pub(crate) fn report(&self) -> i32 {
         match self {
             Failure::Usage(error) => {
-                eprintln!("error: {error:#}");
+                say(&format!("error: {error:#}"));
                 2
             }
             Failure::Failed(error) => {
-                eprintln!("error: {error:#}");
+                say(&format!("error: {error:#}"));
                 1
             }
             Failure::ReaderLeft => 0,
         }
     }
+}
+
+/// Tells people something beside the results.
+pub(crate) fn note(text: &str) {
+    say(&format!("note: {text}"));
+}
+
+/// One line on standard error, with nothing in it that a terminal would obey.
+fn say(line: &str) {
+    // Where not even this can be written, there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 
 impl From<anyhow::Error> for Failure {

@@ -10,6 +10,7 @@ mod failure;
 mod output;
 mod progress;
 mod recommend;
+mod replay_args;
 mod simulate;
 mod trace_args;
 mod trace_command;

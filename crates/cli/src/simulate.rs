@@ -3,13 +3,15 @@
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::PolicySpec;
+use frazil_simulator::trace::printable;
 use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
 
+use crate::Done;
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
+use crate::replay_args::{ReplayArgs, parse_policies};
 use crate::trace_args::{TraceArgs, Wanted};
-use crate::{Done, failure};
 
 /// Replay traces against policies and sizes, and print the miss ratios.
 ///
@@ -46,11 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N|N%|NMiB,…", required = true, value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
-    /// What capacities count: objects or bytes.
-    #[arg(long, default_value_t = Unit::Objects)]
-    unit: Unit,
-
-    /// Replay this many records first without counting them.
+    /// Replay this many requests first without counting them.
     #[arg(long, value_name = "N", default_value_t = 0)]
     warmup: u64,
 
@@ -60,13 +58,8 @@ pub(crate) struct Args {
     #[arg(long)]
     resize_on_get: bool,
 
-    /// Cells (policy × capacity) replayed at the same time [default: the cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-
-    /// How to print the results.
-    #[arg(long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    replaying: ReplayArgs,
 
     #[command(flatten)]
     reading: TraceArgs,
@@ -88,22 +81,11 @@ pub(crate) fn run(args: &Args) -> Done {
     for trace in &args.trace {
         lines.extend(simulate(args, trace, &policies)?);
     }
-    output::print(&match args.output {
+    output::print(&match args.replaying.output {
         Output::Json => output::json(&rows(&lines)),
         Output::Csv => output::csv(&rows(&lines)),
         Output::Table => table(&lines),
     })
-}
-
-/// Reads policy names. Bad usage if one is unknown.
-pub(crate) fn parse_policies(names: &[String]) -> Result<Vec<PolicySpec>, failure::Failure> {
-    names.iter().map(|name| name.parse().map_err(Failure::usage)).collect()
-}
-
-/// As many threads as asked for, or as there are cores.
-pub(crate) fn threads(asked: Option<u16>) -> usize {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    asked.map_or_else(cores, usize::from)
 }
 
 /// All cells over one trace.
@@ -113,15 +95,13 @@ fn simulate<'a>(
     policies: &[PolicySpec],
 ) -> Result<Vec<Line<'a>>, Failure> {
     let options = SweepOptions {
-        unit: args.unit,
-        warmup: usize::try_from(args.warmup).unwrap_or(usize::MAX),
+        warmup: args.warmup,
         resize_on_get: args.resize_on_get,
-        threads: threads(args.threads),
-        count_work: false,
+        ..args.replaying.sweep_options()
     };
     let mut capacities = Vec::new();
     for capacity in &args.capacity {
-        capacities.push(capacity.known(args.unit).map_err(Failure::usage)?);
+        capacities.push(capacity.known(args.replaying.unit).map_err(Failure::usage)?);
     }
     let (cells, outcomes) = match (policies, capacities.as_slice()) {
         // Nothing about the trace needs to be known first, so it need not be kept.
@@ -131,19 +111,18 @@ fn simulate<'a>(
         }
         _ => sweep_cells(args, trace, policies, &options)?,
     };
-    if outcomes.iter().any(|outcome| outcome.records <= args.warmup) {
-        let records = outcomes.first().map_or(0, |outcome| outcome.records);
-        return Err(Failure::usage(anyhow!(
-            "--warmup {} leaves none of the {records} records of {trace}",
-            args.warmup
-        )));
+    if outcomes.iter().any(|outcome| outcome.requests == 0) {
+        return Err(match args.warmup {
+            0 => Failure::Failed(anyhow!("{trace}: holds no requests, only sets and deletes")),
+            n => Failure::usage(anyhow!("--warmup {n} leaves none of the requests of {trace}")),
+        });
     }
     let names = args.policy.iter().flat_map(|name| args.capacity.iter().map(move |_| name));
     let line = |((cell, name), outcome): ((CellSpec, &'a String), Outcome)| Line {
         trace,
         policy: name,
         capacity: cell.capacity,
-        unit: args.unit,
+        unit: args.replaying.unit,
         outcome,
     };
     Ok(cells.into_iter().zip(names).zip(outcomes).map(line).collect())
@@ -157,13 +136,13 @@ fn sweep_cells(
     policies: &[PolicySpec],
     options: &SweepOptions,
 ) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
-    let wanted = Wanted { times: false, sizes: args.unit == Unit::Bytes };
+    let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
     let loaded = args.reading.load(trace, wanted)?;
     let mut cells = Vec::new();
     for &policy in policies {
         for capacity in &args.capacity {
             let capacity = capacity
-                .resolve(&loaded.trace, args.unit)
+                .resolve(&loaded.trace, args.replaying.unit)
                 .with_context(|| trace.to_owned())
                 .map_err(Failure::Usage)?;
             cells.push(CellSpec { policy, capacity });
@@ -206,7 +185,7 @@ fn table(lines: &[Line<'_>]) -> String {
     let row = |line: &Line<'_>| {
         let outcome = &line.outcome;
         let mut row = vec![
-            line.trace.to_owned(),
+            printable(line.trace),
             line.policy.to_owned(),
             output::grouped(line.capacity),
             output::grouped(outcome.requests),

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use clap::Args;
-use frazil_simulator::trace::{self, CsvLayout, Format, Loaded, Origin, ReadOptions, TimeUnit};
+use frazil_simulator::trace::{
+    self, CsvLayout, Format, Loaded, Origin, ReadOptions, TimeUnit, printable,
+};
 use frazil_simulator::{CellSpec, Outcome, StreamError, SweepOptions, replay_stream};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::progress::Progress;
 
 /// How to read traces.
@@ -134,7 +136,7 @@ impl TraceArgs {
         read: impl FnOnce(&ReadOptions<'_>) -> T,
     ) -> Result<T, Failure> {
         let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
-        let progress = Progress::of_bytes(format!("reading {name}"), 0);
+        let progress = Progress::of_bytes(format!("reading {}", printable(&name)), 0);
         Ok(read(&ReadOptions {
             format: self.format.0,
             csv: self.csv_layout()?,
@@ -149,6 +151,11 @@ impl TraceArgs {
         let column = |wanted| {
             self.columns.iter().find(|&&(column, _)| column == wanted).map(|&(_, number)| number)
         };
+        for (place, &(named, _)) in self.columns.iter().enumerate() {
+            if self.columns[..place].iter().any(|&(column, _)| column == named) {
+                return Err(Failure::usage(anyhow!("--columns names one column twice")));
+            }
+        }
         if !self.columns.is_empty() && column(Column::Id).is_none() {
             return Err(Failure::usage(anyhow!("--columns names no id column, such as id=2")));
         }
@@ -166,6 +173,6 @@ impl TraceArgs {
 
 fn note_guess(spec: &str, origin: &Origin) {
     if let (Some(format), true) = (origin.format, origin.guessed) {
-        eprintln!("note: {spec}: taken for {format} by its content (--format overrides)");
+        note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
     }
 }

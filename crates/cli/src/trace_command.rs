@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use frazil_simulator::trace::{self, Format, Loaded, TraceInfo};
 
 use crate::Done;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
 
@@ -166,7 +166,7 @@ fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
         ("decoded at", format!("{:.1} M records/s", decode_rate(info, loaded) / 1e6)),
     ];
     let lines = lines.map(|(what, value)| format!("  {what:<19} {value}\n"));
-    format!("{name}\n{}", lines.concat())
+    format!("{}\n{}", trace::printable(name), lines.concat())
 }
 
 fn convert(args: &ConvertArgs) -> Done {
@@ -175,11 +175,11 @@ fn convert(args: &ConvertArgs) -> Done {
     }
     let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
     trace::save(&loaded.trace, args.to, &args.out)?;
-    eprintln!(
-        "note: wrote {} records as {} to {}",
+    note(&format!(
+        "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),
         args.to,
         args.out.display()
-    );
+    ));
     Ok(())
 }

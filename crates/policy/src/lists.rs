@@ -103,6 +103,14 @@ impl<const K: usize> Lists<K> {
         self.link(self.links[below as usize].newer, Self::node(slot), below);
     }
 
+    /// Links an unlinked slot right behind `anchor`, towards the tail.
+    #[inline]
+    pub fn insert_behind(&mut self, anchor: Slot, slot: Slot) {
+        self.reserve(slot);
+        let anchor = Self::node(anchor);
+        self.link(anchor, Self::node(slot), self.links[anchor as usize].older);
+    }
+
     /// Takes a linked slot out of whichever list it is in.
     #[inline]
     pub fn unlink(&mut self, slot: Slot) {

@@ -71,7 +71,11 @@ impl Policy for Mobius {
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        self.queues.push_head(self.active, slot);
+        // With those examined already. Where there are none, at the end of the active
+        // queue: the dormant one alone must not hold anything.
+        let examined = self.active ^ 1;
+        let queue = if self.queues.is_empty(examined) { self.active } else { examined };
+        self.queues.push_head(queue, slot);
         host.count(Work::Head, 1);
     }
 

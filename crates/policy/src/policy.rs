@@ -74,7 +74,9 @@ pub trait Policy {
     ) -> Eviction;
 
     /// Takes back a victim that the host could not claim (pinned, or in a race).
-    /// It goes where it is examined last; the host bounds its tries.
+    ///
+    /// It goes where the others are examined before it: a host that tries four times
+    /// as often as it has residents meets every one of them that it can claim.
     fn put_back(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
     /// Admits an object into a free slot. The host has filled in the slot's hash

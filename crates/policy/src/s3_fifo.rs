@@ -37,6 +37,8 @@ pub struct S3Fifo {
     ghost: Ghost,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
+    /// Victims given back since the last insertion.
+    given_back: u32,
 }
 
 impl S3Fifo {
@@ -49,6 +51,7 @@ impl S3Fifo {
             small_capacity: 0,
             ghost: Ghost::new(0),
             filling: true,
+            given_back: 0,
         };
         policy.set_capacity(capacity);
         policy
@@ -131,23 +134,31 @@ impl Policy for S3Fifo {
             return Eviction::Refuse;
         }
         self.filling = false;
-        let mut victim = None;
-        if self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN) {
-            victim = self.evict_small(host);
-        }
-        match victim.or_else(|| self.evict_main(host)).or_else(|| self.evict_small(host)) {
-            Some(victim) => Eviction::Victim(victim),
-            None => Eviction::Empty,
-        }
+        let small_pays = self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN);
+        // Where victims come back, the queues take turns, or one whose objects are all
+        // pinned would hide the other.
+        let small_first = small_pays ^ (self.given_back % 2 == 1);
+        let victim = if small_first {
+            self.evict_small(host).or_else(|| self.evict_main(host))
+        } else {
+            self.evict_main(host).or_else(|| self.evict_small(host))
+        };
+        victim.map_or(Eviction::Empty, Eviction::Victim)
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        self.push(host, MAIN, slot);
+        let queue = self.queue_of(slot);
+        if queue == SMALL {
+            self.ghost.remove(host.hash(slot));
+        }
+        self.given_back = self.given_back.wrapping_add(1);
+        self.push(host, queue, slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
+        self.given_back = 0;
         let small_is_full = self.weight[SMALL] >= self.small_capacity;
         let queue = if incoming.pending || (self.filling && small_is_full) { MAIN } else { SMALL };
         self.push(host, queue, slot);

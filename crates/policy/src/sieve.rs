@@ -53,7 +53,12 @@ impl Policy for Sieve {
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        self.queue.push_head(0, slot);
+        // Among those examined already, so that the hand does not meet it again before
+        // the others; at the head where there are none.
+        match self.hand {
+            Some(hand) if self.queue.older(hand).is_some() => self.queue.insert_behind(hand, slot),
+            _ => self.queue.push_head(0, slot),
+        }
         host.count(Work::Head, 1);
     }
 

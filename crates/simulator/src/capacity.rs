@@ -116,11 +116,6 @@ pub enum CapacityError {
 }
 
 impl CapacitySpec {
-    /// An absolute capacity in whichever unit is counted.
-    pub fn absolute(capacity: u64) -> Self {
-        CapacitySpec { text: capacity.to_string(), amount: Amount::Plain(capacity) }
-    }
-
     /// The capacity in `unit` if that can be told without a trace.
     ///
     /// # Errors
@@ -248,4 +243,89 @@ fn peak_objects(trace: &Trace) -> u64 {
         }
     }
     peak
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Objects 0 to 3 live at the same time, then 4 and 5 alone.
+    fn trace() -> Trace {
+        Trace {
+            ids: vec![0, 1, 2, 3, 0, 1, 2, 3, 4, 4, 5],
+            sizes: vec![10, 20, 30, 40, 99, 99, 99, 99, 50, 99, 60],
+            objects: (0..6).collect(),
+            ..Trace::default()
+        }
+    }
+
+    #[test]
+    fn every_form_resolves_exactly() {
+        for (text, unit, capacity) in [
+            ("7", Unit::Objects, 7),
+            ("7", Unit::Bytes, 7),
+            ("10K", Unit::Objects, 10_000),
+            ("2M", Unit::Objects, 2_000_000),
+            ("1G", Unit::Bytes, 1_000_000_000),
+            ("5B", Unit::Bytes, 5),
+            ("3KiB", Unit::Bytes, 3 << 10),
+            ("3MiB", Unit::Bytes, 3 << 20),
+            ("3GiB", Unit::Bytes, 3 << 30),
+            ("3TiB", Unit::Bytes, 3 << 40),
+            ("100%", Unit::Objects, 6),
+            ("50%", Unit::Objects, 3),
+            ("49.99%", Unit::Objects, 2),
+            ("0.000000000001%", Unit::Objects, 1),
+            ("100%", Unit::Bytes, 210),
+            ("10%", Unit::Bytes, 21),
+            ("100%peak", Unit::Objects, 4),
+            ("50%peak", Unit::Objects, 2),
+        ] {
+            let spec: CapacitySpec = text.parse().unwrap();
+            assert_eq!(spec.resolve(&trace(), unit), Ok(capacity), "{text} in {unit}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in [
+            "",
+            "%",
+            "%peak",
+            "-1",
+            "+1",
+            "1.5",
+            "1e3",
+            "1 %",
+            "0x10",
+            "10KB",
+            "1.%%",
+            "NaN",
+            "99999999999999999999",
+            "18446744073709551615K",
+            "0.0000000000001%",
+            "..5%",
+            "1.2.3%",
+        ] {
+            let error = text.parse::<CapacitySpec>().unwrap_err();
+            assert_eq!(error, CapacityError::Malformed(text.to_owned()), "{text}");
+        }
+        for text in ["0", "0%", "0.00%", "0%peak", "0MiB"] {
+            let error = text.parse::<CapacitySpec>().unwrap_err();
+            assert_eq!(error, CapacityError::Zero(text.to_owned()));
+        }
+        for text in ["100.000000000001%", "101%peak"] {
+            let error = text.parse::<CapacitySpec>().unwrap_err();
+            assert_eq!(error, CapacityError::AboveAll(text.to_owned()));
+        }
+        let resolve = |text: &str, unit, trace: &Trace| {
+            text.parse::<CapacitySpec>().unwrap().resolve(trace, unit).unwrap_err()
+        };
+        let bytes = resolve("1MiB", Unit::Objects, &trace());
+        assert_eq!(bytes, CapacityError::BytesOfObjects("1MiB".to_owned()));
+        let peak = resolve("1%peak", Unit::Bytes, &trace());
+        assert_eq!(peak, CapacityError::PeakOfBytes("1%peak".to_owned()));
+        let bare = Trace { sizes: vec![], ..trace() };
+        assert_eq!(resolve("5", Unit::Bytes, &bare), CapacityError::NoSizes);
+    }
 }

@@ -66,9 +66,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// Work of the policy, by what caused it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkSplit {
-    /// Done inside [`Policy::hit`] of counted gets and of sets.
+    /// Done inside [`Policy::hit`] of gets.
     pub on_hits: WorkCounts,
-    /// Done at misses, evictions, insertions and removals.
+    /// Done at all else: sets, misses, evictions, insertions and removals.
     pub elsewhere: WorkCounts,
 }
 
@@ -167,7 +167,7 @@ impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
         if trace.operations.is_empty() && !BYTES {
             let mut hits = 0;
             for &id in &trace.ids[range.clone()] {
-                hits += u64::from(self.access(id, 1, false));
+                hits += u64::from(self.access(id, 1, Operation::Get));
             }
             self.outcome.records += range.len() as u64;
             self.outcome.requests += range.len() as u64;
@@ -228,7 +228,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         self.outcome.records += 1;
         match operation {
             Operation::Get => {
-                let hit = self.access(object, size, self.resize_on_get);
+                let hit = self.access(object, size, operation);
                 self.outcome.requests += 1;
                 self.outcome.hits += u64::from(hit);
                 if BYTES {
@@ -237,25 +237,25 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
                 }
             }
             Operation::Set => {
-                self.access(object, size, true);
+                self.access(object, size, operation);
             }
             Operation::Delete => self.delete(object),
         }
     }
 
-    /// Looks an object up and admits it on a miss. True on a hit, which with
-    /// `apply_size` also gives the object its new size.
+    /// Looks an object up for a get or a set, and admits it on a miss. True on a hit.
     #[inline(always)]
-    fn access(&mut self, object: I::Object, size: u32, apply_size: bool) -> bool {
+    fn access(&mut self, object: I::Object, size: u32, operation: Operation) -> bool {
+        let get = operation == Operation::Get;
         self.residents.now += 1;
         let Some(slot) = self.residents.index.find(object) else {
             self.residents.tally.enter(false);
             self.admit(object, size);
             return false;
         };
-        self.residents.tally.enter(true);
+        self.residents.tally.enter(get);
         self.policy.hit(&mut self.residents, slot);
-        if BYTES && apply_size && self.residents.weight[slot.index()] != size {
+        if BYTES && (!get || self.resize_on_get) && self.residents.weight[slot.index()] != size {
             self.residents.tally.enter(false);
             self.resize(slot, size);
         }

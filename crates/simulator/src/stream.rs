@@ -10,7 +10,7 @@ use frazil_policy::{Policy, PolicySpec, PolicyVisitor};
 
 use crate::index::HashedIndex;
 use crate::replay::{Cell, Counting, Outcome, Tally};
-use crate::trace::{self, Origin, ReadOptions, Record, TraceError};
+use crate::trace::{self, Operation, Origin, ReadOptions, Record, TraceError};
 use crate::{CapacityError, CellSpec, SweepOptions, Unit};
 
 /// Why a stream could not be replayed.
@@ -80,11 +80,17 @@ impl Replay<'_> {
         let mut sink = |records: &[Record], has_sizes: bool| {
             let started = Instant::now();
             sizes &= has_sizes;
-            let (warmup, counted) = records.split_at(warmup_left.min(records.len()));
-            if !warmup.is_empty() {
+            let mut counted = records;
+            if warmup_left > 0 {
+                let is_get = |record: &Record| record.operation == Operation::Get;
+                let mut gets = records.iter().enumerate().filter(|(_, record)| is_get(record));
+                let last = usize::try_from(warmup_left - 1).unwrap_or(usize::MAX);
+                let end = gets.nth(last).map_or(records.len(), |(last, _)| last + 1);
+                let (warmup, rest) = records.split_at(end);
+                warmup_left -= warmup.iter().filter(|record| is_get(record)).count() as u64;
                 cell.feed_records(warmup);
                 cell.reset_counts();
-                warmup_left -= warmup.len();
+                counted = rest;
             }
             cell.feed_records(counted);
             seconds += started.elapsed().as_secs_f64();

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
 use std::time::Instant;
 
 use frazil_policy::{NEVER, Policy, PolicySpec, PolicyVisitor};
@@ -33,8 +34,9 @@ pub struct CellSpec {
 pub struct SweepOptions {
     /// What capacities count.
     pub unit: Unit,
-    /// Records at the front that are replayed but not counted.
-    pub warmup: usize,
+    /// Requests at the front that are replayed but not counted, with the sets and
+    /// deletes among them.
+    pub warmup: u64,
     /// Whether a get whose record has another size than the resident object
     /// changes the resident, as a set does. Without it a hit is served from what
     /// is cached, whatever its size.
@@ -96,9 +98,12 @@ pub fn sweep(
             }
         }
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 1..options.threads.clamp(1, cells.len().max(1)) {
-            scope.spawn(work);
+            // A system that allows no more threads leaves more work to those there are.
+            if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
         }
         work();
     });
@@ -118,7 +123,7 @@ impl Replay<'_> {
         let resize_on_get = self.options.resize_on_get;
         let mut cell = Cell::<_, P, T, BYTES>::new(index, policy, self.capacity, resize_on_get);
         let len = self.trace.ids.len();
-        let warmup = self.options.warmup.min(len);
+        let warmup = records_of(&self.trace.operations, len, self.options.warmup);
         let started = Instant::now();
         let mut at = 0;
         while at < len {
@@ -147,23 +152,35 @@ impl PolicyVisitor for Replay<'_> {
     }
 }
 
-/// For each get and set, in order, the position among them of the next one for
-/// the same object; [`NEVER`] if there is none or a delete comes first.
+/// How many of `len` records at the front hold `requests` gets; all of them if there
+/// are fewer.
+fn records_of(operations: &[Operation], len: usize, requests: u64) -> usize {
+    let requests = usize::try_from(requests).unwrap_or(usize::MAX);
+    if operations.is_empty() || requests == 0 {
+        return requests.min(len);
+    }
+    let mut gets = operations.iter().enumerate().filter(|(_, op)| **op == Operation::Get);
+    gets.nth(requests - 1).map_or(len, |(last, _)| last + 1)
+}
+
+/// For each get and set, in order, the position among them of the next get of the same
+/// object; [`NEVER`] if there is none, or a set or a delete comes first: what is
+/// overwritten need not be kept.
 fn next_uses(trace: &Trace) -> Arc<[u32]> {
     let operation = |record: usize| trace.operations.get(record).copied().unwrap_or_default();
-    let uses = (0..trace.ids.len()).filter(|&r| operation(r) != Operation::Delete).count();
+    let uses = (0..trace.len()).filter(|&r| operation(r) != Operation::Delete).count();
     let mut next = vec![NEVER; uses];
     let mut upcoming = vec![NEVER; trace.objects.len()];
     let mut position = uses;
     for (record, &id) in trace.ids.iter().enumerate().rev() {
         let upcoming = &mut upcoming[id as usize];
-        if operation(record) == Operation::Delete {
-            *upcoming = NEVER;
-        } else {
+        let operation = operation(record);
+        if operation != Operation::Delete {
             position -= 1;
             next[position] = *upcoming;
-            *upcoming = position as u32;
         }
+        // The reader's bound on records keeps positions below NEVER.
+        *upcoming = if operation == Operation::Get { position as u32 } else { NEVER };
     }
     next.into()
 }

@@ -134,7 +134,7 @@ impl<P: Policy> Cache<P> {
 
     /// Evicts until `weight` fits. False if it does not: refused, or all pinned.
     fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
-        let mut tries = 2 * self.index.len() + 1;
+        let mut tries = 4 * self.index.len() + 1;
         while self.used() + weight > self.capacity {
             match self.policy.evict(&mut self.slots, incoming) {
                 Eviction::Victim(slot) => {

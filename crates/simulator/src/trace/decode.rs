@@ -7,7 +7,7 @@
 //! counts them and bounds their length; a format then sees one line at a time.
 //!
 //! A new format is a file in `formats/` with one of the two traits, a variant
-//! of [`Format`], and a line in `formats::Decoder::open`.
+//! of [`Format`], and a line in `formats::open`.
 
 use memchr::memchr;
 
@@ -20,8 +20,8 @@ use super::{Format, Operation, ReadOptions, Record, Trace, formats, guess};
 pub(super) const BATCH: usize = 512;
 /// The longest line, and so the longest tail of a block.
 pub(super) const MAX_LINE: usize = 64 << 10;
-/// Most records in a trace.
-pub(super) const MAX_RECORDS: u64 = 1 << 32;
+/// Most records in a trace: a position fits 32 bits, and leaves one number for none.
+pub(super) const MAX_RECORDS: u64 = u32::MAX as u64;
 
 /// Which columns a format has beside ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -176,10 +176,19 @@ pub(super) fn expected(what: &str, found: &[u8]) -> String {
     format!("expected {what}, found {}", excerpt(found))
 }
 
-/// A path for a message, on one line whatever it contains.
+/// A path for a message.
 pub(super) fn shown(path: &Path) -> String {
-    path.to_string_lossy()
-        .chars()
+    printable(&path.to_string_lossy())
+}
+
+/// Text that came from outside as people can be shown it: on one line, control
+/// characters escaped, so that a file's name can't rewrite a terminal.
+///
+/// ```
+/// assert_eq!(frazil_simulator::trace::printable("a\u{1b}[31m\n"), "a\\u{1b}[31m\\n");
+/// ```
+pub fn printable(text: &str) -> String {
+    text.chars()
         .flat_map(|c| {
             let escaped = c.is_control().then(|| c.escape_default());
             let plain = (!c.is_control()).then_some(c);

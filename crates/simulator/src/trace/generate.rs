@@ -300,7 +300,7 @@ mod tests {
             ("zipf:nan", "expected an exponent"),
             ("zipf:1:objects=0", "expected objects from 1 to 4294967294, found \"0\""),
             ("uniform:objects=5G", "expected objects"),
-            ("uniform:requests=4294967297", "expected requests from 1 to 4294967296"),
+            ("uniform:requests=4294967296", "expected requests from 1 to 4294967295"),
             ("uniform:requests=99999999999999999999G", "expected requests"),
             ("uniform:requests=+5", "expected requests"),
             ("uniform:requests=", "expected requests"),

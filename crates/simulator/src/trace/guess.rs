@@ -20,6 +20,9 @@ const RECORDS: usize = 1_000;
 /// The format of content that begins with `block`, or what was seen instead. `whole` says that
 /// there is no more.
 pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
+    if let [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, 0, 0xfe, 0xff, ..] = block {
+        return Err("text in UTF-16 or UTF-32, expected UTF-8 or ASCII".to_owned());
+    }
     // A text may be damaged; of a binary record, a large share are zeros.
     let is_control = |byte: &&u8| **byte < b' ' && !byte.is_ascii_whitespace();
     let controls = block.iter().filter(is_control).count();
@@ -68,7 +71,12 @@ fn is_cache2k(block: &[u8]) -> bool {
     let (records, _) = block.as_chunks::<4>();
     let records = &records[..records.len().min(RECORDS)];
     let zeros = |index: usize| records.iter().filter(|bytes| bytes[index] == 0).count();
-    !records.is_empty() && zeros(0) * 10 >= records.len() * 9 && zeros(3) * 2 < records.len().max(2)
+    // Text of two bytes a character has every other byte 0.
+    let wide_text = zeros(0) == records.len() && zeros(2) == records.len() && zeros(1) == 0;
+    !records.is_empty()
+        && !wide_text
+        && zeros(0) * 10 >= records.len() * 9
+        && zeros(3) * 2 < records.len().max(2)
 }
 
 fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
@@ -189,6 +197,8 @@ mod tests {
         for (content, expected) in [
             (&b"hello world and more\n"[..], "text of no known format, such as \"hello world"),
             (b"{\"a\": 1}\n", "text of no known format"),
+            (b"\xfe\xff\x001\0\n", "text in UTF-16"),
+            (b"\x001\0\n\x002\0\n", "binary content of no known format"),
             (b"BZh9\0\0\0\0\0", "bzip2 content, beginning with 42 5a"),
             (b"\xff\0\0\0\xff\0\0\0", "binary content of no known format"),
             (b"\0\0", "binary content of no known format, beginning with 00 00"),

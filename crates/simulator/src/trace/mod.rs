@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use decode::{Builder, Columns, Sink};
 
-pub use error::TraceError;
+pub use error::{TraceError, printable};
 pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
 pub use save::save;
@@ -215,7 +215,8 @@ pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError
     Ok(Loaded { trace: builder.finish(), origin })
 }
 
-/// Reads a trace from a file, or generates it if `spec` names a generator and no file:
+/// Reads a trace from a file, from standard input if `spec` is `-`, or generates it if `spec`
+/// names a generator and no file:
 ///
 /// - `zipf:ALPHA[:objects=1M][:requests=20M][:seed=1]`: independent requests, the object of
 ///   rank r with probability proportional to r^-ALPHA;
@@ -284,7 +285,7 @@ fn load_into(
     options: &ReadOptions<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Origin, TraceError> {
-    let path = Path::new(spec);
+    let path = Path::new(if spec == "-" { "/dev/stdin" } else { spec });
     let generator = if path.exists() { None } else { generate::Generator::parse(spec)? };
     let Some(generator) = generator else {
         return read_into(path, options, sink);

@@ -1,18 +1,21 @@
 //! Writes a trace to a file, compressed as the file's name says, and whole or
 //! not at all.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::error::shown;
+use super::write::check;
 use super::{Format, Trace, TraceError, write};
 
 /// Writes a trace to the file `path`.
 ///
-/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content goes to
-/// a file beside it first, named with `.partial` at the end, and is renamed when
-/// it is complete, so that nobody takes half a trace for a whole one.
+/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content goes to a
+/// new file beside it first, which takes its name when it is complete, so that
+/// nobody takes half a trace for a whole one. A link is followed; a pipe or a device
+/// is written to as it is.
 ///
 /// ```
 /// use frazil_simulator::trace::{Format, ReadOptions, load, read, save};
@@ -29,15 +32,52 @@ use super::{Format, Trace, TraceError, write};
 /// # Errors
 /// As [`write()`], and when the file can't be created, written or renamed.
 pub fn save(trace: &Trace, format: Format, path: &Path) -> Result<(), TraceError> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let saved = save_as(trace, format, path, &partial)
-        .and_then(|()| std::fs::rename(&partial, path).map_err(output_error))
-        .map_err(|error| match error {
-            TraceError::Output { error } => TraceError::Io { file: shown(path), error },
-            other => other,
-        });
+    check(trace, format).map_err(|problem| TraceError::Unwritable { format, problem })?;
+    let saved = match std::fs::canonicalize(path) {
+        Ok(target) => replace(trace, format, path, &target),
+        // There is nothing yet.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            create(trace, format, path, path, None)
+        }
+        Err(error) => Err(output_error(error)),
+    };
+    saved.map_err(|error| match error {
+        TraceError::Output { error } => TraceError::Io { file: shown(path), error },
+        other => other,
+    })
+}
+
+/// Writes to `target`, which is there already; `path` is how the user calls it.
+fn replace(trace: &Trace, format: Format, path: &Path, target: &Path) -> Result<(), TraceError> {
+    let metadata = std::fs::metadata(target).map_err(output_error)?;
+    if metadata.is_dir() {
+        return Err(TraceError::Directory { file: shown(path) });
+    }
+    if !metadata.is_file() {
+        let device = OpenOptions::new().write(true).open(target).map_err(output_error)?;
+        return write_as(trace, format, path, device);
+    }
+    if metadata.permissions().readonly() {
+        return Err(output_error(ErrorKind::PermissionDenied.into()));
+    }
+    create(trace, format, path, target, Some(metadata.permissions()))
+}
+
+/// Writes a new file beside `target` and gives it that name.
+fn create(
+    trace: &Trace,
+    format: Format,
+    path: &Path,
+    target: &Path,
+    permissions: Option<std::fs::Permissions>,
+) -> Result<(), TraceError> {
+    let (partial, file) = create_beside(target).map_err(output_error)?;
+    let saved = write_as(trace, format, path, file).and_then(|()| {
+        if let Some(permissions) = permissions {
+            std::fs::set_permissions(&partial, permissions).map_err(output_error)?;
+        }
+        std::fs::rename(&partial, target).map_err(output_error)
+    });
     if saved.is_err() {
         // What failed is told; that the remains can't be removed adds nothing.
         let _ = std::fs::remove_file(&partial);
@@ -45,12 +85,28 @@ pub fn save(trace: &Trace, format: Format, path: &Path) -> Result<(), TraceError
     saved
 }
 
+/// A file that was not there before, in the folder of `target`.
+fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
+    loop {
+        let number = COUNT.fetch_add(1, Relaxed);
+        let mut partial = name.to_owned();
+        partial.push(format!(".{}-{number}.partial", std::process::id()));
+        let partial = target.with_file_name(partial);
+        match OpenOptions::new().write(true).create_new(true).open(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => {}
+            opened => return opened.map(|file| (partial, file)),
+        }
+    }
+}
+
 fn output_error(error: io::Error) -> TraceError {
     TraceError::Output { error }
 }
 
-fn save_as(trace: &Trace, format: Format, path: &Path, partial: &Path) -> Result<(), TraceError> {
-    let file = File::create(partial).map_err(output_error)?;
+/// Writes to an open file, compressed as the name `path` says.
+fn write_as(trace: &Trace, format: Format, path: &Path, file: File) -> Result<(), TraceError> {
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => {
             // Level 3 is the library's own default.
@@ -77,4 +133,78 @@ fn save_as(trace: &Trace, format: Format, path: &Path, partial: &Path) -> Result
     }
     .map_err(output_error)?;
     file.flush().map_err(output_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Operation;
+
+    /// A folder that is there as long as this.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("frazil-save-{test}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn two() -> Trace {
+        Trace { ids: vec![0, 1], objects: vec![7, 8], ..Trace::default() }
+    }
+
+    #[test]
+    fn nothing_else_is_touched() {
+        let folder = Folder::new("else");
+        let file = |name: &str| folder.0.join(name);
+        std::fs::write(file("out.partial"), "mine").unwrap();
+        save(&two(), Format::Plain, &file("out")).unwrap();
+        // What the format can't hold is refused before anything is created.
+        let sets = Trace { operations: vec![Operation::Set; 2], ..two() };
+        save(&sets, Format::Plain, &file("refused")).unwrap_err();
+        assert_eq!(folder.names(), ["out", "out.partial"]);
+        assert_eq!(std::fs::read_to_string(file("out")).unwrap(), "7\n8\n");
+        assert_eq!(std::fs::read_to_string(file("out.partial")).unwrap(), "mine");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_permissions_and_devices_are_kept() {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+        let folder = Folder::new("kept");
+        let file = |name: &str| folder.0.join(name);
+        std::fs::write(file("real"), "old").unwrap();
+        let mode = |mode| std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(file("real"), mode(0o640)).unwrap();
+        symlink(file("real"), file("link")).unwrap();
+        save(&two(), Format::Plain, &file("link")).unwrap();
+        assert_eq!(std::fs::read_to_string(file("real")).unwrap(), "7\n8\n");
+        assert!(std::fs::symlink_metadata(file("link")).unwrap().is_symlink());
+        let kept = std::fs::metadata(file("real")).unwrap().permissions().mode();
+        assert_eq!(kept & 0o777, 0o640);
+
+        std::fs::set_permissions(file("real"), mode(0o444)).unwrap();
+        let error = save(&two(), Format::Plain, &file("real")).unwrap_err();
+        assert!(error.to_string().contains("real: "), "{error}");
+
+        save(&two(), Format::Plain, Path::new("/dev/null")).unwrap();
+        assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
 }

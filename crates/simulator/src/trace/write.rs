@@ -63,7 +63,7 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
 }
 
 /// Says what of a trace a format can't carry.
-fn check(trace: &Trace, format: Format) -> Result<(), String> {
+pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
     let carries_operations = matches!(format, Format::Csv | Format::Twitter | Format::Msr);
     if !carries_operations && !trace.operations.is_empty() {
         return Err("it has operations other than get".to_owned());

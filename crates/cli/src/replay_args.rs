@@ -1,0 +1,42 @@
+//! The flags of the verbs that replay: what counts, on how many threads, and how the
+//! results are printed.
+
+use clap::Args;
+use frazil_policy::PolicySpec;
+use frazil_simulator::{SweepOptions, Unit};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// How to replay, and how to print.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// What capacities count: objects or bytes.
+    #[arg(long, default_value_t = Unit::Objects)]
+    pub(crate) unit: Unit,
+
+    /// Cells (policy × capacity) replayed at the same time [default: the cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    /// How to print the results.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+impl ReplayArgs {
+    /// Options of a sweep as these flags have it, and else the defaults.
+    pub(crate) fn sweep_options(&self) -> SweepOptions {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        SweepOptions {
+            unit: self.unit,
+            threads: self.threads.map_or_else(cores, usize::from),
+            ..SweepOptions::default()
+        }
+    }
+}
+
+/// Reads policy names. Bad usage if one is unknown.
+pub(crate) fn parse_policies(names: &[String]) -> Result<Vec<PolicySpec>, Failure> {
+    names.iter().map(|name| name.parse().map_err(Failure::usage)).collect()
+}
