@@ -31,11 +31,16 @@
 #![forbid(unsafe_code)]
 
 mod belady;
+mod belady_size;
+mod buckets;
 mod clock;
 mod fifo;
+mod gdsf;
 mod ghost;
 mod heap;
 mod host;
+mod hyperbolic;
+mod lhd;
 mod lists;
 mod lru;
 mod mark;
@@ -44,15 +49,20 @@ mod policy;
 mod pool;
 mod rng;
 mod s3_fifo;
+mod sample;
 mod sieve;
 mod spec;
 
 pub use belady::{Belady, NEVER};
+pub use belady_size::BeladySize;
 pub use clock::Clock;
 pub use fifo::Fifo;
+pub use gdsf::Gdsf;
 pub use ghost::Ghost;
 pub use heap::SlotHeap;
 pub use host::{Host, Slot, Work, WorkCounts, object_hash};
+pub use hyperbolic::Hyperbolic;
+pub use lhd::Lhd;
 pub use lists::Lists;
 pub use lru::Lru;
 pub use mark::Mark;
@@ -61,5 +71,6 @@ pub use policy::{Eviction, Incoming, Policy, SharedHit};
 pub use pool::SlotPool;
 pub use rng::Rng;
 pub use s3_fifo::S3Fifo;
+pub use sample::SampleTable;
 pub use sieve::Sieve;
 pub use spec::{PolicySpec, PolicyVisitor, SpecError};

@@ -5,7 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{
+    Belady, BeladySize, Clock, Fifo, Gdsf, Hyperbolic, Lhd, Lru, Mobius, Policy, S3Fifo, Sieve,
+};
+
+/// Where chance starts unless the user says otherwise.
+const DEFAULT_SEED: u64 = 1;
 
 /// A policy and its parameters.
 ///
@@ -35,8 +40,22 @@ pub enum PolicySpec {
     Mobius,
     /// [`S3Fifo`].
     S3Fifo,
+    /// [`Gdsf`].
+    Gdsf,
+    /// [`Hyperbolic`].
+    Hyperbolic {
+        /// Of its samples.
+        seed: u64,
+    },
+    /// [`Lhd`].
+    Lhd {
+        /// Of its samples and explorers.
+        seed: u64,
+    },
     /// [`Belady`], which needs the future.
     Belady,
+    /// [`BeladySize`], which needs the future.
+    BeladySize,
 }
 
 /// Why a name cannot be read as a policy.
@@ -78,16 +97,32 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 7] = ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "belady"];
+    pub const NAMES: [&str; 11] = [
+        "fifo",
+        "lru",
+        "clock",
+        "sieve",
+        "mobius",
+        "s3-fifo",
+        "gdsf",
+        "hyperbolic",
+        "lhd",
+        "belady",
+        "belady-size",
+    ];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        matches!(self, PolicySpec::Belady)
+        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize)
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
-    pub fn with_seed(self, _seed: u64) -> Option<Self> {
-        None
+    pub fn with_seed(self, seed: u64) -> Option<Self> {
+        match self {
+            PolicySpec::Hyperbolic { .. } => Some(PolicySpec::Hyperbolic { seed }),
+            PolicySpec::Lhd { .. } => Some(PolicySpec::Lhd { seed }),
+            _ => None,
+        }
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
@@ -108,7 +143,11 @@ impl PolicySpec {
             PolicySpec::Sieve => visitor.visit(Sieve::default()),
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            PolicySpec::Gdsf => visitor.visit(Gdsf::default()),
+            PolicySpec::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
+            PolicySpec::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
+            PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
         }
     }
 }
@@ -125,7 +164,11 @@ impl FromStr for PolicySpec {
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
+            "gdsf" => PolicySpec::Gdsf,
+            "hyperbolic" => PolicySpec::Hyperbolic { seed: parameters.seed()? },
+            "lhd" => PolicySpec::Lhd { seed: parameters.seed()? },
             "belady" => PolicySpec::Belady,
+            "belady-size" => PolicySpec::BeladySize,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
         parameters.finish()?;
@@ -144,7 +187,13 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Sieve => f.write_str("sieve"),
             PolicySpec::Mobius => f.write_str("mobius"),
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
+            PolicySpec::Gdsf => f.write_str("gdsf"),
+            PolicySpec::Hyperbolic { seed: DEFAULT_SEED } => f.write_str("hyperbolic"),
+            PolicySpec::Hyperbolic { seed } => write!(f, "hyperbolic:seed={seed}"),
+            PolicySpec::Lhd { seed: DEFAULT_SEED } => f.write_str("lhd"),
+            PolicySpec::Lhd { seed } => write!(f, "lhd:seed={seed}"),
             PolicySpec::Belady => f.write_str("belady"),
+            PolicySpec::BeladySize => f.write_str("belady-size"),
         }
     }
 }
@@ -187,6 +236,11 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// Takes the number that chance starts from.
+    fn seed(&mut self) -> Result<u64, SpecError> {
+        self.number("seed", DEFAULT_SEED, 0, u64::MAX)
+    }
+
     /// Nothing may be left over, not even a parameter given twice.
     fn finish(self) -> Result<(), SpecError> {
         let Some(parameter) = self.given.first() else {
@@ -218,6 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn chance_has_a_seed() {
+        let spec = |text: &str| text.parse::<PolicySpec>().unwrap();
+        for name in ["hyperbolic", "lhd"] {
+            let seeded = spec(name).with_seed(7).unwrap();
+            assert_eq!(seeded.to_string(), format!("{name}:seed=7"));
+            assert_eq!(spec(&seeded.to_string()), seeded);
+            assert_eq!(seeded.with_seed(1), Some(spec(name)));
+        }
+        assert_eq!(spec("gdsf").with_seed(7), None);
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
         assert!(error("lruu").starts_with("unknown policy `lruu`; known are fifo, lru"));
@@ -229,5 +295,6 @@ mod tests {
         assert!(error("clock:bits").contains("`bits` is not allowed"));
         assert!(error("clock:bits=1:bits=2").contains("no parameter `bits=2`"));
         assert!(error("clock:").contains("no parameter ``"));
+        assert!(error("lhd:seed=-1").contains("it takes seed from 0 to 18446744073709551615"));
     }
 }

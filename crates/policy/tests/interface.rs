@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    Clock, Eviction, Fifo, Host, Incoming, Lists, Lru, Mark, Mobius, Policy, S3Fifo, SharedHit,
-    Sieve, Slot, Work,
+    BeladySize, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic, Incoming, Lhd, Lists, Lru, Mark,
+    Mobius, Policy, S3Fifo, SharedHit, Sieve, Slot, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -158,6 +158,11 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(4));
+    check(Gdsf::default());
+    check(Hyperbolic::new(1));
+    check(Lhd::new(4, 1));
+    // Next requests later and later, so that newcomers cost most, until the end.
+    check(BeladySize::new((0..200).rev().map(|request| 300 + request).collect()));
 }
 
 #[test]
@@ -183,6 +188,10 @@ fn weights_and_capacity_change() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(100));
+    check(Gdsf::default());
+    check(Hyperbolic::new(1));
+    check(Lhd::new(100, 1));
+    check(BeladySize::new((0..1000).map(|request| request + 20).collect()));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
