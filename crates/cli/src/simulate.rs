@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// Policies with their parameters: fifo, lru, lru-prob:q=0.5,
     /// lru-delayed:window=1000, lru-sampled:k=5, clock, clock:bits=2,
     /// slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu, w-tinylfu, arc, lirs,
-    /// random, belady.
-    /// Those that chance plays a part in also take a seed: random:seed=1.
+    /// lhd, hyperbolic, gdsf, lecar, cacheus, random; and those that know the future:
+    /// belady, belady-size. Where chance plays a part: random:seed=1.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 

@@ -13,13 +13,37 @@ use crate::{Eviction, Host, Incoming, Policy, Slot, SlotHeap, Work};
 /// The position of a request that never comes.
 pub const NEVER: u32 = u32::MAX;
 
-/// Belady's MIN.
+/// The requests to come, read in step with the replay.
 #[derive(Clone, Debug)]
-pub struct Belady {
+pub(crate) struct Future {
     /// For each request, the position of the next request for its object.
     next: Arc<[u32]>,
     /// Requests seen so far.
     position: usize,
+}
+
+impl Future {
+    pub(crate) fn new(next: Arc<[u32]>) -> Self {
+        Future { next, position: 0 }
+    }
+
+    /// Position of the next request for the object that is requested now.
+    pub(crate) fn advance(&mut self) -> u32 {
+        let next = self.next.get(self.position).copied().unwrap_or(NEVER);
+        self.position += 1;
+        next
+    }
+
+    /// Requests from the last one to the one at `next`.
+    pub(crate) fn distance(&self, next: u32) -> u64 {
+        (u64::from(next) + 1).saturating_sub(self.position as u64)
+    }
+}
+
+/// Belady's MIN.
+#[derive(Clone, Debug)]
+pub struct Belady {
+    future: Future,
     /// Resident slots, the furthest next use on top.
     heap: SlotHeap<Reverse<u32>>,
 }
@@ -29,13 +53,11 @@ impl Belady {
     /// the position of the next request for the object of request `i`, or
     /// [`NEVER`]. Requests past the end count as the last of their object.
     pub fn new(next: Arc<[u32]>) -> Self {
-        Belady { next, position: 0, heap: SlotHeap::new() }
+        Belady { future: Future::new(next), heap: SlotHeap::new() }
     }
 
     fn advance(&mut self) -> Reverse<u32> {
-        let next = self.next.get(self.position).copied().unwrap_or(NEVER);
-        self.position += 1;
-        Reverse(next)
+        Reverse(self.future.advance())
     }
 }
 

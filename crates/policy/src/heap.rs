@@ -7,6 +7,9 @@
 use crate::Slot;
 
 const ABSENT: u32 = u32::MAX;
+/// Children of a node. Four lie in one or two lines of memory, and halve the
+/// levels.
+const ARITY: usize = 4;
 
 /// A heap of slots, the smallest key on top; equal keys by slot.
 ///
@@ -44,78 +47,113 @@ impl<K: Ord + Copy> SlotHeap<K> {
 
     /// Levels of the heap: the most steps that one operation takes.
     pub fn depth(&self) -> u32 {
-        usize::BITS - self.nodes.len().leading_zeros()
+        (usize::BITS - self.nodes.len().leading_zeros()).div_ceil(ARITY.ilog2())
     }
 
-    /// Adds a slot that is not in the heap.
-    pub fn push(&mut self, slot: Slot, key: K) {
+    /// Adds a slot that is not in the heap. Returns the levels walked.
+    pub fn push(&mut self, slot: Slot, key: K) -> u32 {
         if slot.index() >= self.places.len() {
             self.places.resize(slot.index() + 1, ABSENT);
         }
         debug_assert_eq!(self.places[slot.index()], ABSENT);
         self.nodes.push((key, slot));
-        self.sift_up(self.nodes.len() - 1);
+        self.sift_up(self.nodes.len() - 1)
     }
 
-    /// Changes the key of a slot in the heap.
-    pub fn rekey(&mut self, slot: Slot, key: K) {
+    /// Changes the key of a slot in the heap. Returns the levels walked.
+    #[inline]
+    pub fn rekey(&mut self, slot: Slot, key: K) -> u32 {
         let place = self.places[slot.index()] as usize;
-        self.nodes[place].0 = key;
-        let place = self.sift_up(place);
-        self.sift_down(place);
+        let old = std::mem::replace(&mut self.nodes[place].0, key);
+        if key < old { self.sift_up(place) } else { self.sift_down(place) }
     }
 
-    /// Takes a slot out of the heap.
-    pub fn remove(&mut self, slot: Slot) {
+    /// Changes all keys. Leaves the slots in order, which is also the order in
+    /// which the next call asks for theirs. O(n log n).
+    pub fn rekey_all(&mut self, mut key: impl FnMut(Slot) -> K) {
+        for node in &mut self.nodes {
+            node.0 = key(node.1);
+        }
+        self.nodes.sort_unstable();
+        for (place, node) in self.nodes.iter().enumerate() {
+            self.places[node.1.index()] = place as u32;
+        }
+    }
+
+    /// Takes a slot out of the heap. Returns the levels walked.
+    pub fn remove(&mut self, slot: Slot) -> u32 {
         let place = self.places[slot.index()] as usize;
         self.places[slot.index()] = ABSENT;
-        self.nodes.swap_remove(place);
-        if place < self.nodes.len() {
-            let place = self.sift_up(place);
-            self.sift_down(place);
+        let removed = self.nodes.swap_remove(place);
+        match self.nodes.get(place) {
+            None => 1,
+            Some(moved) if *moved < removed => self.sift_up(place),
+            Some(_) => self.sift_down(place),
         }
+    }
+
+    /// The smallest key and its slot.
+    #[inline]
+    pub fn peek(&self) -> Option<(K, Slot)> {
+        self.nodes.first().copied()
     }
 
     /// Takes out the slot with the smallest key.
     pub fn pop(&mut self) -> Option<Slot> {
-        let &(_, slot) = self.nodes.first()?;
+        let (_, slot) = self.peek()?;
         self.remove(slot);
         Some(slot)
     }
 
+    #[inline]
     fn settle(&mut self, place: usize, node: (K, Slot)) {
         self.nodes[place] = node;
         self.places[node.1.index()] = place as u32;
     }
 
-    fn sift_up(&mut self, mut place: usize) -> usize {
+    fn sift_up(&mut self, mut place: usize) -> u32 {
         let node = self.nodes[place];
+        let mut levels = 1;
         while place > 0 {
-            let parent = (place - 1) / 2;
+            let parent = (place - 1) / ARITY;
             if self.nodes[parent] <= node {
                 break;
             }
             self.settle(place, self.nodes[parent]);
             place = parent;
+            levels += 1;
         }
         self.settle(place, node);
-        place
+        levels
     }
 
-    fn sift_down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut place: usize) -> u32 {
         let node = self.nodes[place];
-        loop {
-            let mut child = 2 * place + 1;
-            if child + 1 < self.nodes.len() && self.nodes[child + 1] < self.nodes[child] {
-                child += 1;
-            }
-            if child >= self.nodes.len() || node <= self.nodes[child] {
+        let mut levels = 1;
+        while let Some((child, least)) = self.least_child(place) {
+            if node <= least {
                 break;
             }
-            self.settle(place, self.nodes[child]);
+            self.settle(place, least);
             place = child;
+            levels += 1;
         }
         self.settle(place, node);
+        levels
+    }
+
+    #[inline]
+    fn least_child(&self, place: usize) -> Option<(usize, (K, Slot))> {
+        let first = ARITY * place + 1;
+        let end = (first + ARITY).min(self.nodes.len());
+        let children = self.nodes.get(first..end)?;
+        let (mut at, mut least) = (0, *children.first()?);
+        for (other, child) in children.iter().enumerate().skip(1) {
+            if *child < least {
+                (at, least) = (other, *child);
+            }
+        }
+        Some((first + at, least))
     }
 }
 
@@ -127,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_an_ordered_set(steps in prop::collection::vec((0u8..4, 0u32..20, 0u32..9), 0..400)) {
+        fn equals_an_ordered_set(steps in prop::collection::vec((0u8..5, 0u32..20, 0u32..9), 0..400)) {
             let mut heap = SlotHeap::new();
             let mut model: BTreeSet<(u32, Slot)> = BTreeSet::new();
             for (step, slot, key) in steps {
@@ -138,6 +176,10 @@ mod tests {
                     (1, Some(old)) => { heap.rekey(slot, key); model.remove(&old); model.insert((key, slot)); }
                     (2, Some(old)) => { heap.remove(slot); model.remove(&old); }
                     (3, _) => prop_assert_eq!(heap.pop(), model.pop_first().map(|(_, s)| s)),
+                    (4, _) => {
+                        heap.rekey_all(|slot| slot.0 * key % 7);
+                        model = model.into_iter().map(|(_, s)| (s.0 * key % 7, s)).collect();
+                    }
                     _ => {}
                 }
                 prop_assert_eq!(heap.len(), model.len());

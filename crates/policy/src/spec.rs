@@ -5,10 +5,19 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::parameters::Parameters;
 use crate::{
-    AdaptiveReplacement, Belady, Clock, Fifo, Lfu, Lirs, Lru, LruDelayed, LruProb, LruSampled,
-    Mobius, Policy, Random, S3Fifo, Sieve, Slru, TwoQueue, WTinyLfu,
+    AdaptiveReplacement, Belady, BeladySize, Clock, Fifo, Gdsf, Hyperbolic, Lfu, Lhd, Lirs, Lru,
+    LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo, Sieve, Slru, TwoQueue,
+    WTinyLfu,
 };
+
+/// Where chance starts unless the user says otherwise.
+const SEED: u64 = 1;
+/// Default of `lru-delayed:window`: short against the life of an object in all
+/// but the smallest caches, long against the pauses of the objects whose
+/// promotions cost most.
+const WINDOW: u64 = 1000;
 
 /// A policy and its parameters.
 ///
@@ -29,21 +38,21 @@ pub enum PolicySpec {
     Lru,
     /// [`LruProb`].
     LruProb {
-        /// Probability that a hit changes nothing.
+        /// Share of the hits that promote nothing.
         q: f64,
-        /// What its chance follows from.
+        /// Where its chance starts.
         seed: u64,
     },
     /// [`LruDelayed`].
     LruDelayed {
-        /// Ticks of the host's clock in which an object is promoted at most once.
+        /// Ticks of the host in which an object is promoted at most once.
         window: u64,
     },
     /// [`LruSampled`].
     LruSampled {
-        /// Residents looked at for each victim.
+        /// Residents that are sampled for a victim.
         k: u8,
-        /// What its chance follows from.
+        /// Where its chance starts.
         seed: u64,
     },
     /// [`Clock`].
@@ -51,12 +60,6 @@ pub enum PolicySpec {
         /// Width of the count: 1 or 2.
         bits: u8,
     },
-    /// [`Sieve`].
-    Sieve,
-    /// [`Mobius`].
-    Mobius,
-    /// [`S3Fifo`].
-    S3Fifo,
     /// [`Slru`].
     Slru {
         /// How many segments.
@@ -64,27 +67,42 @@ pub enum PolicySpec {
     },
     /// [`TwoQueue`].
     TwoQueue,
+    /// [`Sieve`].
+    Sieve,
+    /// [`Mobius`].
+    Mobius,
+    /// [`S3Fifo`].
+    S3Fifo,
     /// [`Lfu`].
     Lfu,
-    /// [`Random`].
-    Random {
-        /// What its chance follows from.
-        seed: u64,
-    },
+    /// [`WTinyLfu`].
+    WTinyLfu,
     /// [`AdaptiveReplacement`].
     Arc,
     /// [`Lirs`].
     Lirs,
-    /// [`WTinyLfu`].
-    WTinyLfu,
+    /// [`Lhd`].
+    Lhd {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// [`Hyperbolic`].
+    Hyperbolic {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// [`Gdsf`].
+    Gdsf,
+    /// [`Random`].
+    Random {
+        /// Where its chance starts.
+        seed: u64,
+    },
     /// [`Belady`], which needs the future.
     Belady,
+    /// [`BeladySize`], which needs the future.
+    BeladySize,
 }
-
-/// Default of `lru-delayed:window`: short against the life of an object in all
-/// but the smallest caches, long against the pauses of the objects whose
-/// promotions cost most.
-const WINDOW: u64 = 1000;
 
 /// Why a name cannot be read as a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -125,7 +143,7 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 17] = [
+    pub const NAMES: [&str; 21] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -138,26 +156,60 @@ impl PolicySpec {
         "mobius",
         "s3-fifo",
         "lfu",
-        "random",
+        "w-tinylfu",
         "arc",
         "lirs",
-        "w-tinylfu",
+        "lhd",
+        "hyperbolic",
+        "gdsf",
+        "random",
         "belady",
+        "belady-size",
     ];
+
+    /// The name without parameters.
+    pub fn name(&self) -> &'static str {
+        match self {
+            PolicySpec::Fifo => "fifo",
+            PolicySpec::Lru => "lru",
+            PolicySpec::LruProb { .. } => "lru-prob",
+            PolicySpec::LruDelayed { .. } => "lru-delayed",
+            PolicySpec::LruSampled { .. } => "lru-sampled",
+            PolicySpec::Clock { .. } => "clock",
+            PolicySpec::Slru { .. } => "slru",
+            PolicySpec::TwoQueue => "two-queue",
+            PolicySpec::Sieve => "sieve",
+            PolicySpec::Mobius => "mobius",
+            PolicySpec::S3Fifo => "s3-fifo",
+            PolicySpec::Lfu => "lfu",
+            PolicySpec::WTinyLfu => "w-tinylfu",
+            PolicySpec::Arc => "arc",
+            PolicySpec::Lirs => "lirs",
+            PolicySpec::Lhd { .. } => "lhd",
+            PolicySpec::Hyperbolic { .. } => "hyperbolic",
+            PolicySpec::Gdsf => "gdsf",
+            PolicySpec::Random { .. } => "random",
+            PolicySpec::Belady => "belady",
+            PolicySpec::BeladySize => "belady-size",
+        }
+    }
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        matches!(self, PolicySpec::Belady)
+        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize)
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
-    pub fn with_seed(self, seed: u64) -> Option<Self> {
-        match self {
-            PolicySpec::LruProb { q, .. } => Some(PolicySpec::LruProb { q, seed }),
-            PolicySpec::LruSampled { k, .. } => Some(PolicySpec::LruSampled { k, seed }),
-            PolicySpec::Random { .. } => Some(PolicySpec::Random { seed }),
-            _ => None,
+    pub fn with_seed(mut self, another: u64) -> Option<Self> {
+        match &mut self {
+            PolicySpec::LruProb { seed, .. }
+            | PolicySpec::LruSampled { seed, .. }
+            | PolicySpec::Lhd { seed }
+            | PolicySpec::Hyperbolic { seed }
+            | PolicySpec::Random { seed } => *seed = another,
+            _ => return None,
         }
+        Some(self)
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
@@ -178,17 +230,21 @@ impl PolicySpec {
             PolicySpec::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
             PolicySpec::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
             PolicySpec::Clock { .. } => visitor.visit(Clock::<3>::default()),
+            PolicySpec::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
+            PolicySpec::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
             PolicySpec::Sieve => visitor.visit(Sieve::default()),
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
-            PolicySpec::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
-            PolicySpec::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
             PolicySpec::Lfu => visitor.visit(Lfu::default()),
-            PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
+            PolicySpec::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
             PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
             PolicySpec::Lirs => visitor.visit(Lirs::new(capacity)),
-            PolicySpec::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
+            PolicySpec::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
+            PolicySpec::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
+            PolicySpec::Gdsf => visitor.visit(Gdsf::default()),
+            PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
+            PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
         }
     }
 }
@@ -197,38 +253,44 @@ impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let mut parameters = Parameters::of(text);
-        let spec = match parameters.policy {
+        let mut given = Parameters::of(text);
+        let spec = match given.policy {
             "fifo" => PolicySpec::Fifo,
             "lru" => PolicySpec::Lru,
             "lru-prob" => PolicySpec::LruProb {
-                q: parameters.number("q", 0.5, 0.0, 1.0)?,
-                seed: parameters.seed()?,
+                q: given.number("q", 0.5, 0.0, 1.0)?,
+                seed: given.number("seed", SEED, 0, u64::MAX)?,
             },
             "lru-delayed" => {
-                PolicySpec::LruDelayed { window: parameters.number("window", WINDOW, 0, u64::MAX)? }
+                PolicySpec::LruDelayed { window: given.number("window", WINDOW, 0, u64::MAX)? }
             }
             "lru-sampled" => PolicySpec::LruSampled {
-                k: parameters.number("k", 5, 1, 64)?,
-                seed: parameters.seed()?,
+                k: given.number("k", 5, 1, 64)?,
+                seed: given.number("seed", SEED, 0, u64::MAX)?,
             },
-            "clock" => PolicySpec::Clock { bits: parameters.number("bits", 1, 1, 2)? },
+            "clock" => PolicySpec::Clock { bits: given.number("bits", 1, 1, 2)? },
+            "slru" => PolicySpec::Slru {
+                segments: given.number("segments", 2, 1, Slru::MOST_SEGMENTS as u8)?,
+            },
+            "two-queue" => PolicySpec::TwoQueue,
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
-            "slru" => PolicySpec::Slru {
-                segments: parameters.number("segments", 2, 1, Slru::MOST_SEGMENTS as u8)?,
-            },
-            "two-queue" => PolicySpec::TwoQueue,
             "lfu" => PolicySpec::Lfu,
-            "random" => PolicySpec::Random { seed: parameters.seed()? },
+            "w-tinylfu" => PolicySpec::WTinyLfu,
             "arc" => PolicySpec::Arc,
             "lirs" => PolicySpec::Lirs,
-            "w-tinylfu" => PolicySpec::WTinyLfu,
+            "lhd" => PolicySpec::Lhd { seed: given.number("seed", SEED, 0, u64::MAX)? },
+            "hyperbolic" => {
+                PolicySpec::Hyperbolic { seed: given.number("seed", SEED, 0, u64::MAX)? }
+            }
+            "gdsf" => PolicySpec::Gdsf,
+            "random" => PolicySpec::Random { seed: given.number("seed", SEED, 0, u64::MAX)? },
             "belady" => PolicySpec::Belady,
+            "belady-size" => PolicySpec::BeladySize,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
-        parameters.finish()?;
+        given.finish()?;
         Ok(spec)
     }
 }
@@ -236,113 +298,32 @@ impl FromStr for PolicySpec {
 impl fmt::Display for PolicySpec {
     /// The canonical form: parameters only where they are not the default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
         match *self {
-            PolicySpec::Fifo => f.write_str("fifo"),
-            PolicySpec::Lru => f.write_str("lru"),
             PolicySpec::LruProb { q, seed } => {
-                f.write_str("lru-prob")?;
                 unless_default(f, "q", q, 0.5)?;
-                unless_default(f, "seed", seed, 1)
+                unless_default(f, "seed", seed, SEED)
             }
-            PolicySpec::LruDelayed { window } => {
-                f.write_str("lru-delayed")?;
-                unless_default(f, "window", window, WINDOW)
-            }
+            PolicySpec::LruDelayed { window } => unless_default(f, "window", window, WINDOW),
             PolicySpec::LruSampled { k, seed } => {
-                f.write_str("lru-sampled")?;
                 unless_default(f, "k", k, 5)?;
-                unless_default(f, "seed", seed, 1)
+                unless_default(f, "seed", seed, SEED)
             }
-            PolicySpec::Clock { bits } => {
-                f.write_str("clock")?;
-                unless_default(f, "bits", bits, 1)
-            }
-            PolicySpec::Sieve => f.write_str("sieve"),
-            PolicySpec::Mobius => f.write_str("mobius"),
-            PolicySpec::S3Fifo => f.write_str("s3-fifo"),
-            PolicySpec::Slru { segments } => {
-                f.write_str("slru")?;
-                unless_default(f, "segments", segments, 2)
-            }
-            PolicySpec::TwoQueue => f.write_str("two-queue"),
-            PolicySpec::Lfu => f.write_str("lfu"),
-            PolicySpec::Random { seed } => {
-                f.write_str("random")?;
-                unless_default(f, "seed", seed, 1)
-            }
-            PolicySpec::Arc => f.write_str("arc"),
-            PolicySpec::Lirs => f.write_str("lirs"),
-            PolicySpec::WTinyLfu => f.write_str("w-tinylfu"),
-            PolicySpec::Belady => f.write_str("belady"),
+            PolicySpec::Clock { bits } => unless_default(f, "bits", bits, 1),
+            PolicySpec::Slru { segments } => unless_default(f, "segments", segments, 2),
+            PolicySpec::Lhd { seed }
+            | PolicySpec::Hyperbolic { seed }
+            | PolicySpec::Random { seed } => unless_default(f, "seed", seed, SEED),
+            _ => Ok(()),
         }
     }
 }
 
-/// Writes `:key=value` where the value is not the default.
 fn unless_default<N>(f: &mut fmt::Formatter<'_>, key: &str, value: N, default: N) -> fmt::Result
 where
     N: PartialEq + fmt::Display,
 {
     if value == default { Ok(()) } else { write!(f, ":{key}={value}") }
-}
-
-/// The parameters behind a policy's name, taken one by one.
-struct Parameters<'a> {
-    policy: &'a str,
-    /// `key=value` as given, until it is taken.
-    given: Vec<&'a str>,
-    /// What the policy takes, in words.
-    known: Vec<String>,
-}
-
-impl<'a> Parameters<'a> {
-    fn of(text: &'a str) -> Self {
-        let mut parts = text.split(':');
-        let policy = parts.next().unwrap_or_default();
-        Parameters { policy, given: parts.collect(), known: Vec::new() }
-    }
-
-    /// Takes the number `key`, `default` if it is not given.
-    fn number<N>(&mut self, key: &str, default: N, least: N, most: N) -> Result<N, SpecError>
-    where
-        N: FromStr + PartialOrd + fmt::Display + Copy,
-    {
-        self.known.push(format!("{key} from {least} to {most}"));
-        let named = |parameter: &&str| parameter.split('=').next() == Some(key);
-        let Some(place) = self.given.iter().position(named) else {
-            return Ok(default);
-        };
-        let parameter = self.given.remove(place);
-        let value = parameter.split_once('=').and_then(|(_, value)| value.parse().ok());
-        match value {
-            Some(value) if least <= value && value <= most => Ok(value),
-            _ => Err(SpecError::BadValue {
-                policy: self.policy.to_owned(),
-                parameter: parameter.to_owned(),
-                expected: format!("it takes {}", self.known.join(", ")),
-            }),
-        }
-    }
-
-    /// Takes the seed of a policy that chance plays a part in.
-    fn seed(&mut self) -> Result<u64, SpecError> {
-        self.number("seed", 1, 0, u64::MAX)
-    }
-
-    /// Nothing may be left over, not even a parameter given twice.
-    fn finish(self) -> Result<(), SpecError> {
-        let Some(parameter) = self.given.first() else {
-            return Ok(());
-        };
-        Err(SpecError::UnknownParameter {
-            policy: self.policy.to_owned(),
-            parameter: (*parameter).to_owned(),
-            expected: match self.known.as_slice() {
-                [] => "none".to_owned(),
-                known => known.join(", "),
-            },
-        })
-    }
 }
 
 #[cfg(test)]
@@ -367,6 +348,8 @@ mod tests {
             "lru-sampled:k=10",
             "slru:segments=4",
             "random:seed=0",
+            "hyperbolic:seed=7",
+            "lhd:seed=7",
         ] {
             let spec: PolicySpec = text.parse().expect("it parses");
             assert_eq!(spec.to_string(), text);

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    Clock, Eviction, Fifo, Host, Incoming, Lfu, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark,
-    Mobius, Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, Work,
+    BeladySize, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic, Incoming, Lfu, Lhd, Lists, Lru,
+    LruDelayed, LruProb, LruSampled, Mark, Mobius, Policy, Random, S3Fifo, SharedHit, Sieve, Slot,
+    Slru, TwoQueue, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -166,6 +167,11 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(TwoQueue::new(4));
     check(Lfu::default());
     check(Random::new(1));
+    check(Gdsf::default());
+    check(Hyperbolic::new(1));
+    check(Lhd::new(4, 1));
+    // Next requests later and later, so that newcomers cost most, until the end.
+    check(BeladySize::new((0..200).rev().map(|request| 300 + request).collect()));
 }
 
 /// Whatever is pinned: while one resident is not, a newcomer finds its place.
@@ -230,6 +236,10 @@ fn weights_and_capacity_change() {
     check(TwoQueue::new(100));
     check(Lfu::default());
     check(Random::new(1));
+    check(Gdsf::default());
+    check(Hyperbolic::new(1));
+    check(Lhd::new(100, 1));
+    check(BeladySize::new((0..1000).map(|request| request + 20).collect()));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.

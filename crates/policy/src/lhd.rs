@@ -1,0 +1,378 @@
+//! LHD: the object with the least hits to expect for the room and time it takes.
+//!
+//! What a resident is worth is its hit density: the chance that it is hit again,
+//! over the time until it is hit or evicted, over its weight. Both are learned.
+//! For each class of objects and each age (requests since an object's own last
+//! one), hits and evictions are counted; from them follows what an object of that
+//! class and age has still to expect. Classes are the sum of an object's last two
+//! ages by powers of two, and newcomers are one of their own. The least dense of a
+//! sample goes (Beckmann, Chen, Cidon, NSDI 2018).
+//!
+//! The sample is [`FRESH`] residents chosen by chance and the last [`RECENT`]
+//! newcomers that looked no better than what is evicted at the time. One request
+//! in 32 makes its object an explorer, which is kept for long, while explorers
+//! hold less than 1 % of the capacity: so hits are seen at ages that are otherwise
+//! never reached. Counts decay by a tenth each time densities are computed.
+//!
+//! The reference computes densities every 2²⁰ requests, which most of its traces
+//! never reach; on those it is a fixed rule. Here it happens as often as the cache
+//! turns over, and early on more often, starting from a prior that counts as one
+//! event: half of all objects are hit, after as long as they have waited already
+//! and their class suggests. Ages are in buckets an eighth wide, not in 20,000 of
+//! equal width: 31 KiB of densities instead of 1.2 MiB, and no scale to adapt. The
+//! reference draws 8 for long, then 32; 16 do as well. Together: lower miss ratios
+//! on nearly all reference rows, by up to 15 points and one at the median.
+//!
+//! 28 bytes a slot and 93 KiB; a hit is O(1), an eviction looks at
+//! `FRESH + RECENT` residents, and 8,000 steps every 512 to 2²⁰ requests.
+
+use crate::buckets::{bucket_of, buckets_for, least_of};
+use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
+
+/// Residents drawn by chance at an eviction.
+const FRESH: usize = 16;
+/// Newcomers that are looked at beside them.
+const RECENT: usize = 8;
+/// One request in so many makes an explorer.
+const EXPLORE: u64 = 32;
+/// Explorers may hold this part of the capacity.
+const EXPLORER_SHARE: u64 = 100;
+/// An explorer is one until it is so many times as old as the cache is large.
+const EXPLORER_AGE: u64 = 64;
+/// What is left of a count when densities are computed.
+const DECAY: f32 = 0.9;
+/// Counts below this are none. Without it they would decay to numbers that are
+/// slow to compute with.
+const NEGLIGIBLE: f32 = 1e-6;
+/// Requests between two computations, at least and at most.
+const INTERVAL: (u64, u64) = (512, 1 << 20);
+/// Weight of the prior, in events, and the hits among them.
+const PRIOR_EVENTS: f32 = 1.0;
+const PRIOR_HITS: f32 = 0.5;
+/// How long the prior lets newcomers wait. Long, so that objects that were hit
+/// survive a scan until something is known.
+const NEWCOMER_WAIT: f32 = 65536.0;
+
+const BUCKETS: usize = buckets_for(u32::BITS);
+/// Newcomers, and a class for each power of two.
+const CLASSES: usize = u32::BITS as usize + 1;
+const NEWCOMER: u8 = 0;
+
+/// What an object is judged by. Packed, so that it takes 24 bytes with its slot.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+struct Record {
+    /// Time of the last request.
+    touched: u64,
+    weight: f32,
+    /// Age when it was last hit.
+    last_age: u32,
+    class: u8,
+    explorer: bool,
+}
+
+const _: () = assert!(size_of::<(Slot, Record)>() == 24);
+
+/// The bucket of an age.
+#[inline]
+fn bucket(age: u32) -> usize {
+    bucket_of(u64::from(age))
+}
+
+/// The class of objects whose last two ages have this sum.
+#[inline]
+fn class_of(ages: u32) -> u8 {
+    (u32::BITS - ages.max(1).leading_zeros()) as u8
+}
+
+/// Hits and evictions at each age, and what follows from them.
+#[derive(Clone, Debug)]
+struct Class {
+    hits: [f32; BUCKETS],
+    evictions: [f32; BUCKETS],
+    densities: [f32; BUCKETS],
+    /// How long the prior lets an object of age 0 wait.
+    wait: f32,
+    /// Whether something was counted.
+    live: bool,
+}
+
+impl Class {
+    fn new(class: usize) -> Self {
+        let wait = if class == 0 { NEWCOMER_WAIT } else { (1u64 << (class - 1)) as f32 };
+        let none = [0.0; BUCKETS];
+        let mut class = Class { hits: none, evictions: none, densities: none, wait, live: false };
+        class.compute();
+        class
+    }
+
+    /// Computes densities from the greatest age down: hits to come over time to
+    /// come, both summed over everything that got at least so old.
+    fn compute(&mut self) {
+        let (mut hits, mut events, mut time) = (0.0, 0.0, 0.0);
+        for bucket in (0..BUCKETS).rev() {
+            for count in [&mut self.hits[bucket], &mut self.evictions[bucket]] {
+                *count = if *count < NEGLIGIBLE { 0.0 } else { *count * DECAY };
+            }
+            let here = self.hits[bucket] + self.evictions[bucket];
+            let age = least_of(bucket) as f32;
+            let width = least_of(bucket + 1) as f32 - age;
+            // What ends in this bucket does so halfway through it.
+            time += (events + here / 2.0) * width;
+            events += here;
+            hits += self.hits[bucket];
+            self.densities[bucket] =
+                (hits + PRIOR_HITS) / (time + PRIOR_EVENTS * (age + self.wait));
+        }
+    }
+}
+
+/// Least hit density.
+///
+/// ```
+/// use frazil_policy::{Eviction, Host, Incoming, Lhd, Policy, Slot};
+///
+/// struct Clock(u64);
+/// impl Host<()> for Clock {
+///     fn now(&self) -> u64 { self.0 }
+///     fn meta(&self, _: Slot) -> &() { &() }
+///     fn hash(&self, slot: Slot) -> u64 { slot.0.into() }
+///     fn weight(&self, _: Slot) -> u64 { 1 }
+/// }
+///
+/// let mut host = Clock(0);
+/// let mut policy = Lhd::new(2, 1);
+/// for slot in [Slot(0), Slot(1)] {
+///     host.0 += 1;
+///     let (hash, weight) = (host.hash(slot), host.weight(slot));
+///     let pending = policy.miss(&mut host, hash, weight);
+///     policy.insert(&mut host, slot, Incoming { hash, weight, pending });
+/// }
+/// host.0 += 1;
+/// policy.hit(&mut host, Slot(0));
+/// host.0 += 1;
+/// assert_eq!(policy.evict(&mut host, None), Eviction::Victim(Slot(1)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lhd {
+    residents: SampleTable<Record>,
+    classes: Vec<Class>,
+    /// Requests so far.
+    clock: u64,
+    /// When densities are computed next.
+    compute_at: u64,
+    /// Newcomers to look at; some may have left since.
+    recent: [Slot; RECENT],
+    next_recent: usize,
+    /// Moving average of what victims ranked.
+    victim_rank: f32,
+    /// Weight of all explorers.
+    exploring: u64,
+    capacity: u64,
+    rng: Rng,
+}
+
+impl Lhd {
+    /// A policy for a cache of `capacity` whose samples and explorers depend on
+    /// `seed`.
+    pub fn new(capacity: u64, seed: u64) -> Self {
+        Lhd {
+            residents: SampleTable::new(),
+            classes: (0..CLASSES).map(Class::new).collect(),
+            clock: 0,
+            compute_at: INTERVAL.0,
+            recent: [Slot(u32::MAX); RECENT],
+            next_recent: 0,
+            victim_rank: 0.0,
+            exploring: 0,
+            capacity,
+            rng: Rng::new(seed),
+        }
+    }
+
+    #[inline]
+    fn age(&self, record: &Record) -> u32 {
+        u32::try_from(self.clock - record.touched).unwrap_or(u32::MAX)
+    }
+
+    /// Hit density; above all others for explorers.
+    #[inline]
+    fn rank(&self, record: &Record) -> f32 {
+        let age = self.age(record);
+        if record.explorer && u64::from(age) < EXPLORER_AGE * self.residents.len() as u64 {
+            return f32::MAX;
+        }
+        self.classes[usize::from(record.class)].densities[bucket(age)] / record.weight
+    }
+
+    /// Ends a request.
+    #[inline]
+    fn tick(&mut self) {
+        self.clock += 1;
+        if self.clock >= self.compute_at {
+            self.compute();
+        }
+    }
+
+    #[cold]
+    fn compute(&mut self) {
+        for class in self.classes.iter_mut().filter(|class| class.live) {
+            class.compute();
+        }
+        // Often while little is known, and in a small cache, where little is to be
+        // known, not so often that it costs more than the rest.
+        let early = (self.clock / 64).min(8 * INTERVAL.0);
+        let interval = early.max(self.residents.len() as u64).clamp(INTERVAL.0, INTERVAL.1);
+        self.compute_at = self.clock + interval;
+    }
+
+    /// Whether a requested object becomes an explorer, and counts it.
+    #[inline]
+    fn explore(&mut self, host: &impl Host<()>, slot: Slot) -> bool {
+        if !self.rng.bits().is_multiple_of(EXPLORE)
+            || self.exploring.saturating_mul(EXPLORER_SHARE) >= self.capacity
+        {
+            return false;
+        }
+        self.exploring += host.weight(slot);
+        true
+    }
+
+    fn record(&self, host: &impl Host<()>, slot: Slot, explorer: bool) -> Record {
+        let weight = host.weight(slot).max(1) as f32;
+        Record { touched: self.clock, weight, last_age: 0, class: NEWCOMER, explorer }
+    }
+
+    fn take(&mut self, host: &impl Host<()>, slot: Slot) -> Record {
+        let record = self.residents.remove(slot);
+        if record.explorer {
+            self.exploring -= host.weight(slot);
+        }
+        record
+    }
+
+    /// The least dense of a sample.
+    #[inline]
+    fn victim(&mut self) -> Option<(f32, Slot)> {
+        let mut least: Option<(f32, Slot)> = None;
+        let len = self.residents.len();
+        for turn in 0..len.min(FRESH) {
+            let place = if len > FRESH { self.rng.below(len as u64) as usize } else { turn };
+            let (slot, record) = self.residents.at(place);
+            let rank = self.rank(record);
+            if least.is_none_or(|(lowest, _)| rank < lowest) {
+                least = Some((rank, slot));
+            }
+        }
+        for slot in self.recent {
+            let Some(record) = self.residents.get(slot) else { continue };
+            let rank = self.rank(record);
+            if least.is_none_or(|(lowest, _)| rank < lowest) {
+                least = Some((rank, slot));
+            }
+        }
+        least
+    }
+}
+
+impl Policy for Lhd {
+    type Meta = ();
+    type Pending = ();
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let clock = self.clock;
+        let record = self.residents.get_mut(slot);
+        let age = u32::try_from(clock - record.touched).unwrap_or(u32::MAX);
+        let class = &mut self.classes[usize::from(record.class)];
+        class.hits[bucket(age)] += 1.0;
+        class.live = true;
+        record.class = class_of(age.saturating_add(record.last_age));
+        record.last_age = age;
+        record.touched = clock;
+        if std::mem::take(&mut record.explorer) {
+            self.exploring -= host.weight(slot);
+        }
+        if self.explore(host, slot) {
+            self.residents.get_mut(slot).explorer = true;
+        }
+        host.count(Work::Mark, 1);
+        self.tick();
+    }
+
+    #[inline]
+    fn miss(&mut self, _host: &mut impl Host<()>, _hash: u64, _weight: u64) {}
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
+        let Some((rank, victim)) = self.victim() else {
+            return Eviction::Empty;
+        };
+        host.count(Work::Sample, (FRESH + RECENT) as u32);
+        if rank < f32::MAX {
+            self.victim_rank = DECAY * self.victim_rank + (1.0 - DECAY) * rank;
+        }
+        let record = self.take(host, victim);
+        let age = self.age(&record);
+        let class = &mut self.classes[usize::from(record.class)];
+        class.evictions[bucket(age)] += 1.0;
+        class.live = true;
+        Eviction::Victim(victim)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        // As an explorer it is evicted after all others.
+        self.exploring += host.weight(slot);
+        let record = self.record(host, slot, true);
+        self.residents.insert(slot, record);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
+        let explorer = self.explore(host, slot);
+        let record = self.record(host, slot, explorer);
+        self.residents.insert(slot, record);
+        if self.rank(&record) < self.victim_rank {
+            self.recent[self.next_recent] = slot;
+            self.next_recent = (self.next_recent + 1) % RECENT;
+        }
+        self.tick();
+    }
+
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.take(host, slot);
+    }
+
+    fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let record = self.residents.get_mut(slot);
+        record.weight = host.weight(slot).max(1) as f32;
+        if record.explorer {
+            self.exploring = self.exploring - old_weight + host.weight(slot);
+        }
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Objects that are all hit at the same age get denser up to it, and are worth
+    /// next to nothing after.
+    #[test]
+    fn densities_follow_what_was_counted() {
+        let mut class = Class::new(3);
+        class.hits[bucket(100)] = 1000.0;
+        class.evictions[bucket(1000)] = 1000.0;
+        class.compute();
+        let density = |age| class.densities[bucket(age)];
+        assert!(density(0) < density(50) && density(50) < density(90));
+        assert!(density(120) < density(0) / 100.0);
+        // Half are hit at 100, the others leave at about 1,000.
+        let expected = 0.5 / (0.5 * 100.0 + 0.5 * 1000.0);
+        assert!((density(0) / expected - 1.0).abs() < 0.1, "{} {expected}", density(0));
+    }
+}

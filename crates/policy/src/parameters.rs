@@ -1,0 +1,66 @@
+//! The small language behind a policy's name: `:key=value` again and again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::SpecError;
+
+/// The parameters behind a policy's name, taken one by one.
+pub(crate) struct Parameters<'a> {
+    pub(crate) policy: &'a str,
+    /// `key=value` as given, until it is taken.
+    given: Vec<&'a str>,
+    /// What the policy takes, in words.
+    known: Vec<String>,
+}
+
+impl<'a> Parameters<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        let mut parts = text.split(':');
+        let policy = parts.next().unwrap_or_default();
+        Parameters { policy, given: parts.collect(), known: Vec::new() }
+    }
+
+    /// Takes the number `key`, `default` if it is not given.
+    pub(crate) fn number<N>(
+        &mut self,
+        key: &str,
+        default: N,
+        least: N,
+        most: N,
+    ) -> Result<N, SpecError>
+    where
+        N: FromStr + PartialOrd + fmt::Display + Copy,
+    {
+        self.known.push(format!("{key} from {least} to {most}"));
+        let named = |parameter: &&str| parameter.split('=').next() == Some(key);
+        let Some(place) = self.given.iter().position(named) else {
+            return Ok(default);
+        };
+        let parameter = self.given.remove(place);
+        let value = parameter.split_once('=').and_then(|(_, value)| value.parse().ok());
+        match value {
+            Some(value) if least <= value && value <= most => Ok(value),
+            _ => Err(SpecError::BadValue {
+                policy: self.policy.to_owned(),
+                parameter: parameter.to_owned(),
+                expected: format!("it takes {}", self.known.join(", ")),
+            }),
+        }
+    }
+
+    /// Nothing may be left over, not even a parameter given twice.
+    pub(crate) fn finish(self) -> Result<(), SpecError> {
+        let Some(parameter) = self.given.first() else {
+            return Ok(());
+        };
+        Err(SpecError::UnknownParameter {
+            policy: self.policy.to_owned(),
+            parameter: (*parameter).to_owned(),
+            expected: match self.known.as_slice() {
+                [] => "none".to_owned(),
+                known => known.join(", "),
+            },
+        })
+    }
+}

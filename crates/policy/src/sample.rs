@@ -1,0 +1,94 @@
+//! Residents side by side with what they are judged by: what policies keep that
+//! choose victims from a sample.
+//!
+//! A look at a resident chosen by chance touches one line of memory. The size of
+//! `T` + 4 bytes a resident, 4 a slot; all operations O(1).
+
+use crate::Slot;
+
+const ABSENT: u32 = u32::MAX;
+
+/// A set of slots in no order, each with a `T`.
+///
+/// ```
+/// use frazil_policy::{SampleTable, Slot};
+/// let mut table = SampleTable::new();
+/// table.insert(Slot(3), 'a');
+/// table.insert(Slot(8), 'b');
+/// assert_eq!(table.remove(Slot(3)), 'a');
+/// assert_eq!(table.at(0), (Slot(8), &'b'));
+/// assert_eq!(table.get(Slot(3)), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SampleTable<T> {
+    entries: Vec<(Slot, T)>,
+    places: Vec<u32>,
+}
+
+impl<T> Default for SampleTable<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> SampleTable<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        SampleTable { entries: Vec::new(), places: Vec::new() }
+    }
+
+    /// How many slots it holds.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Adds a slot that is not in the set.
+    #[inline]
+    pub fn insert(&mut self, slot: Slot, value: T) {
+        if slot.index() >= self.places.len() {
+            self.places.resize(slot.index() + 1, ABSENT);
+        }
+        debug_assert_eq!(self.places[slot.index()], ABSENT);
+        self.places[slot.index()] = self.entries.len() as u32;
+        self.entries.push((slot, value));
+    }
+
+    /// Takes out a slot that is in the set.
+    #[inline]
+    pub fn remove(&mut self, slot: Slot) -> T {
+        let place = self.places[slot.index()] as usize;
+        self.places[slot.index()] = ABSENT;
+        let (_, value) = self.entries.swap_remove(place);
+        if let Some((moved, _)) = self.entries.get(place) {
+            self.places[moved.index()] = place as u32;
+        }
+        value
+    }
+
+    /// What belongs to `slot`; `None` if it is not in the set.
+    #[inline]
+    pub fn get(&self, slot: Slot) -> Option<&T> {
+        let place = *self.places.get(slot.index())?;
+        self.entries.get(place as usize).map(|(_, value)| value)
+    }
+
+    /// What belongs to `slot`, which is in the set.
+    #[inline]
+    pub fn get_mut(&mut self, slot: Slot) -> &mut T {
+        let place = self.places[slot.index()] as usize;
+        &mut self.entries[place].1
+    }
+
+    /// A slot and what belongs to it, by its place among [`len`](Self::len).
+    /// Removal changes places.
+    #[inline]
+    pub fn at(&self, place: usize) -> (Slot, &T) {
+        let (slot, value) = &self.entries[place];
+        (*slot, value)
+    }
+}
