@@ -29,7 +29,7 @@ pub(crate) struct Args {
     trace: Vec<String>,
 
     /// Policies with their parameters: fifo, lru, clock, clock:bits=2, sieve,
-    /// mobius, s3-fifo, belady.
+    /// mobius, s3-fifo, lecar, cacheus, belady.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 

@@ -31,11 +31,15 @@
 #![forbid(unsafe_code)]
 
 mod belady;
+mod cacheus;
 mod clock;
 mod fifo;
+mod frequency;
 mod ghost;
 mod heap;
+mod history;
 mod host;
+mod lecar;
 mod lists;
 mod lru;
 mod mark;
@@ -48,11 +52,15 @@ mod sieve;
 mod spec;
 
 pub use belady::{Belady, NEVER};
+pub use cacheus::Cacheus;
 pub use clock::Clock;
 pub use fifo::Fifo;
+pub use frequency::Frequencies;
 pub use ghost::Ghost;
 pub use heap::SlotHeap;
+pub use history::History;
 pub use host::{Host, Slot, Work, WorkCounts, object_hash};
+pub use lecar::Lecar;
 pub use lists::Lists;
 pub use lru::Lru;
 pub use mark::Mark;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::{Belady, Clock, Fifo, Lru, Mobius, Policy, S3Fifo, Sieve};
+use crate::{Belady, Cacheus, Clock, Fifo, Lecar, Lru, Mobius, Policy, S3Fifo, Sieve};
 
 /// A policy and its parameters.
 ///
@@ -35,6 +35,16 @@ pub enum PolicySpec {
     Mobius,
     /// [`S3Fifo`].
     S3Fifo,
+    /// [`Lecar`].
+    Lecar {
+        /// Where its random numbers start.
+        seed: u64,
+    },
+    /// [`Cacheus`].
+    Cacheus {
+        /// Where its random numbers start.
+        seed: u64,
+    },
     /// [`Belady`], which needs the future.
     Belady,
 }
@@ -78,7 +88,8 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 7] = ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "belady"];
+    pub const NAMES: [&str; 9] =
+        ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "lecar", "cacheus", "belady"];
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
@@ -86,8 +97,12 @@ impl PolicySpec {
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
-    pub fn with_seed(self, _seed: u64) -> Option<Self> {
-        None
+    pub fn with_seed(self, seed: u64) -> Option<Self> {
+        match self {
+            PolicySpec::Lecar { .. } => Some(PolicySpec::Lecar { seed }),
+            PolicySpec::Cacheus { .. } => Some(PolicySpec::Cacheus { seed }),
+            _ => None,
+        }
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
@@ -108,6 +123,8 @@ impl PolicySpec {
             PolicySpec::Sieve => visitor.visit(Sieve::default()),
             PolicySpec::Mobius => visitor.visit(Mobius::default()),
             PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            PolicySpec::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
+            PolicySpec::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
         }
     }
@@ -125,6 +142,8 @@ impl FromStr for PolicySpec {
             "sieve" => PolicySpec::Sieve,
             "mobius" => PolicySpec::Mobius,
             "s3-fifo" => PolicySpec::S3Fifo,
+            "lecar" => PolicySpec::Lecar { seed: parameters.seed()? },
+            "cacheus" => PolicySpec::Cacheus { seed: parameters.seed()? },
             "belady" => PolicySpec::Belady,
             unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
         };
@@ -144,8 +163,19 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Sieve => f.write_str("sieve"),
             PolicySpec::Mobius => f.write_str("mobius"),
             PolicySpec::S3Fifo => f.write_str("s3-fifo"),
+            PolicySpec::Lecar { seed } => write_seeded(f, "lecar", seed),
+            PolicySpec::Cacheus { seed } => write_seeded(f, "cacheus", seed),
             PolicySpec::Belady => f.write_str("belady"),
         }
+    }
+}
+
+const DEFAULT_SEED: u64 = 1;
+
+fn write_seeded(f: &mut fmt::Formatter<'_>, name: &str, seed: u64) -> fmt::Result {
+    match seed {
+        DEFAULT_SEED => f.write_str(name),
+        seed => write!(f, "{name}:seed={seed}"),
     }
 }
 
@@ -185,6 +215,10 @@ impl<'a> Parameters<'a> {
                 expected: format!("it takes {}", self.known.join(", ")),
             }),
         }
+    }
+
+    fn seed(&mut self) -> Result<u64, SpecError> {
+        self.number("seed", DEFAULT_SEED, 0, u64::MAX)
     }
 
     /// Nothing may be left over, not even a parameter given twice.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    Clock, Eviction, Fifo, Host, Incoming, Lists, Lru, Mark, Mobius, Policy, S3Fifo, SharedHit,
-    Sieve, Slot, Work,
+    Cacheus, Clock, Eviction, Fifo, Host, Incoming, Lecar, Lists, Lru, Mark, Mobius, Policy,
+    S3Fifo, SharedHit, Sieve, Slot, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -158,6 +158,8 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(4));
+    check(Lecar::new(4, 1));
+    check(Cacheus::new(4, 1));
 }
 
 #[test]
@@ -183,6 +185,8 @@ fn weights_and_capacity_change() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(100));
+    check(Lecar::new(100, 1));
+    check(Cacheus::new(100, 1));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
