@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::parameters::Parameters;
 use crate::{
-    AdaptiveReplacement, Belady, BeladySize, Clock, Fifo, Gdsf, Hyperbolic, Lfu, Lhd, Lirs, Lru,
-    LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo, Sieve, Slru, TwoQueue,
-    WTinyLfu,
+    AdaptiveReplacement, Belady, BeladySize, Cacheus, Clock, Fifo, Gdsf, Hyperbolic, Lecar, Lfu,
+    Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo, Sieve, Slru,
+    TwoQueue, WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -93,6 +93,16 @@ pub enum PolicySpec {
     },
     /// [`Gdsf`].
     Gdsf,
+    /// [`Lecar`].
+    Lecar {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// [`Cacheus`].
+    Cacheus {
+        /// Where its chance starts.
+        seed: u64,
+    },
     /// [`Random`].
     Random {
         /// Where its chance starts.
@@ -143,7 +153,7 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies.
-    pub const NAMES: [&str; 21] = [
+    pub const NAMES: [&str; 23] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -162,6 +172,8 @@ impl PolicySpec {
         "lhd",
         "hyperbolic",
         "gdsf",
+        "lecar",
+        "cacheus",
         "random",
         "belady",
         "belady-size",
@@ -188,6 +200,8 @@ impl PolicySpec {
             PolicySpec::Lhd { .. } => "lhd",
             PolicySpec::Hyperbolic { .. } => "hyperbolic",
             PolicySpec::Gdsf => "gdsf",
+            PolicySpec::Lecar { .. } => "lecar",
+            PolicySpec::Cacheus { .. } => "cacheus",
             PolicySpec::Random { .. } => "random",
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
@@ -206,6 +220,8 @@ impl PolicySpec {
             | PolicySpec::LruSampled { seed, .. }
             | PolicySpec::Lhd { seed }
             | PolicySpec::Hyperbolic { seed }
+            | PolicySpec::Lecar { seed }
+            | PolicySpec::Cacheus { seed }
             | PolicySpec::Random { seed } => *seed = another,
             _ => return None,
         }
@@ -242,6 +258,8 @@ impl PolicySpec {
             PolicySpec::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
             PolicySpec::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
             PolicySpec::Gdsf => visitor.visit(Gdsf::default()),
+            PolicySpec::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
+            PolicySpec::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
@@ -285,6 +303,8 @@ impl FromStr for PolicySpec {
                 PolicySpec::Hyperbolic { seed: given.number("seed", SEED, 0, u64::MAX)? }
             }
             "gdsf" => PolicySpec::Gdsf,
+            "lecar" => PolicySpec::Lecar { seed: given.number("seed", SEED, 0, u64::MAX)? },
+            "cacheus" => PolicySpec::Cacheus { seed: given.number("seed", SEED, 0, u64::MAX)? },
             "random" => PolicySpec::Random { seed: given.number("seed", SEED, 0, u64::MAX)? },
             "belady" => PolicySpec::Belady,
             "belady-size" => PolicySpec::BeladySize,
@@ -313,6 +333,8 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Slru { segments } => unless_default(f, "segments", segments, 2),
             PolicySpec::Lhd { seed }
             | PolicySpec::Hyperbolic { seed }
+            | PolicySpec::Lecar { seed }
+            | PolicySpec::Cacheus { seed }
             | PolicySpec::Random { seed } => unless_default(f, "seed", seed, SEED),
             _ => Ok(()),
         }
@@ -350,6 +372,8 @@ mod tests {
             "random:seed=0",
             "hyperbolic:seed=7",
             "lhd:seed=7",
+            "lecar:seed=7",
+            "cacheus:seed=7",
         ] {
             let spec: PolicySpec = text.parse().expect("it parses");
             assert_eq!(spec.to_string(), text);

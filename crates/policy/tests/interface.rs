@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    BeladySize, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic, Incoming, Lfu, Lhd, Lists, Lru,
-    LruDelayed, LruProb, LruSampled, Mark, Mobius, Policy, Random, S3Fifo, SharedHit, Sieve, Slot,
-    Slru, TwoQueue, Work,
+    BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic, Incoming, Lecar, Lfu, Lhd,
+    Lists, Lru, LruDelayed, LruProb, LruSampled, Mark, Mobius, Policy, Random, S3Fifo, SharedHit,
+    Sieve, Slot, Slru, TwoQueue, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -172,6 +172,8 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(Lhd::new(4, 1));
     // Next requests later and later, so that newcomers cost most, until the end.
     check(BeladySize::new((0..200).rev().map(|request| 300 + request).collect()));
+    check(Lecar::new(4, 1));
+    check(Cacheus::new(4, 1));
 }
 
 /// Whatever is pinned: while one resident is not, a newcomer finds its place.
@@ -240,6 +242,8 @@ fn weights_and_capacity_change() {
     check(Hyperbolic::new(1));
     check(Lhd::new(100, 1));
     check(BeladySize::new((0..1000).map(|request| request + 20).collect()));
+    check(Lecar::new(100, 1));
+    check(Cacheus::new(100, 1));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.

@@ -1,0 +1,214 @@
+//! LeCaR: two experts, LRU and LFU, of which chance chooses by what they regret.
+//!
+//! Every object is in both experts' orders. At an eviction LRU is asked with a
+//! probability that is its weight, LFU (the least recently used among equals)
+//! otherwise. The hash of the victim enters the history of the expert that chose
+//! it, unless both would have. A miss that a history remembers is that expert's
+//! regret: its weight is multiplied by e^(−0.45 · d^t), where t is the number of
+//! requests since the eviction and d = 0.005^(1/N) for a cache of N objects; then
+//! the weights are scaled to sum to 1 and kept within 0.01 and 0.99. The object
+//! comes back with the frequency it had, plus one (Vietri et al., HotStorage
+//! 2018).
+//!
+//! As in the authors' program, each history holds half as much as the cache. In
+//! bytes N is the most objects that were resident at once, and it bounds the
+//! histories too.
+//!
+//! The reference forgets frequencies at an eviction, records victims on which the
+//! experts agree, and lets d follow the capacity in bytes. The authors' way is
+//! better by up to 25 points (`lirs/2_pools` at 99 objects) and by 0.3 in the
+//! median, and nowhere worse by more than 0.4.
+//!
+//! 20 bytes a slot and some 45 to 75 an evicted object in the histories, which
+//! together hold no more than the cache; O(1). Powers are computed only at misses
+//! that a history remembers.
+
+use crate::{Eviction, Frequencies, History, Host, Incoming, Lists, Policy, Rng, Slot, Work};
+
+const LRU: usize = 0;
+const LFU: usize = 1;
+const LEARNING_RATE: f64 = 0.45;
+/// What is left of a regret after as many requests as the cache holds objects.
+const DISCOUNT: f64 = 0.005;
+/// No expert's weight falls below this, so that each can recover.
+const LEAST_WEIGHT: f64 = 0.01;
+
+/// What a history knows of an evicted object.
+#[derive(Clone, Copy, Debug)]
+struct Evicted {
+    at: u64,
+    frequency: u32,
+}
+
+/// LeCaR.
+///
+/// ```
+/// use frazil_policy::Lecar;
+/// // The same seed makes the same choices.
+/// let policy = Lecar::new(1000, 1);
+/// assert_eq!(policy.weight_of_lru(), 0.5);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lecar {
+    recency: Lists<1>,
+    frequencies: Frequencies,
+    histories: History<2, Evicted>,
+    /// LFU's is what this lacks to 1.
+    weight_of_lru: f64,
+    rng: Rng,
+    /// Requests so far: the clock.
+    requests: u64,
+    capacity: u64,
+    len: usize,
+    /// The most objects resident at once at this capacity.
+    most: usize,
+    /// A victim came back. LRU, for which it is now the last candidate, is asked
+    /// next: LFU would choose it again.
+    came_back: bool,
+}
+
+impl Lecar {
+    /// A policy for a cache of `capacity` in the host's unit of weight, whose
+    /// choices depend on `seed`.
+    pub fn new(capacity: u64, seed: u64) -> Self {
+        Lecar {
+            recency: Lists::new(),
+            frequencies: Frequencies::new(),
+            histories: History::new(),
+            weight_of_lru: 0.5,
+            rng: Rng::new(seed),
+            requests: 0,
+            capacity,
+            len: 0,
+            most: 0,
+            came_back: false,
+        }
+    }
+
+    /// How probable it is that LRU chooses the next victim.
+    pub fn weight_of_lru(&self) -> f64 {
+        self.weight_of_lru
+    }
+
+    /// Bytes that the histories take up.
+    pub fn history_bytes(&self) -> usize {
+        self.histories.bytes()
+    }
+
+    fn regret(&mut self, expert: usize, evicted: Evicted) {
+        let age = (self.requests - evicted.at) as f64;
+        let regret = DISCOUNT.powf(age / self.most.max(1) as f64);
+        let factor = (-LEARNING_RATE * regret).exp();
+        let mut weights = [self.weight_of_lru, 1.0 - self.weight_of_lru];
+        weights[expert] *= factor;
+        let share = weights[LRU] / (weights[LRU] + weights[LFU]);
+        self.weight_of_lru = share.clamp(LEAST_WEIGHT, 1.0 - LEAST_WEIGHT);
+    }
+
+    fn record(&mut self, host: &mut impl Host<()>, expert: usize, victim: Slot) {
+        let evicted = Evicted { at: self.requests, frequency: self.frequencies.frequency(victim) };
+        self.histories.record(expert, host.hash(victim), host.weight(victim), evicted);
+        self.forget_surplus(expert);
+        host.count(Work::Ghost, 1);
+    }
+
+    #[inline]
+    fn forget_surplus(&mut self, expert: usize) {
+        self.histories.set_limits(expert, self.capacity / 2, self.most / 2);
+        while self.histories.forget_surplus(expert).is_some() {}
+    }
+
+    #[inline]
+    fn admit(&mut self, slot: Slot, frequency: u32) {
+        self.recency.push_head(0, slot);
+        self.frequencies.insert(slot, frequency);
+        self.len += 1;
+        self.most = self.most.max(self.len);
+    }
+
+    #[inline]
+    fn detach(&mut self, slot: Slot) {
+        self.recency.unlink(slot);
+        self.frequencies.remove(slot);
+        self.len -= 1;
+    }
+}
+
+impl Policy for Lecar {
+    type Meta = ();
+    /// The frequency with which the object will enter.
+    type Pending = u32;
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.requests += 1;
+        if self.recency.head(0) != Some(slot) {
+            self.recency.move_to_head(0, slot);
+            host.count(Work::Delink, 1);
+            host.count(Work::Head, 1);
+        }
+        self.frequencies.raise(slot);
+        host.count(Work::Delink, 1);
+        host.count(Work::Head, 1);
+    }
+
+    #[inline]
+    fn miss(&mut self, host: &mut impl Host<()>, hash: u64, _weight: u64) -> u32 {
+        self.requests += 1;
+        host.count(Work::Ghost, 1);
+        let Some((expert, evicted)) = self.histories.take(hash) else {
+            return 1;
+        };
+        self.regret(expert, evicted);
+        evicted.frequency + 1
+    }
+
+    fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<u32>) {
+        self.requests += 1;
+        incoming.pending = incoming.pending.saturating_add(1);
+    }
+
+    #[inline]
+    fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<u32>>) -> Eviction {
+        let candidates = [self.recency.tail(0), self.frequencies.least_recent()];
+        let by_lru = self.came_back || self.rng.unit() < self.weight_of_lru;
+        self.came_back = false;
+        let expert = if by_lru { LRU } else { LFU };
+        let Some(victim) = candidates[expert] else {
+            return Eviction::Empty;
+        };
+        self.detach(victim);
+        host.count(Work::Tail, 1);
+        host.count(Work::Delink, 1);
+        if candidates[LRU] != candidates[LFU] {
+            self.record(host, expert, victim);
+        }
+        Eviction::Victim(victim)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.histories.take(host.hash(slot));
+        self.admit(slot, self.frequencies.frequency(slot));
+        self.came_back = true;
+        host.count(Work::Ghost, 1);
+        host.count(Work::Head, 2);
+    }
+
+    #[inline]
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<u32>) {
+        self.admit(slot, incoming.pending);
+        host.count(Work::Head, 2);
+    }
+
+    fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.detach(slot);
+        host.count(Work::Delink, 2);
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        self.most = self.len;
+        self.forget_surplus(LRU);
+        self.forget_surplus(LFU);
+    }
+}
