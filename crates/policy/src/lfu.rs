@@ -3,12 +3,12 @@
 //!
 //! One list holds all objects, the most frequent at its head, and the most
 //! recently used first among equals. Objects of one frequency lie together: a
-//! bucket, which knows its newest object and the bucket above. A hit moves its object above the
-//! newest of the next frequency, or above its own bucket where nobody has that
-//! frequency yet. So all is O(1), and no search for the least frequency is ever
-//! needed: the victim is the tail. (Shah, Mitra and Matani, 2010, with a list a
-//! frequency.) Counts end with the residence: this is LFU without ghosts or
-//! aging, and what was popular once can stay for ever.
+//! bucket, which knows its newest object and the bucket above. A hit moves its
+//! object above the newest of the next frequency, or above its own bucket where
+//! nobody has that frequency yet. So all is O(1), and no search for the least
+//! frequency is ever needed: the victim is the tail. (Shah, Mitra and Matani,
+//! 2010, who keep one list a frequency.) Counts end with the residence: this is
+//! LFU without ghosts or aging, and what was popular once can stay for ever.
 //!
 //! 12 bytes a slot and 16 to 20 a bucket, at most one bucket a slot.
 
