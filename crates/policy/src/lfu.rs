@@ -3,14 +3,14 @@
 //!
 //! One list holds all objects, the most frequent at its head, and the most
 //! recently used first among equals. Objects of one frequency lie together: a
-//! bucket, which knows its newest object. A hit moves its object above the
-//! newest of the next frequency, or above its own bucket where nobody has that
-//! frequency yet. So all is O(1), and no search for the least frequency is ever
-//! needed: the victim is the tail. (Shah, Mitra and Matani, 2010, with a list a
-//! frequency.) Counts end with the residence: this is LFU without ghosts or
-//! aging, and what was popular once can stay for ever.
+//! bucket, which knows its newest object and the bucket above. A hit moves its
+//! object above the newest of the next frequency, or above its own bucket where
+//! nobody has that frequency yet. So all is O(1), and no search for the least
+//! frequency is ever needed: the victim is the tail. (Shah, Mitra and Matani,
+//! 2010, who keep one list a frequency.) Counts end with the residence: this is
+//! LFU without ghosts or aging, and what was popular once can stay for ever.
 //!
-//! 12 bytes a slot and 16 a bucket, at most one bucket a slot.
+//! 12 bytes a slot and 16 to 20 a bucket, at most one bucket a slot.
 
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
 
@@ -18,13 +18,15 @@ use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
 const RANKED: usize = 0;
 /// Objects that could not be claimed, examined after all others.
 const ASIDE: usize = 1;
-/// The bucket of an object that was put aside.
+/// No bucket: of an object that was put aside, and above the highest.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     frequency: u64,
     newest: Slot,
+    /// The bucket of the next frequency that anybody has.
+    higher: u32,
 }
 
 /// Least frequently used, exactly.
@@ -51,7 +53,8 @@ impl Lfu {
             Some(bucket) => self.join(slot, bucket),
             None => {
                 self.lists.push_tail(RANKED, slot);
-                self.found(slot, 1);
+                let higher = lowest.unwrap_or(NONE);
+                self.found(Bucket { frequency: 1, newest: slot, higher });
             }
         }
     }
@@ -65,36 +68,36 @@ impl Lfu {
         self.bucket_of[slot.index()] = bucket;
     }
 
-    /// Makes a bucket for a slot that is linked already.
-    fn found(&mut self, slot: Slot, frequency: u64) {
-        let bucket = Bucket { frequency, newest: slot };
-        self.bucket_of[slot.index()] = match self.free.pop() {
-            Some(place) => {
-                self.buckets[place as usize] = bucket;
-                place
-            }
-            None => {
-                self.buckets.push(bucket);
-                self.buckets.len() as u32 - 1
-            }
-        };
+    /// Makes a bucket of one object that is linked already.
+    fn found(&mut self, bucket: Bucket) -> u32 {
+        let place = self.free.pop().unwrap_or(self.buckets.len() as u32);
+        match self.buckets.get_mut(place as usize) {
+            Some(freed) => *freed = bucket,
+            None => self.buckets.push(bucket),
+        }
+        self.bucket_of[bucket.newest.index()] = place;
+        place
     }
 
-    /// The object below in the same bucket.
+    /// The object below with its bucket.
     #[inline]
-    fn next_of_bucket(&self, slot: Slot) -> Option<Slot> {
-        let bucket = self.bucket_of[slot.index()];
-        self.lists.older(slot).filter(|older| self.bucket_of[older.index()] == bucket)
+    fn below(&self, slot: Slot) -> Option<(Slot, u32)> {
+        self.lists.older(slot).map(|below| (below, self.bucket_of[below.index()]))
     }
 
     /// Takes a linked slot out of its bucket, and out of the list.
     #[inline]
     fn leave(&mut self, slot: Slot) {
-        let bucket = self.bucket_of[slot.index()];
-        if bucket != NONE && self.buckets[bucket as usize].newest == slot {
-            match self.next_of_bucket(slot) {
-                Some(next) => self.buckets[bucket as usize].newest = next,
-                None => self.free.push(bucket),
+        let own = self.bucket_of[slot.index()];
+        if own != NONE && self.buckets[own as usize].newest == slot {
+            match self.below(slot) {
+                Some((heir, bucket)) if bucket == own => self.buckets[own as usize].newest = heir,
+                below => {
+                    if let Some((_, lower)) = below {
+                        self.buckets[lower as usize].higher = self.buckets[own as usize].higher;
+                    }
+                    self.free.push(own);
+                }
             }
         }
         self.lists.unlink(slot);
@@ -112,24 +115,25 @@ impl Policy for Lfu {
             self.enter(slot);
         }
         let own = self.bucket_of[slot.index()];
-        let Bucket { frequency, newest } = self.buckets[own as usize];
-        let above = self.lists.newer(newest).map(|above| self.bucket_of[above.index()]);
-        let next = above.filter(|&above| self.buckets[above as usize].frequency == frequency + 1);
-        if let Some(next) = next {
+        let Bucket { frequency, newest, higher } = self.buckets[own as usize];
+        let wanted = frequency + 1;
+        if higher != NONE && self.buckets[higher as usize].frequency == wanted {
             self.leave(slot);
-            self.join(slot, next);
-        } else if newest != slot {
-            self.lists.unlink(slot);
-            self.lists.push_above(newest, slot);
-            self.found(slot, frequency + 1);
-        } else if let Some(heir) = self.next_of_bucket(slot) {
-            self.buckets[own as usize].newest = heir;
-            self.found(slot, frequency + 1);
+            self.join(slot, higher);
         } else {
-            // Alone, and nobody in its way: the bucket rises with it.
-            self.buckets[own as usize].frequency += 1;
-            host.count(Work::Mark, 1);
-            return;
+            if newest != slot {
+                self.lists.unlink(slot);
+                self.lists.push_above(newest, slot);
+            } else if let Some((heir, _)) = self.below(slot).filter(|below| below.1 == own) {
+                self.buckets[own as usize].newest = heir;
+            } else {
+                // Alone, and nobody in its way: the bucket rises with it.
+                self.buckets[own as usize].frequency = wanted;
+                host.count(Work::Mark, 1);
+                return;
+            }
+            let founded = self.found(Bucket { frequency: wanted, newest: slot, higher });
+            self.buckets[own as usize].higher = founded;
         }
         host.count(Work::Delink, 1);
         host.count(Work::Head, 1);
