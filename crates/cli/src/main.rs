@@ -23,6 +23,11 @@ use failure::Failure;
 /// policies and sizes, and learn which to use and why.
 #[derive(Parser)]
 #[command(name = "frazil", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "Examples:
+  frazil advise
+  frazil advise --trace requests.csv.zst
+  frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
+  frazil trace info requests.csv.zst")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

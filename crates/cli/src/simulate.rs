@@ -29,8 +29,8 @@ use crate::trace_args::{TraceArgs, Wanted};
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json")]
 pub(crate) struct Args {
-    /// Trace files, or generated workloads: zipf:ALPHA, uniform, loop, mix, each
-    /// with :objects=N:requests=N:seed=N.
+    /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
+    /// loop, mix, each with :objects=N:requests=N:seed=N.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     trace: Vec<String>,
 
@@ -157,6 +157,8 @@ fn sweep_cells(
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {
     let row = |line: &Line<'_>| {
         let Line { trace, policy, capacity, unit, outcome } = line;
+        // Hits and misses alone have no latency: that takes the time of a fetch.
+        let no_latency = serde_json::Value::Null;
         let byte_miss_ratio = (*unit == Unit::Bytes).then(|| outcome.byte_miss_ratio());
         row! {
             "trace" => trace,
@@ -169,6 +171,11 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "misses" => outcome.misses(),
             "miss_ratio" => outcome.miss_ratio(),
             "byte_miss_ratio" => byte_miss_ratio,
+            "latency_total" => no_latency,
+            "latency_mean" => no_latency,
+            "latency_p50" => no_latency,
+            "latency_p99" => no_latency,
+            "latency_unit" => no_latency,
             "requests_per_second" => outcome.records_per_second().round(),
         }
     };

@@ -23,7 +23,8 @@ pub(crate) struct TraceArgs {
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4. Only id must be given.
+    /// time=1,id=2,size=3,operation=4. Only id must be given [default: by the names in
+    /// the header; without one time,id,size, or time,id, or id].
     #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, usize)>,
 
@@ -136,7 +137,11 @@ impl TraceArgs {
         read: impl FnOnce(&ReadOptions<'_>) -> T,
     ) -> Result<T, Failure> {
         let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
-        let progress = Progress::of_bytes(format!("reading {}", printable(&name)), 0);
+        let progress = if spec == "-" || Path::new(spec).exists() {
+            Progress::of_bytes(format!("reading {}", printable(&name)), 0)
+        } else {
+            Progress::of_records("generating".to_owned(), 0)
+        };
         Ok(read(&ReadOptions {
             format: self.format.0,
             csv: self.csv_layout()?,

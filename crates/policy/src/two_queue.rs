@@ -34,6 +34,8 @@ pub struct TwoQueue {
     a1in_weight: u64,
     kin: u64,
     a1out: Ghost,
+    /// Victims given back since the last insertion.
+    given_back: u32,
 }
 
 impl TwoQueue {
@@ -45,11 +47,13 @@ impl TwoQueue {
             a1in_weight: 0,
             kin: 0,
             a1out: Ghost::new(0),
+            given_back: 0,
         };
         policy.set_capacity(capacity);
         policy
     }
 
+    #[inline]
     fn push(&mut self, host: &mut impl Host<()>, queue: usize, slot: Slot) {
         self.queues.push_head(queue, slot);
         self.in_am[slot.index()] = queue == AM;
@@ -59,6 +63,7 @@ impl TwoQueue {
         host.count(Work::Head, 1);
     }
 
+    #[inline]
     fn take(&mut self, host: &mut impl Host<()>, slot: Slot, at: Work) {
         self.queues.unlink(slot);
         if !self.in_am[slot.index()] {
@@ -93,15 +98,18 @@ impl Policy for TwoQueue {
         if incoming.is_some_and(|new| new.weight > self.kin.max(1)) {
             return Eviction::Refuse;
         }
-        let a1in = self.queues.tail(A1IN).filter(|_| self.a1in_weight > self.kin);
-        if let Some(victim) = a1in {
+        let a1in_pays = self.a1in_weight > self.kin;
+        let [a1in, am] = [self.queues.tail(A1IN), self.queues.tail(AM)];
+        // Where victims come back, the queues take turns, or one whose objects are all
+        // pinned would hide the other.
+        let a1in_first = a1in_pays ^ (self.given_back % 2 == 1);
+        let Some(victim) = (if a1in_first { a1in.or(am) } else { am.or(a1in) }) else {
+            return Eviction::Empty;
+        };
+        if a1in_pays && !self.in_am[victim.index()] {
             self.a1out.insert(host.hash(victim), host.weight(victim));
             host.count(Work::Ghost, 1);
         }
-        let others = || self.queues.tail(AM).or(self.queues.tail(A1IN));
-        let Some(victim) = a1in.or_else(others) else {
-            return Eviction::Empty;
-        };
         self.take(host, victim, Work::Tail);
         Eviction::Victim(victim)
     }
@@ -109,11 +117,13 @@ impl Policy for TwoQueue {
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.a1out.remove(host.hash(slot));
         host.count(Work::Ghost, 1);
+        self.given_back = self.given_back.wrapping_add(1);
         self.push(host, AM, slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<bool>) {
+        self.given_back = 0;
         if slot.index() >= self.in_am.len() {
             self.in_am.resize(slot.index() + 1, false);
         }

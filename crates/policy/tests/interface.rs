@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic, Incoming, Lecar, Lfu, Lhd,
-    Lists, Lru, LruDelayed, LruProb, LruSampled, Mark, Mobius, Policy, Random, S3Fifo, SharedHit,
-    Sieve, Slot, Slru, TwoQueue, Work,
+    AdaptiveReplacement, BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic,
+    Incoming, Lecar, Lfu, Lhd, Lirs, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark, Mobius,
+    Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -131,6 +131,64 @@ fn requests_in_flight_and_the_clock_reach_the_policy() {
     cache.request(3, 1);
     assert!(cache.request(1, 1), "the object that many waited for stays");
     assert!(!cache.index.contains_key(&2));
+    // Equal delays: the clock tells which was asked for longer ago.
+    let mut cache = Cache::new(Delay::default(), 2);
+    for id in [5, 6, 5, 7] {
+        cache.request(id, 1);
+    }
+    assert!(cache.index.contains_key(&5) && !cache.index.contains_key(&6));
+}
+
+/// A host whose readers mark everything again as fast as the policy lowers it.
+struct Eager(Vec<Mark>);
+
+impl Host<Mark> for Eager {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn meta(&self, slot: Slot) -> &Mark {
+        while self.0[slot.index()].raise(3) {}
+        &self.0[slot.index()]
+    }
+    fn hash(&self, slot: Slot) -> u64 {
+        slot.0.into()
+    }
+    fn weight(&self, _: Slot) -> u64 {
+        1
+    }
+}
+
+#[test]
+fn eviction_ends_while_readers_mark() {
+    fn check<P: Policy<Meta = Mark>>(mut policy: P) {
+        let mut host = Eager((0..20).map(|_| Mark::default()).collect());
+        for slot in (0..20).map(Slot) {
+            let pending = policy.miss(&mut host, slot.0.into(), 1);
+            policy.insert(&mut host, slot, Incoming { hash: slot.0.into(), weight: 1, pending });
+        }
+        for _ in 0..20 {
+            assert!(matches!(policy.evict(&mut host, None), Eviction::Victim(_)));
+        }
+        assert_eq!(policy.evict(&mut host, None), Eviction::Empty);
+    }
+    check(Clock::<1>::default());
+    check(Clock::<3>::default());
+    check(Sieve::default());
+    check(Mobius::default());
+    check(S3Fifo::new(20));
+}
+
+#[test]
+fn s3_fifo_follows_the_capacity() {
+    // A newcomer heavier than the small queue is refused under pressure: the bound moves.
+    let mut cache = Cache::new(S3Fifo::new(20), 20);
+    (0..30).for_each(|id| drop(cache.request(id, 1)));
+    cache.request(100, 5);
+    assert!(!cache.index.contains_key(&100));
+    cache.set_capacity(100);
+    (200..400).for_each(|id| drop(cache.request(id, 1)));
+    cache.request(100, 5);
+    assert!(cache.index.contains_key(&100));
 }
 
 #[test]
@@ -205,6 +263,17 @@ fn pins_hide_nobody() {
     check(Sieve::default);
     check(Mobius::default);
     check(|| S3Fifo::new(10));
+    check(|| LruProb::new(0.5, 1));
+    check(|| LruDelayed::new(3));
+    check(|| Slru::new(2, 10));
+    check(|| Slru::new(4, 10));
+    check(|| TwoQueue::new(10));
+    check(Lfu::default);
+    check(|| AdaptiveReplacement::new(10));
+    check(|| Lirs::new(10));
+    check(Gdsf::default);
+    check(|| Lecar::new(10, 1));
+    check(|| Cacheus::new(10, 1));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let id = prop_oneof![3 => 0u64..6, 2 => 0u64..40];
     let step = prop_oneof![
         12 => id.clone().prop_map(Step::Request),
-        1 => id.prop_map(Step::Remove),
+        2 => id.prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 1..500)
 }

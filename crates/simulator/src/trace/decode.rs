@@ -263,7 +263,12 @@ pub(super) fn decode_file(
             if !more {
                 break 'blocks;
             }
-            at += decoded.map_err(|error| error.in_file(file))?;
+            at += decoded.map_err(|mut error| {
+                if options.format.is_none() {
+                    error.problem += &format!("; the content was taken for {format}");
+                }
+                error.in_file(file)
+            })?;
             if records.len() < BATCH {
                 break;
             }

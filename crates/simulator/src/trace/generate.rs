@@ -12,7 +12,7 @@ use rand_distr::{Distribution, LogNormal, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::decode::{BATCH, Columns, Limited, MAX_RECORDS, Sink};
-use super::{ReadOptions, Record, TraceError};
+use super::{Progress, ReadOptions, Record, TraceError};
 
 /// Time between two requests.
 const INTERVAL_NS: u64 = 1_000;
@@ -95,16 +95,18 @@ impl Generator {
             Kind::Zipf { alpha } => {
                 let ranks = self.ranks(alpha, spec)?;
                 let mut random = random;
-                self.push_all(spec, sink, |_| ranks.sample(&mut random) as u64)
+                self.push_all(spec, sink, options.progress, |_| ranks.sample(&mut random) as u64)
             }
             Kind::Uniform => {
                 let mut random = random;
-                self.push_all(spec, sink, |_| random.random_range(0..self.objects))
+                self.push_all(spec, sink, options.progress, |_| {
+                    random.random_range(0..self.objects)
+                })
             }
-            Kind::Loop => self.push_all(spec, sink, |index| index % self.objects),
+            Kind::Loop => self.push_all(spec, sink, options.progress, |index| index % self.objects),
             Kind::Mix => {
                 let mut mix = Mix::new(self, self.ranks(MIX_ALPHA, spec)?, random);
-                self.push_all(spec, sink, |index| mix.next(index))
+                self.push_all(spec, sink, options.progress, |index| mix.next(index))
             }
         }
     }
@@ -121,6 +123,7 @@ impl Generator {
         &self,
         spec: &str,
         mut sink: Limited<'_>,
+        progress: Option<Progress<'_>>,
         mut id: impl FnMut(u64) -> u64,
     ) -> Result<(), TraceError> {
         let sizes = self.kind == Kind::Mix;
@@ -147,6 +150,9 @@ impl Generator {
                 break;
             }
             index = end;
+            if let Some(progress) = progress {
+                progress(index, self.requests);
+            }
         }
         Ok(())
     }

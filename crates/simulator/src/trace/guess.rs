@@ -20,8 +20,8 @@ const RECORDS: usize = 1_000;
 /// The format of content that begins with `block`, or what was seen instead. `whole` says that
 /// there is no more.
 pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
-    if let [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, 0, 0xfe, 0xff, ..] = block {
-        return Err("text in UTF-16 or UTF-32, expected UTF-8 or ASCII".to_owned());
+    if let Some(kind) = foreign(block) {
+        return Err(kind.to_owned());
     }
     // A text may be damaged; of a binary record, a large share are zeros.
     let is_control = |byte: &&u8| **byte < b' ' && !byte.is_ascii_whitespace();
@@ -33,6 +33,19 @@ pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<For
     }
 }
 
+/// What else a file often is.
+fn foreign(block: &[u8]) -> Option<&'static str> {
+    Some(match block {
+        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, 0, 0xfe, 0xff, ..] => {
+            "text in UTF-16 or UTF-32, expected UTF-8 or ASCII"
+        }
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => "bzip2 content",
+        [0x04, 0x22, 0x4d, 0x18, ..] => "lz4 content",
+        [b'P', b'K', 3, 4, ..] => "a zip archive",
+        _ => return None,
+    })
+}
+
 fn guess_binary(block: &[u8]) -> Result<Format, String> {
     if is_oracle_general(block) {
         Ok(Format::OracleGeneral)
@@ -40,14 +53,8 @@ fn guess_binary(block: &[u8]) -> Result<Format, String> {
         Ok(Format::Cache2k)
     } else {
         let start = &block[..block.len().min(8)];
-        let kind = match start {
-            [b'B', b'Z', b'h', ..] => "bzip2 content",
-            [0x04, 0x22, 0x4d, 0x18, ..] => "lz4 content",
-            [b'P', b'K', 3, 4, ..] => "a zip archive",
-            _ => "binary content of no known format",
-        };
         let bytes: Vec<String> = start.iter().map(|byte| format!("{byte:02x}")).collect();
-        Err(format!("{kind}, beginning with {}", bytes.join(" ")))
+        Err(format!("binary content of no known format, beginning with {}", bytes.join(" ")))
     }
 }
 
@@ -199,7 +206,7 @@ mod tests {
             (b"{\"a\": 1}\n", "text of no known format"),
             (b"\xfe\xff\x001\0\n", "text in UTF-16"),
             (b"\x001\0\n\x002\0\n", "binary content of no known format"),
-            (b"BZh9\0\0\0\0\0", "bzip2 content, beginning with 42 5a"),
+            (b"BZh9\0\0\0\0\0", "bzip2 content"),
             (b"\xff\0\0\0\xff\0\0\0", "binary content of no known format"),
             (b"\0\0", "binary content of no known format, beginning with 00 00"),
         ] {

@@ -126,7 +126,8 @@ impl Trace {
     }
 }
 
-/// Told the bytes of the file read so far and the file's length (0 for a pipe).
+/// Told the bytes of the file read so far and the file's length (0 for a pipe); of a generated
+/// trace, the requests so far and in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// What to read, and how.

@@ -193,10 +193,10 @@ impl Filler {
         while let Ok(mut bytes) = self.empty.recv() {
             let start = self.sizes.room;
             bytes.resize(start + self.sizes.block, 0);
-            let filled = match fill(&mut *content, &mut bytes[start..]) {
-                Ok(filled) => filled,
-                Err(error) => return self.fail(offset, error),
-            };
+            let (filled, error) = fill(&mut *content, &mut bytes[start..]);
+            if let Some(error) = error {
+                return self.fail(offset + filled as u64, error);
+            }
             offset += filled as u64;
             let last = filled < self.sizes.block;
             bytes.truncate(start + filled);
@@ -213,18 +213,18 @@ impl Filler {
     }
 }
 
-/// Fills `bytes` as far as the content goes.
-fn fill(content: &mut dyn Read, bytes: &mut [u8]) -> io::Result<usize> {
+/// Fills `bytes` as far as the content goes; tells how far, and what stopped it.
+fn fill(content: &mut dyn Read, bytes: &mut [u8]) -> (usize, Option<io::Error>) {
     let mut filled = 0;
     while filled < bytes.len() {
         match content.read(&mut bytes[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Some(error)),
         }
     }
-    Ok(filled)
+    (filled, None)
 }
 
 fn decompress(content: impl Read + 'static, compression: Compression) -> io::Result<Box<dyn Read>> {
