@@ -17,7 +17,7 @@
 use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
 /// Residents drawn by chance at an eviction; all, if there are no more.
-const FRESH: usize = 24;
+const FRESH: usize = 20;
 /// Candidates kept from one eviction to the next.
 const KEPT: usize = 8;
 
