@@ -19,18 +19,18 @@
 //! quarter, and after ten such falls starts anew (Rodriguez et al., FAST 2021).
 //!
 //! The authors begin with equal weights, nearly all of the cache for R, and
-//! undiscounted regret; that loses 11 points to LRU on `lirs/zigzag` at 500
+//! undiscounted regret; that loses 12 points to LRU on `lirs/zigzag` at 500
 //! objects, whose hits come from the newest objects only, which is what CR-LFU
 //! evicts. Here LRU begins at 0.98 (all frequencies are 1 then, and tell nothing),
 //! SR with a fifth, regret is discounted by its age as in LeCaR, and the learning
 //! rate starts at half of theirs and does not fall below that. With this no row is
 //! more than half a point above the reference, and the median one is 1.0 below.
 //!
-//! The reference keeps half of the cache for SR and evicts from it, unregretted,
-//! before the cache is full; the border hardly moves there.
+//! The reference begins with halves, and evicts from SR, without a regret, when SR
+//! alone is full.
 //!
-//! 21 bytes a slot and some 45 to 75 an evicted object in the histories, which
-//! together hold no more than the cache; O(1), demotions amortised. Powers are
+//! 21 bytes a slot and 67 an evicted object in the histories, which together hold
+//! no more objects than the cache; O(1), demotions amortised. Exponentials are
 //! computed only at misses that a history remembers.
 
 use std::f64::consts::LN_2;
@@ -51,16 +51,19 @@ const NEW: u8 = 4;
 const FIRST_WEIGHT_OF_LRU: f64 = 0.98;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
-/// What is left of a regret after as many requests as the cache holds objects.
-const DISCOUNT: f64 = 0.005;
+/// ln 0.005: a regret is down to that share after as many requests as the cache
+/// holds objects.
+const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// SR's first share of the capacity is one in this many.
 const SR_SHARE: u64 = 5;
 
 /// What a history knows of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
-    at: u64,
-    frequency: u32,
+    /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
+    at: u32,
+    /// At most [`Frequencies::MAX`].
+    frequency: u16,
     /// Never requested again while it was resident.
     new: bool,
 }
@@ -158,8 +161,8 @@ impl Cacheus {
         self.capacity.saturating_sub(self.sr_limit)
     }
 
-    /// Demotes from R's tail while R holds more than `most`, or has no room left
-    /// with `leave_room`.
+    /// Demotes from R's tail while R holds more than it may; with `leave_room` also
+    /// while it is full.
     #[inline]
     fn demote(&mut self, host: &mut impl Host<()>, leave_room: bool) {
         let limit = self.r_limit();
@@ -196,8 +199,8 @@ impl Cacheus {
     }
 
     fn regret(&mut self, expert: usize, evicted: Evicted) {
-        let age = (self.requests - evicted.at) as f64;
-        let regret = DISCOUNT.powf(age / self.most.max(1) as f64);
+        let age = f64::from((self.requests as u32).wrapping_sub(evicted.at));
+        let regret = (LN_DISCOUNT * age / self.most.max(1) as f64).exp();
         let factor = (-self.learning.rate * regret).exp();
         let mut weights = [self.weight_of_lru, 1.0 - self.weight_of_lru];
         weights[expert] *= factor;
@@ -217,8 +220,8 @@ impl Cacheus {
 
     fn record(&mut self, host: &mut impl Host<()>, expert: usize, victim: Slot) {
         let new = self.flags[victim.index()] & NEW != 0;
-        let frequency = self.frequencies.frequency(victim);
-        let evicted = Evicted { at: self.requests, frequency, new };
+        let frequency = self.frequencies.frequency(victim) as u16;
+        let evicted = Evicted { at: self.requests as u32, frequency, new };
         self.histories.record(expert, host.hash(victim), host.weight(victim), evicted);
         self.new_evicted += u64::from(expert == LRU && new);
         self.forget_surplus(expert);
@@ -296,7 +299,7 @@ impl Policy for Cacheus {
             self.move_border(true, weight);
         }
         self.regret(expert, evicted);
-        Some(evicted.frequency + 1)
+        Some(u32::from(evicted.frequency) + 1)
     }
 
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<Option<u32>>) {

@@ -7,10 +7,11 @@
 //!
 //! Every history is a ring, so that recording and forgetting walk through memory
 //! in order; an entry that is taken out leaves a hole, and holes are swept out
-//! before they outnumber the entries. The table holds `(low half of the hash,
-//! number in the ring)`: a look-up that finds nothing touches one line. 16 bytes
-//! and the data an entry in the ring, 11 to 21 in the table; all operations O(1)
-//! amortised.
+//! when they are half as many as all entries. The table holds `(low half of the
+//! hash, number in the ring)`: a look-up that finds nothing touches one line. 16
+//! bytes and the data an entry in the ring, 11 to 21 in the table; with 8 bytes of
+//! data, holes and room to grow 67 were measured (`examples/memory.rs`). All
+//! operations O(1) amortised.
 
 use std::collections::VecDeque;
 
@@ -114,7 +115,8 @@ impl<const K: usize, D: Copy> History<K, D> {
         }
         let len = self.rings[ring].entries.len();
         let holes = len - self.rings[ring].live;
-        if holes > live + SMALLEST_TABLE || self.rings[ring].front >= Self::NUMBERS - len as u32 {
+        if holes > live / 2 + SMALLEST_TABLE || self.rings[ring].front >= Self::NUMBERS - len as u32
+        {
             self.sweep(ring);
         }
         let weight = weight.max(1);
@@ -289,11 +291,21 @@ mod tests {
                 }
                 prop_assert_eq!(history.forget_surplus(ring), None);
                 prop_assert_eq!(history.len(ring), held.len());
-                let live = history.len(0) + history.len(1);
-                for ring in &history.rings {
-                    prop_assert!(ring.entries.len() - ring.live <= 2 * live + SMALLEST_TABLE + 2);
-                }
             }
         }
+    }
+
+    /// An old entry keeps its place while thousands behind it come and go.
+    #[test]
+    fn holes_do_not_pile_up() {
+        let mut history = History::<2, ()>::new();
+        history.set_limits(0, 100, 100);
+        history.record(0, u64::MAX, 1, ());
+        for hash in 0..10_000 {
+            history.record(0, hash, 1, ());
+            assert_eq!(history.take(hash), Some((0, ())));
+            assert!(history.rings[0].entries.len() <= 2 * SMALLEST_TABLE);
+        }
+        assert_eq!(history.take(u64::MAX), Some((0, ())));
     }
 }

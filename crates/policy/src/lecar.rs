@@ -19,8 +19,8 @@
 //! better by up to 25 points (`lirs/2_pools` at 99 objects) and by 0.3 in the
 //! median, and nowhere worse by more than 0.4.
 //!
-//! 20 bytes a slot and some 45 to 75 an evicted object in the histories, which
-//! together hold no more than the cache; O(1). Powers are computed only at misses
+//! 20 bytes a slot and 67 an evicted object in the histories, which together hold
+//! no more objects than the cache; O(1). Exponentials are computed only at misses
 //! that a history remembers.
 
 use crate::{Eviction, Frequencies, History, Host, Incoming, Lists, Policy, Rng, Slot, Work};
@@ -28,16 +28,19 @@ use crate::{Eviction, Frequencies, History, Host, Incoming, Lists, Policy, Rng, 
 const LRU: usize = 0;
 const LFU: usize = 1;
 const LEARNING_RATE: f64 = 0.45;
-/// What is left of a regret after as many requests as the cache holds objects.
-const DISCOUNT: f64 = 0.005;
+/// ln 0.005: a regret is down to that share after as many requests as the cache
+/// holds objects.
+const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
 
 /// What a history knows of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
-    at: u64,
-    frequency: u32,
+    /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
+    at: u32,
+    /// At most [`Frequencies::MAX`].
+    frequency: u16,
 }
 
 /// LeCaR.
@@ -96,8 +99,8 @@ impl Lecar {
     }
 
     fn regret(&mut self, expert: usize, evicted: Evicted) {
-        let age = (self.requests - evicted.at) as f64;
-        let regret = DISCOUNT.powf(age / self.most.max(1) as f64);
+        let age = f64::from((self.requests as u32).wrapping_sub(evicted.at));
+        let regret = (LN_DISCOUNT * age / self.most.max(1) as f64).exp();
         let factor = (-LEARNING_RATE * regret).exp();
         let mut weights = [self.weight_of_lru, 1.0 - self.weight_of_lru];
         weights[expert] *= factor;
@@ -106,7 +109,10 @@ impl Lecar {
     }
 
     fn record(&mut self, host: &mut impl Host<()>, expert: usize, victim: Slot) {
-        let evicted = Evicted { at: self.requests, frequency: self.frequencies.frequency(victim) };
+        let evicted = Evicted {
+            at: self.requests as u32,
+            frequency: self.frequencies.frequency(victim) as u16,
+        };
         self.histories.record(expert, host.hash(victim), host.weight(victim), evicted);
         self.forget_surplus(expert);
         host.count(Work::Ghost, 1);
@@ -160,7 +166,7 @@ impl Policy for Lecar {
             return 1;
         };
         self.regret(expert, evicted);
-        evicted.frequency + 1
+        u32::from(evicted.frequency) + 1
     }
 
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<u32>) {

@@ -382,7 +382,7 @@ fn holds<P: Policy>(
         prop_assert!(!cache.pinned.is_empty() || cache.used() <= cache.capacity);
         prop_assert!((0.01..=0.99).contains(&weight_of_lru(&cache.policy)));
         most = most.max(cache.index.len());
-        prop_assert!(history_bytes(&cache.policy) <= 200 * most + 3000);
+        prop_assert!(history_bytes(&cache.policy) <= 300 * most + 3000);
     }
     cache.pinned.clear();
     for id in 100..130 {
@@ -460,4 +460,76 @@ fn the_seed_decides() {
     assert_ne!(hits(Lecar::new(20, 3)), hits(Lecar::new(20, 4)));
     assert_eq!(hits(Cacheus::new(20, 3)), hits(Cacheus::new(20, 3)));
     assert_ne!(hits(Cacheus::new(20, 3)), hits(Cacheus::new(20, 4)));
+}
+
+/// All but one pinned: whoever is asked, the one is found in as many tries as the
+/// host makes.
+#[test]
+fn the_only_victim_is_found() {
+    fn check(policy: impl Policy, seed: u64) {
+        let mut cache = Cache::new(policy, 12);
+        let mut ids = Rng::new(seed);
+        for _ in 0..200 {
+            cache.request(ids.below(30), 1);
+        }
+        let unpinned = *cache.index.keys().nth(ids.below(12) as usize).unwrap();
+        cache.pinned.extend((0..30).filter(|&id| id != unpinned));
+        cache.request(50, 1);
+        assert!(cache.index.contains_key(&50), "seed {seed}");
+        assert!(!cache.index.contains_key(&unpinned));
+    }
+    for seed in 0..100 {
+        check(Lecar::new(12, seed), seed);
+        check(Cacheus::new(12, seed), seed);
+    }
+}
+
+/// A victim that came back was never evicted: nobody regrets it later.
+#[test]
+fn what_came_back_is_not_regretted() {
+    fn check<P: Policy>(policy: P, weight_of_lru: impl Fn(&P) -> f64) {
+        let mut cache = Cache::new(policy, 8);
+        for id in (0..8).chain(0..4) {
+            cache.request(id, 1);
+        }
+        cache.pinned.extend(0..8);
+        cache.request(50, 1);
+        assert!(!cache.index.contains_key(&50));
+        for id in 0..8 {
+            cache.remove(id);
+        }
+        let before = weight_of_lru(&cache.policy);
+        for id in 0..8 {
+            cache.request(id, 1);
+        }
+        assert_eq!(weight_of_lru(&cache.policy), before);
+    }
+    for seed in 0..20 {
+        check(Lecar::new(8, seed), Lecar::weight_of_lru);
+        check(Cacheus::new(8, seed), Cacheus::weight_of_lru);
+    }
+}
+
+/// In bytes a history could hold many light objects for few heavy residents; it
+/// holds half as many as were resident at once.
+#[test]
+fn histories_are_bounded_in_entries() {
+    fn check<P: Policy>(policy: P, history_bytes: impl Fn(&P) -> usize) {
+        let mut cache = Cache::new(policy, 1 << 20);
+        for id in 0..1000 {
+            cache.request(id, 1 << 16);
+        }
+        // One light object at a time makes room for a heavy one, again and again.
+        for id in 1000..9000 {
+            cache.request(id, 1);
+            cache.request(id + 10_000, (1 << 16) - 1);
+            cache.remove(id + 10_000);
+        }
+        cache.set_capacity(1 << 19);
+        cache.set_capacity(1 << 20);
+        let most = cache.index.len();
+        assert!(history_bytes(&cache.policy) <= 300 * most + 3000);
+    }
+    check(Lecar::new(1 << 20, 1), Lecar::history_bytes);
+    check(Cacheus::new(1 << 20, 1), Cacheus::history_bytes);
 }
