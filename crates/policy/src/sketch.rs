@@ -91,25 +91,23 @@ impl Sketch {
         least[0].min(least[1]).min(least[2]).min(least[3]) as u32
     }
 
-    /// Counts one more request for `hash`. True if all counters were halved.
+    /// Counts one more request for `hash`.
     #[inline]
-    pub fn add(&mut self, hash: u64) -> bool {
+    pub fn add(&mut self, hash: u64) {
         let (block, places) = self.places(hash);
         let Block(words) = &mut self.blocks[block];
         let levels = places.map(|(word, shift)| words[word] >> shift & LEVEL);
         let least = levels[0].min(levels[1]).min(levels[2]).min(levels[3]);
         if least == LEVEL {
-            return false;
+            return;
         }
         for ((word, shift), level) in places.into_iter().zip(levels) {
             words[word] += u64::from(level == least) << shift;
         }
         self.additions += 1;
-        let full = self.additions >= ADDITIONS_AN_OBJECT * self.objects();
-        if full {
+        if self.additions >= ADDITIONS_AN_OBJECT * self.objects() {
             self.halve();
         }
-        full
     }
 
     #[cold]
@@ -120,5 +118,52 @@ impl Sketch {
             }
         }
         self.additions /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_hash;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Never below the truth until counters are halved, and exact for most.
+        #[test]
+        fn estimates_bound_the_truth(ids in prop::collection::vec(0u64..100, 1..600)) {
+            let mut sketch = Sketch::new();
+            let mut exact = [0u32; 100];
+            // Too large for 600 additions to halve it.
+            sketch.grow(64);
+            for (number, &id) in ids.iter().enumerate() {
+                if number == 200 {
+                    sketch.grow(128);
+                }
+                exact[id as usize] += 1;
+                sketch.add(object_hash(id, 3));
+            }
+            let mut too_high = 0;
+            for (id, &count) in exact.iter().enumerate() {
+                let estimate = sketch.estimate(object_hash(id as u64, 3));
+                prop_assert!(estimate >= count.min(15));
+                too_high += u32::from(estimate > count.min(15));
+            }
+            prop_assert!(too_high <= 20, "{} of 100", too_high);
+        }
+    }
+
+    #[test]
+    fn favourites_fade() {
+        let mut sketch = Sketch::new();
+        for _ in 0..20 {
+            sketch.add(object_hash(0, 3));
+        }
+        assert_eq!(sketch.estimate(object_hash(0, 3)), 15);
+        let mut others = 1..;
+        while sketch.estimate(object_hash(0, 3)) > 1 {
+            let other = others.next().expect("endless");
+            assert!(other < 2_000, "counters are halved again and again");
+            sketch.add(object_hash(other, 3));
+        }
     }
 }

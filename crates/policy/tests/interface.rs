@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    Clock, Eviction, Fifo, Host, Incoming, Lists, Lru, Mark, Mobius, Policy, S3Fifo, SharedHit,
-    Sieve, Slot, Work,
+    AdaptiveReplacement, Clock, Eviction, Fifo, Host, Incoming, Lirs, Lists, Lru, Mark, Mobius,
+    Policy, S3Fifo, SharedHit, Sieve, Slot, WTinyLfu, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -158,6 +158,9 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(4));
+    check(AdaptiveReplacement::new(4));
+    check(Lirs::new(4));
+    check(WTinyLfu::new(4));
 }
 
 #[test]
@@ -183,6 +186,9 @@ fn weights_and_capacity_change() {
     check(Sieve::default());
     check(Mobius::default());
     check(S3Fifo::new(100));
+    check(AdaptiveReplacement::new(100));
+    check(Lirs::new(100));
+    check(WTinyLfu::new(100));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
