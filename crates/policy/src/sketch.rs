@@ -39,6 +39,8 @@ pub struct Sketch {
     /// By how much a hash is shifted to the right to give its block.
     shift: u32,
     additions: u64,
+    /// At so many additions all counters are halved.
+    period: u64,
 }
 
 impl Default for Sketch {
@@ -50,7 +52,9 @@ impl Default for Sketch {
 impl Sketch {
     /// A sketch for few objects.
     pub fn new() -> Self {
-        Sketch { blocks: vec![Block::default(); 2], shift: 63, additions: 0 }
+        let blocks = vec![Block::default(); 2];
+        let period = blocks.len() as u64 * OBJECTS_A_BLOCK * ADDITIONS_AN_OBJECT;
+        Sketch { blocks, shift: 63, additions: 0, period }
     }
 
     /// How many objects it is meant for.
@@ -65,6 +69,7 @@ impl Sketch {
         while self.objects() < objects {
             self.blocks = self.blocks.iter().flat_map(|&block| [block, block]).collect();
             self.shift -= 1;
+            self.period *= 2;
         }
     }
 
@@ -75,8 +80,8 @@ impl Sketch {
         let mut bits = hash as u32;
         let mut places = [(0, 0); 4];
         for (quarter, place) in places.iter_mut().enumerate() {
-            *place = (2 * quarter + (bits & 1) as usize, (bits >> 1 & 0xf) << 2);
-            bits >>= 5;
+            *place = (2 * quarter + (bits & 1) as usize, bits & 0x3c);
+            bits >>= 6;
         }
         ((hash >> self.shift) as usize, places)
     }
@@ -105,7 +110,7 @@ impl Sketch {
             words[word] += u64::from(level == least) << shift;
         }
         self.additions += 1;
-        if self.additions >= ADDITIONS_AN_OBJECT * self.objects() {
+        if self.additions >= self.period {
             self.halve();
         }
     }

@@ -134,18 +134,28 @@ impl WTinyLfu {
         self.len -= 1;
     }
 
-    /// Moves a resident to the head of `list`.
+    /// Moves a resident to the head of another list.
     #[inline]
     fn transfer(&mut self, host: &mut impl Host<()>, slot: Slot, list: usize) {
         let from = usize::from(self.list_of[slot.index()]);
-        if from != list {
-            let weight = host.weight(slot);
-            self.weight[from] -= weight;
-            self.weight[list] += weight;
-            self.list_of[slot.index()] = list as u8;
-        }
+        let weight = host.weight(slot);
+        self.weight[from] -= weight;
+        self.weight[list] += weight;
+        self.list_of[slot.index()] = list as u8;
         self.lists.move_to_head(list, slot);
         host.count(Work::Head, 1);
+    }
+
+    /// Moves a slot from probation to protected, and what protected can't hold back.
+    fn promote(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.transfer(host, slot, PROTECTED);
+        host.count(Work::Delink, 1);
+        let protected_capacity = self.main_capacity() / 5 * 4;
+        while self.weight[PROTECTED] > protected_capacity {
+            let Some(oldest) = self.lists.tail(PROTECTED) else { break };
+            self.transfer(host, oldest, PROBATION);
+            host.count(Work::Tail, 1);
+        }
     }
 
     /// Moves the oldest of the window to main if main has room for it.
@@ -219,25 +229,17 @@ impl Policy for WTinyLfu {
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.climber.hits += 1;
-        if usize::from(self.list_of[slot.index()]) == WINDOW {
-            if self.lists.head(WINDOW) != Some(slot) {
-                self.transfer(host, slot, WINDOW);
-                host.count(Work::Delink, 1);
-            }
-            return;
+        let list = usize::from(self.list_of[slot.index()]);
+        if list != WINDOW {
+            self.sketch.add(host.hash(slot));
+            host.count(Work::Ghost, 1);
         }
-        self.sketch.add(host.hash(slot));
-        host.count(Work::Ghost, 1);
-        if self.lists.head(PROTECTED) == Some(slot) {
-            return;
-        }
-        self.transfer(host, slot, PROTECTED);
-        host.count(Work::Delink, 1);
-        let protected_capacity = self.main_capacity() / 5 * 4;
-        while self.weight[PROTECTED] > protected_capacity {
-            let Some(oldest) = self.lists.tail(PROTECTED) else { break };
-            self.transfer(host, oldest, PROBATION);
-            host.count(Work::Tail, 1);
+        if list == PROBATION {
+            self.promote(host, slot);
+        } else if self.lists.head(list) != Some(slot) {
+            self.lists.move_to_head(list, slot);
+            host.count(Work::Delink, 1);
+            host.count(Work::Head, 1);
         }
     }
 

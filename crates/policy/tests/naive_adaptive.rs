@@ -320,7 +320,12 @@ impl Model for WTinyLfuModel {
             return true;
         }
         self.sketch.add(object_hash(id, 1));
-        if take(&mut self.probation, id) || take(&mut self.protected, id) {
+        if take(&mut self.protected, id) {
+            self.hits += 1;
+            self.protected.insert(0, id);
+            return true;
+        }
+        if take(&mut self.probation, id) {
             self.hits += 1;
             self.protected.insert(0, id);
             while self.protected.len() > self.main_capacity() / 5 * 4 {
