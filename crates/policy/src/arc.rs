@@ -12,7 +12,7 @@
 //! same state behind and needs no cases. In bytes the target moves by the object's
 //! weight times the ratio of the ghosts. The reference moves it by that ratio
 //! alone, a byte or little more, so that its target hardly leaves 0: that costs it
-//! up to 1.1 points. Where weights differ, the ghosts get half a cache more than
+//! about 1 point. Where weights differ, the ghosts get half a cache more than
 //! the paper gives them, because one heavy object would have many light ones
 //! forgotten; without it one byte row lies 0.8 points above the reference, which
 //! forgets one ghost for one eviction, whatever they weigh.

@@ -39,6 +39,8 @@ pub struct Sketch {
     /// By how much a hash is shifted to the right to give its block.
     shift: u32,
     additions: u64,
+    /// At so many additions all counters are halved.
+    period: u64,
 }
 
 impl Default for Sketch {
@@ -50,7 +52,9 @@ impl Default for Sketch {
 impl Sketch {
     /// A sketch for few objects.
     pub fn new() -> Self {
-        Sketch { blocks: vec![Block::default(); 2], shift: 63, additions: 0 }
+        let blocks = vec![Block::default(); 2];
+        let period = blocks.len() as u64 * OBJECTS_A_BLOCK * ADDITIONS_AN_OBJECT;
+        Sketch { blocks, shift: 63, additions: 0, period }
     }
 
     /// How many objects it is meant for.
@@ -65,6 +69,7 @@ impl Sketch {
         while self.objects() < objects {
             self.blocks = self.blocks.iter().flat_map(|&block| [block, block]).collect();
             self.shift -= 1;
+            self.period *= 2;
         }
     }
 
@@ -75,8 +80,8 @@ impl Sketch {
         let mut bits = hash as u32;
         let mut places = [(0, 0); 4];
         for (quarter, place) in places.iter_mut().enumerate() {
-            *place = (2 * quarter + (bits & 1) as usize, (bits >> 1 & 0xf) << 2);
-            bits >>= 5;
+            *place = (2 * quarter + (bits & 1) as usize, bits & 0x3c);
+            bits >>= 6;
         }
         ((hash >> self.shift) as usize, places)
     }
@@ -91,25 +96,23 @@ impl Sketch {
         least[0].min(least[1]).min(least[2]).min(least[3]) as u32
     }
 
-    /// Counts one more request for `hash`. True if all counters were halved.
+    /// Counts one more request for `hash`.
     #[inline]
-    pub fn add(&mut self, hash: u64) -> bool {
+    pub fn add(&mut self, hash: u64) {
         let (block, places) = self.places(hash);
         let Block(words) = &mut self.blocks[block];
         let levels = places.map(|(word, shift)| words[word] >> shift & LEVEL);
         let least = levels[0].min(levels[1]).min(levels[2]).min(levels[3]);
         if least == LEVEL {
-            return false;
+            return;
         }
         for ((word, shift), level) in places.into_iter().zip(levels) {
             words[word] += u64::from(level == least) << shift;
         }
         self.additions += 1;
-        let full = self.additions >= ADDITIONS_AN_OBJECT * self.objects();
-        if full {
+        if self.additions >= self.period {
             self.halve();
         }
-        full
     }
 
     #[cold]
@@ -120,5 +123,52 @@ impl Sketch {
             }
         }
         self.additions /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_hash;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Never below the truth until counters are halved, and exact for most.
+        #[test]
+        fn estimates_bound_the_truth(ids in prop::collection::vec(0u64..100, 1..600)) {
+            let mut sketch = Sketch::new();
+            let mut exact = [0u32; 100];
+            // Too large for 600 additions to halve it.
+            sketch.grow(64);
+            for (number, &id) in ids.iter().enumerate() {
+                if number == 200 {
+                    sketch.grow(128);
+                }
+                exact[id as usize] += 1;
+                sketch.add(object_hash(id, 3));
+            }
+            let mut too_high = 0;
+            for (id, &count) in exact.iter().enumerate() {
+                let estimate = sketch.estimate(object_hash(id as u64, 3));
+                prop_assert!(estimate >= count.min(15));
+                too_high += u32::from(estimate > count.min(15));
+            }
+            prop_assert!(too_high <= 20, "{} of 100", too_high);
+        }
+    }
+
+    #[test]
+    fn favourites_fade() {
+        let mut sketch = Sketch::new();
+        for _ in 0..20 {
+            sketch.add(object_hash(0, 3));
+        }
+        assert_eq!(sketch.estimate(object_hash(0, 3)), 15);
+        let mut others = 1..;
+        while sketch.estimate(object_hash(0, 3)) > 1 {
+            let other = others.next().expect("endless");
+            assert!(other < 2_000, "counters are halved again and again");
+            sketch.add(object_hash(other, 3));
+        }
     }
 }

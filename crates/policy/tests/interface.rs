@@ -10,7 +10,7 @@ use cache::Cache;
 use frazil_policy::{
     AdaptiveReplacement, BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic,
     Incoming, Lecar, Lfu, Lhd, Lirs, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark, Mobius,
-    Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, Work,
+    Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, WTinyLfu, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -232,6 +232,9 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(BeladySize::new((0..200).rev().map(|request| 300 + request).collect()));
     check(Lecar::new(4, 1));
     check(Cacheus::new(4, 1));
+    check(AdaptiveReplacement::new(4));
+    check(Lirs::new(4));
+    check(WTinyLfu::new(4));
 }
 
 /// Whatever is pinned: while one resident is not, a newcomer finds its place.
@@ -271,7 +274,7 @@ fn pins_hide_nobody() {
     check(Lfu::default);
     check(|| AdaptiveReplacement::new(10));
     check(|| Lirs::new(10));
-    check(Gdsf::default);
+    check(|| WTinyLfu::new(10));
     check(|| Lecar::new(10, 1));
     check(|| Cacheus::new(10, 1));
 }
@@ -313,6 +316,9 @@ fn weights_and_capacity_change() {
     check(BeladySize::new((0..1000).map(|request| request + 20).collect()));
     check(Lecar::new(100, 1));
     check(Cacheus::new(100, 1));
+    check(AdaptiveReplacement::new(100));
+    check(Lirs::new(100));
+    check(WTinyLfu::new(100));
 }
 
 /// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
