@@ -6,7 +6,7 @@ mod cache;
 use std::collections::BTreeMap;
 
 use cache::Cache;
-use frazil_policy::{BeladySize, Gdsf, Hyperbolic, Lhd, NEVER, Policy, Slot};
+use frazil_policy::{BeladySize, Gdsf, Hyperbolic, Lhd, NEVER, Policy, Rng, Slot};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +108,140 @@ fn idleness(watched: Watched, now: u64, weight: u64) -> f64 {
     (now - watched.since) as f64 * weight.max(1) as f64 / f64::from(watched.requests)
 }
 
+/// LHD as its paper defines hit density, each summed on its own. Explorers share the
+/// policy's random numbers.
+struct LhdModel {
+    residents: BTreeMap<u64, LhdObject>,
+    /// Hits and evictions of each class by age bucket.
+    counts: Vec<Vec<[f64; 2]>>,
+    densities: Vec<Vec<f64>>,
+    /// The least age of each bucket.
+    starts: Vec<u64>,
+    clock: u64,
+    compute_at: u64,
+    capacity: u64,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy)]
+struct LhdObject {
+    touched: u64,
+    weight: u64,
+    last_age: u64,
+    class: usize,
+    explorer: bool,
+}
+
+impl LhdModel {
+    fn new(capacity: u64, seed: u64) -> Self {
+        let doublings = (4..32).flat_map(|bit| (8..16).map(move |eighth| eighth << (bit - 3)));
+        let starts: Vec<u64> = (0..16).chain(doublings).chain([1 << 32]).collect();
+        let counts = vec![vec![[0.0; 2]; starts.len() - 1]; 33];
+        let mut model = LhdModel {
+            residents: BTreeMap::new(),
+            densities: vec![],
+            counts,
+            starts,
+            clock: 0,
+            compute_at: 512,
+            capacity,
+            rng: Rng::new(seed),
+        };
+        model.compute();
+        model
+    }
+
+    fn compute(&mut self) {
+        let density = |class: usize, from: usize| {
+            let counts = &self.counts[class];
+            let hits: f64 = counts[from..].iter().map(|count| count[0]).sum();
+            let events = |count: &[f64; 2]| count[0] + count[1];
+            let mut time = 0.0;
+            for (bucket, count) in counts.iter().enumerate().skip(from) {
+                // What ends here has lived through all buckets before, and half of
+                // this one.
+                let width = (self.starts[bucket + 1] - self.starts[bucket]) as f64;
+                let lived = (self.starts[bucket] - self.starts[from]) as f64 + width / 2.0;
+                time += events(count) * lived;
+            }
+            let wait = if class == 0 { 65536.0 } else { 2f64.powi(class as i32 - 1) };
+            (hits + 0.5) / (time + self.starts[from] as f64 + wait)
+        };
+        let buckets = self.starts.len() - 1;
+        self.densities =
+            (0..33).map(|class| (0..buckets).map(|from| density(class, from)).collect()).collect();
+    }
+
+    fn bucket(&self, object: LhdObject) -> usize {
+        let age = self.clock - object.touched;
+        self.starts.iter().rposition(|&start| start <= age).unwrap()
+    }
+
+    /// `None` for an explorer.
+    fn rank(&self, object: LhdObject) -> Option<f64> {
+        if object.explorer && self.clock - object.touched < 64 * self.residents.len() as u64 {
+            return None;
+        }
+        let density = self.densities[object.class][self.bucket(object)];
+        Some(density / object.weight.max(1) as f64)
+    }
+
+    fn explore(&mut self) -> bool {
+        let explorers = self.residents.values().filter(|object| object.explorer);
+        let exploring: u64 = explorers.map(|object| object.weight).sum();
+        self.rng.bits().is_multiple_of(32) && exploring * 100 < self.capacity
+    }
+
+    fn request(&mut self, id: u64, weight: u64, seen: &Seen) -> Result<(), TestCaseError> {
+        prop_assert_eq!(seen.hit, self.residents.contains_key(&id));
+        if let Some(&object) = self.residents.get(&id) {
+            let bucket = self.bucket(object);
+            self.counts[object.class][bucket][0] += 1.0;
+            let age = self.clock - object.touched;
+            let class = (age + object.last_age).max(1).ilog2() as usize + 1;
+            let object = LhdObject { touched: self.clock, last_age: age, class, ..object };
+            self.residents.insert(id, LhdObject { explorer: false, ..object });
+            let explorer = self.explore();
+            self.residents.insert(id, LhdObject { explorer, ..object });
+        } else if weight <= self.capacity {
+            self.evict(seen)?;
+            let explorer = self.explore();
+            let touched = self.clock;
+            let object = LhdObject { touched, weight, last_age: 0, class: 0, explorer };
+            self.residents.insert(id, object);
+        } else {
+            return Ok(());
+        }
+        self.clock += 1;
+        if self.clock == self.compute_at {
+            for count in self.counts.iter_mut().flatten().flatten() {
+                *count *= 0.9;
+            }
+            self.compute();
+            self.compute_at += 512;
+        }
+        Ok(())
+    }
+
+    /// Victims fall one by one, each the least dense of those left.
+    fn evict(&mut self, seen: &Seen) -> Result<(), TestCaseError> {
+        let rank = |model: &Self, id: &u64| model.rank(model.residents[id]).unwrap_or(f64::MAX);
+        let mut victims = seen.victims.clone();
+        while !victims.is_empty() {
+            let least = self.residents.keys().map(|id| rank(self, id)).fold(f64::MAX, f64::min);
+            victims.sort_by(|a, b| rank(self, b).total_cmp(&rank(self, a)));
+            let victim = victims.pop().unwrap();
+            let of_victim = rank(self, &victim);
+            prop_assert!(of_victim <= least * 1.0001, "{seen:?}: {of_victim}, least {least}");
+            let object = self.residents[&victim];
+            let bucket = self.bucket(object);
+            self.counts[object.class][bucket][1] += 1.0;
+            self.residents.remove(&victim);
+        }
+        Ok(())
+    }
+}
+
 /// Positions of next requests.
 fn future(ids: &[u64]) -> Vec<u32> {
     let next = |at: usize| {
@@ -160,10 +294,10 @@ proptest! {
         }
     }
 
-    /// In a cache no larger than a sample the victim is the lowest of all.
+    /// In a cache no larger than a sample, which is 20, the victim is the lowest of
+    /// all.
     #[test]
-    fn hyperbolic(steps in steps(), capacity in 1u64..24, weighted in any::<bool>()) {
-        // Heavy objects in units of their weight, so that few are resident.
+    fn hyperbolic(steps in steps(), capacity in 1u64..=20, weighted in any::<bool>()) {
         let mut cache = Cache::new(Hyperbolic::new(1), capacity);
         let mut watched: BTreeMap<u64, Watched> = BTreeMap::new();
         for step in steps {
@@ -291,12 +425,39 @@ proptest! {
     }
 }
 
+proptest! {
+    // Long runs, so that densities are computed several times.
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// In a cache no larger than a sample, which is 16, the victim is the least
+    /// dense of all.
+    #[test]
+    fn lhd(capacity in 1u64..=16, seed in any::<u64>(), weighted in any::<bool>()) {
+        let mut cache = Cache::new(Lhd::new(capacity, seed), capacity);
+        let mut model = LhdModel::new(capacity, seed);
+        let mut rng = Rng::new(!seed);
+        let ids = 2 * capacity + rng.below(40);
+        for number in 0..3000 {
+            let id = if rng.below(3) == 0 { rng.below(ids) } else { rng.below(capacity) };
+            let id = if number / 500 % 2 == 1 { number % ids } else { id };
+            let weight = if weighted { weight_of(id).max(1) } else { 1 };
+            let seen = request(&mut cache, id, weight);
+            model.request(id, weight, &seen)?;
+            if rng.below(40) == 0 {
+                let id = rng.below(ids);
+                cache.remove(id);
+                model.residents.remove(&id);
+            }
+        }
+    }
+}
+
 /// In a large cache the victim is one of the idlest, though only a sample is seen.
 #[test]
 fn hyperbolic_evicts_from_the_idle_end() {
     let capacity = 1000;
     let mut cache = Cache::new(Hyperbolic::new(1), capacity);
-    let mut rng = frazil_policy::Rng::new(2);
+    let mut rng = Rng::new(2);
     let mut watched: BTreeMap<u64, Watched> = BTreeMap::new();
     let (mut evictions, mut idle_tenth) = (0, 0);
     for _ in 0..30_000 {
@@ -331,7 +492,7 @@ fn lhd_learns_a_loop() {
 #[test]
 fn lhd_prefers_the_light() {
     let mut cache = Cache::new(Lhd::new(1000, 1), 1000);
-    let mut rng = frazil_policy::Rng::new(3);
+    let mut rng = Rng::new(3);
     let mut hits = [0, 0];
     for _ in 0..100_000 {
         let id = rng.below(400);
@@ -363,7 +524,7 @@ fn requests_in_flight_count() {
 fn chance_follows_the_seed() {
     fn victims<P: Policy>(policy: P) -> Vec<Slot> {
         let mut cache = Cache::new(policy, 200);
-        let mut rng = frazil_policy::Rng::new(4);
+        let mut rng = Rng::new(4);
         for _ in 0..5000 {
             cache.request(rng.below(500), 1);
         }
