@@ -18,7 +18,7 @@ const DOCUMENT: &str = "docs/reference.md";
 const SEEDS: [&str; 5] = ["1", "2", "3", "4", "5"];
 
 /// Policies of the reference that chance plays a part in here.
-const RANDOMISED: [&str; 0] = [];
+const RANDOMISED: [&str; 5] = ["lru-prob:q=0.5", "hyperbolic", "lhd", "lecar", "cacheus"];
 
 /// A word on each policy whose counts are not the reference's.
 const WORDS: [(&str, &str); 2] = [

@@ -157,14 +157,12 @@ impl LhdModel {
             let hits: f64 = counts[from..].iter().map(|count| count[0]).sum();
             let events = |count: &[f64; 2]| count[0] + count[1];
             let mut time = 0.0;
-            for bucket in from..counts.len() {
-                if events(&counts[bucket]) > 0.0 {
-                    // What ends here has lived through all buckets before, and
-                    // half of this one.
-                    let width = (self.starts[bucket + 1] - self.starts[bucket]) as f64;
-                    let lived = (self.starts[bucket] - self.starts[from]) as f64 + width / 2.0;
-                    time += events(&counts[bucket]) * lived;
-                }
+            for (bucket, count) in counts.iter().enumerate().skip(from) {
+                // What ends here has lived through all buckets before, and half of
+                // this one.
+                let width = (self.starts[bucket + 1] - self.starts[bucket]) as f64;
+                let lived = (self.starts[bucket] - self.starts[from]) as f64 + width / 2.0;
+                time += events(count) * lived;
             }
             let wait = if class == 0 { 65536.0 } else { 2f64.powi(class as i32 - 1) };
             (hits + 0.5) / (time + self.starts[from] as f64 + wait)
