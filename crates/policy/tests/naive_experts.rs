@@ -471,7 +471,7 @@ fn the_only_victim_is_found() {
         let mut ids = Rng::new(seed);
         // Loops longer than the cache teach to ask LFU, chance to ask LRU.
         for request in 0..1200 {
-            let id = if seed % 2 == 0 { request % 15 } else { ids.below(30) };
+            let id = if seed.is_multiple_of(2) { request % 15 } else { ids.below(30) };
             cache.request(id, 1);
         }
         let unpinned = *cache.index.keys().nth(ids.below(12) as usize).unwrap();
