@@ -222,15 +222,24 @@ impl Cacheus {
         let new = self.flags[victim.index()] & NEW != 0;
         let frequency = self.frequencies.frequency(victim) as u16;
         let evicted = Evicted { at: self.requests as u32, frequency, new };
-        self.histories.record(expert, host.hash(victim), host.weight(victim), evicted);
-        self.new_evicted += u64::from(expert == LRU && new);
+        self.set_limits();
+        let (hash, weight) = (host.hash(victim), host.weight(victim));
+        if self.histories.record(expert, hash, weight, evicted) {
+            self.new_evicted += u64::from(expert == LRU && new);
+        }
         self.forget_surplus(expert);
         host.count(Work::Ghost, 1);
     }
 
     #[inline]
+    fn set_limits(&mut self) {
+        for expert in [LRU, LFU] {
+            self.histories.set_limits(expert, self.capacity / 2, self.most / 2);
+        }
+    }
+
+    #[inline]
     fn forget_surplus(&mut self, expert: usize) {
-        self.histories.set_limits(expert, self.capacity / 2, self.most / 2);
         while let Some(evicted) = self.histories.forget_surplus(expert) {
             self.new_evicted -= u64::from(expert == LRU && evicted.new);
         }
@@ -365,6 +374,7 @@ impl Policy for Cacheus {
         self.sr_limit = u64::try_from(limit).unwrap_or(capacity).min(capacity).max(1);
         self.capacity = capacity;
         self.most = self.len;
+        self.set_limits();
         self.forget_surplus(LRU);
         self.forget_surplus(LFU);
     }

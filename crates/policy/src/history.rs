@@ -106,9 +106,14 @@ impl<const K: usize, D: Copy> History<K, D> {
     }
 
     /// Remembers a hash that none of the histories holds as the newest of `ring`.
-    /// What is then too much is for [`Self::forget_surplus`].
+    /// What is then too much is for [`Self::forget_surplus`]. False if `ring` may
+    /// not even hold this one: it would push out all others first.
     #[inline]
-    pub fn record(&mut self, ring: usize, hash: u64, weight: u64, data: D) {
+    pub fn record(&mut self, ring: usize, hash: u64, weight: u64, data: D) -> bool {
+        let weight = weight.max(1);
+        if weight > self.rings[ring].most_weight || self.rings[ring].most_entries == 0 {
+            return false;
+        }
         let live: usize = self.rings.iter().map(|ring| ring.live).sum();
         if 4 * (live + 1) > 3 * self.table.len() {
             self.rebuild_table(2 * self.table.len());
@@ -119,13 +124,13 @@ impl<const K: usize, D: Copy> History<K, D> {
         {
             self.sweep(ring);
         }
-        let weight = weight.max(1);
         let to = &mut self.rings[ring];
         let number = to.front + to.entries.len() as u32;
         to.entries.push_back(Entry { hash, weight, data });
         to.weight += weight;
         to.live += 1;
         self.settle(hash, number * K as u32 + ring as u32);
+        true
     }
 
     /// Forgets the oldest of `ring` while it holds too much: what was known of the
@@ -273,8 +278,12 @@ mod tests {
                 match step {
                     0..4 => {
                         prop_assert_eq!(history.take(hash), take(&mut model, hash));
-                        history.record(ring, hash, weight, data);
-                        model[ring].push((hash, weight.max(1), data));
+                        let weight = weight.max(1);
+                        let fits = weight <= limits[ring].0 && limits[ring].1 > 0;
+                        prop_assert_eq!(history.record(ring, hash, weight, data), fits);
+                        if fits {
+                            model[ring].push((hash, weight, data));
+                        }
                     }
                     4..7 => prop_assert_eq!(history.take(hash), take(&mut model, hash)),
                     _ => {

@@ -113,15 +113,17 @@ impl Lecar {
             at: self.requests as u32,
             frequency: self.frequencies.frequency(victim) as u16,
         };
+        self.set_limits();
         self.histories.record(expert, host.hash(victim), host.weight(victim), evicted);
-        self.forget_surplus(expert);
+        while self.histories.forget_surplus(expert).is_some() {}
         host.count(Work::Ghost, 1);
     }
 
     #[inline]
-    fn forget_surplus(&mut self, expert: usize) {
-        self.histories.set_limits(expert, self.capacity / 2, self.most / 2);
-        while self.histories.forget_surplus(expert).is_some() {}
+    fn set_limits(&mut self) {
+        for expert in [LRU, LFU] {
+            self.histories.set_limits(expert, self.capacity / 2, self.most / 2);
+        }
     }
 
     #[inline]
@@ -214,7 +216,9 @@ impl Policy for Lecar {
     fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.most = self.len;
-        self.forget_surplus(LRU);
-        self.forget_surplus(LFU);
+        self.set_limits();
+        for expert in [LRU, LFU] {
+            while self.histories.forget_surplus(expert).is_some() {}
+        }
     }
 }
