@@ -20,7 +20,7 @@
 //! 9 bytes a slot and the ghosts' 32 to 48 an evicted object, of which there are
 //! about as many as residents; O(1) amortised.
 
-use crate::{Eviction, Ghost, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, History, Host, Incoming, Lists, Policy, Slot, Work};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
@@ -54,7 +54,7 @@ pub struct AdaptiveReplacement {
     in_again: Vec<bool>,
     weight: [u64; 2],
     /// B1 and B2.
-    ghosts: [Ghost; 2],
+    ghosts: History<2, ()>,
     /// The weight that T1 should have: the paper's `p`.
     target: f64,
     capacity: u64,
@@ -77,11 +77,15 @@ pub enum ArcGhost {
 impl AdaptiveReplacement {
     /// A policy for a cache of `capacity` in the host's unit of weight.
     pub fn new(capacity: u64) -> Self {
+        let mut ghosts = History::new();
+        // Bounded in `trim`, by what the lists hold.
+        ghosts.set_limits(ONCE, u64::MAX, usize::MAX);
+        ghosts.set_limits(AGAIN, u64::MAX, usize::MAX);
         let mut policy = AdaptiveReplacement {
             lists: Lists::new(),
             in_again: Vec::new(),
             weight: [0; 2],
-            ghosts: [Ghost::new(u64::MAX), Ghost::new(u64::MAX)],
+            ghosts,
             target: 0.0,
             capacity: 0,
             unit: None,
@@ -114,14 +118,14 @@ impl AdaptiveReplacement {
         let slack = if self.uneven { self.capacity / 2 } else { 0 };
         let mut forgotten = 0;
         let room = self.capacity.saturating_add(slack).saturating_sub(once);
-        while self.ghosts[ONCE].weight() > room {
-            self.ghosts[ONCE].remove_oldest();
+        while self.ghosts.weight(ONCE) > room {
+            self.ghosts.forget_oldest(ONCE);
             forgotten += 1;
         }
-        let others = (once + again).saturating_add(self.ghosts[ONCE].weight());
+        let others = (once + again).saturating_add(self.ghosts.weight(ONCE));
         let room = self.capacity.saturating_mul(2).saturating_add(slack).saturating_sub(others);
-        while self.ghosts[AGAIN].weight() > room {
-            self.ghosts[AGAIN].remove_oldest();
+        while self.ghosts.weight(AGAIN) > room {
+            self.ghosts.forget_oldest(AGAIN);
             forgotten += 1;
         }
         forgotten
@@ -150,18 +154,21 @@ impl Policy for AdaptiveReplacement {
 
     #[inline]
     fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) -> ArcGhost {
-        host.count(Work::Ghost, 2);
-        let [once, again] = [self.ghosts[ONCE].weight() as f64, self.ghosts[AGAIN].weight() as f64];
-        if self.ghosts[ONCE].remove(hash) {
-            let step = (again / once).max(1.0) * weight as f64;
-            self.target = (self.target + step).min(self.capacity as f64);
-            ArcGhost::Once
-        } else if self.ghosts[AGAIN].remove(hash) {
-            let step = (once / again).max(1.0) * weight as f64;
-            self.target = (self.target - step).max(0.0);
-            ArcGhost::Again
-        } else {
-            ArcGhost::None
+        // Both ghosts share one table, so one look-up asks both.
+        host.count(Work::Ghost, 1);
+        let [once, again] = [self.ghosts.weight(ONCE) as f64, self.ghosts.weight(AGAIN) as f64];
+        match self.ghosts.take(hash) {
+            Some((ONCE, ())) => {
+                let step = (again / once).max(1.0) * weight as f64;
+                self.target = (self.target + step).min(self.capacity as f64);
+                ArcGhost::Once
+            }
+            Some(_) => {
+                let step = (once / again).max(1.0) * weight as f64;
+                self.target = (self.target - step).max(0.0);
+                ArcGhost::Again
+            }
+            None => ArcGhost::None,
         }
     }
 
@@ -183,7 +190,7 @@ impl Policy for AdaptiveReplacement {
         self.lists.unlink(victim);
         self.weight[list] -= weight;
         // What is now one too many goes when something is inserted.
-        self.ghosts[list].insert(host.hash(victim), weight);
+        self.ghosts.record(list, host.hash(victim), weight, ());
         host.count(Work::Tail, 1);
         host.count(Work::Ghost, 1);
         Eviction::Victim(victim)
@@ -193,7 +200,7 @@ impl Policy for AdaptiveReplacement {
     /// came from would be asked again and again, and the other never.
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
         let list = self.list_of(slot);
-        self.ghosts[list].remove(host.hash(slot));
+        self.ghosts.take(host.hash(slot));
         host.count(Work::Ghost, 1);
         self.push(host, 1 - list, slot);
     }

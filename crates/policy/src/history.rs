@@ -9,8 +9,8 @@
 //! in order; an entry that is taken out leaves a hole, and holes are swept out
 //! when they are half as many as all entries. The table holds `(low half of the
 //! hash, number in the ring)`: a look-up that finds nothing touches one line. 16
-//! bytes and the data an entry in the ring, 11 to 21 in the table; with 8 bytes of
-//! data, holes and room to grow 67 were measured (`examples/memory.rs`). All
+//! bytes and the data an entry in the ring, 16 to 32 in the table; with 8 bytes of
+//! data, holes and room to grow 84 were measured (`examples/memory.rs`). All
 //! operations O(1) amortised.
 
 use std::collections::VecDeque;
@@ -115,7 +115,7 @@ impl<const K: usize, D: Copy> History<K, D> {
             return false;
         }
         let live: usize = self.rings.iter().map(|ring| ring.live).sum();
-        if 4 * (live + 1) > 3 * self.table.len() {
+        if 2 * (live + 1) > self.table.len() {
             self.rebuild_table(2 * self.table.len());
         }
         let len = self.rings[ring].entries.len();
@@ -133,12 +133,26 @@ impl<const K: usize, D: Copy> History<K, D> {
         true
     }
 
-    /// Forgets the oldest of `ring` while it holds too much: what was known of the
-    /// one forgotten, `None` once all fits.
+    /// The weight of all that history `ring` holds. What weighs 0 counts as 1.
+    #[inline]
+    pub fn weight(&self, ring: usize) -> u64 {
+        self.rings[ring].weight
+    }
+
+    /// Forgets the oldest of `ring` if it holds too much: what was known of the one
+    /// forgotten, `None` once all fits.
     #[inline]
     pub fn forget_surplus(&mut self, ring: usize) -> Option<D> {
+        let from = &self.rings[ring];
+        let surplus = from.weight > from.most_weight || from.live > from.most_entries;
+        if surplus { self.forget_oldest(ring) } else { None }
+    }
+
+    /// Forgets the oldest of `ring`: what was known of it, `None` if there was none.
+    #[inline]
+    pub fn forget_oldest(&mut self, ring: usize) -> Option<D> {
         let from = &mut self.rings[ring];
-        while from.weight > from.most_weight || from.live > from.most_entries {
+        loop {
             let entry = from.entries.pop_front()?;
             let number = from.front;
             from.front += 1;
@@ -155,7 +169,6 @@ impl<const K: usize, D: Copy> History<K, D> {
                 return Some(entry.data);
             }
         }
-        None
     }
 
     /// Forgets `hash`: which history remembered it, and what.
@@ -221,7 +234,10 @@ impl<const K: usize, D: Copy> History<K, D> {
     fn sweep(&mut self, ring: usize) {
         self.rings[ring].entries.retain(|entry| entry.weight > 0);
         self.rings[ring].front = 0;
-        self.rebuild_table(self.table.len());
+        // As small as what is left allows, or a history that was large once would stay
+        // slow to sweep.
+        let live: usize = self.rings.iter().map(|ring| ring.live).sum();
+        self.rebuild_table((3 * live).next_power_of_two().max(SMALLEST_TABLE));
     }
 
     #[cold]
@@ -302,6 +318,22 @@ mod tests {
                 prop_assert_eq!(history.len(ring), held.len());
             }
         }
+    }
+
+    #[test]
+    fn a_table_that_was_large_is_small_again() {
+        let mut history = History::<2, ()>::new();
+        history.set_limits(1, 100_000, 100_000);
+        for id in 0..100_000 {
+            history.record(1, crate::object_hash(id, 1), 1, ());
+        }
+        history.set_limits(1, 8, 8);
+        while history.forget_surplus(1).is_some() {}
+        for id in 0..200 {
+            history.record(1, crate::object_hash(id, 2), 1, ());
+            history.take(crate::object_hash(id, 2));
+        }
+        assert!(history.table.len() <= 128);
     }
 
     /// An old entry keeps its place while thousands behind it come and go.
