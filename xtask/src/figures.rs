@@ -8,7 +8,7 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command is run with a release build and its output put in between, with
+//! The command, `frazil` or `frazil-bench`, is run with a release build and its output put in between, with
 //! the date and the machine, so that no table is written by hand. `TRACES` is
 //! where the real traces are.
 
@@ -24,7 +24,8 @@ const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
 pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
-    step::run("build", &mut step::cargo(root, ["build", "--release", "--locked"]))?;
+    let packages = ["build", "--release", "--locked", "-p", "frazil-cli", "-p", "frazil-bench"];
+    step::run("build", &mut step::cargo(root, packages))?;
     for document in documents {
         let path = root.join(document);
         let text = std::fs::read_to_string(&path).with_context(|| document.clone())?;
@@ -56,13 +57,18 @@ fn renew(root: &Path, text: &str) -> anyhow::Result<String> {
 
 fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     let mut words = command.split_whitespace();
-    if words.next() != Some("frazil") {
-        bail!("`{command}`: figures come from `frazil`");
-    }
-    let folder = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
+    let traces = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
+    // The command names its traces from their folder, the benchmark its definition
+    // from the root.
+    let (program, folder) = match words.next() {
+        Some("frazil") => ("frazil", traces.as_path()),
+        Some("frazil-bench") => ("frazil-bench", root),
+        _ => bail!("`{command}`: figures come from `frazil` or `frazil-bench`"),
+    };
     eprintln!("xtask: {command}");
-    let output = Command::new(root.join("target/release/frazil"))
-        .current_dir(&folder)
+    let output = Command::new(root.join("target/release").join(program))
+        .current_dir(folder)
+        .env("FRAZIL_TRACES", &traces)
         .args(words.map(|word| word.strip_prefix("TRACES/").unwrap_or(word)))
         .output()
         .with_context(|| command.to_owned())?;

@@ -20,13 +20,45 @@ const SEEDS: [&str; 5] = ["1", "2", "3", "4", "5"];
 /// Policies of the reference that chance plays a part in here.
 const RANDOMISED: [&str; 5] = ["lru-prob:q=0.5", "hyperbolic", "lhd", "lecar", "cacheus"];
 
-/// A word on each policy whose counts are not the reference's.
-const WORDS: [(&str, &str); 2] = [
+/// A word on each policy whose counts are not the reference's: where it differs, and why.
+const WORDS: [(&str, &str); 13] = [
+    (
+        "arc",
+        "In bytes the target moves by weight, and the ghosts have half a cache more where weights differ.",
+    ),
+    (
+        "belady-size",
+        "Compares the furthest of every weight class instead of a sample, and may refuse a newcomer.",
+    ),
+    (
+        "cacheus",
+        "Starts from other constants: with the authors' the loops lie up to 11 points above.",
+    ),
+    (
+        "gdsf",
+        "The same but for rounding: priorities are lowered now and then so that they cannot drift.",
+    ),
     ("gl-cache", "Not built yet. The reference never trains on traces this short."),
+    (
+        "hyperbolic",
+        "Ranks by weight, as the paper does; keeps the best of earlier samples, so 20 draws do for 64.",
+    ),
+    ("lecar", "The authors' algorithm, with two histories of half a cache each."),
+    ("lhd", "Densities are computed anew from 512 requests on and not only every million."),
+    ("lirs", "A hit outside the stack demotes nothing, as in the paper."),
+    ("lru-prob:q=0.5", "Another generator of chance."),
     (
         "s3-fifo",
         "The small queue pays while it holds more than its share; the reference looks at main's. \
          At capacities under 20 the small queue holds at least one object here.",
+    ),
+    (
+        "slru:segments=4",
+        "Nothing is evicted on a hit; heavy objects are not promoted into a segment they would flush.",
+    ),
+    (
+        "w-tinylfu",
+        "The window adapts, where the reference's is fixed; hits in it are not counted in the sketch.",
     ),
 ];
 

@@ -42,7 +42,7 @@ pub(crate) struct Args {
         long,
         value_name = "NAME[:KEY=VALUE],…",
         value_delimiter = ',',
-        default_value = "fifo,lru,clock,clock:bits=2,mobius,s3-fifo"
+        default_value = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu"
     )]
     policy: Vec<String>,
 

@@ -216,7 +216,7 @@ fn advise_recommends_what_it_measured() {
     let args = ["advise", "--trace", GENERATED, "--capacity", "1%,2%,4%", "--output", "json"];
     let rows = json_lines(&frazil(&args));
     let (recommendation, cells) = rows.split_last().unwrap();
-    assert_eq!(cells.len(), 18);
+    assert_eq!(cells.len(), 27);
     assert!(cells.iter().all(|cell| cell["kind"] == "cell"));
     assert_eq!(recommendation["kind"], "recommendation");
     let chosen = cells

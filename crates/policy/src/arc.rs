@@ -17,7 +17,7 @@
 //! forgotten; without it one byte row lies 0.8 points above the reference, which
 //! forgets one ghost for one eviction, whatever they weigh.
 //!
-//! 9 bytes a slot and the ghosts' 32 to 48 an evicted object, of which there are
+//! 9 bytes a slot and the ghosts' 40 to 70 an evicted object, of which there are
 //! about as many as residents; O(1) amortised.
 
 use crate::{Eviction, History, Host, Incoming, Lists, Policy, Slot, Work};

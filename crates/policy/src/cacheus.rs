@@ -29,7 +29,7 @@
 //! The reference begins with halves, and evicts from SR, without a regret, when SR
 //! alone is full.
 //!
-//! 21 bytes a slot and 67 an evicted object in the histories, which together hold
+//! 21 bytes a slot and 84 an evicted object in the histories, which together hold
 //! no more objects than the cache; O(1), demotions amortised. Exponentials are
 //! computed only at misses that a history remembers.
 

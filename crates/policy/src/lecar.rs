@@ -19,7 +19,7 @@
 //! better by up to 25 points (`lirs/2_pools` at 99 objects) and by 0.3 in the
 //! median, and nowhere worse by more than 0.4.
 //!
-//! 20 bytes a slot and 67 an evicted object in the histories, which together hold
+//! 20 bytes a slot and 84 an evicted object in the histories, which together hold
 //! no more objects than the cache; O(1). Exponentials are computed only at misses
 //! that a history remembers.
 

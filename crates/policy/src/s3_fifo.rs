@@ -16,7 +16,7 @@
 //! last two are the reference implementation's, and worth up to 22 and 0.8 points
 //! on the reference traces.
 //!
-//! 9 bytes a slot, 1 beside the entry, and the ghost's 32 to 48 an evicted
+//! 9 bytes a slot, 1 beside the entry, and the ghost's 40 to 70 an evicted
 //! object; O(1) amortised.
 
 use crate::{Eviction, Ghost, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};

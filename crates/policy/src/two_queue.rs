@@ -13,7 +13,7 @@
 //! refused where something would have to go for it, because it would flush all of
 //! A1in; without that two byte rows lie 0.7 and 1.0 points above the reference.
 //!
-//! 9 bytes a slot, and the ghost's 32 to 48 an evicted object; O(1).
+//! 9 bytes a slot, and the ghost's 40 to 70 an evicted object; O(1).
 
 use crate::{Eviction, Ghost, Host, Incoming, Lists, Policy, Slot, Work};
 
