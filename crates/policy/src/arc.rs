@@ -136,6 +136,8 @@ impl Policy for AdaptiveReplacement {
     type Meta = ();
     type Pending = ArcGhost;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         if self.lists.head(AGAIN) == Some(slot) {

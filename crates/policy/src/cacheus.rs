@@ -272,6 +272,8 @@ impl Policy for Cacheus {
     /// The frequency with which a reused object will enter; `None` for a new one.
     type Pending = Option<u32>;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.count_request();

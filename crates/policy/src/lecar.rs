@@ -147,6 +147,8 @@ impl Policy for Lecar {
     /// The frequency with which the object will enter.
     type Pending = u32;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.requests += 1;

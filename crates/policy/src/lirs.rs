@@ -123,6 +123,8 @@ impl Policy for Lirs {
     /// Whether the object was in the stack at its miss.
     type Pending = bool;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.now += 1;

@@ -45,6 +45,11 @@ pub trait Policy {
     /// (`()`), a ghost hit, or the counters of a fetch in flight.
     type Pending: Send;
 
+    /// Whether the policy knows objects beyond their residence (ghosts, sketches), and
+    /// so calls [`Host::hash`]. A host keeps hashes at hand for those that do, and need
+    /// not for the others.
+    const REMEMBERS: bool = false;
+
     /// The object in `slot` was requested.
     fn hit(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 

@@ -116,6 +116,8 @@ impl Policy for S3Fifo {
     /// Whether the ghost remembered the object.
     type Pending = bool;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         if Self::touch(host.meta(slot)) {

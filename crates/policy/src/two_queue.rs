@@ -78,6 +78,8 @@ impl Policy for TwoQueue {
     /// Whether A1out remembered the object.
     type Pending = bool;
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         if self.in_am[slot.index()] && self.queues.head(AM) != Some(slot) {

@@ -226,6 +226,8 @@ impl Policy for WTinyLfu {
     type Meta = ();
     type Pending = ();
 
+    const REMEMBERS: bool = true;
+
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.climber.hits += 1;

@@ -117,6 +117,10 @@ struct Residents<I: Index, M, T, const BYTES: bool> {
     meta: Vec<M>,
     /// Object by slot.
     object: Vec<I::Object>,
+    /// Hash by slot, for policies that remember; else empty. Found by way of the
+    /// object it would be a second miss in the processor's cache, on every hit of
+    /// W-TinyLFU.
+    hash: Vec<u64>,
     /// Bytes by slot; empty where objects are counted.
     weight: Vec<u32>,
     /// Records so far.
@@ -135,7 +139,10 @@ impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BY
     }
     #[inline]
     fn hash(&self, slot: Slot) -> u64 {
-        self.index.hash(self.object[slot.index()])
+        match self.hash.get(slot.index()) {
+            Some(&hash) => hash,
+            None => self.index.hash(self.object[slot.index()]),
+        }
     }
     #[inline]
     fn weight(&self, slot: Slot) -> u64 {
@@ -199,6 +206,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
                 index,
                 meta: Vec::new(),
                 object: Vec::new(),
+                hash: Vec::new(),
                 weight: Vec::new(),
                 now: 0,
                 tally: T::default(),
@@ -293,6 +301,9 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         let slot = vacated.or_else(|| self.free.pop()).unwrap_or_else(|| self.grow(object));
         self.residents.index.insert(object, slot);
         self.residents.object[slot.index()] = object;
+        if P::REMEMBERS {
+            self.residents.hash[slot.index()] = hash;
+        }
         if BYTES {
             self.residents.weight[slot.index()] = size;
         }
@@ -305,6 +316,9 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         let slot = Slot(self.residents.object.len() as u32);
         self.residents.object.push(object);
         self.residents.meta.push(P::Meta::default());
+        if P::REMEMBERS {
+            self.residents.hash.push(0);
+        }
         if BYTES {
             self.residents.weight.push(0);
         }

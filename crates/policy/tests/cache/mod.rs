@@ -14,6 +14,8 @@ pub struct Slots<M> {
     pub weight: Vec<u64>,
     pub id: Vec<u64>,
     pub counts: WorkCounts,
+    /// Whether the policy may ask for hashes.
+    pub remembers: bool,
 }
 
 impl<M> Host<M> for Slots<M> {
@@ -24,6 +26,7 @@ impl<M> Host<M> for Slots<M> {
         &self.meta[slot.index()]
     }
     fn hash(&self, slot: Slot) -> u64 {
+        assert!(self.remembers, "the policy said that it would not ask");
         object_hash(self.id[slot.index()], 1)
     }
     fn weight(&self, slot: Slot) -> u64 {
@@ -56,6 +59,7 @@ impl<P: Policy> Cache<P> {
                 weight: vec![],
                 id: vec![],
                 counts: WorkCounts::default(),
+                remembers: P::REMEMBERS,
             },
             index: BTreeMap::new(),
             pinned: BTreeSet::new(),
