@@ -2,18 +2,14 @@
 //! vector that is searched from end to end.
 
 mod cache;
+mod model;
 
 use std::collections::VecDeque;
 
 use cache::Cache;
 use frazil_policy::{Belady, Clock, Fifo, Lru, Mobius, NEVER, Policy, S3Fifo, Sieve};
+use model::{Model, Step, agree};
 use proptest::prelude::*;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Request(u64),
-    Remove(u64),
-}
 
 /// Skewed requests over few ids, with a delete now and then.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -23,35 +19,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => id.prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 1..500)
-}
-
-/// A cache of whole objects, as simple as can be.
-trait Model {
-    /// True on a hit.
-    fn request(&mut self, id: u64) -> bool;
-    fn remove(&mut self, id: u64);
-}
-
-fn agree<P: Policy>(
-    steps: &[Step],
-    policy: P,
-    capacity: usize,
-    model: &mut dyn Model,
-) -> Result<(), TestCaseError> {
-    let mut cache = Cache::new(policy, capacity as u64);
-    for (number, &step) in steps.iter().enumerate() {
-        match step {
-            Step::Request(id) => {
-                prop_assert_eq!(cache.request(id, 1), model.request(id), "step {}", number);
-                prop_assert!(cache.used() <= capacity as u64);
-            }
-            Step::Remove(id) => {
-                cache.remove(id);
-                model.remove(id);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Front = newest. `max` = 0 is FIFO; otherwise CLOCK that counts up to `max`.

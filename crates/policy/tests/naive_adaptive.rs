@@ -2,16 +2,12 @@
 //! plainest way: vectors that are searched from end to end.
 
 mod cache;
+mod model;
 
 use cache::Cache;
 use frazil_policy::{AdaptiveReplacement, Lirs, Policy, Sketch, WTinyLfu, object_hash};
+use model::{Model, Step, agree};
 use proptest::prelude::*;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Request(u64),
-    Remove(u64),
-}
 
 /// Skewed requests over few ids and over many, with a delete now and then.
 fn steps(ids: u64) -> impl Strategy<Value = Vec<Step>> {
@@ -21,35 +17,6 @@ fn steps(ids: u64) -> impl Strategy<Value = Vec<Step>> {
         1 => id.prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 1..700)
-}
-
-/// A cache of whole objects, as simple as can be.
-trait Model {
-    /// True on a hit.
-    fn request(&mut self, id: u64) -> bool;
-    fn remove(&mut self, id: u64);
-}
-
-fn agree<P: Policy>(
-    steps: &[Step],
-    policy: P,
-    capacity: usize,
-    model: &mut dyn Model,
-) -> Result<(), TestCaseError> {
-    let mut cache = Cache::new(policy, capacity as u64);
-    for (number, &step) in steps.iter().enumerate() {
-        match step {
-            Step::Request(id) => {
-                prop_assert_eq!(cache.request(id, 1), model.request(id), "step {}", number);
-                prop_assert!(cache.used() <= capacity as u64);
-            }
-            Step::Remove(id) => {
-                cache.remove(id);
-                model.remove(id);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn take(list: &mut Vec<u64>, id: u64) -> bool {

@@ -3,16 +3,12 @@
 //! the same random numbers.
 
 mod cache;
+mod model;
 
 use cache::Cache;
 use frazil_policy::{Cacheus, Lecar, Policy, Rng};
+use model::Step;
 use proptest::prelude::*;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Request(u64),
-    Remove(u64),
-}
 
 /// Skewed requests over few ids, with runs of ids that never return and a delete
 /// now and then.

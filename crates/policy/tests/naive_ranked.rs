@@ -2,18 +2,14 @@
 //! in the plainest way: a vector that is searched from end to end.
 
 mod cache;
+mod model;
 
 use std::collections::BTreeMap;
 
 use cache::Cache;
 use frazil_policy::{BeladySize, Gdsf, Hyperbolic, Lhd, NEVER, Policy, Rng, Slot};
+use model::Step;
 use proptest::prelude::*;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Request(u64),
-    Remove(u64),
-}
 
 /// Skewed requests over few ids, with a delete now and then.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
