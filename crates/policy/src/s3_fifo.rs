@@ -143,7 +143,9 @@ impl Policy for S3Fifo {
         let victim = if small_first {
             self.evict_small(host).or_else(|| self.evict_main(host))
         } else {
-            self.evict_main(host).or_else(|| self.evict_small(host))
+            // The small queue may promote all that it holds to a main that was empty.
+            let victim = self.evict_main(host).or_else(|| self.evict_small(host));
+            victim.or_else(|| self.evict_main(host))
         };
         victim.map_or(Eviction::Empty, Eviction::Victim)
     }

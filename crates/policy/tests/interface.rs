@@ -178,6 +178,20 @@ fn eviction_ends_while_readers_mark() {
     check(S3Fifo::new(20));
 }
 
+/// A hot object that came back, with main empty, can still go.
+#[test]
+fn s3_fifo_finds_what_it_promotes() {
+    let mut cache = Cache::new(S3Fifo::new(2), 2);
+    cache.request(0, 1);
+    cache.pinned.insert(0);
+    cache.request(0, 1);
+    cache.set_capacity(0);
+    cache.request(0, 1);
+    cache.pinned.clear();
+    cache.set_capacity(0);
+    assert_eq!(cache.used(), 0);
+}
+
 #[test]
 fn s3_fifo_follows_the_capacity() {
     // A newcomer heavier than the small queue is refused under pressure: the bound moves.
