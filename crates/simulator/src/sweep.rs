@@ -237,6 +237,22 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_size_one_are_objects() {
+        let spec = "zipf:0.9:objects=2K:requests=30K:seed=3";
+        let mut trace = crate::trace::load(spec, &Default::default()).expect("generated").trace;
+        trace.sizes = vec![1; trace.len()];
+        let bytes = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
+        for policy in PolicySpec::NAMES {
+            for capacity in [1, 2, 7, 50, 400] {
+                let objects = replay(&trace, policy, capacity, &SweepOptions::default());
+                let bytes = replay(&trace, policy, capacity, &bytes);
+                assert_eq!(objects.hits, bytes.hits, "{policy} at {capacity}");
+                assert_eq!(bytes.bytes_missed, bytes.misses());
+            }
+        }
+    }
+
+    #[test]
     fn a_changed_size_applies_and_evicts_to_fit() {
         let sized = |sizes: &[u32], operations: &[Operation], ids: &[u32]| Trace {
             sizes: sizes.to_vec(),
