@@ -1,0 +1,70 @@
+//! How much may still be admitted: of entries, and of weight.
+//!
+//! What an eviction frees stays with the thread that evicted, as credit for what it is
+//! about to admit; so in a full cache no thread writes a shared counter. An entry is
+//! admitted only for credit that is in hand, so the sum of the residents never passes
+//! the capacity, not even for a moment.
+
+use crate::sync::OwnLine;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+#[derive(Debug)]
+pub(crate) struct Budget {
+    capacity: u64,
+    /// What no thread has in hand and no entry uses.
+    free: OwnLine<AtomicU64>,
+    /// What a thread takes at once beyond its need, and may keep.
+    chunk: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(capacity: u64, chunk: u64) -> Self {
+        Budget { capacity, free: OwnLine(AtomicU64::new(capacity)), chunk }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Takes `need` from the credit in hand, filled up from what is free. False if that
+    /// is too little; then what was free is in hand.
+    #[inline(always)]
+    pub(crate) fn acquire(&self, credit: &mut u64, need: u64, retries: &mut u64) -> bool {
+        if *credit < need {
+            *credit += self.draw(need - *credit, retries);
+        }
+        let enough = *credit >= need;
+        if enough {
+            *credit -= need;
+        }
+        enough
+    }
+
+    #[inline(always)]
+    fn draw(&self, need: u64, retries: &mut u64) -> u64 {
+        let mut free = self.free.0.load(Relaxed);
+        while free > 0 {
+            let drawn = free.min(need.saturating_add(self.chunk));
+            match self.free.0.compare_exchange(free, free - drawn, Relaxed, Relaxed) {
+                Ok(_) => return drawn,
+                Err(now) => free = now,
+            }
+            *retries += 1;
+        }
+        0
+    }
+
+    /// Gives back what a thread has in hand beyond what it may keep.
+    #[inline(always)]
+    pub(crate) fn settle(&self, credit: &mut u64) {
+        if *credit > 2 * self.chunk {
+            self.free.0.fetch_add(*credit - self.chunk, Relaxed);
+            *credit = self.chunk;
+        }
+    }
+
+    /// Gives back all that a thread has in hand.
+    pub(crate) fn flush(&self, credit: &mut u64) {
+        self.free.0.fetch_add(std::mem::take(credit), Relaxed);
+    }
+}

@@ -1,0 +1,397 @@
+//! The cache: its parts, and all that only reads.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+use frazil_policy::Mark;
+
+use crate::budget::Budget;
+use crate::builder::{Builder, Weigher};
+use crate::evict::segments::Segments;
+use crate::evict::{Headers, Order};
+use crate::index::{Index, Place, Seen};
+use crate::iter::Iter;
+use crate::pin::Pin;
+use crate::policy::Policy;
+use crate::protect::Protection;
+use crate::reclaim::Reclaim;
+use crate::slab::{Header, Slab};
+use crate::stats::Stats;
+use crate::stripe::{Stripe, Stripes, add};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::{fence, thread};
+
+/// A concurrent cache of bounded size.
+///
+/// Threads share it by reference: put it into an [`Arc`](std::sync::Arc), a `static`, or
+/// borrow it in [`std::thread::scope`]. The [crate's page](crate) says what reads
+/// promise, what operations cost, and how much memory an entry takes.
+///
+/// ```
+/// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
+/// cache.insert(1, "one".to_owned());
+/// assert_eq!(cache.get(&1).as_deref(), Some("one"));
+/// assert_eq!(cache.pin().get(&1).map(String::len), Some(3));
+/// ```
+pub struct Cache<K, V, S = RandomState> {
+    pub(crate) index: Index,
+    pub(crate) slab: Slab<K, V>,
+    pub(crate) order: Order,
+    pub(crate) mark_max: u8,
+    pub(crate) stripes: Stripes,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) segments: Segments,
+    /// How many more entries there may be.
+    pub(crate) places: Budget,
+    /// How much more they may weigh, where they are weighed.
+    pub(crate) weights: Option<Budget>,
+    pub(crate) weigher: Option<Weigher<K, V>>,
+    pub(crate) hasher: S,
+    policy: Policy,
+}
+
+/// A slot found by key, and the word that led to it.
+pub(crate) struct Found<'c> {
+    pub(crate) cell: &'c AtomicU32,
+    pub(crate) word: u32,
+    pub(crate) slot: u32,
+}
+
+impl<K, V> Cache<K, V> {
+    /// Begins a cache of `capacity` entries, or of that weight with a
+    /// [`weigher`](Builder::weigher).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..1_000).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(cache.len(), 100);
+    /// ```
+    pub fn builder(capacity: u64) -> Builder<K, V> {
+        Builder::new(capacity)
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
+        fence::prepare();
+        let entries = builder.entry_limit();
+        let slots = (entries + entries / 32 + 128) as u32;
+        // What threads have in hand is hidden from the others: little, in a small cache.
+        let fitting = 1 << (entries / 512).clamp(1, 16).ilog2();
+        let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
+        let segments = Segments::new(slots as usize * 2 / length + 1024, length);
+        let weighted = builder.weigher.is_some();
+        let order = Order::new(&builder.policy, builder.capacity, entries, &segments);
+        Cache {
+            index: Index::new(slots),
+            slab: Slab::new(slots, weighted),
+            mark_max: order.mark_max(),
+            order,
+            stripes: Stripes::default(),
+            reclaim: Reclaim::new(slots, entries),
+            places: Budget::new(entries, length as u64 - 1),
+            weights: weighted.then(|| Budget::new(builder.capacity, builder.capacity / 1024)),
+            segments,
+            weigher: builder.weigher,
+            hasher: builder.hasher,
+            policy: builder.policy,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
+        let hash = self.hasher.hash_one(key);
+        (hash, self.index.place(hash))
+    }
+
+    #[inline(always)]
+    pub(crate) fn stripe(&self) -> &Stripe {
+        self.stripes.of(thread::number())
+    }
+
+    /// Finds a key. The slot may be looked at while `protection` lives and is not asked
+    /// for another.
+    #[inline(always)]
+    pub(crate) fn find<Q>(
+        &self,
+        protection: &Protection<'_>,
+        place: Place,
+        key: &Q,
+    ) -> Option<Found<'_>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.index.find(place, |cell, word| {
+            let slot = self.index.slot(word);
+            if !protection.covers(cell, word, slot) {
+                return Seen::Changed;
+            }
+            // SAFETY: the word was in the index, so the slot is published, and it is
+            // protected.
+            if unsafe { self.slab.key(slot) }.borrow() == key {
+                Seen::Match(Found { cell, word, slot })
+            } else {
+                Seen::Other
+            }
+        })
+    }
+
+    /// Marks a hit, where the policy wants it.
+    #[inline(always)]
+    pub(crate) fn touch(&self, slot: u32) {
+        let mark: &Mark = &self.slab.header(slot).mark;
+        mark.raise(self.mark_max);
+    }
+
+    /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
+    ///
+    /// Takes no lock and waits for nobody. Of a key that is replaced or removed at the
+    /// same time it answers what was there before or after.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert("answer".to_owned(), 42);
+    /// assert_eq!(cache.get("answer"), Some(42));
+    /// assert_eq!(cache.get("question"), None);
+    /// ```
+    #[inline]
+    pub fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        let (_, place) = self.place(key);
+        let reader = &self.stripe().reader;
+        let protection = Protection::of_one(reader, &self.reclaim);
+        let Some(found) = self.find(&protection, place, key) else {
+            add(&reader.misses, 1);
+            return None;
+        };
+        self.touch(found.slot);
+        add(&reader.hits, 1);
+        // SAFETY: published and protected.
+        Some(unsafe { self.slab.value(found.slot) }.clone())
+    }
+
+    /// A clone of the value of `key`, without a trace: no mark, no count.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, 10);
+    /// assert_eq!(cache.peek(&1), Some(10));
+    /// assert_eq!(cache.stats().hits, 0);
+    /// ```
+    #[inline]
+    pub fn peek<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        let (_, place) = self.place(key);
+        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
+        let found = self.find(&protection, place, key)?;
+        // SAFETY: published and protected.
+        Some(unsafe { self.slab.value(found.slot) }.clone())
+    }
+
+    /// Whether `key` is there, without a trace.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, 10);
+    /// assert!(cache.contains_key(&1) && !cache.contains_key(&2));
+    /// ```
+    #[inline]
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let (_, place) = self.place(key);
+        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
+        self.find(&protection, place, key).is_some()
+    }
+
+    /// A guard through which values are read in place.
+    ///
+    /// See [`Pin`] for what it holds up.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, "one".to_owned());
+    /// let pin = cache.pin();
+    /// let text: &String = pin.get(&1).unwrap();
+    /// cache.remove(&1);
+    /// assert_eq!(text, "one"); // still there while the pin lives
+    /// ```
+    #[inline]
+    pub fn pin(&self) -> Pin<'_, K, V, S> {
+        Pin::new(self)
+    }
+
+    /// Clones of all entries, in no order.
+    ///
+    /// An entry that is there throughout is shown once. One that comes, goes, or is
+    /// replaced meanwhile may be shown as it was or is, or not at all; one that goes and
+    /// comes again, perhaps twice. Takes no lock; holds up reclamation for a few entries
+    /// at a time.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..10).for_each(|key| cache.insert(key, key * key));
+    /// assert_eq!(cache.iter().map(|(_, value)| value).max(), Some(81));
+    /// ```
+    pub fn iter(&self) -> Iter<'_, K, V, S>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        Iter::new(self)
+    }
+
+    /// How many entries there are. O(threads); exact while nobody writes.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, 1);
+    /// assert_eq!(cache.len(), 1);
+    /// ```
+    pub fn len(&self) -> u64 {
+        let counted = self.stripes.iter().fold(0u64, |sum, stripe| {
+            let counts = &stripe.counts;
+            sum.wrapping_add(counts.insertions.load(Relaxed))
+                .wrapping_sub(counts.evictions.load(Relaxed))
+                .wrapping_sub(counts.removals.load(Relaxed))
+        });
+        // Counts of different moments may add up to less than nothing.
+        if counted > u64::MAX / 2 { 0 } else { counted }
+    }
+
+    /// Whether there is no entry. O(threads).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert!(cache.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the entries weigh together; their number without a weigher. O(threads).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> =
+    ///     frazil::Cache::builder(100).weigher(|_, value| *value).build();
+    /// cache.insert(1, 30);
+    /// cache.insert(2, 40);
+    /// assert_eq!(cache.weight(), 70);
+    /// ```
+    pub fn weight(&self) -> u64 {
+        if self.weights.is_none() {
+            return self.len();
+        }
+        let counted = self
+            .stripes
+            .iter()
+            .fold(0u64, |sum, stripe| sum.wrapping_add(stripe.counts.weight.load(Relaxed)));
+        if counted > u64::MAX / 2 { 0 } else { counted }
+    }
+
+    /// The capacity, in entries or in weight.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.capacity(), 100);
+    /// ```
+    pub fn capacity(&self) -> u64 {
+        self.weights.as_ref().unwrap_or(&self.places).capacity()
+    }
+
+    /// The policy.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.policy(), frazil::Policy::Mobius);
+    /// ```
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Counts since the cache was built. O(threads).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// cache.get(&1);
+    /// assert_eq!(cache.stats().misses, 1);
+    /// ```
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats { waiting: self.reclaim.waiting(), ..Stats::default() };
+        for Stripe { reader, counts, .. } in self.stripes.iter() {
+            for (sum, count) in [
+                (&mut stats.hits, &reader.hits),
+                (&mut stats.misses, &reader.misses),
+                (&mut stats.insertions, &counts.insertions),
+                (&mut stats.replacements, &counts.replacements),
+                (&mut stats.evictions, &counts.evictions),
+                (&mut stats.removals, &counts.removals),
+                (&mut stats.refusals, &counts.refusals),
+                (&mut stats.retries, &counts.retries),
+            ] {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
+        }
+        stats
+    }
+
+    /// Bytes that the cache has laid out for itself, beside what keys and values point
+    /// to: the most that it can take. The system maps a page when it is first used.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();
+    /// assert!(cache.reserved_bytes() < 56_000_000);
+    /// ```
+    pub fn reserved_bytes(&self) -> usize {
+        self.index.heap_bytes()
+            + self.slab.heap_bytes()
+            + self.order.heap_bytes()
+            + self.segments.heap_bytes()
+            + self.stripes.heap_bytes()
+    }
+}
+
+/// The entries, as policies see them.
+pub(crate) struct View<'c, K, V, S> {
+    pub(crate) slab: &'c Slab<K, V>,
+    pub(crate) hasher: &'c S,
+}
+
+impl<K: Hash, V, S: BuildHasher> Headers for View<'_, K, V, S> {
+    #[inline(always)]
+    fn header(&self, slot: u32) -> &Header {
+        self.slab.header(slot)
+    }
+    #[inline(always)]
+    fn prefetch(&self, slot: u32) {
+        self.slab.prefetch(slot);
+    }
+    #[inline(always)]
+    fn weight(&self, slot: u32) -> u64 {
+        self.slab.weight(slot)
+    }
+    #[inline(always)]
+    fn hash(&self, slot: u32) -> u64 {
+        // SAFETY: a policy asks for a slot that it has taken, or under its lock for one
+        // in its place: neither can be retired, let alone vacated.
+        self.hasher.hash_one(unsafe { self.slab.key(slot) })
+    }
+}
+
+impl<K, V, S> std::fmt::Debug for Cache<K, V, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! Any policy of `frazil-policy` under a lock, with hits that only mark.
+//!
+//! The policy orders *places*, and a table leads from a place to the slot that is there:
+//! a replacement puts its slot in the place of the old one, and the policy need not know.
+//! The place is the slot's position, as in the lock-free queues; it is 0 while the slot
+//! is in no place, and written under the lock. 4 bytes an entry and the policy's own.
+
+use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot};
+use parking_lot::Mutex;
+
+use super::{Decision, Hand, Headers, Newcomer};
+use crate::sync::atomic::Ordering::Relaxed;
+
+#[derive(Debug)]
+pub(crate) struct Locked<P> {
+    places: Mutex<Places<P>>,
+}
+
+#[derive(Debug)]
+struct Places<P> {
+    policy: P,
+    /// The slot by place; place 0 does not exist.
+    slots: Vec<u32>,
+    free: Vec<u32>,
+}
+
+/// The cache as the policy sees it during one call.
+struct View<'c, H> {
+    headers: &'c H,
+    slots: &'c [u32],
+}
+
+impl<H: Headers> Host<Mark> for View<'_, H> {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn meta(&self, place: Slot) -> &Mark {
+        &self.headers.header(self.slots[place.index()]).mark
+    }
+    fn hash(&self, place: Slot) -> u64 {
+        self.headers.hash(self.slots[place.index()])
+    }
+    fn weight(&self, place: Slot) -> u64 {
+        self.headers.weight(self.slots[place.index()])
+    }
+}
+
+impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
+    pub(crate) fn new(policy: P) -> Self {
+        Locked { places: Mutex::new(Places { policy, slots: vec![0], free: Vec::new() }) }
+    }
+
+    fn lock<H>(&self, hand: &mut Hand<'_, H>) -> parking_lot::MutexGuard<'_, Places<P>> {
+        self.places.try_lock().unwrap_or_else(|| {
+            hand.buffers.retries += 1;
+            self.places.lock()
+        })
+    }
+
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        let mut places = self.lock(hand);
+        let Places { policy, slots, free } = &mut *places;
+        let place = free.pop().unwrap_or_else(|| {
+            slots.push(0);
+            (slots.len() - 1) as u32
+        });
+        slots[place as usize] = slot;
+        hand.headers.header(slot).position.store(place, Relaxed);
+        let mut view = View { headers: hand.headers, slots };
+        let Newcomer { hash, weight, .. } = *newcomer;
+        policy.insert(&mut view, Slot(place), Incoming { hash, weight, pending: () });
+    }
+
+    pub(crate) fn evict<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Decision {
+        let mut places = self.lock(hand);
+        let Places { policy, slots, free } = &mut *places;
+        match policy.evict(&mut View { headers: hand.headers, slots }, None) {
+            Eviction::Victim(place) => {
+                let slot = slots[place.index()];
+                free.push(place.0);
+                hand.headers.header(slot).position.store(0, Relaxed);
+                Decision::Victim(slot)
+            }
+            Eviction::Refuse => Decision::Refuse,
+            Eviction::Empty => Decision::Empty,
+        }
+    }
+
+    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+        let mut places = self.lock(hand);
+        let Places { policy, slots, free } = &mut *places;
+        let place = hand.headers.header(slot).position.load(Relaxed);
+        if place == 0 {
+            return false;
+        }
+        policy.remove(&mut View { headers: hand.headers, slots }, Slot(place));
+        free.push(place);
+        hand.headers.header(slot).position.store(0, Relaxed);
+        true
+    }
+
+    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+        let mut places = self.lock(hand);
+        let Places { policy, slots, .. } = &mut *places;
+        let place = hand.headers.header(old).position.load(Relaxed);
+        if place == 0 {
+            return false;
+        }
+        slots[place as usize] = new;
+        hand.headers.header(new).position.store(place, Relaxed);
+        hand.headers.header(old).position.store(0, Relaxed);
+        let old_weight = hand.headers.weight(old);
+        policy.reweigh(&mut View { headers: hand.headers, slots }, Slot(place), old_weight);
+        true
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let places = self.places.lock();
+        (places.slots.capacity() + places.free.capacity()) * size_of::<u32>()
+    }
+}

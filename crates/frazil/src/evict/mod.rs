@@ -1,0 +1,272 @@
+//! How policies meet threads.
+//!
+//! FIFO, CLOCK, Mobius and S3-FIFO run on lock-free queues of segments (`queue.rs`); any
+//! other policy of `frazil-policy` runs as it is under a lock (`locked.rs`). Each has a
+//! *position* for every resident slot, kept in the slot's header, at which a removal or
+//! a replacement finds it without a search: [`Order::detach`], [`Order::replace`].
+//!
+//! Which policy it is, is asked once an operation and never on a hit: a hit raises the
+//! mark up to [`Order::mark_max`].
+
+mod locked;
+mod mobius;
+pub(crate) mod queue;
+pub(crate) mod ring;
+mod s3_fifo;
+pub(crate) mod segments;
+
+use frazil_policy::{Mark, Sieve};
+
+use crate::policy::Policy;
+use crate::reclaim::Reclaim;
+use crate::slab::{DEAD, Header};
+use crate::stripe::Buffers;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use locked::Locked;
+use mobius::Mobius;
+use queue::Queue;
+use s3_fifo::S3Fifo;
+use segments::Segments;
+
+/// What a policy may know of the entries.
+pub(crate) trait Headers {
+    /// What it keeps of a slot.
+    fn header(&self, slot: u32) -> &Header;
+    /// Brings a slot's line near, because it will be examined soon.
+    fn prefetch(&self, slot: u32);
+    /// The weight of an occupied slot.
+    fn weight(&self, slot: u32) -> u64;
+    /// The hash of the key in a slot that the caller has taken.
+    fn hash(&self, slot: u32) -> u64;
+}
+
+/// The newcomer for which something must go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) hash: u64,
+    pub(crate) weight: u64,
+    /// Whether the policy remembered it when it was missed.
+    pub(crate) remembered: bool,
+}
+
+/// What an eviction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// This slot goes; the caller has taken it.
+    Victim(u32),
+    /// The newcomer is not admitted.
+    Refuse,
+    /// This thread can reach no slot.
+    Empty,
+}
+
+/// A thread at work on the queues: its own buffers, and what all share.
+pub(crate) struct Hand<'c, H> {
+    pub(crate) segments: &'c Segments,
+    pub(crate) reclaim: &'c Reclaim,
+    pub(crate) headers: &'c H,
+    pub(crate) buffers: &'c mut Buffers,
+}
+
+impl<H: Headers> Hand<'_, H> {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, queue: &Queue, slot: u32) {
+        queue.push(self.segments, self.buffers, self.headers, slot);
+    }
+
+    /// The oldest slot of a queue that is not dead; those that are, are retired.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, queue: &Queue) -> Option<u32> {
+        loop {
+            let slot = queue.pop(self.segments, self.buffers, self.headers)?;
+            if self.headers.header(slot).state.load(Acquire) != DEAD {
+                return Some(slot);
+            }
+            self.retire(slot);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&mut self, queue: &Queue) -> bool {
+        queue.is_empty(self.segments, self.buffers)
+    }
+
+    #[inline(always)]
+    pub(crate) fn retire(&mut self, slot: u32) {
+        self.reclaim.retire(self.segments, self.buffers, slot);
+    }
+
+    fn mark(&self, slot: u32) -> &Mark {
+        &self.headers.header(slot).mark
+    }
+}
+
+/// The policy of a cache, among threads.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// The oldest goes. A hit leaves no mark.
+    Fifo(Queue),
+    /// FIFO with second chances; marks up to the number.
+    Clock(Queue, u8),
+    Mobius(Mobius),
+    S3Fifo(Box<S3Fifo>),
+    Sieve(Box<Locked<Sieve>>),
+}
+
+impl Order {
+    pub(crate) fn new(policy: &Policy, capacity: u64, entries: u64, segments: &Segments) -> Self {
+        match *policy {
+            Policy::Fifo => Order::Fifo(Queue::new(0, segments)),
+            Policy::Clock { bits } => {
+                Order::Clock(Queue::new(0, segments), (1 << bits.clamp(1, 2)) - 1)
+            }
+            Policy::Mobius => Order::Mobius(Mobius::new(segments)),
+            Policy::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries, segments))),
+            Policy::Sieve => Order::Sieve(Box::new(Locked::new(Sieve::default()))),
+        }
+    }
+
+    /// How far a hit raises the mark; 0 where a hit leaves none.
+    pub(crate) fn mark_max(&self) -> u8 {
+        match self {
+            Order::Fifo(_) => 0,
+            Order::Clock(_, max) => *max,
+            Order::Mobius(_) | Order::Sieve(_) => 1,
+            Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
+        }
+    }
+
+    /// An absent key is about to be admitted: whether the policy remembers it.
+    #[inline(always)]
+    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
+        match self {
+            Order::S3Fifo(s3_fifo) => s3_fifo.miss(buffers, hash),
+            _ => false,
+        }
+    }
+
+    /// Admits a published slot.
+    #[inline(always)]
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        hand.mark(slot).clear();
+        match self {
+            Order::Fifo(queue) | Order::Clock(queue, _) => hand.push(queue, slot),
+            Order::Mobius(mobius) => mobius.insert(hand, slot),
+            Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
+            Order::Sieve(sieve) => sieve.insert(hand, slot, newcomer),
+        }
+    }
+
+    /// Chooses and takes a victim. Ends after as many second chances as there are slots.
+    #[inline(always)]
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        match self {
+            Order::Fifo(queue) => hand.pop(queue).map_or(Decision::Empty, Decision::Victim),
+            Order::Clock(queue, max) => evict_clock(hand, queue, *max),
+            Order::Mobius(mobius) => mobius.evict(hand),
+            Order::S3Fifo(s3_fifo) => s3_fifo.evict(hand, newcomer),
+            Order::Sieve(sieve) => sieve.evict(hand),
+        }
+    }
+
+    /// Takes an unlinked slot out of the middle. False if another thread has it in hand:
+    /// that one will find it dead.
+    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+        if let Order::Sieve(sieve) = self {
+            return sieve.detach(hand, slot);
+        }
+        let position = hand.headers.header(slot).position.load(Relaxed);
+        // Acquire: partner is the Release of `Queue::push`.
+        let word = hand.segments.word(position);
+        let taken = word.compare_exchange(slot, 0, AcqRel, Relaxed).is_ok();
+        if let (true, Order::S3Fifo(s3_fifo)) = (taken, self) {
+            s3_fifo.detached(hand, slot);
+        }
+        taken
+    }
+
+    /// Puts a published slot in the place of the unlinked one that it replaces. False if
+    /// another thread has that in hand.
+    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+        if let Order::Sieve(sieve) = self {
+            return sieve.replace(hand, old, new);
+        }
+        let header = hand.headers.header(new);
+        let position = hand.headers.header(old).position.load(Relaxed);
+        // Before the word, with which the new slot is anyone's to take.
+        header.position.store(position, Relaxed);
+        let queue = hand.headers.header(old).queue.load(Relaxed);
+        header.queue.store(queue, Relaxed);
+        // The new slot is anyone's once it is queued.
+        let weight = hand.headers.weight(new);
+        let word = hand.segments.word(position);
+        // Release: what was stored of the new slot; partner is the exchange in `pop`.
+        let replaced = word.compare_exchange(old, new, AcqRel, Relaxed).is_ok();
+        if let (true, Order::S3Fifo(s3_fifo)) = (replaced, self) {
+            s3_fifo.reweighed(hand, old, weight);
+        }
+        replaced
+    }
+
+    /// Sends what a stripe has in hand to where others find it.
+    pub(crate) fn flush<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        for queue in self.queues() {
+            queue.flush(hand.segments, hand.buffers);
+        }
+        if let Order::S3Fifo(s3_fifo) = self {
+            s3_fifo.say_all(hand.buffers);
+        }
+    }
+
+    /// Packs the queues, which removals have left full of holes.
+    pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        for queue in self.queues() {
+            queue.compact(hand.segments, hand.buffers, hand.headers);
+        }
+    }
+
+    /// The lock-free queues of the policy.
+    pub(crate) fn queues(&self) -> &[Queue] {
+        match self {
+            Order::Fifo(queue) | Order::Clock(queue, _) => std::slice::from_ref(queue),
+            Order::Mobius(mobius) => mobius.queues(),
+            Order::S3Fifo(s3_fifo) => s3_fifo.queues(),
+            Order::Sieve(_) => &[],
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let queues: usize = self.queues().iter().map(Queue::heap_bytes).sum();
+        queues
+            + match self {
+                Order::S3Fifo(s3_fifo) => s3_fifo.heap_bytes(),
+                Order::Sieve(sieve) => sieve.heap_bytes(),
+                _ => 0,
+            }
+    }
+}
+
+/// CLOCK: a marked candidate loses one mark and goes back to the end.
+#[inline(always)]
+fn evict_clock<H: Headers>(hand: &mut Hand<'_, H>, queue: &Queue, max: u8) -> Decision {
+    let mut chances = hand.reclaim.slots() * u64::from(max);
+    while let Some(candidate) = hand.pop(queue) {
+        if chances == 0 || !hand.mark(candidate).lower() {
+            return Decision::Victim(candidate);
+        }
+        chances -= 1;
+        hand.push(queue, candidate);
+    }
+    Decision::Empty
+}

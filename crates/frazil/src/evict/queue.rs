@@ -1,0 +1,167 @@
+//! A queue of slots: a ring of segments, and each stripe's two ends of it.
+//!
+//! A thread fills a segment of its own and sends it to the ring when it is full; it
+//! takes a segment from the ring and consumes it word by word. So both ends are paid
+//! for in batches, a run of entries changes queues in one step, and one thread alone
+//! sees exactly first in, first out: its front, the ring, its back. With several
+//! threads an entry may be overtaken by those in other threads' hands, two segments a
+//! thread.
+//!
+//! A word leaves its segment by an exchange, so that an evictor and a removal never
+//! both take a slot. See `segments.rs` for what a taken slot means.
+
+use crate::evict::Headers;
+use crate::evict::ring::Ring;
+use crate::evict::segments::Segments;
+use crate::stripe::{Buffers, Cursor};
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+/// One of a policy's queues.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    ring: Ring,
+    /// Which of a stripe's ends belong to it.
+    number: usize,
+}
+
+impl Queue {
+    /// A queue that can hold all segments.
+    pub(crate) fn new(number: usize, segments: &Segments) -> Self {
+        Queue { ring: Ring::new(segments.count()), number }
+    }
+
+    /// Appends a slot that the caller owns.
+    #[inline(always)]
+    pub(crate) fn push(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+        slot: u32,
+    ) {
+        let back = &mut buffers.ends[self.number].back;
+        if back.segment == 0 {
+            *back = Cursor { segment: buffers.spares.draw(), next: 0 };
+        }
+        let position = segments.position(back.segment, back.next);
+        // Before the word, with which the slot is anyone's to take.
+        headers.header(slot).position.store(position, Relaxed);
+        // Release: partner is the exchange that takes the slot.
+        segments.word(position).store(slot, Release);
+        back.next += 1;
+        if back.next == segments.length() {
+            let segment = std::mem::take(back).segment;
+            self.publish(segments, buffers, segment);
+        }
+    }
+
+    fn publish(&self, segments: &Segments, buffers: &mut Buffers, segment: u32) {
+        let pushed = self.ring.push(segment, &mut buffers.retries);
+        // The ring has a cell for every segment there is.
+        debug_assert!(pushed, "the ring is full of {} segments", segments.count());
+    }
+
+    /// Takes the oldest slot that this stripe can reach.
+    #[inline(always)]
+    pub(crate) fn pop(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+    ) -> Option<u32> {
+        loop {
+            let front = &mut buffers.ends[self.number].front;
+            while front.segment != 0 {
+                if front.next == segments.length() {
+                    let empty = std::mem::take(front).segment;
+                    buffers.spares.give(segments, empty, &mut buffers.retries);
+                    break;
+                }
+                let word = segments.word(segments.position(front.segment, front.next));
+                front.next += 1;
+                if word.load(Relaxed) != 0 {
+                    // Acquire: partner is the Release of `push`. 0 if a removal was first.
+                    let slot = word.swap(0, AcqRel);
+                    if slot != 0 {
+                        return Some(slot);
+                    }
+                }
+            }
+            if !self.advance(segments, buffers, headers) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the next segment to consume. False if there is none.
+    #[inline(never)]
+    fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
+        let next = self.ring.pop(&mut buffers.retries);
+        let ends = &mut buffers.ends[self.number];
+        let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
+        if segment == 0 {
+            return false;
+        }
+        ends.front = Cursor { segment, next: 0 };
+        for slot in segments.slots(segment) {
+            headers.prefetch(slot);
+        }
+        true
+    }
+
+    /// Whether this stripe can reach no slot.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
+        let ends = &mut buffers.ends[self.number];
+        // The newest first: it is there unless it was just removed.
+        let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
+        if (0..ends.back.next).rev().any(|at| queued(at) != 0) {
+            return false;
+        }
+        while ends.front.segment != 0 && ends.front.next < segments.length() {
+            let at = segments.position(ends.front.segment, ends.front.next);
+            if segments.word(at).load(Relaxed) != 0 {
+                return false;
+            }
+            ends.front.next += 1;
+        }
+        self.ring.is_empty()
+    }
+
+    /// Sends what a stripe has in hand to the ring, for others to take.
+    pub(crate) fn flush(&self, segments: &Segments, buffers: &mut Buffers) {
+        let ends = std::mem::take(&mut buffers.ends[self.number]);
+        for Cursor { segment, .. } in [ends.front, ends.back] {
+            if segment != 0 {
+                self.publish(segments, buffers, segment);
+            }
+        }
+    }
+
+    /// Packs what is queued into as few segments as it needs, keeping the order where
+    /// no other thread is at work. How many slots it holds.
+    pub(crate) fn compact(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+    ) {
+        self.flush(segments, buffers);
+        // Once round what is queued now, however much others add meanwhile.
+        for _ in 0..self.ring.len() {
+            let Some(segment) = self.ring.pop(&mut buffers.retries) else { break };
+            for index in 0..segments.length() {
+                let slot = segments.word(segments.position(segment, index)).swap(0, AcqRel);
+                if slot != 0 {
+                    self.push(segments, buffers, headers, slot);
+                }
+            }
+            buffers.spares.give(segments, segment, &mut buffers.retries);
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ring.heap_bytes()
+    }
+}

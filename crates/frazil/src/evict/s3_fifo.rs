@@ -1,0 +1,207 @@
+//! S3-FIFO among threads: a small queue, a main queue and a shared ghost, without locks.
+//!
+//! Its plain form and oracle is `frazil_policy::S3Fifo`, and the two share the ghost. How
+//! much the small queue holds, and how much it has evicted (the ghost's clock), are sums
+//! over the threads: each adds up its own changes and tells the others when they come to
+//! something, so the shared lines are written once for a batch. One thread alone always
+//! knows them exactly.
+
+use frazil_policy::AgedGhost;
+
+use super::queue::Queue;
+use super::segments::Segments;
+use super::{Decision, Hand, Headers, Newcomer};
+use crate::slab::DEAD;
+use crate::stripe::Buffers;
+use crate::sync::OwnLine;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+pub(crate) const MAX_COUNT: u8 = 3;
+const PROMOTED_FROM: u8 = 2;
+
+/// Which of a stripe's unsaid changes is of which sum.
+const WEIGHT: usize = 0;
+const CLOCK: usize = 1;
+
+#[derive(Debug)]
+pub(crate) struct S3Fifo {
+    queues: [Queue; 2],
+    small_capacity: u64,
+    ghost: AgedGhost,
+    /// Weight in the small queue, and weight evicted from it; both wrap.
+    sums: [OwnLine<AtomicU64>; 2],
+    /// The change that a thread keeps to itself, at most.
+    discretion: u64,
+    /// Whether nothing had to go yet.
+    filling: AtomicBool,
+}
+
+impl S3Fifo {
+    pub(crate) fn new(capacity: u64, entries: u64, segments: &Segments) -> Self {
+        let small_capacity = (capacity / 10).max(1);
+        S3Fifo {
+            queues: [Queue::new(SMALL, segments), Queue::new(MAIN, segments)],
+            small_capacity,
+            ghost: AgedGhost::new(capacity, entries.min(capacity)),
+            sums: Default::default(),
+            discretion: (small_capacity / 64).min(u64::from(u32::MAX)),
+            filling: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// A sum, as far as this thread knows it.
+    #[inline(always)]
+    fn sum(&self, buffers: &Buffers, which: usize) -> u64 {
+        self.sums[which].0.load(Relaxed).wrapping_add(buffers.unsaid[which])
+    }
+
+    /// Adds to a sum; a change that wraps is a subtraction.
+    #[inline(always)]
+    fn add(&self, buffers: &mut Buffers, which: usize, change: u64) {
+        let unsaid = &mut buffers.unsaid[which];
+        *unsaid = unsaid.wrapping_add(change);
+        if (*unsaid).cast_signed().unsigned_abs() > self.discretion {
+            self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
+        }
+    }
+
+    /// Tells the others all that a stripe has kept to itself.
+    pub(crate) fn say_all(&self, buffers: &mut Buffers) {
+        for (sum, unsaid) in self.sums.iter().zip(&mut buffers.unsaid) {
+            sum.0.fetch_add(std::mem::take(unsaid), Relaxed);
+        }
+    }
+
+    /// Weight in the small queue. Below zero for a moment where threads have not told
+    /// each other everything; then it is nothing.
+    #[inline(always)]
+    fn small_weight(&self, buffers: &Buffers) -> u64 {
+        self.sum(buffers, WEIGHT).cast_signed().max(0).cast_unsigned()
+    }
+
+    #[inline(always)]
+    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
+        self.ghost.take(hash, self.sum(buffers, CLOCK))
+    }
+
+    #[inline(always)]
+    fn push<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize, slot: u32) {
+        hand.headers.header(slot).queue.store(queue as u8, Relaxed);
+        if queue == SMALL {
+            self.add(hand.buffers, WEIGHT, hand.headers.weight(slot));
+        }
+        hand.push(&self.queues[queue], slot);
+    }
+
+    #[inline(always)]
+    fn pop<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize) -> Option<u32> {
+        loop {
+            let queued = &self.queues[queue];
+            let slot = queued.pop(hand.segments, hand.buffers, hand.headers)?;
+            if queue == SMALL {
+                self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
+            }
+            // Acquire: partner is the Release with which it was declared dead.
+            if hand.headers.header(slot).state.load(Acquire) != DEAD {
+                return Some(slot);
+            }
+            hand.retire(slot);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity;
+        let skips_trial = newcomer.remembered || (small_is_full && self.filling.load(Relaxed));
+        self.push(hand, if skips_trial { MAIN } else { SMALL }, slot);
+    }
+
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        if newcomer.is_some_and(|new| !new.remembered && new.weight > self.small_capacity) {
+            return Decision::Refuse;
+        }
+        if self.filling.load(Relaxed) {
+            self.filling.store(false, Relaxed);
+        }
+        let small_pays = self.small_weight(hand.buffers) > self.small_capacity
+            || hand.is_empty(&self.queues[MAIN]);
+        let victim = if small_pays {
+            self.evict_small(hand).or_else(|| self.evict_main(hand))
+        } else {
+            // The small queue may promote all that it holds to a main that was empty.
+            let victim = self.evict_main(hand).or_else(|| self.evict_small(hand));
+            victim.or_else(|| self.evict_main(hand))
+        };
+        victim.map_or(Decision::Empty, Decision::Victim)
+    }
+
+    /// Evicts from the small queue; `None` if all it held was promoted.
+    #[inline(always)]
+    fn evict_small<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+        // Others may fill the queue meanwhile: no more than all there is.
+        for _ in 0..hand.reclaim.slots() {
+            let candidate = self.pop(hand, SMALL)?;
+            if hand.mark(candidate).count() < PROMOTED_FROM {
+                let weight = hand.headers.weight(candidate);
+                let clock = self.sum(hand.buffers, CLOCK);
+                self.ghost.insert(hand.headers.hash(candidate), clock);
+                self.add(hand.buffers, CLOCK, weight.max(1));
+                return Some(candidate);
+            }
+            hand.mark(candidate).clear();
+            self.push(hand, MAIN, candidate);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn evict_main<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+        // Bounded even while readers raise marks as fast as they are lowered.
+        let mut chances = hand.reclaim.slots() * u64::from(MAX_COUNT);
+        while let Some(candidate) = self.pop(hand, MAIN) {
+            if chances == 0 || !hand.mark(candidate).lower() {
+                return Some(candidate);
+            }
+            chances -= 1;
+            self.push(hand, MAIN, candidate);
+        }
+        None
+    }
+
+    /// A slot was taken out of the middle of its queue.
+    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+        if usize::from(hand.headers.header(slot).queue.load(Relaxed)) == SMALL {
+            self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
+        }
+    }
+
+    /// A slot was put in the place of another, which the caller has taken.
+    pub(crate) fn reweighed<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, weight: u64) {
+        if usize::from(hand.headers.header(old).queue.load(Relaxed)) == SMALL {
+            let change = weight.wrapping_sub(hand.headers.weight(old));
+            self.add(hand.buffers, WEIGHT, change);
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ghost.bytes()
+    }
+}

@@ -1,0 +1,261 @@
+//! Segments: groups of up to 16 slots that move between threads as one.
+//!
+//! A slot that is resident lies in exactly one segment of a queue; one that waits to be
+//! reclaimed, or is free, in one segment of a stack. A segment is one cache line where
+//! the cache is large (16 words of 4 bytes), so a whole batch of entries costs another
+//! core one line. Small caches use shorter segments, because what a thread has in hand
+//! is hidden from the others.
+//!
+//! A word holds a slot or 0. Whoever exchanges a word from a slot to 0 has *taken* the
+//! slot: the evictor that consumes the segment, or a removal that knows the slot's
+//! position. Only the taker may retire it. Segment 0 does not exist.
+
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
+
+const LINE: usize = 16;
+
+/// As many words as a cache line has.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU32; LINE]);
+
+// SAFETY: an array of atomics whose defaults are zero.
+unsafe impl ZeroDefault for Line {}
+
+/// What threads share of each segment beside its words.
+#[derive(Debug, Default)]
+struct Tail {
+    /// The segment below in a stack, or 0.
+    next: AtomicU32,
+    /// When the slots in it were all known to be unlinked; see `reclaim.rs`.
+    stamp: AtomicU64,
+}
+
+// SAFETY: atomics whose defaults are zero.
+unsafe impl ZeroDefault for Tail {}
+
+/// All segments of a cache, and those that hold nothing.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    lines: Box<[Line]>,
+    tails: Box<[Tail]>,
+    shift: u32,
+    /// The first that was never handed out.
+    fresh: OwnLine<AtomicU32>,
+    empty: SegmentStack,
+}
+
+impl Segments {
+    /// `count` segments of `length` words, a power of two up to 16.
+    pub(crate) fn new(count: usize, length: usize) -> Self {
+        debug_assert!(length.is_power_of_two() && length <= LINE);
+        let count = count + 1;
+        Segments {
+            lines: zeroed_slice((count * length).div_ceil(LINE)),
+            tails: zeroed_slice(count),
+            shift: length.trailing_zeros(),
+            fresh: OwnLine(AtomicU32::new(1)),
+            empty: SegmentStack::default(),
+        }
+    }
+
+    /// Words in a segment.
+    #[inline]
+    pub(crate) fn length(&self) -> u32 {
+        1 << self.shift
+    }
+
+    /// How many segments there are.
+    pub(crate) fn count(&self) -> usize {
+        self.tails.len() - 1
+    }
+
+    /// The place of a word among all of them.
+    #[inline]
+    pub(crate) fn position(&self, segment: u32, index: u32) -> u32 {
+        (segment << self.shift) | index
+    }
+
+    /// The word at a position that [`Segments::position`] has given.
+    #[inline]
+    pub(crate) fn word(&self, position: u32) -> &AtomicU32 {
+        let position = position as usize;
+        &self.lines[position / LINE].0[position % LINE]
+    }
+
+    /// When the slots of a segment were stamped as unlinked.
+    pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
+        &self.tails[segment as usize].stamp
+    }
+
+    /// An empty segment, or `None` where all are in use.
+    pub(crate) fn take(&self, retries: &mut u64) -> Option<u32> {
+        if let Some(segment) = self.empty.pop(self, retries) {
+            return Some(segment);
+        }
+        // Bounded: a failed attempt may pass the end by one a thread, so it is undone
+        // by never counting past it.
+        let mut fresh = self.fresh.0.load(Relaxed);
+        while (fresh as usize) < self.tails.len() {
+            match self.fresh.0.compare_exchange(fresh, fresh + 1, Relaxed, Relaxed) {
+                Ok(_) => return Some(fresh),
+                Err(now) => fresh = now,
+            }
+            *retries += 1;
+        }
+        self.empty.pop(self, retries)
+    }
+
+    /// Gives back a segment whose words are all 0.
+    pub(crate) fn give(&self, segment: u32, retries: &mut u64) {
+        self.empty.push(self, segment, retries);
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.lines) + size_of_val(&*self.tails)
+    }
+}
+
+/// A stack of segments (Treiber's), threaded through the segments themselves.
+///
+/// The head carries a version beside the segment, raised by every change: a pop that
+/// slept while its segment left and came back fails. 32 bits of version.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentStack {
+    head: OwnLine<AtomicU64>,
+}
+
+impl SegmentStack {
+    /// Puts a segment on top.
+    pub(crate) fn push(&self, segments: &Segments, segment: u32, retries: &mut u64) {
+        let mut head = self.head.0.load(Relaxed);
+        loop {
+            segments.tails[segment as usize].next.store(head as u32, Relaxed);
+            // Release: the words and `next`; partner: the Acquire of pop and take_all.
+            match self.head.0.compare_exchange(head, raised(head, segment), Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+            *retries += 1;
+        }
+    }
+
+    /// Takes the top segment.
+    pub(crate) fn pop(&self, segments: &Segments, retries: &mut u64) -> Option<u32> {
+        let mut head = self.head.0.load(Acquire);
+        loop {
+            let top = head as u32;
+            if top == 0 {
+                return None;
+            }
+            // May be stale where another thread has popped it; then the version differs.
+            let next = segments.tails[top as usize].next.load(Relaxed);
+            match self.head.0.compare_exchange(head, raised(head, next), AcqRel, Acquire) {
+                Ok(_) => return Some(top),
+                Err(now) => head = now,
+            }
+            *retries += 1;
+        }
+    }
+
+    /// Takes all segments as a chain; 0 if there are none.
+    pub(crate) fn take_all(&self, retries: &mut u64) -> u32 {
+        let mut head = self.head.0.load(Acquire);
+        while head as u32 != 0 {
+            match self.head.0.compare_exchange(head, raised(head, 0), AcqRel, Acquire) {
+                Ok(_) => return head as u32,
+                Err(now) => head = now,
+            }
+            *retries += 1;
+        }
+        0
+    }
+
+    /// The slots in its segments. Nobody else may use them.
+    pub(crate) fn slots(&self, segments: &Segments) -> Vec<u32> {
+        let mut slots = Vec::new();
+        let mut segment = self.head.0.load(Acquire) as u32;
+        while segment != 0 {
+            slots.extend(segments.slots(segment));
+            segment = segments.next(segment);
+        }
+        slots
+    }
+}
+
+impl Segments {
+    /// The slots in a segment, just now.
+    pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = u32> {
+        let words = (0..self.length()).map(move |at| self.position(segment, at));
+        words.map(|at| self.word(at).load(Relaxed)).filter(|&slot| slot != 0)
+    }
+
+    /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
+    pub(crate) fn next(&self, segment: u32) -> u32 {
+        self.tails[segment as usize].next.load(Relaxed)
+    }
+}
+
+/// Segments in a thread's hands that hold nothing: as many as one operation can need.
+///
+/// An operation stocks them before it begins. It may then leave a segment of either
+/// queue, one of retired and one of vacant slots partly filled, and nothing it does
+/// later can fail for want of a segment: whatever more it fills, it has emptied before.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    segments: [u32; SPARES],
+    count: usize,
+}
+
+const SPARES: usize = 4;
+
+impl Spares {
+    /// Fills up. False if there are no segments left.
+    #[inline(always)]
+    pub(crate) fn stock(&mut self, segments: &Segments, retries: &mut u64) -> bool {
+        while self.count < SPARES {
+            match segments.take(retries) {
+                Some(segment) => self.segments[self.count] = segment,
+                None => return false,
+            }
+            self.count += 1;
+        }
+        true
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub(crate) fn draw(&mut self) -> u32 {
+        debug_assert!(self.count > 0, "more segments in use than an operation can need");
+        self.count -= 1;
+        self.segments[self.count]
+    }
+
+    /// Takes a segment whose words are all 0.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, segments: &Segments, segment: u32, retries: &mut u64) {
+        if self.count < SPARES {
+            self.segments[self.count] = segment;
+            self.count += 1;
+        } else {
+            segments.give(segment, retries);
+        }
+    }
+
+    /// Gives all of them back.
+    pub(crate) fn flush(&mut self, segments: &Segments, retries: &mut u64) {
+        while self.count > 0 {
+            let segment = self.draw();
+            segments.give(segment, retries);
+        }
+    }
+}
+
+fn raised(head: u64, segment: u32) -> u64 {
+    ((head >> 32).wrapping_add(1) << 32) | u64::from(segment)
+}

@@ -1,0 +1,57 @@
+//! All entries, a bucket at a time.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::protect::Protection;
+use crate::sync::atomic::Ordering::Acquire;
+
+/// Clones of the entries of a cache: [`Cache::iter`].
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.insert(1, 10);
+/// let entries: frazil::Iter<'_, _, _, _> = cache.iter();
+/// assert_eq!(entries.collect::<Vec<_>>(), [(1, 10)]);
+/// ```
+pub struct Iter<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    bucket: usize,
+    /// Clones of what was in the bucket before.
+    entries: Vec<(K, V)>,
+}
+
+impl<'c, K, V, S> Iter<'c, K, V, S> {
+    pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
+        Iter { cache, bucket: 0, entries: Vec::new() }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V, S> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        while self.entries.is_empty() && self.bucket < self.cache.index.len() {
+            let protection = Protection::of_all(&self.cache.stripe().reader, &self.cache.reclaim);
+            for cell in self.cache.index.cells(self.bucket) {
+                // Acquire: partner is the Release with which the word was published.
+                let slot = self.cache.index.slot(cell.load(Acquire));
+                if slot != 0 {
+                    // SAFETY: it was in the index just now, and the pin is older.
+                    let (key, value) =
+                        unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
+                    self.entries.push((key.clone(), value.clone()));
+                }
+            }
+            drop(protection);
+            self.bucket += 1;
+        }
+        self.entries.pop()
+    }
+}
+
+impl<K, V, S> std::fmt::Debug for Iter<'_, K, V, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Iter").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,283 @@
+//! When a slot may be used again.
+//!
+//! A slot that was unlinked from the index and taken out of its queue is *retired*. A
+//! reader may still look at it: a `get`, which has named it in its hazard, or a pin,
+//! which has noted the epoch it began in. Retired slots go through limbo in segments;
+//! from time to time some thread takes all that is there, raises the epoch, runs the
+//! heavy fence, and lets go every slot that no hazard names and no pin is old enough to
+//! have seen. The rest goes back to limbo.
+//!
+//! ```text
+//! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
+//!            ▲                                                                   │
+//!            └── free ◄── reclaimed: key and value dropped ◄── limbo, stamped ◄──┘
+//! ```
+//!
+//! What waits is bounded: a cache has 1/32 more slots than entries (and 128), so at most
+//! that many are in limbo; one that a pin holds up for longer refuses newcomers and
+//! counts them, rather than take more memory or wait. A `get` holds up one segment.
+
+use crate::evict::segments::{SegmentStack, Segments};
+use crate::fence;
+use crate::stripe::{Buffers, Cursor, Stripes};
+use crate::sync::OwnLine;
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// The most that one heavy fence is spread over: more gains nothing that can be measured.
+const BATCH_MAX: u64 = 512;
+const BATCH_MIN: u64 = 16;
+
+/// The slots that hold nothing, and those that wait.
+#[derive(Debug)]
+pub(crate) struct Reclaim {
+    free: SegmentStack,
+    limbo: SegmentStack,
+    /// Slots in limbo, without those in the stripes' hands.
+    waiting: OwnLine<AtomicU64>,
+    /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
+    epoch: OwnLine<AtomicU64>,
+    /// The first slot never handed out.
+    fresh: OwnLine<AtomicU32>,
+    last: u32,
+    batch: u64,
+}
+
+impl Reclaim {
+    /// For slots 1 ..= `last` of a cache of `entries`.
+    pub(crate) fn new(last: u32, entries: u64) -> Self {
+        Reclaim {
+            free: SegmentStack::default(),
+            limbo: SegmentStack::default(),
+            waiting: OwnLine::default(),
+            epoch: OwnLine(AtomicU64::new(1)),
+            fresh: OwnLine(AtomicU32::new(1)),
+            last,
+            batch: (entries / 64).clamp(BATCH_MIN, BATCH_MAX),
+        }
+    }
+
+    /// The epoch, for a pin that begins.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        // Acquire: partner is the raise in `run`; who reads an epoch sees all that was
+        // unlinked before it.
+        self.epoch.0.load(Acquire)
+    }
+
+    /// How many slots there are.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> u64 {
+        u64::from(self.last)
+    }
+
+    /// Slots that wait in limbo.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.0.load(Relaxed)
+    }
+
+    /// Whether enough waits to be worth a fence.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> bool {
+        self.waiting() >= self.batch
+    }
+
+    /// A vacant slot, if one can be had without reclaiming. `prepare` is told of every
+    /// slot that was never used.
+    #[inline(always)]
+    pub(crate) fn vacant(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        prepare: impl Fn(u32),
+    ) -> Option<u32> {
+        loop {
+            if buffers.vacant.segment == 0 {
+                buffers.vacant = self.refill(segments, buffers, &prepare)?;
+            }
+            // Consumed from the top, so that a segment half filled is half consumed.
+            if buffers.vacant.next > 0 {
+                buffers.vacant.next -= 1;
+                let at = segments.position(buffers.vacant.segment, buffers.vacant.next);
+                let slot = segments.word(at).load(Relaxed);
+                segments.word(at).store(0, Relaxed);
+                if slot != 0 {
+                    return Some(slot);
+                }
+            } else {
+                let empty = std::mem::take(&mut buffers.vacant).segment;
+                buffers.spares.give(segments, empty, &mut buffers.retries);
+            }
+        }
+    }
+
+    #[cold]
+    fn refill(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        prepare: impl Fn(u32),
+    ) -> Option<Cursor> {
+        if let Some(segment) = self.free.pop(segments, &mut buffers.retries) {
+            return Some(Cursor { segment, next: segments.length() });
+        }
+        let mut fresh = self.fresh.0.load(Relaxed);
+        loop {
+            let count = segments.length().min(self.last + 1 - fresh);
+            if count == 0 {
+                return None;
+            }
+            match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
+                Ok(_) => {
+                    let segment = buffers.spares.draw();
+                    // The lowest on top, so that memory is used in order.
+                    for index in 0..count {
+                        let slot = fresh + count - 1 - index;
+                        prepare(slot);
+                        segments.word(segments.position(segment, index)).store(slot, Relaxed);
+                    }
+                    return Some(Cursor { segment, next: count });
+                }
+                Err(now) => fresh = now,
+            }
+        }
+    }
+
+    /// Retires a slot that the caller has unlinked, or found unlinked, and taken.
+    #[inline(always)]
+    pub(crate) fn retire(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+        if buffers.retired.segment == 0 {
+            buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
+        }
+        let cursor = &mut buffers.retired;
+        segments.word(segments.position(cursor.segment, cursor.next)).store(slot, Relaxed);
+        cursor.next += 1;
+        if cursor.next == segments.length() {
+            self.flush_retired(segments, buffers);
+        }
+    }
+
+    /// Sends what a stripe has retired to limbo.
+    pub(crate) fn flush_retired(&self, segments: &Segments, buffers: &mut Buffers) {
+        let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
+        if segment != 0 {
+            segments.stamp(segment).store(0, Relaxed);
+            self.limbo.push(segments, segment, &mut buffers.retries);
+            self.waiting.0.fetch_add(u64::from(next), Relaxed);
+        }
+    }
+
+    /// Sends the vacant slots that a stripe has in hand to all.
+    pub(crate) fn flush_vacant(&self, segments: &Segments, buffers: &mut Buffers) {
+        let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
+        if segment != 0 && next > 0 {
+            self.free.push(segments, segment, &mut buffers.retries);
+        } else if segment != 0 {
+            buffers.spares.give(segments, segment, &mut buffers.retries);
+        }
+    }
+
+    /// Lets go what nobody can be reading. `vacate` drops key and value of a slot, if it
+    /// has any; it runs the user's code, so the caller holds no lock. How many slots
+    /// became free.
+    ///
+    /// One heavy fence and a pass over the stripes; what waits is bounded.
+    pub(crate) fn run(&self, segments: &Segments, stripes: &Stripes, vacate: impl Fn(u32)) -> u64 {
+        let mut retries = 0;
+        let next = self.limbo.take_all(&mut retries);
+        let mut chain = Chain { next, reclaim: self, segments };
+        if next == 0 {
+            return 0;
+        }
+        // Release: all that was unlinked before its segment came to limbo (Acquire in
+        // `take_all`) is seen by pins that begin at a later epoch.
+        let stamp = self.epoch.0.fetch_add(1, AcqRel);
+        if !fence::heavy() {
+            return 0;
+        }
+        // Acquire: partner is the Release with which a reader clears its hazard or pin;
+        // what it read, it has read before the slot is written again.
+        let oldest_pin = stripes
+            .iter()
+            .map(|stripe| stripe.reader.pinned.load(Acquire))
+            .filter(|&epoch| epoch != 0)
+            .min()
+            .unwrap_or(u64::MAX);
+        let hazards: Vec<u32> = stripes
+            .iter()
+            .map(|stripe| stripe.reader.hazard.load(Acquire))
+            .filter(|&slot| slot != 0)
+            .collect();
+        let mut freed = 0;
+        while let Some(segment) = chain.pop() {
+            // Whatever happens in a destructor, no slot is lost.
+            let mut going = Going { reclaim: self, segments, segment, free: false };
+            let stamped = segments.stamp(segment).load(Relaxed);
+            let stamped = if stamped == 0 { stamp } else { stamped };
+            segments.stamp(segment).store(stamped, Relaxed);
+            let slots = || segments.slots(segment);
+            // A hazard holds up its segment: simpler than to sort it, and as bounded.
+            if stamped < oldest_pin && !slots().any(|slot| hazards.contains(&slot)) {
+                slots().for_each(&vacate);
+                let count = slots().count() as u64;
+                self.waiting.0.fetch_sub(count, Relaxed);
+                freed += count;
+                going.free = true;
+            }
+        }
+        freed
+    }
+
+    /// The slots that were ever handed out.
+    pub(crate) fn used(&self) -> std::ops::Range<u32> {
+        1..self.fresh.0.load(Acquire)
+    }
+
+    /// The slots that are free, and those in limbo. Nobody else may use the cache.
+    pub(crate) fn idle(&self, segments: &Segments) -> (Vec<u32>, Vec<u32>) {
+        (self.free.slots(segments), self.limbo.slots(segments))
+    }
+}
+
+/// Segments taken out of limbo; what is not used goes back.
+struct Chain<'r> {
+    next: u32,
+    reclaim: &'r Reclaim,
+    segments: &'r Segments,
+}
+
+impl Chain<'_> {
+    fn pop(&mut self) -> Option<u32> {
+        let segment = self.next;
+        if segment == 0 {
+            return None;
+        }
+        self.next = self.segments.next(segment);
+        Some(segment)
+    }
+}
+
+impl Drop for Chain<'_> {
+    fn drop(&mut self) {
+        while let Some(segment) = self.pop() {
+            self.reclaim.limbo.push(self.segments, segment, &mut 0);
+        }
+    }
+}
+
+/// A segment on its way to where its slots belong.
+struct Going<'r> {
+    reclaim: &'r Reclaim,
+    segments: &'r Segments,
+    segment: u32,
+    free: bool,
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        let stack = if self.free { &self.reclaim.free } else { &self.reclaim.limbo };
+        stack.push(self.segments, self.segment, &mut 0);
+    }
+}

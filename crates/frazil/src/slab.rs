@@ -1,0 +1,171 @@
+//! The entries: key, value, and eight bytes for the policy, in slots that are recycled.
+//!
+//! Memory is taken in one piece and never given back while the cache lives, so a slot's
+//! header can be read by whoever has once learnt its number, however late. A page that
+//! was never used is not mapped. 8 bytes an entry beside key and value; with a weigher
+//! 8 more.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+
+use frazil_policy::Mark;
+
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::zeroed_slice;
+
+/// Nothing is in the slot.
+pub(crate) const VACANT: u8 = 0;
+/// The slot holds a key and a value.
+pub(crate) const OCCUPIED: u8 = 1;
+/// Removed or replaced by a thread that could not take it out of its queue: whoever
+/// dequeues it retires it.
+pub(crate) const DEAD: u8 = 2;
+
+/// What a policy keeps beside an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    /// Where in its queue the slot lies; see `evict/segments.rs`.
+    pub(crate) position: AtomicU32,
+    /// `visited`, or a small count.
+    pub(crate) mark: Mark,
+    /// [`VACANT`], [`OCCUPIED`] or [`DEAD`].
+    pub(crate) state: AtomicU8,
+    /// Which of a policy's queues the slot is in, where the policy must know.
+    pub(crate) queue: AtomicU8,
+}
+
+struct Entry<K, V> {
+    header: Header,
+    key: MaybeUninit<K>,
+    value: MaybeUninit<V>,
+}
+
+/// All slots of a cache, numbered from 1.
+pub(crate) struct Slab<K, V> {
+    entries: Box<[UnsafeCell<MaybeUninit<Entry<K, V>>>]>,
+    /// By slot; empty where every entry weighs 1.
+    weights: Box<[AtomicU64]>,
+}
+
+// SAFETY: a slab owns its keys and values; moving it moves them.
+unsafe impl<K: Send, V: Send> Send for Slab<K, V> {}
+// SAFETY: through `&Slab` threads get `&K` and `&V`, so both must be Sync; and a thread may
+// drop what another has put in, so both must be Send.
+unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
+
+impl<K, V> Slab<K, V> {
+    pub(crate) fn new(slots: u32, weighted: bool) -> Self {
+        let length = slots as usize + 1;
+        Slab {
+            // SAFETY: cells of `MaybeUninit` need no initialisation.
+            entries: unsafe { Box::new_uninit_slice(length).assume_init() },
+            weights: zeroed_slice(if weighted { length } else { 0 }),
+        }
+    }
+
+    /// The highest slot.
+    pub(crate) fn last(&self) -> u32 {
+        (self.entries.len() - 1) as u32
+    }
+
+    #[inline(always)]
+    fn entry(&self, slot: u32) -> *mut Entry<K, V> {
+        debug_assert!(slot != 0 && (slot as usize) < self.entries.len());
+        // SAFETY: slots come from `Reclaim::fresh_slots`, which hands out no others than
+        // 1 ..= `last()`; every word that holds one holds one of those.
+        UnsafeCell::raw_get(unsafe { self.entries.as_ptr().add(slot as usize) }).cast()
+    }
+
+    /// Makes the header of a slot that was never used.
+    ///
+    /// # Safety
+    ///
+    /// The caller alone knows the slot, and does this once.
+    pub(crate) unsafe fn prepare(&self, slot: u32) {
+        // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
+        // promise).
+        unsafe { (&raw mut (*self.entry(slot)).header).write(Header::default()) }
+    }
+
+    /// What the policy keeps of a slot.
+    #[inline(always)]
+    pub(crate) fn header(&self, slot: u32) -> &Header {
+        // SAFETY: prepared before its number went to anyone; never unmapped; all atomics.
+        unsafe { &(*self.entry(slot)).header }
+    }
+
+    /// Brings a slot's line near.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        crate::index::prefetch(self.entry(slot).cast());
+    }
+
+    /// Puts a key and a value into a vacant slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot: it came from [`crate::reclaim`] and was not published.
+    pub(crate) unsafe fn fill(&self, slot: u32, key: K, value: V, weight: u64) {
+        let entry = self.entry(slot);
+        // SAFETY: the caller owns the slot, so nobody reads it, and it lies in a cell. The
+        // header, which others may read, is not touched.
+        unsafe {
+            (&raw mut (*entry).key).write(MaybeUninit::new(key));
+            (&raw mut (*entry).value).write(MaybeUninit::new(value));
+        }
+        if let Some(place) = self.weights.get(slot as usize) {
+            place.store(weight, Relaxed);
+        }
+        self.header(slot).state.store(OCCUPIED, Relaxed);
+    }
+
+    /// The key of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// The slot is published, and for as long as the reference lives it can't be
+    /// vacated: the caller has taken it out of its queue, or protects it (hazard, pin).
+    #[inline(always)]
+    pub(crate) unsafe fn key(&self, slot: u32) -> &K {
+        // SAFETY: occupied, and not vacated meanwhile (the caller's promise).
+        unsafe { (*self.entry(slot)).key.assume_init_ref() }
+    }
+
+    /// The value of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn value(&self, slot: u32) -> &V {
+        // SAFETY: as in `key`.
+        unsafe { (*self.entry(slot)).value.assume_init_ref() }
+    }
+
+    /// The weight of an occupied slot; 1 without a weigher.
+    #[inline(always)]
+    pub(crate) fn weight(&self, slot: u32) -> u64 {
+        self.weights.get(slot as usize).map_or(1, |weight| weight.load(Relaxed))
+    }
+
+    /// Takes key and value out of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot: it is unlinked, out of its queue, and unprotected.
+    pub(crate) unsafe fn vacate(&self, slot: u32) -> (K, V) {
+        debug_assert_ne!(self.header(slot).state.load(Relaxed), VACANT);
+        self.header(slot).state.store(VACANT, Relaxed);
+        let entry = self.entry(slot);
+        // SAFETY: occupied, and nobody else can reach it (the caller's promise).
+        unsafe { ((*entry).key.assume_init_read(), (*entry).value.assume_init_read()) }
+    }
+
+    /// Bytes on the heap, whether mapped or not.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.entries) + size_of_val(&*self.weights)
+    }
+
+    /// Whether vacating a slot runs anyone's code.
+    pub(crate) const NEEDS_DROP: bool = std::mem::needs_drop::<K>() || std::mem::needs_drop::<V>();
+}

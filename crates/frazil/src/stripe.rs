@@ -1,0 +1,192 @@
+//! What a thread has of a cache for itself.
+//!
+//! A stripe belongs to the thread whose number it has. Its *reader* side is written by
+//! that thread alone, with plain loads and stores: the hazard, the pin, and the counts
+//! of hits and misses. Its *writer* side, the buffers through which entries travel in
+//! batches, is under a lock that is only ever tried: the owner finds it free unless
+//! another thread is taking over what an idle one has left. A thread that finds all
+//! else taken uses another stripe; nobody waits for one that is suspended.
+//!
+//! 256 bytes and the buffers; a cache has as many as threads that used it at once.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+
+use crate::evict::segments::Spares;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Written by its own thread, read by all.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Reader {
+    /// The slot that a `get` of this thread reads, or 0.
+    pub(crate) hazard: AtomicU32,
+    /// How many pins this thread holds.
+    pub(crate) depth: AtomicU32,
+    /// The epoch at which the first of them began, or 0.
+    pub(crate) pinned: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+}
+
+/// Adds to a count that only one thread writes at a time. No locked instruction.
+#[inline(always)]
+pub(crate) fn add(count: &AtomicU64, amount: u64) {
+    count.store(count.load(Relaxed).wrapping_add(amount), Relaxed);
+}
+
+/// A segment being filled or consumed: its number, or 0, and the next word.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Cursor {
+    pub(crate) segment: u32,
+    pub(crate) next: u32,
+}
+
+/// This stripe's part of a queue: the oldest segment, taken, and the newest, not full yet.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) front: Cursor,
+    pub(crate) back: Cursor,
+}
+
+/// What entries pass through on their way between threads.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    /// Entries that this stripe may admit without evicting.
+    pub(crate) places: u64,
+    /// Weight that it may admit.
+    pub(crate) credit: u64,
+    /// Free slots in hand.
+    pub(crate) vacant: Cursor,
+    /// Slots that wait to be reclaimed.
+    pub(crate) retired: Cursor,
+    /// This stripe's ends of the policy's queues.
+    pub(crate) ends: [Ends; 2],
+    /// What the policy counts of this stripe and has not told the others yet.
+    pub(crate) unsaid: [u64; 2],
+    /// Segments in hand that hold nothing.
+    pub(crate) spares: Spares,
+    /// Attempts that another thread's progress made vain.
+    pub(crate) retries: u64,
+}
+
+/// Counts of what the writers of a stripe did; written under its lock.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) insertions: AtomicU64,
+    pub(crate) replacements: AtomicU64,
+    pub(crate) evictions: AtomicU64,
+    pub(crate) removals: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    /// Weight admitted, less weight let go; wraps.
+    pub(crate) weight: AtomicU64,
+}
+
+/// A thread's part of a cache.
+#[derive(Debug, Default)]
+pub(crate) struct Stripe {
+    pub(crate) reader: Reader,
+    locked: AtomicBool,
+    pub(crate) counts: Counts,
+    buffers: UnsafeCell<Buffers>,
+}
+
+// SAFETY: `buffers` is reached through `try_lock` alone, which admits one thread at a time.
+unsafe impl Sync for Stripe {}
+
+impl Stripe {
+    /// The buffers, if no other thread has them just now.
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
+        // Acquire: partner is the Release of `Held`'s drop.
+        (!self.locked.swap(true, Acquire)).then(|| Held { stripe: self })
+    }
+}
+
+/// The buffers of a stripe, while held.
+pub(crate) struct Held<'s> {
+    stripe: &'s Stripe,
+}
+
+impl Held<'_> {
+    /// The counts that go with these buffers.
+    #[inline(always)]
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.stripe.counts
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Buffers;
+    #[inline(always)]
+    fn deref(&self) -> &Buffers {
+        // SAFETY: the lock is held by this guard alone.
+        unsafe { &*self.stripe.buffers.get() }
+    }
+}
+
+impl DerefMut for Held<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Buffers {
+        // SAFETY: as above, and the guard is borrowed exclusively.
+        unsafe { &mut *self.stripe.buffers.get() }
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.retries != 0 {
+            add(&self.stripe.counts.retries, std::mem::take(&mut self.retries));
+        }
+        // Release: partner is the Acquire of the next `try_lock`.
+        self.stripe.locked.store(false, Release);
+    }
+}
+
+/// Stripes in the first chunk; each chunk after it has twice as many.
+const FIRST: u32 = 8;
+const CHUNKS: usize = 29;
+
+/// The stripes of a cache, made when their threads first come.
+#[derive(Debug, Default)]
+pub(crate) struct Stripes {
+    chunks: [OnceLock<Box<[Stripe]>>; CHUNKS],
+}
+
+impl Stripes {
+    /// The stripe of a thread.
+    #[inline(always)]
+    pub(crate) fn of(&self, thread: u32) -> &Stripe {
+        // Chunk c holds the numbers from FIRST * (2^c - 1) on.
+        let shifted = thread + FIRST;
+        let chunk = (shifted.ilog2() - FIRST.ilog2()) as usize;
+        let offset = shifted - (FIRST << chunk);
+        let stripes = match self.chunks[chunk].get() {
+            Some(stripes) => stripes,
+            None => self.make(chunk),
+        };
+        &stripes[offset as usize]
+    }
+
+    #[cold]
+    fn make(&self, chunk: usize) -> &[Stripe] {
+        let count = (FIRST as usize) << chunk;
+        self.chunks[chunk].get_or_init(|| (0..count).map(|_| Stripe::default()).collect())
+    }
+
+    /// All stripes that any thread has used, and some that none has.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> {
+        self.chunks.iter().filter_map(OnceLock::get).flatten()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+    }
+}

@@ -1,0 +1,50 @@
+//! The atomics, as the hardware has them or as a model checker does.
+//!
+//! `--cfg loom` explores every interleaving of the small protocols, `--cfg shuttle`
+//! random ones of the whole cache; both want their own types. All that threads share
+//! goes through here, so that nothing is checked in another form than it runs in.
+
+#[cfg(loom)]
+pub(crate) use loom::{hint::spin_loop, sync::atomic, thread::yield_now};
+#[cfg(all(shuttle, not(loom)))]
+pub(crate) use shuttle::{
+    hint::spin_loop, sync::atomic, thread::yield_now, thread_local as checked_thread_local,
+};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use std::{
+    hint::spin_loop, sync::atomic, thread::yield_now, thread_local as checked_thread_local,
+};
+
+/// `length` values made by `Default`, in one allocation.
+///
+/// The types this is used for are atomics whose default is zero. Without a checker the
+/// memory comes zeroed from the system, and a page that is never used stays unmapped.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
+    // SAFETY: `ZeroDefault` promises that all-zero bytes are a valid `T`.
+    unsafe { Box::<[T]>::new_zeroed_slice(length).assume_init() }
+}
+
+/// The checkers' atomics carry more than a number and are made one by one.
+#[cfg(any(loom, shuttle))]
+pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
+    (0..length).map(|_| T::default()).collect()
+}
+
+/// A type whose default is all-zero bytes wherever no checker replaces its atomics.
+///
+/// # Safety
+///
+/// All-zero bytes must be a valid value, equal to `Default::default()`.
+pub(crate) unsafe trait ZeroDefault: Default {}
+
+// SAFETY: a zero integer is a valid atomic integer, and the default of one.
+unsafe impl ZeroDefault for atomic::AtomicU32 {}
+// SAFETY: as above.
+unsafe impl ZeroDefault for atomic::AtomicU64 {}
+
+/// Keeps what several threads write apart from what lies beside it: two lines, because
+/// processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct OwnLine<T>(pub(crate) T);

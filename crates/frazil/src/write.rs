@@ -1,0 +1,528 @@
+//! All that changes a cache: insertion, eviction, removal, reclamation.
+//!
+//! Two exchanges decide every race, and each is made by exactly one thread:
+//! the exchange of the **index word** ends a residency (whoever makes it counts it and
+//! gets the weight back), and the exchange of the **queue word** takes the slot (whoever
+//! makes it retires it). `docs/design/mobius.md` walks through the races.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::{Cache, Found, View};
+use crate::evict::{Decision, Hand, Newcomer};
+use crate::index::Place;
+use crate::protect::Protection;
+use crate::slab::{DEAD, Slab, VACANT};
+use crate::stripe::{Held, Reader, add};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::thread;
+
+/// How often an insertion begins again because other threads changed its key, or took
+/// what it had made room for. Each time another has got on.
+const ATTEMPTS: usize = 64;
+
+/// An entry on its way in.
+struct Arrival {
+    place: Place,
+    newcomer: Newcomer,
+    /// The weight of the entry of the same key, when it was last seen.
+    resident: Option<u64>,
+    /// Whether a place and how much weight it has paid for.
+    paid: Paid,
+}
+
+/// Credit that an insertion has drawn for itself.
+#[derive(Clone, Copy, Default)]
+struct Paid {
+    places: u64,
+    weight: u64,
+}
+
+/// Why an attempt did not end in an entry.
+enum Setback {
+    /// This thread can reach no slot of a queue, or there is no vacant one.
+    Shortage,
+    /// The policy does not want the newcomer.
+    Refused,
+    /// The key came or went meanwhile.
+    Changed,
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Puts an entry in, in the place of the one of the same key if there is one.
+    ///
+    /// When the cache is full the policy chooses what goes. The newcomer itself may be
+    /// refused: if it weighs more than the whole capacity, if the policy sees no use in
+    /// it, or if pins hold up too many slots; then an entry of the same key goes all the
+    /// same, so that no one reads what is out of date. O(1) amortised; no step of it
+    /// waits for a thread that evicts.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, &str> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, "one");
+    /// cache.insert(1, "uno");
+    /// assert_eq!(cache.get(&1), Some("uno"));
+    /// ```
+    pub fn insert(&self, key: K, value: V) {
+        let (hash, place) = self.place(&key);
+        let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
+        if weight > self.capacity() || self.capacity() == 0 {
+            self.refuse(place, &key);
+            return;
+        }
+        let reader = &self.stripe().reader;
+        let resident = {
+            let protection = Protection::of_one(reader, &self.reclaim);
+            let found = self.find(&protection, place, &key);
+            found.map(|found| self.slab.weight(found.slot))
+        };
+        let newcomer = Newcomer { hash, weight, remembered: false };
+        let arrival = Arrival { place, newcomer, resident, paid: Paid::default() };
+        self.arrive(reader, arrival, key, value);
+    }
+
+    /// Sees an arrival through.
+    fn arrive(&self, reader: &Reader, mut arrival: Arrival, key: K, value: V) {
+        let mut held = self.hold();
+        if arrival.resident.is_none() {
+            arrival.newcomer.remembered = self.order.miss(&held, arrival.newcomer.hash);
+        }
+        let mut entry = Some((key, value));
+        let mut slot = 0;
+        for attempt in 0..ATTEMPTS {
+            let outcome = self.attempt(reader, &mut held, &mut arrival, &mut entry, &mut slot);
+            match outcome {
+                Ok(()) => {
+                    self.settle(&mut held);
+                    let due = held.retired.segment == 0 && self.reclaim.due();
+                    drop(held);
+                    if due {
+                        self.reclaim();
+                    }
+                    return;
+                }
+                Err(Setback::Changed) => {}
+                Err(Setback::Refused) => break,
+                Err(Setback::Shortage) => {
+                    drop(held);
+                    let freed = self.reclaim();
+                    if freed == 0 && !self.scavenge(attempt) {
+                        held = self.hold();
+                        break;
+                    }
+                    held = self.hold();
+                }
+            }
+        }
+        // It is not to be. What it had is given back, and what it would have replaced goes.
+        held.places += arrival.paid.places;
+        held.credit += arrival.paid.weight;
+        if slot != 0 {
+            // SAFETY: filled by this insertion and never published.
+            entry = Some(unsafe { self.slab.vacate(slot) });
+            let stocked = held.spares.stock(&self.segments, &mut 0);
+            debug_assert!(stocked);
+            self.hand(&mut held, |hand| hand.retire(slot));
+        }
+        self.settle(&mut held);
+        drop(held);
+        if let Some((key, _)) = &entry {
+            self.refuse(arrival.place, key);
+        }
+    }
+
+    /// One attempt at an insertion: pays for it, fills a slot, publishes and queues it.
+    #[inline(always)]
+    fn attempt(
+        &self,
+        reader: &Reader,
+        held: &mut Held<'_>,
+        arrival: &mut Arrival,
+        entry: &mut Option<(K, V)>,
+        slot: &mut u32,
+    ) -> Result<(), Setback> {
+        let mut retries = 0;
+        if !held.spares.stock(&self.segments, &mut retries) {
+            return Err(Setback::Shortage);
+        }
+        self.pay(held, arrival)?;
+        if *slot == 0 {
+            let prepare = |slot| {
+                // SAFETY: `vacant` shows each slot once, before anyone knows it.
+                unsafe { self.slab.prepare(slot) }
+            };
+            let vacant = self.reclaim.vacant(&self.segments, held, prepare);
+            *slot = vacant.ok_or(Setback::Shortage)?;
+            if let Some((key, value)) = entry.take() {
+                // SAFETY: vacant, and this thread's alone until it is published.
+                unsafe { self.slab.fill(*slot, key, value, arrival.newcomer.weight) };
+            }
+        }
+        self.publish(reader, held, arrival, *slot)
+    }
+
+    /// Draws credit for what the arrival adds to what is there, evicting until it is
+    /// there.
+    #[inline(always)]
+    fn pay(&self, held: &mut Held<'_>, arrival: &mut Arrival) -> Result<(), Setback> {
+        let places = u64::from(arrival.resident.is_none());
+        let weight = arrival.newcomer.weight.saturating_sub(arrival.resident.unwrap_or(0));
+        // As many evictions as there are slots free all there is.
+        for _ in 0..=self.slab.last() {
+            let buffers = &mut **held;
+            let mut enough = true;
+            if arrival.paid.places < places {
+                enough = self.places.acquire(&mut buffers.places, 1, &mut buffers.retries);
+                arrival.paid.places += u64::from(enough);
+            }
+            if let (true, Some(budget)) = (arrival.paid.weight < weight, &self.weights) {
+                let need = weight - arrival.paid.weight;
+                let drawn = budget.acquire(&mut buffers.credit, need, &mut buffers.retries);
+                arrival.paid.weight += if drawn { need } else { 0 };
+                enough &= drawn;
+            }
+            if enough {
+                return Ok(());
+            }
+            // Victims of a locked policy leave no segment empty for those they fill.
+            let buffers = &mut **held;
+            if !buffers.spares.stock(&self.segments, &mut buffers.retries) {
+                return Err(Setback::Shortage);
+            }
+            // An entry that grows is no newcomer: the policy may not refuse it.
+            let newcomer = arrival.resident.is_none().then_some(&arrival.newcomer);
+            match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
+                Decision::Victim(victim) => self.let_go(held, victim),
+                Decision::Refuse => return Err(Setback::Refused),
+                Decision::Empty => return Err(Setback::Shortage),
+            }
+        }
+        Err(Setback::Shortage)
+    }
+
+    /// Ends the residency of a slot that was taken, unless it has ended already.
+    #[inline(always)]
+    fn let_go(&self, held: &mut Held<'_>, victim: u32) {
+        // SAFETY: taken, so it is not retired before the last line.
+        let place = self.place(unsafe { self.slab.key(victim) }).1;
+        let weight = self.slab.weight(victim);
+        if self.index.unlink(place, victim) {
+            held.places += 1;
+            if self.weights.is_some() {
+                held.credit += weight;
+                add(&held.counts().weight, weight.wrapping_neg());
+            }
+            add(&held.counts().evictions, 1);
+        }
+        self.hand(held, |hand| hand.retire(victim));
+    }
+
+    /// Makes a filled slot visible and queues it.
+    #[inline(always)]
+    fn publish(
+        &self,
+        reader: &Reader,
+        held: &mut Held<'_>,
+        arrival: &mut Arrival,
+        slot: u32,
+    ) -> Result<(), Setback> {
+        let place = arrival.place;
+        let paid = arrival.paid;
+        let mut waits = 0;
+        let home = self.index.lock(place, &mut waits);
+        held.retries += waits;
+        let protection = Protection::of_one(reader, &self.reclaim);
+        // SAFETY: filled and not published, so this thread's alone.
+        let key = unsafe { self.slab.key(slot) };
+        if let Some(found) = self.find(&protection, place, key) {
+            let old_weight = self.slab.weight(found.slot);
+            if paid.weight + old_weight < arrival.newcomer.weight && self.weights.is_some() {
+                // It has shrunk, or come, since it was seen.
+                arrival.resident = Some(old_weight);
+                return Err(Setback::Changed);
+            }
+            if self.index.replace(&home, place, found.cell, found.word, slot) {
+                drop(home);
+                self.replaced(held, arrival, &found, slot);
+                return Ok(());
+            }
+        }
+        if paid.places == 0 || (self.weights.is_some() && paid.weight < arrival.newcomer.weight) {
+            // It has gone since it was seen.
+            arrival.resident = None;
+            return Err(Setback::Changed);
+        }
+        if !self.index.admit(&home, place, slot) {
+            return Err(Setback::Refused);
+        }
+        drop(home);
+        add(&held.counts().insertions, 1);
+        if self.weights.is_some() {
+            add(&held.counts().weight, paid.weight);
+        }
+        // What was paid for an entry that grew and then went may be more than it weighs.
+        held.places += paid.places - 1;
+        held.credit += paid.weight.saturating_sub(arrival.newcomer.weight);
+        add(
+            &held.counts().weight,
+            paid.weight.saturating_sub(arrival.newcomer.weight).wrapping_neg(),
+        );
+        self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
+        Ok(())
+    }
+
+    /// Puts a slot where the one was that it replaces, and gives that one up. The caller
+    /// protects it.
+    fn replaced(&self, held: &mut Held<'_>, arrival: &Arrival, found: &Found<'_>, slot: u32) {
+        let old = found.slot;
+        let old_weight = self.slab.weight(old);
+        add(&held.counts().replacements, 1);
+        held.places += arrival.paid.places;
+        if self.weights.is_some() {
+            let change = arrival.newcomer.weight.wrapping_sub(old_weight);
+            add(&held.counts().weight, change);
+            held.credit += arrival.paid.weight.wrapping_sub(change);
+        }
+        let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
+        mark.clear();
+        // A replacement is a use.
+        for _ in 0..=old_mark.count() {
+            mark.raise(self.mark_max);
+        }
+        // Release: partner is the Acquire of `Hand::pop`. Before the attempt to take it,
+        // so that whoever has it in hand may still see it.
+        self.slab.header(old).state.store(DEAD, Release);
+        self.hand(held, |hand| {
+            if self.order.replace(hand, old, slot) {
+                hand.retire(old);
+            } else {
+                self.order.insert(hand, slot, &arrival.newcomer);
+            }
+        });
+    }
+
+    /// Counts a refusal; nothing of the key stays.
+    #[cold]
+    fn refuse<Q>(&self, place: Place, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.take_out(place, key, |_| ());
+        let held = self.hold();
+        add(&held.counts().refusals, 1);
+    }
+
+    /// Removes `key` and returns a clone of its value.
+    ///
+    /// The value itself is dropped once no reader can be looking at it.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert("one".to_owned(), 1);
+    /// assert_eq!(cache.remove("one"), Some(1));
+    /// assert_eq!(cache.remove("one"), None);
+    /// ```
+    pub fn remove<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+        V: Clone,
+    {
+        self.take_out(self.place(key).1, key, V::clone)
+    }
+
+    /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
+    /// not `Clone`.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, std::sync::Mutex<u64>> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, 10.into());
+    /// assert!(cache.invalidate(&1));
+    /// assert!(!cache.invalidate(&1));
+    /// ```
+    pub fn invalidate<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.take_out(self.place(key).1, key, |_| ()).is_some()
+    }
+
+    fn take_out<Q, R>(&self, place: Place, key: &Q, read: impl Fn(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let reader = &self.stripe().reader;
+        let protection = Protection::of_one(reader, &self.reclaim);
+        // Each time round, another thread has replaced or removed the key.
+        loop {
+            let found = self.find(&protection, place, key)?;
+            if self.index.unlink_cell(place, found.cell, found.word) {
+                self.bury(found.slot);
+                // SAFETY: published until just now, and protected.
+                let result = read(unsafe { self.slab.value(found.slot) });
+                drop(protection);
+                self.reclaim_if_due();
+                return Some(result);
+            }
+        }
+    }
+
+    /// Gives up a slot that the caller has unlinked and protects.
+    fn bury(&self, slot: u32) {
+        let mut held = self.hold();
+        add(&held.counts().removals, 1);
+        held.places += 1;
+        if self.weights.is_some() {
+            let weight = self.slab.weight(slot);
+            add(&held.counts().weight, weight.wrapping_neg());
+            held.credit += weight;
+        }
+        // Release: partner is the Acquire of `Hand::pop`.
+        self.slab.header(slot).state.store(DEAD, Release);
+        // Without a segment to spare, whoever dequeues it retires it.
+        let buffers = &mut *held;
+        if buffers.spares.stock(&self.segments, &mut buffers.retries) {
+            self.hand(&mut held, |hand| {
+                if self.order.detach(hand, slot) {
+                    hand.retire(slot);
+                }
+            });
+        }
+        self.settle(&mut held);
+    }
+
+    /// Removes all entries. Those that come meanwhile may stay. O(capacity).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..50).for_each(|key| cache.insert(key, key));
+    /// cache.clear();
+    /// assert!(cache.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        for bucket in 0..self.index.len() {
+            let protection = Protection::of_all(&self.stripe().reader, &self.reclaim);
+            for cell in self.index.cells(bucket) {
+                // Acquire: partner is the Release with which the word was published.
+                let slot = self.index.slot(cell.load(Acquire));
+                if slot == 0 {
+                    continue;
+                }
+                // SAFETY: it was in the index just now, and the pin is older.
+                let place = self.place(unsafe { self.slab.key(slot) }).1;
+                if self.index.unlink(place, slot) {
+                    self.bury(slot);
+                }
+            }
+            drop(protection);
+            self.reclaim_if_due();
+        }
+        self.scavenge(0);
+        self.reclaim();
+    }
+
+    /// A stripe's buffers: the thread's own, or if another thread has those, any.
+    #[inline(always)]
+    fn hold(&self) -> Held<'_> {
+        self.stripe().try_lock().unwrap_or_else(|| self.hold_any())
+    }
+
+    /// Nobody waits for a stripe: past those in use there are always more.
+    #[cold]
+    fn hold_any(&self) -> Held<'_> {
+        let mut number = thread::number();
+        loop {
+            if let Some(mut held) = self.stripes.of(number).try_lock() {
+                held.retries += 1;
+                return held;
+            }
+            number = number.wrapping_add(1) % u32::from(u16::MAX);
+        }
+    }
+
+    /// Lets a policy work with the buffers in hand.
+    #[inline(always)]
+    fn hand<R>(
+        &self,
+        held: &mut Held<'_>,
+        work: impl FnOnce(&mut Hand<'_, View<'_, K, V, S>>) -> R,
+    ) -> R {
+        let headers = View { slab: &self.slab, hasher: &self.hasher };
+        work(&mut Hand {
+            segments: &self.segments,
+            reclaim: &self.reclaim,
+            headers: &headers,
+            buffers: held,
+        })
+    }
+
+    /// Gives back credit beyond what a thread may keep.
+    #[inline(always)]
+    fn settle(&self, held: &mut Held<'_>) {
+        self.places.settle(&mut held.places);
+        if let Some(weights) = &self.weights {
+            weights.settle(&mut held.credit);
+        }
+    }
+
+    #[inline(always)]
+    fn reclaim_if_due(&self) {
+        if self.reclaim.due() {
+            self.reclaim();
+        }
+    }
+
+    /// Drops what nobody can be reading. How many slots became free. The caller holds no
+    /// stripe: destructors run here.
+    pub(crate) fn reclaim(&self) -> u64 {
+        self.reclaim.run(&self.segments, &self.stripes, |slot| {
+            if Slab::<K, V>::NEEDS_DROP && self.slab.header(slot).state.load(Relaxed) != VACANT {
+                // SAFETY: `run` shows slots that are retired and that nobody can reach.
+                drop(unsafe { self.slab.vacate(slot) });
+            }
+        })
+    }
+
+    /// Makes all that idle threads have in hand available, and packs the queues if that
+    /// is not the first attempt. False if it is of no use to go on.
+    #[cold]
+    fn scavenge(&self, attempt: usize) -> bool {
+        for stripe in self.stripes.iter() {
+            if let Some(mut held) = stripe.try_lock() {
+                self.hand(&mut held, |hand| self.order.flush(hand));
+                let buffers = &mut *held;
+                self.reclaim.flush_retired(&self.segments, buffers);
+                self.reclaim.flush_vacant(&self.segments, buffers);
+                buffers.spares.flush(&self.segments, &mut buffers.retries);
+                self.places.flush(&mut buffers.places);
+                if let Some(weights) = &self.weights {
+                    weights.flush(&mut buffers.credit);
+                }
+            }
+        }
+        if attempt > 0 {
+            let mut held = self.hold();
+            self.hand(&mut held, |hand| self.order.compact(hand));
+        }
+        self.reclaim();
+        attempt < 3
+    }
+}
+
+impl<K, V, S> Drop for Cache<K, V, S> {
+    fn drop(&mut self) {
+        if !Slab::<K, V>::NEEDS_DROP {
+            return;
+        }
+        for slot in self.reclaim.used() {
+            if self.slab.header(slot).state.load(Relaxed) != VACANT {
+                // SAFETY: the cache is exclusively borrowed, so nobody reads it; the slot
+                // was handed out, so its header says whether it is occupied.
+                drop(unsafe { self.slab.vacate(slot) });
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The concurrent cache against the simulator, request by request, on real traces.
+//!
+//! One thread: the same misses, to the last one, for every policy, in objects and in
+//! bytes. Two threads on halves of a trace dealt out in turn: within half a point.
+
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use frazil::{Cache, Policy};
+use frazil_policy::object_hash;
+use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
+use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+
+/// Traces over this many requests are left out of a quick run.
+const QUICK_REQUESTS: usize = 600_000;
+/// And over this many of every run.
+const MOST_REQUESTS: usize = 2_000_000;
+/// Records that one thread may be ahead of another.
+const AHEAD: usize = 0;
+/// How far two threads may be from the simulator, as a share of the requests.
+const TWO_THREADS: f64 = 0.005;
+
+/// Hashes a numeric id as the simulator does, so that ghosts remember the same.
+#[derive(Clone, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        object_hash(self.0, HASH_SEED)
+    }
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are u64")
+    }
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id;
+    }
+}
+
+impl BuildHasher for Identity {
+    type Hasher = Identity;
+    fn build_hasher(&self) -> Identity {
+        Identity::default()
+    }
+}
+
+type Tested = Cache<u64, u32, Identity>;
+
+fn folder() -> Option<PathBuf> {
+    let folder = match std::env::var_os("FRAZIL_TRACES") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
+    };
+    if folder.join("reference.jsonl").exists() {
+        return Some(folder);
+    }
+    eprintln!("SKIPPED: no traces in {}", folder.display());
+    None
+}
+
+fn traces(folder: &Path) -> Vec<(String, Trace)> {
+    let text = std::fs::read_to_string(folder.join("README.md")).expect("readable");
+    let mut names: Vec<String> = Vec::new();
+    for group in ["adaptsize", "arc", "cache2k", "libcachesim", "lirs", "delayedhits"] {
+        for file in std::fs::read_dir(folder.join(group)).expect("a folder of traces") {
+            let name = file.expect("an entry").file_name().to_string_lossy().into_owned();
+            names.push(format!("{group}/{name}"));
+        }
+    }
+    assert!(!text.is_empty() && names.len() >= 10, "the traces are there");
+    names.sort();
+    let most =
+        if std::env::var_os("FRAZIL_QUICK").is_some() { QUICK_REQUESTS } else { MOST_REQUESTS };
+    let options = ReadOptions { limit: Some(most as u64 + 1), ..ReadOptions::default() };
+    let read = |name: String| {
+        let trace = read(&folder.join(&name), &options).expect("the trace reads").trace;
+        (trace.ids.len() <= most).then_some((name, trace))
+    };
+    names.into_iter().filter_map(read).collect()
+}
+
+fn capacities(trace: &Trace) -> [u64; 3] {
+    let objects = trace.objects.len() as u64;
+    [objects / 1000, objects / 50, objects / 5].map(|capacity| capacity.max(3))
+}
+
+fn build(policy: Policy, capacity: u64, unit: Unit, trace: &Trace) -> Tested {
+    let builder = Cache::builder(capacity).policy(policy).with_hasher(Identity::default());
+    match unit {
+        Unit::Objects => builder.build(),
+        Unit::Bytes => builder
+            .weigher(|_: &u64, size: &u32| u64::from(*size))
+            .entries(trace.objects.len() as u64)
+            .build(),
+    }
+}
+
+/// Replays all records. Counted misses.
+fn replay(cache: &Tested, trace: &Trace) -> u64 {
+    replay_part(cache, trace, 0, &[AtomicUsize::new(0)])
+}
+
+/// Replays the records of every `done.len()`th object, beginning with `part`. `done` says
+/// how far each thread is: none runs ahead of another by more than [`AHEAD`] records.
+/// Counted misses.
+///
+/// Split by object, because two threads that ask for the same absent key at the same
+/// moment both miss, whatever the policy.
+fn replay_part(cache: &Tested, trace: &Trace, part: usize, done: &[AtomicUsize]) -> u64 {
+    let mut misses = 0;
+    for record in 0..trace.ids.len() {
+        done[part].store(record, Relaxed);
+        if trace.ids[record] as usize % done.len() != part {
+            continue;
+        }
+        while done.iter().any(|others| others.load(Relaxed) + AHEAD < record) {
+            std::thread::yield_now();
+        }
+        let id = trace.objects[trace.ids[record] as usize];
+        let size = trace.sizes.get(record).copied().unwrap_or(1);
+        match trace.operations.get(record).copied().unwrap_or_default() {
+            Operation::Get => {
+                if cache.get(&id).is_none() {
+                    misses += 1;
+                    cache.insert(id, size);
+                }
+            }
+            Operation::Set => cache.insert(id, size),
+            Operation::Delete => {
+                cache.invalidate(&id);
+            }
+        }
+    }
+    done[part].store(usize::MAX / 2, Relaxed);
+    misses
+}
+
+fn simulated(trace: &Trace, policy: Policy, capacities: &[u64], unit: Unit) -> Vec<(u64, u64)> {
+    let policy = policy.to_string().parse().expect("the simulator has it");
+    let cells: Vec<CellSpec> =
+        capacities.iter().map(|&capacity| CellSpec { policy, capacity }).collect();
+    let outcomes = sweep(trace, &cells, &SweepOptions { unit, ..SweepOptions::default() }, &|_| ());
+    outcomes.iter().map(|outcome| (outcome.misses(), outcome.requests)).collect()
+}
+
+#[test]
+fn one_thread_misses_exactly_as_often() {
+    let Some(folder) = folder() else { return };
+    let (mut compared, mut failures) = (0, Vec::new());
+    for (name, trace) in traces(&folder) {
+        for policy in Policy::ALL {
+            let capacities = capacities(&trace);
+            let expected = simulated(&trace, policy, &capacities, Unit::Objects);
+            for (capacity, (misses, _)) in capacities.into_iter().zip(expected) {
+                let cache = build(policy, capacity, Unit::Objects, &trace);
+                let found = replay(&cache, &trace);
+                compared += 1;
+                if found != misses {
+                    failures.push(format!("{name} {policy} {capacity}: {found}, not {misses}"));
+                }
+                assert!(cache.len() <= capacity);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
+    println!("{compared} cells equal the simulator");
+}
+
+#[test]
+fn one_thread_misses_exactly_as_often_in_bytes() {
+    let Some(folder) = folder() else { return };
+    let (mut compared, mut failures) = (0, Vec::new());
+    for (name, trace) in traces(&folder).into_iter().filter(|(_, trace)| !trace.sizes.is_empty()) {
+        let total: u64 = trace.sizes.iter().map(|&size| u64::from(size)).sum();
+        let capacities = [total / 10_000, total / 300, total / 30];
+        // The ghost's table cannot grow in a concurrent cache: S3-FIFO is left out.
+        let exact = Policy::ALL.into_iter().filter(|&policy| policy != Policy::S3Fifo);
+        for policy in exact {
+            let expected = simulated(&trace, policy, &capacities, Unit::Bytes);
+            for (capacity, (misses, _)) in capacities.into_iter().zip(expected) {
+                let cache = build(policy, capacity, Unit::Bytes, &trace);
+                let found = replay(&cache, &trace);
+                compared += 1;
+                if found != misses {
+                    failures.push(format!("{name} {policy} {capacity}: {found}, not {misses}"));
+                }
+                assert!(cache.weight() <= capacity);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
+    println!("{compared} cells equal the simulator");
+}
+
+#[test]
+fn two_threads_come_within_half_a_point() {
+    let Some(folder) = folder() else { return };
+    let mut failures = Vec::new();
+    for (name, trace) in traces(&folder) {
+        for policy in Policy::ALL {
+            let capacities = capacities(&trace);
+            let expected = simulated(&trace, policy, &capacities, Unit::Objects);
+            for (capacity, (misses, requests)) in capacities.into_iter().zip(expected) {
+                let cache = build(policy, capacity, Unit::Objects, &trace);
+                let done = [const { AtomicUsize::new(0) }; 2];
+                let found: u64 = std::thread::scope(|scope| {
+                    let of = |part| {
+                        let (cache, trace, done) = (&cache, &trace, &done);
+                        scope.spawn(move || replay_part(cache, trace, part, done))
+                    };
+                    let threads = [of(0), of(1)];
+                    threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+                });
+                let difference = found.abs_diff(misses) as f64 / requests as f64;
+                if difference > TWO_THREADS {
+                    failures.push(format!("{name} {policy} {capacity}: {found}, not {misses}"));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
+}
