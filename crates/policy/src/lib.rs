@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod aged_ghost;
 mod arc;
 mod belady;
 mod belady_size;
@@ -69,6 +70,7 @@ mod spec;
 mod two_queue;
 mod w_tiny_lfu;
 
+pub use aged_ghost::AgedGhost;
 pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
 pub use belady_size::BeladySize;

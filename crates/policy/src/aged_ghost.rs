@@ -1,0 +1,412 @@
+//! A ghost that threads share: hashes of objects evicted not long ago, forgotten by age.
+//!
+//! A FIFO of hashes needs a lock, because both its ends change at every eviction. Here a
+//! hash carries the time of its eviction instead and is forgotten when that is too long
+//! ago. Nothing ever moves, and each operation changes one word. Time is the weight that
+//! the caller has evicted so far, so a hash is remembered if it was evicted within the
+//! last `window` of evicted weight and not asked for since. (A FIFO as heavy as the
+//! window reaches further back: by the weight of what was taken out of it.)
+//!
+//! A word is 32 bits of the hash and 32 bits of time, in units of which the window has
+//! fewer than 2^24; 0 is empty. The other bits of the hash choose a bucket of eight
+//! words, one line of memory. A full bucket loses its oldest: at a load of 9 in 20, about
+//! one ghost in 200 goes before its time. Two hashes of one bucket are taken for each
+//! other once in 4 billion pairs.
+//!
+//! No other data hangs on a word, so all accesses are relaxed, and a thread that meets
+//! others in its bucket several times in a row gives up: a ghost is a hint.
+//!
+//! 17.8 bytes a ghost, but 1 KiB at least; O(1), eight words looked at.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const WORDS: usize = 8;
+/// 18 ghosts to 5 buckets are a load of 9 in 20.
+const GHOSTS: u64 = 18;
+const BUCKETS: u64 = 5;
+/// Fewer would save nothing, and lose more where a few hashes fall badly.
+const FEWEST_BUCKETS: u64 = 16;
+/// Windows are shorter than this power of two, in units of time.
+const WINDOW_BITS: u32 = 24;
+/// How far a word may lie ahead of a clock that was read and is used only later. What
+/// lies further ahead is long past.
+const AHEAD: u64 = 1 << WINDOW_BITS;
+/// The part of a word that tells hashes apart; above it is the time.
+const TAG: u64 = u32::MAX as u64;
+/// Changes tried before a thread leaves the bucket to the others.
+const TRIES: usize = 3;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Bucket([AtomicU64; WORDS]);
+
+/// A set of hashes, each remembered until a weight of `window` has been evicted.
+///
+/// The clock is the caller's, and starts anywhere. An eviction inserts its hash at the
+/// clock and then moves it on by [`AgedGhost::advance`]. Where threads share the clock
+/// that is one `fetch_add`, whose result is the time to insert at.
+///
+/// ```
+/// use frazil_policy::AgedGhost;
+/// let ghost = AgedGhost::new(2, 2);
+/// let mut clock = 0;
+/// for hash in [10, 11, 12] {
+///     ghost.insert(hash, clock);
+///     clock += ghost.advance(1);
+/// }
+/// assert!(!ghost.take(10, clock)); // three evictions ago
+/// assert!(ghost.take(11, clock));
+/// assert!(!ghost.take(11, clock));
+/// ```
+#[derive(Debug)]
+pub struct AgedGhost {
+    buckets: Box<[Bucket]>,
+    /// How many ghosts the table has room for.
+    room: u64,
+    /// How often the table has doubled since it was allocated.
+    doublings: u32,
+    /// In units of time, each `1 << shift` of weight.
+    window: u64,
+    shift: u32,
+}
+
+impl AgedGhost {
+    /// An empty set that remembers evictions over a weight of `window`, with room for
+    /// `entries` of them at once. Allocates the room.
+    pub fn new(window: u64, entries: u64) -> Self {
+        let (window, shift) = in_units(window);
+        let buckets = vacant(buckets_for(entries));
+        AgedGhost { room: room_of(&buckets), buckets, doublings: 0, window, shift }
+    }
+
+    /// How many ghosts the table has room for. With more, some go before their time.
+    pub fn room(&self) -> u64 {
+        self.room
+    }
+
+    /// Bytes allocated.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.buckets)
+    }
+
+    /// How far an eviction of `weight` moves the clock: by the weight, but by 1 at least,
+    /// and by what forgets all at most, so that no weight turns time full circle.
+    #[inline]
+    pub fn advance(&self, weight: u64) -> u64 {
+        let unit = 1 << self.shift;
+        weight.clamp(1, (self.window * unit).saturating_add(unit))
+    }
+
+    /// Remembers `hash`, which is not in the set, as evicted at `clock`.
+    ///
+    /// A cache asks for a hash at the miss, and so has taken it out: looking for it here
+    /// would cost as much again. A hash that is there all the same, because threads met,
+    /// is there twice until it is taken or forgotten.
+    #[inline]
+    pub fn insert(&self, hash: u64, clock: u64) {
+        let (bucket, tag) = self.place(hash);
+        let now = self.time(clock);
+        for _ in 0..TRIES {
+            let (place, seen) = self.least(bucket, now);
+            if place.compare_exchange(seen, now | tag, Relaxed, Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Forgets `hash`. True if it was remembered at `clock`.
+    #[inline]
+    pub fn take(&self, hash: u64, clock: u64) -> bool {
+        let (bucket, tag) = self.place(hash);
+        let now = self.time(clock);
+        let mut remembered = false;
+        for place in &bucket.0 {
+            let word = place.load(Relaxed);
+            // What fails here another thread has taken or replaced.
+            if word & TAG == tag && place.compare_exchange(word, 0, Relaxed, Relaxed).is_ok() {
+                remembered |= self.is_fresh(word, now);
+            }
+        }
+        remembered
+    }
+
+    /// Makes room for `entries` ghosts. Those remembered stay. Never shrinks.
+    ///
+    /// The table of an empty set becomes what [`AgedGhost::new`] would have allocated;
+    /// any other doubles until it is large enough. Each doubling tells buckets apart by
+    /// one of the 32 bits that tell hashes apart.
+    pub fn reserve(&mut self, entries: u64) {
+        if entries <= self.room() {
+            return;
+        }
+        let words = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0);
+        if words.map(|word| *word.get_mut()).all(|word| word == 0) {
+            (self.buckets, self.doublings) = (vacant(buckets_for(entries)), 0);
+            self.room = room_of(&self.buckets);
+        }
+        while self.room() < entries {
+            self.double();
+        }
+    }
+
+    /// Changes the window at `clock`, and forgets what is too old for both.
+    pub fn set_window(&mut self, window: u64, clock: u64) {
+        let (old, old_shift, then) = (self.window, self.shift, self.time(clock));
+        (self.window, self.shift) = in_units(window);
+        let now = self.time(clock);
+        for word in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0) {
+            let word = word.get_mut();
+            let units = (age(*word, then) >> 32).saturating_sub(AHEAD);
+            let age = (units << old_shift) >> self.shift;
+            let kept = *word != 0 && units <= old && age <= self.window;
+            *word = if kept { now.wrapping_sub(age << 32) | *word & TAG } else { 0 };
+        }
+    }
+
+    /// Splits every bucket in two.
+    #[cold]
+    fn double(&mut self) {
+        let mut halves = vacant(2 * self.buckets.len() as u64);
+        for (number, bucket) in self.buckets.iter_mut().enumerate() {
+            for (place, word) in bucket.0.iter_mut().enumerate() {
+                let word = *word.get_mut();
+                let upper = (word & TAG) >> (31 - self.doublings) & 1;
+                *halves[2 * number + upper as usize].0[place].get_mut() = word;
+            }
+        }
+        self.buckets = halves;
+        self.room = room_of(&self.buckets);
+        self.doublings += 1;
+    }
+
+    /// The word of a bucket that is worth least: one that remembers nothing, or the oldest.
+    #[inline]
+    fn least<'a>(&self, bucket: &'a Bucket, now: u64) -> (&'a AtomicU64, u64) {
+        for place in &bucket.0 {
+            let word = place.load(Relaxed);
+            if word == 0 || !self.is_fresh(word, now) {
+                return (place, word);
+            }
+        }
+        let mut oldest = (&bucket.0[0], bucket.0[0].load(Relaxed));
+        for place in &bucket.0[1..] {
+            let word = place.load(Relaxed);
+            if age(word, now) > age(oldest.1, now) {
+                oldest = (place, word);
+            }
+        }
+        oldest
+    }
+
+    /// The bucket of a hash, and what tells it from others there: 32 bits, never 0.
+    #[inline]
+    fn place(&self, hash: u64) -> (&Bucket, u64) {
+        // A user's hash may have all its variety in a few bits. One multiplication leaves
+        // a quarter of the hashes of some such sets in full buckets, two leave no more
+        // than chance does. A bijection: bucket and tag lose nothing that need not go.
+        let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let tag = (mixed & TAG).max(1);
+        let undoubled = self.buckets.len() as u64 >> self.doublings;
+        let bucket = ((mixed >> 32) * undoubled) >> 32;
+        let bucket = (bucket << self.doublings) | ((tag << self.doublings) >> 32);
+        (&self.buckets[bucket as usize], tag)
+    }
+
+    /// The clock as the upper half of a word.
+    #[inline]
+    fn time(&self, clock: u64) -> u64 {
+        (clock >> self.shift) << 32
+    }
+
+    #[inline]
+    fn is_fresh(&self, word: u64, now: u64) -> bool {
+        age(word, now) <= ((self.window + AHEAD) << 32) | TAG
+    }
+}
+
+impl Clone for AgedGhost {
+    fn clone(&self) -> Self {
+        let copy = |word: &AtomicU64| AtomicU64::new(word.load(Relaxed));
+        let bucket = |from: &Bucket| Bucket(from.0.each_ref().map(copy));
+        AgedGhost { buckets: self.buckets.iter().map(bucket).collect(), ..*self }
+    }
+}
+
+fn buckets_for(entries: u64) -> u64 {
+    // Multiplying 32 bits of the hash reaches no more than 2^32.
+    entries.saturating_mul(BUCKETS).div_ceil(GHOSTS).clamp(FEWEST_BUCKETS, 1 << 32)
+}
+
+fn vacant(buckets: u64) -> Box<[Bucket]> {
+    (0..buckets).map(|_| Bucket::default()).collect()
+}
+
+/// What buckets hold at the load that is meant.
+fn room_of(buckets: &[Bucket]) -> u64 {
+    buckets.len() as u64 * GHOSTS / BUCKETS
+}
+
+/// A window as a number of units, and the shift that makes them.
+fn in_units(window: u64) -> (u64, u32) {
+    let shift = (u64::BITS - window.leading_zeros()).saturating_sub(WINDOW_BITS);
+    (window >> shift, shift)
+}
+
+/// In the upper half, units since the word's time and [`AHEAD`]: no borrow comes up from
+/// a lower half of ones.
+#[inline]
+fn age(word: u64, now: u64) -> u64 {
+    now.wrapping_add((AHEAD << 32) | TAG).wrapping_sub(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_hash;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// An eviction: what is asked for first, and how much goes.
+        Evict(u64, u64),
+        Ask(u64),
+        Window(u64),
+        Reserve(u64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0u64..40, 1u64..5).prop_map(|(id, weight)| Step::Evict(id, weight)),
+            8 => (0u64..40).prop_map(Step::Ask),
+            1 => (0u64..60).prop_map(Step::Window),
+            1 => (0u64..1_000).prop_map(Step::Reserve),
+        ];
+        prop::collection::vec(step, 0..400)
+    }
+
+    proptest! {
+        /// Against a list of hashes and times, over so few hashes that no bucket is ever
+        /// full, in small weights and large, and past the end of the 32 bits of time.
+        #[test]
+        fn equals_a_list(
+            steps in steps(),
+            window in 0u64..60,
+            unit in prop_oneof![Just(1u64), Just(1 << 20), Just(1 << 40)],
+            before_wrap in 0u64..100,
+        ) {
+            let mut clock = (1 << 32).max(unit << 10) - before_wrap * unit;
+            let mut ghost = AgedGhost::new(window * unit, 100);
+            let mut window = window * unit;
+            let mut model: Vec<(u64, u64)> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Evict(id, weight) => {
+                        let hash = object_hash(id, 1);
+                        ghost.take(hash, clock);
+                        ghost.insert(hash, clock);
+                        model.retain(|&(other, _)| other != hash);
+                        model.push((hash, clock));
+                        clock += ghost.advance(weight * unit);
+                    }
+                    Step::Ask(id) => {
+                        let hash = object_hash(id, 1);
+                        let known = model.iter().any(|&(other, _)| other == hash);
+                        prop_assert_eq!(ghost.take(hash, clock), known);
+                        model.retain(|&(other, _)| other != hash);
+                    }
+                    Step::Window(other) => {
+                        window = other * unit;
+                        ghost.set_window(window, clock);
+                    }
+                    Step::Reserve(entries) => ghost.reserve(entries),
+                }
+                model.retain(|&(_, time)| clock - time <= window);
+            }
+        }
+    }
+
+    /// How many of a full room of hashes go before their time.
+    fn lost(ghost: &AgedGhost, hash: impl Fn(u64) -> u64) -> f64 {
+        let room = ghost.room();
+        (0..room).for_each(|number| ghost.insert(hash(number), number));
+        let kept = (0..room).filter(|&number| ghost.take(hash(number), room)).count();
+        1.0 - kept as f64 / room as f64
+    }
+
+    #[test]
+    fn few_ghosts_go_before_their_time() {
+        let ghost = || AgedGhost::new(100_000, 100_000);
+        let of_random = lost(&ghost(), |number| object_hash(number, 1));
+        assert!((0.003..0.007).contains(&of_random), "{of_random}");
+        for shift in (0..48).step_by(4) {
+            let poor = lost(&ghost(), |number| number << shift);
+            assert!(poor < 0.007, "all variety above bit {shift}: {poor}");
+        }
+    }
+
+    #[test]
+    fn a_full_bucket_loses_its_oldest() {
+        let ghost = AgedGhost::new(1_000, 1);
+        let of_one_bucket = |number: u64| {
+            let (bucket, _) = ghost.place(object_hash(number, 1));
+            std::ptr::eq(bucket, &ghost.buckets[0])
+        };
+        let numbers: Vec<u64> =
+            (0..1_000).filter(|&number| of_one_bucket(number)).take(9).collect();
+        let [first, rest @ ..] = numbers.as_slice() else { panic!("no hash fell there") };
+        assert_eq!(rest.len(), WORDS);
+        for (clock, &number) in numbers.iter().enumerate() {
+            ghost.insert(object_hash(number, 1), clock as u64);
+        }
+        assert!(!ghost.take(object_hash(*first, 1), 9));
+        assert!(rest.iter().all(|&number| ghost.take(object_hash(number, 1), 9)));
+    }
+
+    #[test]
+    fn doubling_keeps_and_confuses_nothing() {
+        let mut ghost = AgedGhost::new(u64::MAX, 30);
+        let hash = |number| object_hash(number, 1);
+        for number in 0..10_000 {
+            ghost.reserve(8 * number);
+            ghost.insert(hash(number), number);
+        }
+        assert!((10_000..20_000).all(|number| !ghost.take(hash(number), 10_000)));
+        assert!((0..10_000).all(|number| ghost.take(hash(number), 10_000)));
+        assert!((80_000..200_000).contains(&ghost.room()), "{}", ghost.room());
+    }
+
+    #[test]
+    fn a_clock_read_too_early_forgets_nothing() {
+        let ghost = AgedGhost::new(10, 10);
+        ghost.insert(1, 1_000);
+        assert!(ghost.take(1, 990));
+        // Nor does it make the newest words the first to be replaced.
+        (0..57).for_each(|number| ghost.insert(object_hash(number, 1), 1_000));
+        (0..8).for_each(|number| ghost.insert(object_hash(number, 2), 985));
+        let kept = (0..8).filter(|&number| ghost.take(object_hash(number, 1), 1_000)).count();
+        assert_eq!(kept, 8);
+    }
+
+    #[test]
+    fn threads_take_each_hash_once() {
+        let hashes: Vec<u64> = (0..20_000).map(|id| object_hash(id, 1)).collect();
+        // Ten times the room, so that none goes before its time.
+        let ghost = AgedGhost::new(1 << 20, 200_000);
+        let taken = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2)
+                .map(|half| {
+                    let (ghost, hashes) = (&ghost, &hashes);
+                    scope.spawn(move || {
+                        let mine = hashes.iter().skip(half * 10_000).take(10_000);
+                        mine.for_each(|&hash| ghost.insert(hash, 0));
+                        hashes.iter().filter(|&&hash| ghost.take(hash, 1)).count()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<usize>()
+        });
+        let left = hashes.iter().filter(|&&hash| ghost.take(hash, 1)).count();
+        assert_eq!(taken + left, hashes.len());
+    }
+}
