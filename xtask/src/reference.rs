@@ -50,7 +50,8 @@ const WORDS: [(&str, &str); 13] = [
     (
         "s3-fifo",
         "The small queue pays while it holds more than its share; the reference looks at main's. \
-         At capacities under 20 the small queue holds at least one object here.",
+         At capacities under 20 the small queue holds at least one object here. The ghost \
+         forgets by age, over the capacity in evictions.",
     ),
     (
         "slru:segments=4",

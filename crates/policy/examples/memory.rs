@@ -85,7 +85,7 @@ fn measure<P: Policy>(name: &str, policy: P, history: impl Fn(&P) -> Option<usiz
 
 fn main() {
     measure("lru", Lru::default(), |_| Some(0));
-    measure("s3-fifo", S3Fifo::new(OBJECTS), |_| None);
+    measure("s3-fifo", S3Fifo::new(OBJECTS), |policy| Some(policy.ghost_bytes()));
     measure("lecar", Lecar::new(OBJECTS, 1), |policy| Some(policy.history_bytes()));
     measure("cacheus", Cacheus::new(OBJECTS, 1), |policy| Some(policy.history_bytes()));
 }

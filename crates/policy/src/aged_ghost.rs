@@ -24,7 +24,7 @@ const WORDS: usize = 8;
 /// 18 ghosts to 5 buckets are a load of 9 in 20.
 const GHOSTS: u64 = 18;
 const BUCKETS: u64 = 5;
-/// Fewer would save nothing, and overflow where a few hashes fall badly.
+/// Fewer would save nothing, and lose more where a few hashes fall badly.
 const FEWEST_BUCKETS: u64 = 16;
 /// Windows are shorter than this power of two, in units of time.
 const WINDOW_BITS: u32 = 24;
@@ -89,8 +89,8 @@ impl AgedGhost {
         size_of_val(&*self.buckets)
     }
 
-    /// How far an eviction of `weight` moves the clock: by the weight, but so that no two
-    /// evictions are at one time, and none so far that time could come round.
+    /// How far an eviction of `weight` moves the clock: by the weight, but by 1 at least,
+    /// and by what forgets all at most, so that no weight turns time full circle.
     #[inline]
     pub fn advance(&self, weight: u64) -> u64 {
         let unit = 1 << self.shift;
@@ -235,7 +235,7 @@ impl Clone for AgedGhost {
 
 fn buckets_for(entries: u64) -> u64 {
     // Multiplying 32 bits of the hash reaches no more than 2^32.
-    (entries.div_ceil(GHOSTS).saturating_mul(BUCKETS)).clamp(FEWEST_BUCKETS, 1 << 32)
+    entries.saturating_mul(BUCKETS).div_ceil(GHOSTS).clamp(FEWEST_BUCKETS, 1 << 32)
 }
 
 fn vacant(buckets: u64) -> Box<[Bucket]> {

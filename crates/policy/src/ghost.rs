@@ -65,7 +65,7 @@ impl<T: Copy> Ghost<T> {
     /// Remembers `hash`, which is not in the set, and a note as the newest.
     ///
     /// Policies look a hash up at the miss and so take it out; looking again here
-    /// would cost S3-FIFO a tenth of its instructions. A hash that is there all the
+    /// would be a second look-up an eviction. A hash that is there all the
     /// same is there twice until it is removed twice or forgotten.
     #[inline]
     pub fn insert_noted(&mut self, hash: u64, weight: u64, note: T) {

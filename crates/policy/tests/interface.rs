@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cache::Cache;
 use frazil_policy::{
-    AdaptiveReplacement, BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host, Hyperbolic,
-    Incoming, Lecar, Lfu, Lhd, Lirs, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark, Mobius,
-    Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, WTinyLfu, Work,
+    AdaptiveReplacement, AgedGhost, BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host,
+    Hyperbolic, Incoming, Lecar, Lfu, Lhd, Lirs, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark,
+    Mobius, Policy, Random, S3Fifo, SharedHit, Sieve, Slot, Slru, TwoQueue, WTinyLfu, Work,
 };
 
 /// Keeps what was first, and refuses all that comes when it is full.
@@ -207,6 +207,34 @@ fn s3_fifo_follows_the_capacity() {
     }
     cache.request(100, 5);
     assert!(cache.index.contains_key(&100));
+}
+
+/// What a host with a ghost that cannot grow relies on.
+#[test]
+fn s3_fifo_gives_objects_that_weigh_one_a_ghost_of_fixed_size() {
+    for capacity in [1, 2, 57, 58, 100, 1_234] {
+        let mut cache = Cache::new(S3Fifo::new(capacity), capacity);
+        for request in 0..10 * capacity {
+            // Every third comes back soon, so that all paths are taken.
+            cache.request(if request % 3 == 0 { request / 2 } else { request }, 1);
+        }
+        let fixed = AgedGhost::new(capacity, capacity);
+        assert_eq!(cache.policy.ghost_bytes(), fixed.bytes(), "{capacity}");
+    }
+}
+
+#[test]
+fn s3_fifo_remembers_a_capacity_of_lighter_objects() {
+    let mut cache = Cache::new(S3Fifo::new(10_000), 10_000);
+    for id in 0..1_000 {
+        cache.request(id, 50);
+    }
+    let of_heavy = cache.policy.ghost_bytes();
+    for id in 1_000..6_000 {
+        cache.request(id, 5);
+    }
+    assert!(cache.policy.ghost_bytes() >= AgedGhost::new(10_000, 2_000).bytes());
+    assert!(cache.policy.ghost_bytes() > 4 * of_heavy);
 }
 
 #[test]

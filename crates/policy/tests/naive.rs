@@ -105,11 +105,14 @@ impl Model for SieveModel {
     }
 }
 
-/// S3-FIFO as its paper's Algorithm 1, with main filled first; front = newest.
+/// S3-FIFO as its paper's Algorithm 1, with main filled first and a ghost that forgets
+/// by age; front = newest.
 struct S3FifoModel {
     small: VecDeque<(u64, u8)>,
     main: VecDeque<(u64, u8)>,
-    ghost: VecDeque<u64>,
+    /// Ids, and how many the small queue had evicted before.
+    ghost: Vec<(u64, usize)>,
+    evicted: usize,
     filling: bool,
     capacity: usize,
 }
@@ -124,8 +127,8 @@ impl S3FifoModel {
                 if count >= 2 {
                     self.main.push_front((id, 0));
                 } else {
-                    self.ghost.push_front(id);
-                    self.ghost.truncate(self.capacity - self.small_capacity());
+                    self.ghost.push((id, self.evicted));
+                    self.evicted += 1;
                     return;
                 }
             }
@@ -146,8 +149,10 @@ impl Model for S3FifoModel {
             object.1 = (object.1 + 1).min(3);
             return true;
         }
-        let remembered = self.ghost.contains(&id);
-        self.ghost.retain(|&object| object != id);
+        let (evicted, window) = (self.evicted, self.capacity);
+        let remembered =
+            self.ghost.iter().any(|&(object, at)| object == id && evicted - at <= window);
+        self.ghost.retain(|&(object, _)| object != id);
         if self.small.len() + self.main.len() == self.capacity {
             self.filling = false;
             self.evict();
@@ -199,7 +204,8 @@ proptest! {
         let mut model = S3FifoModel {
             small: VecDeque::new(),
             main: VecDeque::new(),
-            ghost: VecDeque::new(),
+            ghost: vec![],
+            evicted: 0,
             filling: true,
             capacity,
         };

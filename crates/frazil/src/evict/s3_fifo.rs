@@ -163,7 +163,7 @@ impl S3Fifo {
                 let weight = hand.headers.weight(candidate);
                 let clock = self.sum(hand.buffers, CLOCK);
                 self.ghost.insert(hand.headers.hash(candidate), clock);
-                self.add(hand.buffers, CLOCK, weight.max(1));
+                self.add(hand.buffers, CLOCK, self.ghost.advance(weight));
                 return Some(candidate);
             }
             hand.mark(candidate).clear();
