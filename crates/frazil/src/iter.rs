@@ -14,7 +14,7 @@ use crate::sync::atomic::Ordering::Acquire;
 /// let entries: frazil::Iter<'_, _, _, _> = cache.iter();
 /// assert_eq!(entries.collect::<Vec<_>>(), [(1, 10)]);
 /// ```
-pub struct Iter<'c, K, V, S> {
+pub struct Iter<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     bucket: usize,
     /// Clones of what was in the bucket before.

@@ -23,5 +23,5 @@ pub use builder::Builder;
 pub use cache::Cache;
 pub use iter::Iter;
 pub use pin::Pin;
-pub use policy::{Policy, UnknownPolicy};
+pub use policy::{Policy, PolicyError};
 pub use stats::Stats;

@@ -27,7 +27,7 @@ use crate::stripe::{Reader, add};
 /// let lengths: usize = (0..3).filter_map(|key| pin.get(&key)).map(String::len).sum();
 /// assert_eq!(lengths, 21);
 /// ```
-pub struct Pin<'c, K, V, S> {
+pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     reader: &'c Reader,
     protection: Protection<'c>,

@@ -72,18 +72,18 @@ impl fmt::Display for Policy {
     "unknown policy '{0}' for the concurrent cache; it has \
      fifo, clock, clock:bits=2, mobius, s3-fifo, sieve"
 )]
-pub struct UnknownPolicy(String);
+pub struct PolicyError(String);
 
 impl FromStr for Policy {
-    type Err = UnknownPolicy;
+    type Err = PolicyError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+    fn from_str(name: &str) -> Result<Self, PolicyError> {
         match name {
             "clock:bits=1" => Ok(Policy::Clock { bits: 1 }),
             _ => Policy::ALL
                 .into_iter()
                 .find(|policy| policy.to_string() == name)
-                .ok_or_else(|| UnknownPolicy(name.to_owned())),
+                .ok_or_else(|| PolicyError(name.to_owned())),
         }
     }
 }
