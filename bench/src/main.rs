@@ -6,25 +6,42 @@
 //! run got stands beside them; below 0.9 a figure says little. Instruction counts
 //! do not wobble.
 
+mod cache;
 mod definition;
 mod instructions;
 mod measure;
+#[cfg(feature = "rivals")]
+mod rivals;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Parser;
+use serde::Deserialize;
 
+use cache::CacheDefinition;
 use definition::Definition;
+
+/// A benchmark of one kind or the other.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+enum Benchmark {
+    /// The simulator's replay loop.
+    Replay(Definition),
+    /// The concurrent cache and its rivals.
+    Cache(CacheDefinition),
+}
 
 /// Run a benchmark definition.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   cargo run --release -p frazil-bench -- bench/simulator.toml
-  cargo run --release -p frazil-bench -- bench/simulator.toml --smoke")]
+  cargo run --release -p frazil-bench -- bench/simulator.toml --smoke
+  cargo run --release -p frazil-bench --features rivals -- bench/cache.toml --cell zipf-10")]
 struct Args {
     /// The definition.
-    definition: PathBuf,
+    #[arg(required_unless_present = "child")]
+    definition: Option<PathBuf>,
 
     /// A short run that only shows that all of it works.
     #[arg(long)]
@@ -34,6 +51,26 @@ struct Args {
     #[arg(long, env = "FRAZIL_TRACES", default_value = "../shared/traces")]
     traces: PathBuf,
 
+    /// Of a comparison of caches: only these cells.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    cell: Vec<String>,
+
+    /// Of a comparison of caches: only these numbers of threads.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    threads: Vec<usize>,
+
+    /// Of a comparison of caches: so many rounds.
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+
+    /// Of a comparison of caches: every engine with the hasher that ours has.
+    #[arg(long)]
+    foldhash: bool,
+
+    /// Measure what this JSON asks for: what a comparison of caches has children do.
+    #[arg(long, hide = true, value_name = "REQUEST")]
+    child: Option<String>,
+
     /// Replay one policy over one trace: what instructions are counted of.
     #[arg(long, hide = true, num_args = 3, value_names = ["POLICY", "CAPACITY", "LIMIT"])]
     once: Option<Vec<String>>,
@@ -41,15 +78,31 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    if let Some(once) = &args.once {
-        return instructions::replay_once(&args.definition, once);
+    if let Some(request) = &args.child {
+        return cache::run_child(request);
     }
-    let text = std::fs::read_to_string(&args.definition)
-        .with_context(|| args.definition.display().to_string())?;
-    let definition: Definition =
-        toml::from_str(&text).with_context(|| args.definition.display().to_string())?;
-    let mut report = measure::run(&definition, &args.traces, args.smoke)?;
-    report += &instructions::run(&definition, &args.traces)?;
+    let file = args.definition.as_deref().context("no definition")?;
+    if let Some(once) = &args.once {
+        return instructions::replay_once(file, once);
+    }
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let benchmark: Benchmark = toml::from_str(&text).with_context(|| file.display().to_string())?;
+    let report = match benchmark {
+        Benchmark::Replay(definition) => {
+            let report = measure::run(&definition, &args.traces, args.smoke)?;
+            report + &instructions::run(&definition, &args.traces)?
+        }
+        Benchmark::Cache(definition) => {
+            let options = cache::Options {
+                smoke: args.smoke,
+                cells: args.cell,
+                threads: args.threads,
+                rounds: args.rounds,
+                foldhash: args.foldhash,
+            };
+            cache::run(definition, &options)?
+        }
+    };
     print!("{report}");
     Ok(())
 }

@@ -107,6 +107,9 @@ pub enum CapacityError {
         "capacity `{0}` is a share of the peak number of objects, but bytes are counted; drop --unit bytes"
     )]
     PeakOfBytes(String),
+    /// A share of the peak was asked for where nothing is known of the order of requests.
+    #[error("capacity `{0}` is a share of a trace's peak, but no trace is replayed")]
+    NoPeak(String),
     /// Bytes are counted, but the trace has no sizes.
     #[error("bytes are counted, but the trace has no object sizes; drop --unit bytes")]
     NoSizes,
@@ -132,6 +135,26 @@ impl CapacitySpec {
                 Err(CapacityError::PeakOfBytes(self.text.clone()))
             }
             (Amount::Share(_) | Amount::PeakShare(_), _) => Ok(None),
+        }
+    }
+
+    /// The capacity in objects, of which there are `objects` in all: shares are rounded
+    /// down, to at least 1. O(1).
+    ///
+    /// ```
+    /// use frazil_simulator::CapacitySpec;
+    /// assert_eq!("0.1%".parse::<CapacitySpec>()?.among(20_000)?, 20);
+    /// # Ok::<(), frazil_simulator::CapacityError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the capacity is in bytes, or a share of a peak that only a trace has.
+    pub fn among(&self, objects: u64) -> Result<u64, CapacityError> {
+        match self.amount {
+            Amount::Plain(capacity) => Ok(capacity),
+            Amount::Share(share) => Ok(share.of(objects)),
+            Amount::Bytes(_) => Err(CapacityError::BytesOfObjects(self.text.clone())),
+            Amount::PeakShare(_) => Err(CapacityError::NoPeak(self.text.clone())),
         }
     }
 

@@ -1,0 +1,128 @@
+//! One measurement in a process of its own.
+//!
+//! Where the memory of a process happens to lie moves its speed by up to 1.8 times, and
+//! memory that was freed before is taken again without growth. So every figure comes
+//! from a child that does one thing, and a run of several children is the sample.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use frazil_driver::{Engine, Measured, Schedule, Stream, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::engines::{self, EngineVisitor};
+
+/// What the child is asked for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Request {
+    pub(super) engine: String,
+    /// Give a rival the hasher that our cache has.
+    pub(super) foldhash: bool,
+    pub(super) workload: String,
+    pub(super) keys: u64,
+    pub(super) capacity: u64,
+    pub(super) threads: usize,
+    /// Operations of all streams together.
+    pub(super) operations: usize,
+    pub(super) what: What,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum What {
+    /// Speed and latencies for so many seconds.
+    Speed(f64),
+    /// Hit ratio of one pass of one thread.
+    Pass,
+    /// Resident bytes an entry.
+    Memory,
+}
+
+/// What the child answers. What was not asked for is 0 or nothing.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(super) struct Answer {
+    pub(super) mops: f64,
+    pub(super) hit_ratio: f64,
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) p999_ns: u64,
+    pub(super) cpu_share: Option<f64>,
+    pub(super) bytes_per_entry: Option<f64>,
+}
+
+impl Request {
+    /// Has a child measure.
+    pub(super) fn ask(&self) -> anyhow::Result<Answer> {
+        let output = Command::new(std::env::current_exe()?)
+            .args(["--child", &serde_json::to_string(self)?])
+            .stderr(Stdio::inherit())
+            .output()
+            .context("cannot start the child process")?;
+        if !output.status.success() {
+            bail!("{} on {}: {}", self.engine, self.workload, output.status);
+        }
+        serde_json::from_slice(&output.stdout).context("the child's answer")
+    }
+}
+
+/// Measures, and prints the answer: what the child does.
+pub(crate) fn run(request: &str) -> anyhow::Result<()> {
+    let request: Request = serde_json::from_str(request).context("--child")?;
+    let workload: Workload = request.workload.parse()?;
+    let streams = match request.what {
+        What::Memory => Vec::new(),
+        _ => workload.streams(request.keys, request.operations, request.threads)?,
+    };
+    let preload = if workload == Workload::Hit { request.keys } else { 0 };
+    let task = Task { request: &request, streams: &streams, preload };
+    let answer = engines::visit(&request.engine, request.capacity, request.foldhash, task)?;
+    println!("{}", serde_json::to_string(&answer)?);
+    Ok(())
+}
+
+struct Task<'a> {
+    request: &'a Request,
+    streams: &'a [Stream],
+    preload: u64,
+}
+
+impl EngineVisitor for Task<'_> {
+    type Output = Answer;
+
+    fn visit<E: Engine>(self, build: impl FnOnce() -> E) -> Answer {
+        let capacity = self.request.capacity;
+        match self.request.what {
+            What::Memory => Answer {
+                bytes_per_entry: frazil_driver::bytes_per_entry(build, capacity),
+                ..Answer::default()
+            },
+            What::Pass => {
+                let engine = build();
+                let passes = self.streams.iter().map(|s| frazil_driver::one_pass(&engine, s));
+                let pass = passes.last().unwrap_or_default();
+                Answer { hit_ratio: pass.hit_ratio(), ..Answer::default() }
+            }
+            What::Speed(seconds) => {
+                let engine = build();
+                frazil_driver::preload(&engine, self.preload);
+                let schedule = Schedule::seconds(seconds);
+                frazil_driver::run(&engine, self.streams, capacity, &schedule).into()
+            }
+        }
+    }
+}
+
+impl From<Measured> for Answer {
+    fn from(measured: Measured) -> Self {
+        Answer {
+            mops: measured.mops,
+            hit_ratio: measured.hit_ratio,
+            p50_ns: measured.p50_ns,
+            p99_ns: measured.p99_ns,
+            p999_ns: measured.p999_ns,
+            cpu_share: measured.cpu_share,
+            bytes_per_entry: None,
+        }
+    }
+}

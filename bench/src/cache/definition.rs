@@ -1,0 +1,86 @@
+//! What the definition of a comparison of caches says.
+
+use serde::Deserialize;
+
+/// Caches, cells in which they are compared, and what is demanded of ours.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CacheDefinition {
+    /// Interleaved rounds; each engine has a process of its own in each.
+    pub(super) rounds: usize,
+    /// Seconds that a process measures.
+    pub(super) seconds: f64,
+    /// Keys of the generated workloads.
+    pub(super) keys: u64,
+    /// Operations of all threads' streams together.
+    pub(super) operations: usize,
+    /// Speeds are printed as multiples of this engine's.
+    pub(super) baseline: String,
+    pub(super) engine: Vec<EngineLine>,
+    pub(super) cell: Vec<CellLine>,
+    #[serde(default)]
+    pub(super) require: Vec<Requirement>,
+}
+
+/// An engine that takes part.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EngineLine {
+    pub(super) name: String,
+    /// Cells it takes part in; all if it names none.
+    #[serde(default)]
+    pub(super) cells: Vec<String>,
+    /// It lets threads sleep, so that a small share of the processor tells nothing of
+    /// the machine.
+    #[serde(default)]
+    pub(super) sleeps: bool,
+}
+
+/// A workload and a capacity.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CellLine {
+    pub(super) name: String,
+    pub(super) workload: String,
+    /// A number of objects, or a share of the keys.
+    pub(super) capacity: String,
+    pub(super) threads: Vec<usize>,
+    /// Whether hit ratios are compared, by one pass of one thread.
+    #[serde(default)]
+    pub(super) pass: bool,
+}
+
+/// What is demanded of an engine. Where no cell is named, of every cell it takes part in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "figure")]
+pub(super) enum Requirement {
+    /// Speed as a multiple of another engine's.
+    Speed { engine: String, over: String, cell: Option<String>, threads: Option<usize>, least: f64 },
+    /// Speed on `threads` as a multiple of that on `from`.
+    Scaling { engine: String, cell: Option<String>, from: usize, threads: usize, least: f64 },
+    /// The latency that 99.9 % stay below, as a multiple of another engine's.
+    P999 { engine: String, over: String, cell: Option<String>, threads: usize, most: f64 },
+    /// Hit ratio of one pass less another engine's, in points.
+    HitRatio { engine: String, over: String, cell: Option<String>, least: f64 },
+    /// Bytes an entry.
+    Memory { engine: String, cell: Option<String>, most: f64 },
+}
+
+impl CacheDefinition {
+    /// A definition small enough to be a test of itself.
+    pub(super) fn smoke(mut self) -> Self {
+        self.rounds = 1;
+        self.seconds = 0.02;
+        self.keys = self.keys.min(20_000);
+        self.operations = self.operations.min(200_000);
+        self
+    }
+
+    /// Engines of a cell that this build has, in order.
+    pub(super) fn engines<'a>(&'a self, cell: &CellLine) -> Vec<&'a EngineLine> {
+        let takes_part =
+            |engine: &&EngineLine| engine.cells.is_empty() || engine.cells.contains(&cell.name);
+        let built_in = |engine: &&EngineLine| super::engines::is_built_in(&engine.name);
+        self.engine.iter().filter(takes_part).filter(built_in).collect()
+    }
+}

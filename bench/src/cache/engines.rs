@@ -1,0 +1,69 @@
+//! Engines by name: the one place where a name becomes a type.
+
+use anyhow::Context as _;
+use frazil_driver::Engine;
+
+#[cfg(feature = "rivals")]
+use crate::rivals;
+
+/// Names of engines and policies that this build knows.
+#[cfg(feature = "rivals")]
+const RIVALS: &[&str] = &["quick_cache", "lru-mutex"];
+#[cfg(not(feature = "rivals"))]
+const RIVALS: &[&str] = &[];
+
+/// What to do with an engine once its type is known.
+pub(super) trait EngineVisitor {
+    type Output;
+
+    /// Called once, with what builds the engine.
+    fn visit<E: Engine>(self, build: impl FnOnce() -> E) -> Self::Output;
+}
+
+/// Suffix of one of our policies that is looked up through a pin.
+const PINNED: &str = "+pin";
+
+/// Whether this build has the engine; a rival is there only with the feature `rivals`.
+pub(super) fn is_built_in(name: &str) -> bool {
+    RIVALS.contains(&name) || ours(name).is_ok()
+}
+
+fn ours(name: &str) -> Result<frazil::Policy, frazil::PolicyError> {
+    name.strip_suffix(PINNED).unwrap_or(name).parse()
+}
+
+/// Hands the engine of this name to `visitor`.
+pub(super) fn visit<V: EngineVisitor>(
+    name: &str,
+    capacity: u64,
+    foldhash: bool,
+    visitor: V,
+) -> anyhow::Result<V::Output> {
+    #[cfg(feature = "rivals")]
+    {
+        use foldhash::fast::RandomState as Foldhash;
+        macro_rules! rival {
+            ($engine:ident, $default:ty) => {
+                if foldhash {
+                    visitor.visit(|| rivals::$engine::<Foldhash>::new(capacity))
+                } else {
+                    visitor.visit(|| rivals::$engine::<$default>::new(capacity))
+                }
+            };
+        }
+        match name {
+            "quick_cache" => return Ok(rival!(Quick, quick_cache::DefaultHashBuilder)),
+            "lru-mutex" => return Ok(rival!(LruMutex, lru::DefaultHasher)),
+            _ => {}
+        }
+    }
+    #[cfg(not(feature = "rivals"))]
+    let _ = foldhash;
+    let policy = ours(name).with_context(|| format!("engine `{name}`"))?;
+    let build = || frazil_driver::Ours::<u64>::new(policy, capacity, 0);
+    Ok(if name.ends_with(PINNED) {
+        visitor.visit(|| frazil_driver::Pinned(build()))
+    } else {
+        visitor.visit(build)
+    })
+}

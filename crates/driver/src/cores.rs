@@ -1,0 +1,66 @@
+//! Cores: which there are, staying on one, and the time spent on it.
+//!
+//! Only Linux is asked; elsewhere threads go where they like and their processor time
+//! is not known.
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::time::Duration;
+
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub(crate) fn allowed() -> Vec<usize> {
+        let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+        (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+    }
+
+    pub(crate) fn stay_on(cpu: usize) {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        // A core that has gone since it was listed is no reason to fail: the share of
+        // the processor will show it.
+        let _ = sched_setaffinity(None, &set);
+    }
+
+    pub(crate) fn thread_time() -> Option<Duration> {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Some(Duration::new(time.tv_sec.try_into().ok()?, time.tv_nsec.try_into().ok()?))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::time::Duration;
+
+    pub(crate) fn allowed() -> Vec<usize> {
+        Vec::new()
+    }
+
+    pub(crate) fn stay_on(_: usize) {}
+
+    pub(crate) fn thread_time() -> Option<Duration> {
+        None
+    }
+}
+
+/// Number of cores this process may use.
+///
+/// ```
+/// assert!(frazil_driver::cores() >= 1);
+/// ```
+pub fn cores() -> usize {
+    match system::allowed().len() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        cores => cores,
+    }
+}
+
+/// Keeps the calling thread on the core of its turn.
+pub(crate) fn take_turn(thread: usize, allowed: &[usize]) {
+    if !allowed.is_empty() {
+        system::stay_on(allowed[thread % allowed.len()]);
+    }
+}
+
+pub(crate) use system::{allowed, thread_time};

@@ -1,0 +1,60 @@
+//! What the loop needs of a cache: look up, insert, remove.
+//!
+//! Keys are 64-bit numbers. What the values are is the engine's choice; a session
+//! makes them from their keys, and a look-up says a number read *out of* the value, so
+//! that no compiler and no lazy engine can leave the value alone. The loop is compiled
+//! anew for each engine: nothing is called through a pointer.
+
+/// A cache that many threads use.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Mutex;
+/// use frazil_driver::{Engine, Session};
+///
+/// /// Keeps everything.
+/// #[derive(Default)]
+/// struct Map(Mutex<HashMap<u64, u64>>);
+///
+/// impl Engine for Map {
+///     type Session<'a> = &'a Map;
+///     fn session(&self) -> &Map { self }
+/// }
+///
+/// impl Session for &Map {
+///     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
+///     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
+///     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
+/// }
+///
+/// let map = Map::default();
+/// let mut session = map.session();
+/// session.insert(7);
+/// assert_eq!((session.get(7), session.get(8)), (Some(7), None));
+/// ```
+pub trait Engine: Sync {
+    /// What one thread works with: a reference, or more where the cache has something
+    /// that serves many look-ups of one thread.
+    type Session<'a>: Session
+    where
+        Self: 'a;
+
+    /// A session for the calling thread, which keeps it for the whole run.
+    fn session(&self) -> Self::Session<'_>;
+}
+
+/// A cache as one thread uses it.
+pub trait Session {
+    /// Looks a key up, and says a number read out of its value.
+    fn get(&mut self, key: u64) -> Option<u64>;
+
+    /// Inserts or replaces.
+    fn insert(&mut self, key: u64);
+
+    /// Removes the key if it is there.
+    fn remove(&mut self, key: u64);
+
+    /// Called between batches of operations, so that nothing is held for the whole run.
+    #[inline]
+    fn rest(&mut self) {}
+}

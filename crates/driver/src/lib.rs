@@ -1,0 +1,22 @@
+//! The one loop that drives any cache with many threads and measures it: ours for
+//! `frazil bench`, the rivals' for the benchmark, so that a comparison compares caches
+//! and nothing else.
+#![forbid(unsafe_code)]
+
+mod cores;
+mod engine;
+mod memory;
+mod ours;
+mod pass;
+mod run;
+mod stream;
+mod workload;
+
+pub use cores::cores;
+pub use engine::{Engine, Session};
+pub use memory::bytes_per_entry;
+pub use ours::{Ours, Pinned, PinnedSession, Value};
+pub use pass::{Pass, one_pass};
+pub use run::{Measured, Schedule, run};
+pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
+pub use workload::{Workload, WorkloadError, preload, trace_streams};

@@ -1,0 +1,66 @@
+//! Bytes an entry, as the operating system counts them.
+//!
+//! The growth of the resident set while a cache is built and filled several times over,
+//! divided by its capacity. What an engine says of itself leaves out its tables, what
+//! the allocator adds, and what eviction leaves behind. Memory that the process freed
+//! before would be taken again without growth, so it must be measured in a process that
+//! has done nothing else.
+
+use crate::engine::{Engine, Session};
+use crate::stream::key;
+
+/// Rotations of the whole cache: queues that are used in turn have all been touched.
+const ROTATIONS: u64 = 5;
+/// Prefix of keys that no workload asks for.
+const PREFIX: u32 = u32::MAX;
+
+/// Builds a cache, inserts new keys five times its capacity, and says how many bytes the
+/// process has grown by for each of `capacity` entries. `None` where the resident set
+/// can't be read. At most 2³² keys are inserted.
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use std::sync::Mutex;
+/// # use frazil_driver::{Engine, Session};
+/// # #[derive(Default)]
+/// # struct Map(Mutex<HashMap<u64, u64>>);
+/// # impl Engine for Map {
+/// #     type Session<'a> = &'a Map;
+/// #     fn session(&self) -> &Map { self }
+/// # }
+/// # impl Session for &Map {
+/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
+/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
+/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
+/// # }
+/// // A map that never evicts holds five times as many.
+/// if let Some(bytes) = frazil_driver::bytes_per_entry(Map::default, 20_000) {
+///     assert!(bytes > 5.0 * 16.0);
+/// }
+/// ```
+pub fn bytes_per_entry<E: Engine>(build: impl FnOnce() -> E, capacity: u64) -> Option<f64> {
+    let before = resident_bytes()?;
+    let engine = build();
+    let mut session = engine.session();
+    let inserts = capacity.saturating_mul(ROTATIONS).min(u64::from(u32::MAX)) as u32;
+    for number in 0..inserts {
+        session.insert(key(number, PREFIX));
+        if number % 256 == 0 {
+            session.rest();
+        }
+    }
+    let after = resident_bytes()?;
+    Some(after.saturating_sub(before) as f64 / capacity.max(1) as f64)
+}
+
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn resident_bytes() -> Option<u64> {
+    None
+}

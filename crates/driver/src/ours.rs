@@ -1,0 +1,131 @@
+//! Our cache as an engine, looked up by `get` or through a pin.
+
+use std::sync::Arc;
+
+use frazil::{Cache, Policy};
+
+use crate::engine::{Engine, Session};
+
+/// A value of a key: the key itself, or bytes behind a reference count, as values that
+/// are too big to be copied are kept.
+///
+/// ```
+/// use std::sync::Arc;
+/// use frazil_driver::Value;
+/// assert_eq!(u64::of(7, 8).read(), 7);
+/// assert_eq!(<Arc<[u8]>>::of(7, 100).len(), 100);
+/// ```
+pub trait Value: Clone + Send + Sync + 'static {
+    /// The value of a key; of `bytes` bytes if it has a choice.
+    fn of(key: u64, bytes: usize) -> Self;
+
+    /// A number read out of the value.
+    fn read(&self) -> u64;
+}
+
+impl Value for u64 {
+    #[inline]
+    fn of(key: u64, _: usize) -> Self {
+        key
+    }
+
+    #[inline]
+    fn read(&self) -> u64 {
+        *self
+    }
+}
+
+impl Value for Arc<[u8]> {
+    fn of(key: u64, bytes: usize) -> Self {
+        vec![key as u8; bytes].into()
+    }
+
+    #[inline]
+    fn read(&self) -> u64 {
+        self.first().copied().unwrap_or_default().into()
+    }
+}
+
+/// Our cache, looked up by `get`, which clones the value.
+pub struct Ours<V> {
+    cache: Cache<u64, V>,
+    value_bytes: usize,
+}
+
+impl<V: Value> Ours<V> {
+    /// A cache for `capacity` entries of values of `value_bytes` bytes.
+    ///
+    /// ```
+    /// use frazil_driver::{Engine, Ours, Session};
+    /// let ours = Ours::<u64>::new(frazil::Policy::Mobius, 100, 8);
+    /// ours.session().insert(7);
+    /// assert_eq!(ours.session().get(7), Some(7));
+    /// ```
+    pub fn new(policy: Policy, capacity: u64, value_bytes: usize) -> Self {
+        Ours { cache: Cache::builder(capacity).policy(policy).build(), value_bytes }
+    }
+}
+
+impl<V: Value> Engine for Ours<V> {
+    type Session<'a> = &'a Self;
+
+    fn session(&self) -> &Self {
+        self
+    }
+}
+
+impl<V: Value> Session for &Ours<V> {
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        self.cache.get(&key).map(|value| value.read())
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64) {
+        self.cache.insert(key, V::of(key, self.value_bytes));
+    }
+
+    #[inline]
+    fn remove(&mut self, key: u64) {
+        self.cache.remove(&key);
+    }
+}
+
+/// Our cache, looked up through a pin that serves a batch of look-ups.
+pub struct Pinned<V>(pub Ours<V>);
+
+/// A thread's pin, taken anew between batches.
+pub struct PinnedSession<'a, V: Value> {
+    ours: &'a Ours<V>,
+    pin: frazil::Pin<'a, u64, V>,
+}
+
+impl<V: Value> Engine for Pinned<V> {
+    type Session<'a> = PinnedSession<'a, V>;
+
+    fn session(&self) -> PinnedSession<'_, V> {
+        PinnedSession { ours: &self.0, pin: self.0.cache.pin() }
+    }
+}
+
+impl<V: Value> Session for PinnedSession<'_, V> {
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        self.pin.get(&key).map(Value::read)
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64) {
+        (&mut &*self.ours).insert(key);
+    }
+
+    #[inline]
+    fn remove(&mut self, key: u64) {
+        (&mut &*self.ours).remove(key);
+    }
+
+    #[inline]
+    fn rest(&mut self) {
+        self.pin = self.ours.cache.pin();
+    }
+}

@@ -1,0 +1,61 @@
+//! One pass of a stream by one thread: exact counts, which no clock has a part in.
+
+use crate::engine::{Engine, Session};
+use crate::run::{Tally, operate};
+use crate::stream::Stream;
+
+/// What one pass came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Gets that found their key.
+    pub hits: u64,
+    /// Gets that did not.
+    pub misses: u64,
+}
+
+impl Pass {
+    /// Hits over gets; 0 without a get.
+    ///
+    /// ```
+    /// assert_eq!(frazil_driver::Pass { hits: 3, misses: 1 }.hit_ratio(), 0.75);
+    /// ```
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+}
+
+/// Asks for all of a stream once, from a cache as it is. O(operations).
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use std::sync::Mutex;
+/// # use frazil_driver::{Engine, Session};
+/// # #[derive(Default)]
+/// # struct Map(Mutex<HashMap<u64, u64>>);
+/// # impl Engine for Map {
+/// #     type Session<'a> = &'a Map;
+/// #     fn session(&self) -> &Map { self }
+/// # }
+/// # impl Session for &Map {
+/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
+/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
+/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
+/// # }
+/// use frazil_driver::{Ask, Operation, Stream, one_pass};
+///
+/// let asked = [1, 2, 1, 1].map(|number| Operation::new(Ask::Get, number));
+/// let pass = one_pass(&Map::default(), &Stream::new(asked, 0));
+/// assert_eq!((pass.hits, pass.misses), (2, 2));
+/// ```
+pub fn one_pass<E: Engine>(engine: &E, stream: &Stream) -> Pass {
+    let mut session = engine.session();
+    let mut tally = Tally::default();
+    for batch in stream.operations.chunks(crate::run::BATCH) {
+        session.rest();
+        for operation in batch {
+            operate(&mut session, *operation, stream.prefix, &mut tally);
+        }
+    }
+    std::hint::black_box(tally.read);
+    Pass { hits: tally.hits, misses: tally.misses }
+}

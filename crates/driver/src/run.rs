@@ -1,0 +1,325 @@
+//! The loop: threads that ask one cache for their streams, and what they saw.
+//!
+//! All threads start together, each on a core of its own as long as there are enough.
+//! After a warm-up the time is cut into slices; the speed is the median of the slices,
+//! so that a hiccup of the machine costs one slice. Threads never wait for one another
+//! or for the measuring thread: each adds up for itself, and once a batch of operations
+//! shows its sums in a cache line of its own and looks whether to go on.
+//!
+//! One operation of each batch is timed. Reading the clock twice takes some 30 to 50 ns,
+//! which are part of every latency; 0.2 ns an operation in the speed.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::cores;
+use crate::engine::{Engine, Session};
+use crate::stream::{Ask, Operation, Stream};
+
+/// Operations between two looks at what the other threads must know.
+pub(crate) const BATCH: usize = 256;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    /// Time before anything counts. It goes on until the streams were asked for once, or
+    /// twice the capacity was inserted, but not longer than ten times as long.
+    pub warmup: Duration,
+    /// Time that is measured.
+    pub measured: Duration,
+    /// Pieces of that time, of which the median speed is taken; at least 1.
+    pub slices: u32,
+}
+
+impl Schedule {
+    /// This many seconds in ten slices after a warm-up of a quarter of that.
+    ///
+    /// ```
+    /// assert_eq!(frazil_driver::Schedule::seconds(2.0).warmup.as_millis(), 500);
+    /// ```
+    pub fn seconds(seconds: f64) -> Self {
+        let measured = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
+        Schedule { warmup: measured / 4, measured, slices: 10 }
+    }
+}
+
+/// What a run measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Million operations a second of all threads: the median of the slices.
+    pub mops: f64,
+    /// The same of the slowest slice.
+    pub mops_min: f64,
+    /// The same of the fastest slice.
+    pub mops_max: f64,
+    /// Share of the gets that found their key; 0 without a get.
+    pub hit_ratio: f64,
+    /// Latency that half of the operations stayed below.
+    pub p50_ns: u64,
+    /// Latency that 99 % stayed below.
+    pub p99_ns: u64,
+    /// Latency that 99.9 % stayed below.
+    pub p999_ns: u64,
+    /// Processor time over wall-clock time: of the thread that got least if there is a
+    /// core for each, else of all cores together. `None` where it is not known.
+    pub cpu_share: Option<f64>,
+}
+
+/// Sums of one thread.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Inserts and removals that were asked for; not those after a miss.
+    pub(crate) others: u64,
+    /// What was read out of values.
+    pub(crate) read: u64,
+}
+
+impl Tally {
+    fn operations(&self) -> u64 {
+        self.hits + self.misses + self.others
+    }
+}
+
+/// Does one operation. The insert after a miss is part of the get.
+#[inline(always)]
+pub(crate) fn operate(
+    session: &mut impl Session,
+    operation: Operation,
+    prefix: u32,
+    tally: &mut Tally,
+) {
+    let key = operation.key(prefix);
+    match operation.ask() {
+        Ask::Get => match session.get(key) {
+            Some(read) => {
+                tally.hits += 1;
+                tally.read = tally.read.wrapping_add(read);
+            }
+            None => {
+                tally.misses += 1;
+                session.insert(key);
+            }
+        },
+        Ask::Insert => {
+            session.insert(key);
+            tally.others += 1;
+        }
+        Ask::Remove => {
+            session.remove(key);
+            tally.others += 1;
+        }
+    }
+}
+
+const WARMING: u8 = 0;
+const MEASURING: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// What a thread shows of itself, in a cache line (and its neighbour) of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shown {
+    operations: AtomicU64,
+    inserts: AtomicU64,
+}
+
+/// What the threads share.
+struct Board {
+    phase: AtomicU8,
+    start: Barrier,
+    shown: Vec<Shown>,
+}
+
+/// What a thread reports when it ends.
+struct Report {
+    hits: u64,
+    misses: u64,
+    latencies: Histogram<u64>,
+    wall: Duration,
+    processor: Option<Duration>,
+}
+
+/// Drives `engine` with a thread for each stream. `capacity` tells when it is warm.
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use std::sync::Mutex;
+/// # use frazil_driver::{Engine, Session};
+/// # #[derive(Default)]
+/// # struct Map(Mutex<HashMap<u64, u64>>);
+/// # impl Engine for Map {
+/// #     type Session<'a> = &'a Map;
+/// #     fn session(&self) -> &Map { self }
+/// # }
+/// # impl Session for &Map {
+/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
+/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
+/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
+/// # }
+/// use frazil_driver::{Schedule, Workload, run};
+///
+/// let workload: Workload = "zipf:1.0".parse()?;
+/// let streams = workload.streams(1_000, 10_000, 2)?;
+/// let measured = run(&Map::default(), &streams, 1_000, &Schedule::seconds(0.05));
+/// assert!(measured.mops > 0.0 && measured.hit_ratio > 0.9);
+/// # Ok::<(), frazil_driver::WorkloadError>(())
+/// ```
+pub fn run<E: Engine>(
+    engine: &E,
+    streams: &[Stream],
+    capacity: u64,
+    schedule: &Schedule,
+) -> Measured {
+    let streams: Vec<&Stream> = streams.iter().filter(|stream| !stream.is_empty()).collect();
+    let board = Board {
+        phase: AtomicU8::new(WARMING),
+        start: Barrier::new(streams.len() + 1),
+        shown: streams.iter().map(|_| Shown::default()).collect(),
+    };
+    let allowed = cores::allowed();
+    std::thread::scope(|scope| {
+        let board = &board;
+        let allowed = &allowed;
+        let threads: Vec<_> = streams
+            .iter()
+            .enumerate()
+            .map(|(thread, stream)| {
+                scope.spawn(move || {
+                    cores::take_turn(thread, allowed);
+                    work(engine, stream, board, thread)
+                })
+            })
+            .collect();
+        board.start.wait();
+        let stream_operations = streams.iter().map(|stream| stream.len() as u64).sum();
+        warm_up(board, schedule.warmup, stream_operations, capacity.saturating_mul(2));
+        board.phase.store(MEASURING, Relaxed);
+        let speeds = slices(board, schedule);
+        board.phase.store(STOPPED, Relaxed);
+        let reports = threads.into_iter().map(|thread| match thread.join() {
+            Ok(report) => report,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        summary(speeds, reports.collect())
+    })
+}
+
+fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) -> Report {
+    let mut session = engine.session();
+    let mut latencies = latencies();
+    let mut tally = Tally::default();
+    let (mut warm_hits, mut warm_misses) = (0, 0);
+    let mut seen = WARMING;
+    let shown = &board.shown[thread];
+    board.start.wait();
+    let mut began = (Instant::now(), cores::thread_time());
+    for batch in stream.operations.chunks(BATCH).cycle() {
+        let phase = board.phase.load(Relaxed);
+        if phase != seen {
+            if phase == STOPPED {
+                break;
+            }
+            seen = phase;
+            (warm_hits, warm_misses) = (tally.hits, tally.misses);
+            latencies.reset();
+            began = (Instant::now(), cores::thread_time());
+        }
+        session.rest();
+        if let Some((first, others)) = batch.split_first() {
+            let asked = Instant::now();
+            operate(&mut session, *first, stream.prefix, &mut tally);
+            latencies.saturating_record(asked.elapsed().as_nanos() as u64);
+            for operation in others {
+                operate(&mut session, *operation, stream.prefix, &mut tally);
+            }
+        }
+        shown.operations.store(tally.operations(), Relaxed);
+        shown.inserts.store(tally.misses + tally.others, Relaxed);
+    }
+    let wall = began.0.elapsed();
+    let processor = cores::thread_time().zip(began.1).map(|(end, start)| end.saturating_sub(start));
+    std::hint::black_box(tally.read);
+    Report {
+        hits: tally.hits - warm_hits,
+        misses: tally.misses - warm_misses,
+        latencies,
+        wall,
+        processor,
+    }
+}
+
+/// From a nanosecond to 100 s, to one part in a thousand.
+fn latencies() -> Histogram<u64> {
+    // The bounds are constants that the histogram's documentation allows.
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("constant bounds are valid")
+}
+
+fn warm_up(board: &Board, least: Duration, operations: u64, inserts: u64) {
+    let sum = |of: fn(&Shown) -> &AtomicU64| -> u64 {
+        board.shown.iter().map(|shown| of(shown).load(Relaxed)).sum()
+    };
+    for _ in 0..10 {
+        std::thread::sleep(least);
+        let passed = sum(|shown| &shown.operations) >= operations;
+        if passed || sum(|shown| &shown.inserts) >= inserts {
+            break;
+        }
+    }
+}
+
+/// Million operations a second of each slice.
+fn slices(board: &Board, schedule: &Schedule) -> Vec<f64> {
+    let operations = || board.shown.iter().map(|shown| shown.operations.load(Relaxed)).sum::<u64>();
+    let slices = schedule.slices.max(1);
+    let mut before = (Instant::now(), operations());
+    let mut speeds = Vec::new();
+    for _ in 0..slices {
+        std::thread::sleep(schedule.measured / slices);
+        let now = (Instant::now(), operations());
+        let seconds = (now.0 - before.0).as_secs_f64();
+        speeds.push((now.1 - before.1) as f64 / seconds.max(1e-9) / 1e6);
+        before = now;
+    }
+    speeds
+}
+
+fn summary(mut speeds: Vec<f64>, reports: Vec<Report>) -> Measured {
+    speeds.sort_by(f64::total_cmp);
+    let mut all = latencies();
+    let (mut hits, mut misses) = (0, 0);
+    for report in &reports {
+        // Both were made by `latencies`, so every value of one fits in the other.
+        all.add(&report.latencies).expect("histograms of equal bounds add up");
+        hits += report.hits;
+        misses += report.misses;
+    }
+    Measured {
+        mops: speeds.get(speeds.len() / 2).copied().unwrap_or_default(),
+        mops_min: speeds.first().copied().unwrap_or_default(),
+        mops_max: speeds.last().copied().unwrap_or_default(),
+        hit_ratio: hits as f64 / (hits + misses).max(1) as f64,
+        p50_ns: all.value_at_quantile(0.5),
+        p99_ns: all.value_at_quantile(0.99),
+        p999_ns: all.value_at_quantile(0.999),
+        cpu_share: cpu_share(&reports),
+    }
+}
+
+fn cpu_share(reports: &[Report]) -> Option<f64> {
+    let shares: Option<Vec<f64>> = reports
+        .iter()
+        .map(|report| Some(report.processor?.as_secs_f64() / report.wall.as_secs_f64().max(1e-9)))
+        .collect();
+    let shares = shares?;
+    let cores = cores::cores();
+    Some(if shares.len() <= cores {
+        shares.into_iter().fold(1.0, f64::min)
+    } else {
+        shares.into_iter().sum::<f64>() / cores as f64
+    })
+}

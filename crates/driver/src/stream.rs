@@ -1,0 +1,113 @@
+//! What one thread asks for: operations made before the clock starts.
+//!
+//! An operation is 4 bytes: two bits say what is asked, the others number the object.
+//! The key is a bijective hash of that number, computed on the fly for about a
+//! nanosecond: keys of 8 bytes, made beforehand, would push twice as much through the
+//! caches of the processor. When a stream ends it begins again.
+
+use std::sync::Arc;
+
+use frazil_policy::object_hash;
+
+/// Seed of the hash that makes keys of numbers.
+const KEY_SEED: u64 = 0x4b45_5953; // "KEYS"
+
+const KIND_SHIFT: u32 = 30;
+const NUMBER_MASK: u32 = (1 << KIND_SHIFT) - 1;
+
+/// The most objects a stream can number.
+pub const MAX_OBJECTS: u64 = 1 << KIND_SHIFT;
+
+/// What an operation asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Look up, and insert on a miss.
+    Get,
+    /// Insert or replace without a look-up.
+    Insert,
+    /// Remove.
+    Remove,
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation(u32);
+
+impl Operation {
+    /// What to ask for the object of this number, which is below [`MAX_OBJECTS`].
+    ///
+    /// ```
+    /// use frazil_driver::{Ask, Operation};
+    /// assert_eq!(Operation::new(Ask::Insert, 7).ask(), Ask::Insert);
+    /// ```
+    #[inline]
+    pub fn new(ask: Ask, number: u32) -> Self {
+        Operation(((ask as u32) << KIND_SHIFT) | (number & NUMBER_MASK))
+    }
+
+    /// What is asked.
+    #[inline]
+    pub fn ask(self) -> Ask {
+        match self.0 >> KIND_SHIFT {
+            0 => Ask::Get,
+            1 => Ask::Insert,
+            _ => Ask::Remove,
+        }
+    }
+
+    /// The key asked for by a thread with this prefix.
+    #[inline]
+    pub fn key(self, prefix: u32) -> u64 {
+        key(self.0 & NUMBER_MASK, prefix)
+    }
+}
+
+/// The key of the object of this number under a prefix. A bijection, so that no two
+/// objects share a key.
+///
+/// ```
+/// assert_ne!(frazil_driver::key(7, 0), frazil_driver::key(7, 1));
+/// ```
+#[inline]
+pub fn key(number: u32, prefix: u32) -> u64 {
+    object_hash((u64::from(prefix) << 32) | u64::from(number), KEY_SEED)
+}
+
+/// The operations of one thread.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Shared by the threads that ask for the same under different prefixes.
+    pub(crate) operations: Arc<[Operation]>,
+    pub(crate) prefix: u32,
+}
+
+impl Stream {
+    /// Operations one after the other.
+    ///
+    /// ```
+    /// use frazil_driver::{Ask, Operation, Stream};
+    /// let stream = Stream::new(vec![Operation::new(Ask::Get, 3)], 0);
+    /// assert_eq!(stream.len(), 1);
+    /// ```
+    pub fn new(operations: impl Into<Arc<[Operation]>>, prefix: u32) -> Self {
+        Stream { operations: operations.into(), prefix }
+    }
+
+    /// Operations until it begins again.
+    ///
+    /// ```
+    /// assert_eq!(frazil_driver::Stream::new([], 0).len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there is nothing to ask for.
+    ///
+    /// ```
+    /// assert!(frazil_driver::Stream::new([], 0).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+}
