@@ -5,15 +5,11 @@
 //! goes through here, so that nothing is checked in another form than it runs in.
 
 #[cfg(loom)]
-pub(crate) use loom::{hint::spin_loop, sync::atomic, thread::yield_now};
+pub(crate) use loom::sync::atomic;
 #[cfg(all(shuttle, not(loom)))]
-pub(crate) use shuttle::{
-    hint::spin_loop, sync::atomic, thread::yield_now, thread_local as checked_thread_local,
-};
+pub(crate) use shuttle::{sync::atomic, thread_local as checked_thread_local};
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::{
-    hint::spin_loop, sync::atomic, thread::yield_now, thread_local as checked_thread_local,
-};
+pub(crate) use std::{sync::atomic, thread_local as checked_thread_local};
 
 /// `length` values made by `Default`, in one allocation.
 ///

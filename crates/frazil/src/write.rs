@@ -10,11 +10,14 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::{Cache, Found, View};
 use crate::evict::{Decision, Hand, Newcomer};
-use crate::index::Place;
+use crate::index::{Place, Seen};
 use crate::protect::Protection;
 use crate::slab::{DEAD, Slab, VACANT};
 use crate::stripe::{Held, Reader, add};
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use crate::thread;
 
 /// How often an insertion begins again because other threads changed its key, or took
@@ -226,49 +229,87 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         arrival: &mut Arrival,
         slot: u32,
     ) -> Result<(), Setback> {
-        let place = arrival.place;
-        let paid = arrival.paid;
-        let mut waits = 0;
-        let home = self.index.lock(place, &mut waits);
-        held.retries += waits;
+        let (place, paid) = (arrival.place, arrival.paid);
         let protection = Protection::of_one(reader, &self.reclaim);
         // SAFETY: filled and not published, so this thread's alone.
         let key = unsafe { self.slab.key(slot) };
-        if let Some(found) = self.find(&protection, place, key) {
+        if arrival.resident.is_some() {
+            let Some(found) = self.find(&protection, place, key) else {
+                // It has gone since it was seen.
+                arrival.resident = None;
+                return Err(Setback::Changed);
+            };
             let old_weight = self.slab.weight(found.slot);
             if paid.weight + old_weight < arrival.newcomer.weight && self.weights.is_some() {
-                // It has shrunk, or come, since it was seen.
+                // It has shrunk since it was seen.
                 arrival.resident = Some(old_weight);
                 return Err(Setback::Changed);
             }
-            if self.index.replace(&home, place, found.cell, found.word, slot) {
-                drop(home);
-                self.replaced(held, arrival, &found, slot);
-                return Ok(());
+            if !self.index.replace(place, found.cell, found.word, slot) {
+                return Err(Setback::Changed);
             }
+            self.replaced(held, arrival, &found, slot);
+            return Ok(());
         }
-        if paid.places == 0 || (self.weights.is_some() && paid.weight < arrival.newcomer.weight) {
-            // It has gone since it was seen.
-            arrival.resident = None;
-            return Err(Setback::Changed);
-        }
-        if !self.index.admit(&home, place, slot) {
+        self.admit(held, &protection, arrival, slot)
+    }
+
+    /// Publishes a slot whose key was not there when it was looked for.
+    #[inline(always)]
+    fn admit(
+        &self,
+        held: &mut Held<'_>,
+        protection: &Protection<'_>,
+        arrival: &Arrival,
+        slot: u32,
+    ) -> Result<(), Setback> {
+        let (place, paid) = (arrival.place, arrival.paid);
+        let weight = arrival.newcomer.weight;
+        let Some(own) = self.index.admit(place, slot) else {
             return Err(Setback::Refused);
-        }
-        drop(home);
+        };
         add(&held.counts().insertions, 1);
-        if self.weights.is_some() {
-            add(&held.counts().weight, paid.weight);
-        }
-        // What was paid for an entry that grew and then went may be more than it weighs.
+        // An entry that was to grow and then went has paid for less than a place, or for
+        // more than its weight.
         held.places += paid.places - 1;
-        held.credit += paid.weight.saturating_sub(arrival.newcomer.weight);
-        add(
-            &held.counts().weight,
-            paid.weight.saturating_sub(arrival.newcomer.weight).wrapping_neg(),
-        );
+        if self.weights.is_some() {
+            add(&held.counts().weight, weight);
+            held.credit += paid.weight - weight;
+        }
+        // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
+        let key = unsafe { self.slab.key(slot) };
+        let rival = self.index.rival(place, own, |cell, word| {
+            let slot = self.index.slot(word);
+            if !protection.covers(cell, word, slot) {
+                return Seen::Changed;
+            }
+            // SAFETY: published, and protected.
+            if unsafe { self.slab.key(slot) } == key { Seen::Match(word) } else { Seen::Other }
+        });
+        if let Some((cell, word, first)) = rival {
+            self.resolve(held, place, (own, slot), (cell, word), first);
+        }
         self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
         Ok(())
+    }
+
+    /// Two threads have admitted one key: the word that a look-up meets first stays.
+    #[cold]
+    fn resolve(
+        &self,
+        held: &mut Held<'_>,
+        place: Place,
+        (own, slot): (&AtomicU32, u32),
+        (cell, word): (&AtomicU32, u32),
+        rival_is_first: bool,
+    ) {
+        add(&held.counts().retries, 1);
+        let own_word = self.index.word(place, slot);
+        let (cell, word) = if rival_is_first { (own, own_word) } else { (cell, word) };
+        if self.index.unlink_cell(place, cell, word) {
+            // Both were counted as admitted; this one counts as removed.
+            self.bury(held, self.index.slot(word));
+        }
     }
 
     /// Puts a slot where the one was that it replaces, and gives that one up. The caller
@@ -360,7 +401,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         loop {
             let found = self.find(&protection, place, key)?;
             if self.index.unlink_cell(place, found.cell, found.word) {
-                self.bury(found.slot);
+                self.bury(&mut self.hold(), found.slot);
                 // SAFETY: published until just now, and protected.
                 let result = read(unsafe { self.slab.value(found.slot) });
                 drop(protection);
@@ -371,8 +412,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
-    fn bury(&self, slot: u32) {
-        let mut held = self.hold();
+    fn bury(&self, held: &mut Held<'_>, slot: u32) {
         add(&held.counts().removals, 1);
         held.places += 1;
         if self.weights.is_some() {
@@ -383,15 +423,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // Release: partner is the Acquire of `Hand::pop`.
         self.slab.header(slot).state.store(DEAD, Release);
         // Without a segment to spare, whoever dequeues it retires it.
-        let buffers = &mut *held;
+        let buffers = &mut **held;
         if buffers.spares.stock(&self.segments, &mut buffers.retries) {
-            self.hand(&mut held, |hand| {
+            self.hand(held, |hand| {
                 if self.order.detach(hand, slot) {
                     hand.retire(slot);
                 }
             });
         }
-        self.settle(&mut held);
+        self.settle(held);
     }
 
     /// Removes all entries. Those that come meanwhile may stay. O(capacity).
@@ -414,7 +454,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 // SAFETY: it was in the index just now, and the pin is older.
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 if self.index.unlink(place, slot) {
-                    self.bury(slot);
+                    self.bury(&mut self.hold(), slot);
                 }
             }
             drop(protection);
@@ -427,7 +467,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A stripe's buffers: the thread's own, or if another thread has those, any.
     #[inline(always)]
     fn hold(&self) -> Held<'_> {
-        self.stripe().try_lock().unwrap_or_else(|| self.hold_any())
+        self.stripe().own().unwrap_or_else(|| self.hold_any())
     }
 
     /// Nobody waits for a stripe: past those in use there are always more.
@@ -435,7 +475,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn hold_any(&self) -> Held<'_> {
         let mut number = thread::number();
         loop {
-            if let Some(mut held) = self.stripes.of(number).try_lock() {
+            if let Some(mut held) = self.stripes.of(number).claim() {
                 held.retries += 1;
                 return held;
             }
@@ -459,9 +499,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         })
     }
 
-    /// Gives back credit beyond what a thread may keep.
+    /// Gives back credit beyond what a thread may keep, and counts its retries.
     #[inline(always)]
     fn settle(&self, held: &mut Held<'_>) {
+        if held.retries != 0 {
+            let retries = std::mem::take(&mut held.retries);
+            add(&held.counts().retries, retries);
+        }
         self.places.settle(&mut held.places);
         if let Some(weights) = &self.weights {
             weights.settle(&mut held.credit);
@@ -491,7 +535,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn scavenge(&self, attempt: usize) -> bool {
         for stripe in self.stripes.iter() {
-            if let Some(mut held) = stripe.try_lock() {
+            if let Some(mut held) = stripe.claim() {
                 self.hand(&mut held, |hand| self.order.flush(hand));
                 let buffers = &mut *held;
                 self.reclaim.flush_retired(&self.segments, buffers);

@@ -9,11 +9,12 @@
 //! was displaced. At most 60 % full: 1.02 buckets a look-up, where buckets of seven
 //! 64-bit words read 1.8 under churn. 7.1 bytes an entry at that load.
 //!
-//! **Writers.** A key is admitted under its home bucket's lock, so that no key is there
-//! twice; the lock is one bit of the header, held for a look through the bucket. All
-//! else is one compare-exchange of the key's word: a replacement (old to new, under the
-//! lock), a removal and an eviction (to 0, without). That exchange decides every race
-//! about a residency: who makes it reports it and gets its weight back.
+//! **Writers** take no lock either; each change is one compare-exchange of the key's
+//! word: an admission (0 to the word), a replacement (old to new), a removal or an
+//! eviction (to 0). That exchange decides every race about a residency: who ends it
+//! reports it and gets its weight back. Two threads may admit one key at the same time,
+//! so each looks again after it has: the word that comes first in the order of the
+//! look-up stays, and whoever sees both takes the other out ([`Index::rival`]).
 
 mod bucket;
 
@@ -43,18 +44,6 @@ pub(crate) struct Place {
 pub(crate) struct Index {
     buckets: Box<[Bucket]>,
     slot_mask: u32,
-}
-
-/// A home bucket while keys may be admitted to it.
-pub(crate) struct Home<'i> {
-    bucket: &'i Bucket,
-}
-
-impl Drop for Home<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.bucket.unlock();
-    }
 }
 
 /// What [`Index::find`] asks of its caller for each word with the right tag.
@@ -96,6 +85,11 @@ impl Index {
         word & self.slot_mask
     }
 
+    /// The word of a slot whose key has this place.
+    pub(crate) fn word(&self, place: Place, slot: u32) -> u32 {
+        place.tag | slot
+    }
+
     /// Shows `look` every word with the tag of `place` until it has found its own.
     #[inline(always)]
     pub(crate) fn find<'i, R>(
@@ -128,57 +122,61 @@ impl Index {
         None
     }
 
-    /// Locks the home bucket of a place. Counts in `waits` how often it was taken.
+    /// Adds a word for a slot whose key was not there, and returns where it is. `None` if
+    /// no bucket has room.
     #[inline(always)]
-    pub(crate) fn lock(&self, place: Place, waits: &mut u64) -> Home<'_> {
-        let bucket = &self.buckets[place.home];
-        bucket.lock(waits);
-        Home { bucket }
-    }
-
-    /// Adds a word for a slot whose key is not there. The caller holds the home's lock.
-    /// False if no bucket has room.
-    #[inline(always)]
-    pub(crate) fn admit(&self, _home: &Home<'_>, place: Place, slot: u32) -> bool {
+    pub(crate) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
         let mut at = place.home;
-        for passed in 0..self.buckets.len() {
+        for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            if bucket.place(place.tag | slot) {
-                return true;
+            if let Some(cell) = bucket.place(place.tag | slot) {
+                return Some(cell);
             }
             // Before the word is visible further on, or a reader would stop short.
             bucket.displace();
             at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
-            if passed + 1 == self.buckets.len() {
-                self.undo_displacement(place, at);
-            }
         }
-        false
+        self.undo_displacement(place);
+        None
+    }
+
+    /// After `admit`: the first other word of which `same` says that it has the key just
+    /// admitted in `own`, and whether it comes before that.
+    #[inline(always)]
+    pub(crate) fn rival<'i>(
+        &'i self,
+        place: Place,
+        own: &AtomicU32,
+        mut same: impl FnMut(&'i AtomicU32, u32) -> Seen<u32>,
+    ) -> Option<(&'i AtomicU32, u32, bool)> {
+        // SeqCst: between placing a word and looking for another; partner is the same
+        // fence in the thread that placed that. On x86 the exchange that placed it is one.
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
+        crate::sync::atomic::fence(crate::sync::atomic::Ordering::SeqCst);
+        let mut first = true;
+        self.find(place, |cell, word| {
+            if std::ptr::eq(cell, own) {
+                first = false;
+                return Seen::Other;
+            }
+            match same(cell, word) {
+                Seen::Match(word) => Seen::Match((cell, word, first)),
+                Seen::Other => Seen::Other,
+                Seen::Changed => Seen::Changed,
+            }
+        })
     }
 
     #[cold]
-    fn undo_displacement(&self, place: Place, end: usize) {
-        let mut at = place.home;
-        loop {
-            self.buckets[at].settle();
-            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
-            if at == end {
-                return;
-            }
-        }
+    fn undo_displacement(&self, place: Place) {
+        let (wrapped, from_home) = self.buckets.split_at(place.home);
+        from_home.iter().chain(wrapped).for_each(Bucket::settle);
     }
 
     /// Exchanges the word of a resident slot for that of its replacement. False if it
-    /// has gone meanwhile. The caller holds the home's lock.
+    /// has gone meanwhile.
     #[inline(always)]
-    pub(crate) fn replace(
-        &self,
-        _home: &Home<'_>,
-        place: Place,
-        cell: &AtomicU32,
-        word: u32,
-        slot: u32,
-    ) -> bool {
+    pub(crate) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: the new entry; partner is the Acquire of `find`.
         cell.compare_exchange(word, place.tag | slot, AcqRel, Relaxed).is_ok()
     }
