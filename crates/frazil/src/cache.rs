@@ -49,6 +49,8 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     policy: Policy,
+    /// By which threads remember their stripe.
+    identity: u64,
 }
 
 /// A slot found by key, and the word that led to it.
@@ -96,6 +98,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             weigher: builder.weigher,
             hasher: builder.hasher,
             policy: builder.policy,
+            identity: thread::identity(),
         }
     }
 
@@ -107,7 +110,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     #[inline(always)]
     pub(crate) fn stripe(&self) -> &Stripe {
-        self.stripes.of(thread::number())
+        thread::stripe(self.identity, &self.stripes)
     }
 
     /// Finds a key. The slot may be looked at while `protection` lives and is not asked

@@ -13,7 +13,7 @@ use crate::evict::{Decision, Hand, Newcomer};
 use crate::index::{Place, Seen};
 use crate::protect::Protection;
 use crate::slab::{DEAD, Slab, VACANT};
-use crate::stripe::{Held, Reader, add};
+use crate::stripe::{Held, add};
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -73,19 +73,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.refuse(place, &key);
             return;
         }
-        let reader = &self.stripe().reader;
-        let resident = {
-            let protection = Protection::of_one(reader, &self.reclaim);
-            let found = self.find(&protection, place, &key);
-            found.map(|found| self.slab.weight(found.slot))
-        };
+        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
+        let found = self.find(&protection, place, &key);
+        let resident = found.map(|found| self.slab.weight(found.slot));
         let newcomer = Newcomer { hash, weight, remembered: false };
         let arrival = Arrival { place, newcomer, resident, paid: Paid::default() };
-        self.arrive(reader, arrival, key, value);
+        self.arrive(&protection, arrival, key, value);
     }
 
     /// Sees an arrival through.
-    fn arrive(&self, reader: &Reader, mut arrival: Arrival, key: K, value: V) {
+    fn arrive(&self, protection: &Protection<'_>, mut arrival: Arrival, key: K, value: V) {
         let mut held = self.hold();
         if arrival.resident.is_none() {
             arrival.newcomer.remembered = self.order.miss(&held, arrival.newcomer.hash);
@@ -93,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut entry = Some((key, value));
         let mut slot = 0;
         for attempt in 0..ATTEMPTS {
-            let outcome = self.attempt(reader, &mut held, &mut arrival, &mut entry, &mut slot);
+            let outcome = self.attempt(protection, &mut held, &mut arrival, &mut entry, &mut slot);
             match outcome {
                 Ok(()) => {
                     self.settle(&mut held);
@@ -138,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn attempt(
         &self,
-        reader: &Reader,
+        protection: &Protection<'_>,
         held: &mut Held<'_>,
         arrival: &mut Arrival,
         entry: &mut Option<(K, V)>,
@@ -161,7 +158,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 unsafe { self.slab.fill(*slot, key, value, arrival.newcomer.weight) };
             }
         }
-        self.publish(reader, held, arrival, *slot)
+        self.publish(protection, held, arrival, *slot)
     }
 
     /// Draws credit for what the arrival adds to what is there, evicting until it is
@@ -171,7 +168,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let places = u64::from(arrival.resident.is_none());
         let weight = arrival.newcomer.weight.saturating_sub(arrival.resident.unwrap_or(0));
         // As many evictions as there are slots free all there is.
-        for _ in 0..=self.slab.last() {
+        let mut evictions = 0;
+        while evictions <= self.slab.last() {
+            evictions += 1;
             let buffers = &mut **held;
             let mut enough = true;
             if arrival.paid.places < places {
@@ -224,17 +223,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn publish(
         &self,
-        reader: &Reader,
+        protection: &Protection<'_>,
         held: &mut Held<'_>,
         arrival: &mut Arrival,
         slot: u32,
     ) -> Result<(), Setback> {
         let (place, paid) = (arrival.place, arrival.paid);
-        let protection = Protection::of_one(reader, &self.reclaim);
         // SAFETY: filled and not published, so this thread's alone.
         let key = unsafe { self.slab.key(slot) };
         if arrival.resident.is_some() {
-            let Some(found) = self.find(&protection, place, key) else {
+            let Some(found) = self.find(protection, place, key) else {
                 // It has gone since it was seen.
                 arrival.resident = None;
                 return Err(Setback::Changed);
@@ -251,7 +249,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.replaced(held, arrival, &found, slot);
             return Ok(());
         }
-        self.admit(held, &protection, arrival, slot)
+        self.admit(held, protection, arrival, slot)
     }
 
     /// Publishes a slot whose key was not there when it was looked for.
@@ -395,8 +393,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let reader = &self.stripe().reader;
-        let protection = Protection::of_one(reader, &self.reclaim);
+        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
         // Each time round, another thread has replaced or removed the key.
         loop {
             let found = self.find(&protection, place, key)?;

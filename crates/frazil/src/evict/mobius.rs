@@ -15,6 +15,9 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+/// Trades in one eviction, at most: more means that other threads empty the queues.
+const TRADES_MAX: u32 = 8;
+
 #[derive(Debug)]
 pub(crate) struct Mobius {
     queues: [Queue; 2],
@@ -36,29 +39,27 @@ impl Mobius {
         &self.queues
     }
 
-    /// The active queue and the dormant one, after they have traded places if the first
-    /// is empty and the second is not. Asked before every use of either, it is as good
-    /// as trading the moment the last object leaves, which is what makes every eviction
-    /// equal SIEVE's. The role read may be stale by the time it is used; then one object
-    /// is examined early or late.
-    #[inline(always)]
-    fn settled<H: Headers>(&self, hand: &mut Hand<'_, H>) -> (&Queue, &Queue) {
-        // Acquire and AcqRel: a thread that sees the trade sees the queue as empty as
-        // the one that traded.
-        let rotation = self.rotation.0.load(Acquire);
-        let active = (rotation & 1) as usize;
-        let (active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
-        if !hand.is_empty(active) || hand.is_empty(dormant) {
-            return (active, dormant);
-        }
-        // Whoever loses this exchange finds that another has traded.
+    /// Trades the queues' places, unless another thread has since `rotation` was read.
+    fn trade(&self, rotation: u64) {
+        // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
+        // one that traded.
         let _ = self.rotation.0.compare_exchange(rotation, rotation + 1, AcqRel, Relaxed);
-        (dormant, active)
     }
 
+    /// Appends to the active queue. If that is empty and the other is not, they trade
+    /// places first: asked before every use, that is as good as trading the moment the
+    /// last object leaves, which is what makes every eviction equal SIEVE's. The role
+    /// read may be stale by the time it is used; then one object is examined early or
+    /// late.
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
-        let (active, _) = self.settled(hand);
+        let rotation = self.rotation.0.load(Acquire);
+        let active = (rotation & 1) as usize;
+        let (mut active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
+        if hand.is_empty(active) && !hand.is_empty(dormant) {
+            self.trade(rotation);
+            active = dormant;
+        }
         hand.push(active, slot);
     }
 
@@ -67,13 +68,18 @@ impl Mobius {
         // Readers may mark as fast as marks are cleared: past this many chances the
         // candidate goes, visited or not.
         let mut chances = hand.reclaim.slots();
+        let mut trades = 0;
         loop {
-            let (active, dormant) = self.settled(hand);
+            let rotation = self.rotation.0.load(Acquire);
+            let active = (rotation & 1) as usize;
+            let (active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
             let Some(candidate) = hand.pop(active) else {
-                // What was there a moment ago, another thread has taken, or it was dead.
-                if hand.is_empty(active) && hand.is_empty(dormant) {
+                // An empty queue is no reason to wait, and two are the end of it.
+                if trades == TRADES_MAX || hand.is_empty(dormant) {
                     return Decision::Empty;
                 }
+                trades += 1;
+                self.trade(rotation);
                 continue;
             };
             if chances == 0 || !hand.mark(candidate).lower() {

@@ -39,7 +39,7 @@ impl Queue {
         headers: &impl Headers,
         slot: u32,
     ) {
-        let back = &mut buffers.ends[self.number].back;
+        let back = &mut buffers.ends[self.number & 1].back;
         if back.segment == 0 {
             *back = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -70,7 +70,7 @@ impl Queue {
         headers: &impl Headers,
     ) -> Option<u32> {
         loop {
-            let front = &mut buffers.ends[self.number].front;
+            let front = &mut buffers.ends[self.number & 1].front;
             while front.segment != 0 {
                 if front.next == segments.length() {
                     let empty = std::mem::take(front).segment;
@@ -97,7 +97,7 @@ impl Queue {
     #[inline(never)]
     fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
         let next = self.ring.pop(&mut buffers.retries);
-        let ends = &mut buffers.ends[self.number];
+        let ends = &mut buffers.ends[self.number & 1];
         let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
         if segment == 0 {
             return false;
@@ -112,7 +112,7 @@ impl Queue {
     /// Whether this stripe can reach no slot.
     #[inline(always)]
     pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
-        let ends = &mut buffers.ends[self.number];
+        let ends = &mut buffers.ends[self.number & 1];
         // The newest first: it is there unless it was just removed.
         let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
         if (0..ends.back.next).rev().any(|at| queued(at) != 0) {
@@ -130,7 +130,7 @@ impl Queue {
 
     /// Sends what a stripe has in hand to the ring, for others to take.
     pub(crate) fn flush(&self, segments: &Segments, buffers: &mut Buffers) {
-        let ends = std::mem::take(&mut buffers.ends[self.number]);
+        let ends = std::mem::take(&mut buffers.ends[self.number & 1]);
         for Cursor { segment, .. } in [ends.front, ends.back] {
             if segment != 0 {
                 self.publish(segments, buffers, segment);

@@ -20,7 +20,7 @@ const LINE: usize = 16;
 
 /// As many words as a cache line has.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Line([AtomicU32; LINE]);
 
 // SAFETY: an array of atomics whose defaults are zero.
@@ -83,8 +83,10 @@ impl Segments {
     /// The word at a position that [`Segments::position`] has given.
     #[inline]
     pub(crate) fn word(&self, position: u32) -> &AtomicU32 {
-        let position = position as usize;
-        &self.lines[position / LINE].0[position % LINE]
+        debug_assert!((position as usize) < self.lines.len() * LINE);
+        // SAFETY: positions are 0 or come from `position` with a segment of ours, and
+        // `new` has laid out a line for each of those; lines are arrays of words.
+        unsafe { &*self.lines.as_ptr().cast::<AtomicU32>().add(position as usize) }
     }
 
     /// When the slots of a segment were stamped as unlinked.
@@ -208,16 +210,28 @@ impl Segments {
 /// later can fail for want of a segment: whatever more it fills, it has emptied before.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    segments: [u32; SPARES],
+    segments: [u32; SPARES_MAX],
     count: usize,
 }
 
+/// What one operation can need.
 const SPARES: usize = 4;
+/// What is kept: enough for segments to go round within the thread, without a locked
+/// instruction for each.
+const SPARES_MAX: usize = 12;
 
 impl Spares {
     /// Fills up. False if there are no segments left.
     #[inline(always)]
     pub(crate) fn stock(&mut self, segments: &Segments, retries: &mut u64) -> bool {
+        if self.count >= SPARES {
+            return true;
+        }
+        self.stock_up(segments, retries)
+    }
+
+    #[cold]
+    fn stock_up(&mut self, segments: &Segments, retries: &mut u64) -> bool {
         while self.count < SPARES {
             match segments.take(retries) {
                 Some(segment) => self.segments[self.count] = segment,
@@ -239,7 +253,7 @@ impl Spares {
     /// Takes a segment whose words are all 0.
     #[inline(always)]
     pub(crate) fn give(&mut self, segments: &Segments, segment: u32, retries: &mut u64) {
-        if self.count < SPARES {
+        if self.count < SPARES_MAX {
             self.segments[self.count] = segment;
             self.count += 1;
         } else {

@@ -35,7 +35,9 @@ impl Bucket {
 
     #[inline(always)]
     pub(crate) fn word(&self, at: u32) -> &AtomicU32 {
-        &self.words[at as usize]
+        debug_assert!((at as usize) < WORDS);
+        // SAFETY: callers number words by the bits of `matches`, of which there are WORDS.
+        unsafe { self.words.get_unchecked(at as usize) }
     }
 
     pub(crate) fn words(&self) -> &[AtomicU32] {

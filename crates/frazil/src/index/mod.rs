@@ -97,45 +97,89 @@ impl Index {
         place: Place,
         mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let mut at = place.home;
-        for _ in 0..self.buckets.len() {
-            let bucket = &self.buckets[at];
-            let mut candidates = bucket.matches(place.tag, !self.slot_mask);
-            while candidates != 0 {
-                let cell = bucket.word(candidates.trailing_zeros());
-                // Acquire: the entry's key and value; partner is the Release of `admit`
-                // and `replace`.
-                let word = cell.load(Acquire);
-                let same_tag = word & !self.slot_mask == place.tag && self.slot(word) != 0;
-                match if same_tag { look(cell, word) } else { Seen::Other } {
-                    Seen::Match(found) => return Some(found),
-                    Seen::Other => candidates &= candidates - 1,
-                    // Each time round, another thread has replaced the key.
-                    Seen::Changed => {}
-                }
+        let home = self.bucket(place.home);
+        match self.find_in(home, place, &mut look) {
+            None if home.displaced() => self.find_further(place, &mut look),
+            found => found,
+        }
+    }
+
+    #[inline(always)]
+    fn find_in<'i, R>(
+        &'i self,
+        bucket: &'i Bucket,
+        place: Place,
+        look: &mut impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+    ) -> Option<R> {
+        let mut candidates = bucket.matches(place.tag, !self.slot_mask);
+        while candidates != 0 {
+            let cell = bucket.word(candidates.trailing_zeros());
+            // Acquire: the entry's key and value; partner is the Release of `admit`
+            // and `replace`.
+            let word = cell.load(Acquire);
+            let same_tag = word & !self.slot_mask == place.tag && self.slot(word) != 0;
+            match if same_tag { look(cell, word) } else { Seen::Other } {
+                Seen::Match(found) => return Some(found),
+                Seen::Other => candidates &= candidates - 1,
+                // Each time round, another thread has replaced the key.
+                Seen::Changed => {}
             }
-            if !bucket.displaced() {
-                return None;
-            }
-            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
         }
         None
+    }
+
+    /// The same in the buckets behind the home, as far as words were displaced.
+    #[inline(never)]
+    fn find_further<'i, R>(
+        &'i self,
+        place: Place,
+        look: &mut impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+    ) -> Option<R> {
+        let mut at = place.home;
+        for _ in 1..self.buckets.len() {
+            at = self.after(at);
+            let bucket = self.bucket(at);
+            let found = self.find_in(bucket, place, look);
+            if found.is_some() || !bucket.displaced() {
+                return found;
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn bucket(&self, at: usize) -> &Bucket {
+        debug_assert!(at < self.buckets.len());
+        // SAFETY: `place` scales a 32-bit fraction by the number of buckets, and `after`
+        // wraps round at it.
+        unsafe { self.buckets.get_unchecked(at) }
+    }
+
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.buckets.len() { 0 } else { at + 1 }
     }
 
     /// Adds a word for a slot whose key was not there, and returns where it is. `None` if
     /// no bucket has room.
     #[inline(always)]
     pub(crate) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
+        let home = self.bucket(place.home);
+        home.place(place.tag | slot).or_else(|| self.admit_further(place, slot))
+    }
+
+    #[inline(never)]
+    fn admit_further(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
         let mut at = place.home;
-        for _ in 0..self.buckets.len() {
-            let bucket = &self.buckets[at];
-            if let Some(cell) = bucket.place(place.tag | slot) {
+        for _ in 1..self.buckets.len() {
+            // Before the word is visible further on, or a reader would stop short.
+            self.bucket(at).displace();
+            at = self.after(at);
+            if let Some(cell) = self.bucket(at).place(place.tag | slot) {
                 return Some(cell);
             }
-            // Before the word is visible further on, or a reader would stop short.
-            bucket.displace();
-            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
         }
+        self.bucket(at).displace();
         self.undo_displacement(place);
         None
     }
@@ -153,6 +197,11 @@ impl Index {
         // fence in the thread that placed that. On x86 the exchange that placed it is one.
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
         crate::sync::atomic::fence(crate::sync::atomic::Ordering::SeqCst);
+        let home = self.bucket(place.home);
+        let candidates = home.matches(place.tag, !self.slot_mask);
+        if candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced() {
+            return None;
+        }
         let mut first = true;
         self.find(place, |cell, word| {
             if std::ptr::eq(cell, own) {
@@ -186,7 +235,7 @@ impl Index {
     pub(crate) fn unlink_cell(&self, place: Place, cell: &AtomicU32, word: u32) -> bool {
         // Release: what was read under the word happened before it went.
         let gone = cell.compare_exchange(word, 0, Release, Relaxed).is_ok();
-        if gone && !self.buckets[place.home].owns(cell) {
+        if gone && !self.bucket(place.home).owns(cell) {
             self.settle_up_to(place, cell);
         }
         gone
@@ -196,23 +245,35 @@ impl Index {
     #[inline(always)]
     pub(crate) fn unlink(&self, place: Place, slot: u32) -> bool {
         let wanted = place.tag | slot;
-        self.find(place, |cell, word| {
-            if word != wanted {
-                return Seen::Other;
+        let home = self.bucket(place.home);
+        let candidates = home.matches(wanted, u32::MAX);
+        if candidates != 0 {
+            // A slot has one word. A lost exchange means that it was replaced or removed,
+            // and does not come back.
+            return self.unlink_cell(place, home.word(candidates.trailing_zeros()), wanted);
+        }
+        home.displaced() && self.unlink_further(place, wanted)
+    }
+
+    #[inline(never)]
+    fn unlink_further(&self, place: Place, wanted: u32) -> bool {
+        let look = &mut |cell, word| {
+            if word == wanted {
+                Seen::Match(self.unlink_cell(place, cell, word))
+            } else {
+                Seen::Other
             }
-            // A lost exchange means it was replaced or removed: it does not come back.
-            Seen::Match(self.unlink_cell(place, cell, word))
-        })
-        .unwrap_or(false)
+        };
+        self.find_further(place, look).unwrap_or(false)
     }
 
     /// A displaced word has gone: it counts no more in the buckets that it passed.
     #[cold]
     fn settle_up_to(&self, place: Place, cell: &AtomicU32) {
         let mut at = place.home;
-        while !self.buckets[at].owns(cell) {
-            self.buckets[at].settle();
-            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
+        while !self.bucket(at).owns(cell) {
+            self.bucket(at).settle();
+            at = self.after(at);
         }
     }
 
