@@ -217,11 +217,15 @@ impl Reclaim {
             let stamped = segments.stamp(segment).load(Relaxed);
             let stamped = if stamped == 0 { stamp } else { stamped };
             segments.stamp(segment).store(stamped, Relaxed);
-            let slots = || segments.slots(segment);
             // A hazard holds up its segment: simpler than to sort it, and as bounded.
-            if stamped < oldest_pin && !slots().any(|slot| hazards.contains(&slot)) {
-                slots().for_each(&vacate);
-                let count = slots().count() as u64;
+            let named = |slot| hazards.contains(&slot);
+            let held_up = !hazards.is_empty() && segments.slots(segment).any(named);
+            if stamped < oldest_pin && !held_up {
+                let mut count = 0;
+                for slot in segments.slots(segment) {
+                    vacate(slot);
+                    count += 1;
+                }
                 self.waiting.0.fetch_sub(count, Relaxed);
                 freed += count;
                 going.free = true;

@@ -25,13 +25,21 @@ use crate::thread;
 const ATTEMPTS: usize = 64;
 
 /// An entry on its way in.
-struct Arrival {
+struct Arrival<K, V> {
+    content: Content<K, V>,
     place: Place,
     newcomer: Newcomer,
     /// The weight of the entry of the same key, when it was last seen.
     resident: Option<u64>,
     /// Whether a place and how much weight it has paid for.
     paid: Paid,
+}
+
+/// Key and value of an arrival.
+enum Content<K, V> {
+    Loose(K, V),
+    /// In a slot that is not published yet.
+    Filled(u32),
 }
 
 /// Credit that an insertion has drawn for itself.
@@ -77,56 +85,78 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let found = self.find(&protection, place, &key);
         let resident = found.map(|found| self.slab.weight(found.slot));
         let newcomer = Newcomer { hash, weight, remembered: false };
-        let arrival = Arrival { place, newcomer, resident, paid: Paid::default() };
-        self.arrive(&protection, arrival, key, value);
+        let content = Content::Loose(key, value);
+        let paid = Paid::default();
+        self.arrive(&protection, Arrival { content, place, newcomer, resident, paid });
     }
 
-    /// Sees an arrival through.
-    fn arrive(&self, protection: &Protection<'_>, mut arrival: Arrival, key: K, value: V) {
+    /// Sees an arrival through: most get in at the first attempt.
+    #[inline(always)]
+    fn arrive(&self, protection: &Protection<'_>, mut arrival: Arrival<K, V>) {
         let mut held = self.hold();
         if arrival.resident.is_none() {
             arrival.newcomer.remembered = self.order.miss(&held, arrival.newcomer.hash);
         }
-        let mut entry = Some((key, value));
-        let mut slot = 0;
-        for attempt in 0..ATTEMPTS {
-            let outcome = self.attempt(protection, &mut held, &mut arrival, &mut entry, &mut slot);
-            match outcome {
-                Ok(()) => {
-                    self.settle(&mut held);
-                    let due = held.retired.segment == 0 && self.reclaim.due();
-                    drop(held);
-                    if due {
-                        self.reclaim();
-                    }
-                    return;
+        match self.attempt(protection, &mut held, &mut arrival) {
+            Ok(()) => {
+                self.settle(&mut held);
+                let due = held.retired.segment == 0 && self.reclaim.due();
+                drop(held);
+                if due {
+                    self.reclaim();
                 }
-                Err(Setback::Changed) => {}
-                Err(Setback::Refused) => break,
-                Err(Setback::Shortage) => {
+            }
+            Err(setback) => self.persist(protection, held, arrival, setback),
+        }
+    }
+
+    /// Sees an arrival through that has met with a setback.
+    #[cold]
+    fn persist<'c>(
+        &'c self,
+        protection: &Protection<'_>,
+        mut held: Held<'c>,
+        mut arrival: Arrival<K, V>,
+        mut setback: Setback,
+    ) {
+        for attempt in 0..ATTEMPTS {
+            match setback {
+                Setback::Changed => {}
+                Setback::Refused => break,
+                Setback::Shortage => {
                     drop(held);
-                    let freed = self.reclaim();
-                    if freed == 0 && !self.scavenge(attempt) {
-                        held = self.hold();
+                    let useful = self.reclaim() > 0 || self.scavenge(attempt);
+                    held = self.hold();
+                    if !useful {
                         break;
                     }
-                    held = self.hold();
                 }
+            }
+            match self.attempt(protection, &mut held, &mut arrival) {
+                Ok(()) => {
+                    self.settle(&mut held);
+                    drop(held);
+                    return self.reclaim_if_due();
+                }
+                Err(next) => setback = next,
             }
         }
         // It is not to be. What it had is given back, and what it would have replaced goes.
         held.places += arrival.paid.places;
         held.credit += arrival.paid.weight;
-        if slot != 0 {
+        if let Content::Filled(slot) = arrival.content {
             // SAFETY: filled by this insertion and never published.
-            entry = Some(unsafe { self.slab.vacate(slot) });
-            let stocked = held.spares.stock(&self.segments, &mut 0);
-            debug_assert!(stocked);
-            self.hand(&mut held, |hand| hand.retire(slot));
+            let (key, value) = unsafe { self.slab.vacate(slot) };
+            arrival.content = Content::Loose(key, value);
+            let buffers = &mut *held;
+            // Without a segment to put it in, the slot stays unused.
+            if buffers.spares.stock(&self.segments, &mut buffers.retries) {
+                self.hand(&mut held, |hand| hand.retire(slot));
+            }
         }
         self.settle(&mut held);
         drop(held);
-        if let Some((key, _)) = &entry {
+        if let Content::Loose(key, _) = &arrival.content {
             self.refuse(arrival.place, key);
         }
     }
@@ -137,34 +167,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &Protection<'_>,
         held: &mut Held<'_>,
-        arrival: &mut Arrival,
-        entry: &mut Option<(K, V)>,
-        slot: &mut u32,
+        arrival: &mut Arrival<K, V>,
     ) -> Result<(), Setback> {
         let mut retries = 0;
         if !held.spares.stock(&self.segments, &mut retries) {
             return Err(Setback::Shortage);
         }
         self.pay(held, arrival)?;
-        if *slot == 0 {
-            let prepare = |slot| {
-                // SAFETY: `vacant` shows each slot once, before anyone knows it.
-                unsafe { self.slab.prepare(slot) }
-            };
-            let vacant = self.reclaim.vacant(&self.segments, held, prepare);
-            *slot = vacant.ok_or(Setback::Shortage)?;
-            if let Some((key, value)) = entry.take() {
-                // SAFETY: vacant, and this thread's alone until it is published.
-                unsafe { self.slab.fill(*slot, key, value, arrival.newcomer.weight) };
+        let slot = match arrival.content {
+            Content::Filled(slot) => slot,
+            Content::Loose(..) => {
+                let prepare = |slot| {
+                    // SAFETY: `vacant` shows each slot once, before anyone knows it.
+                    unsafe { self.slab.prepare(slot) }
+                };
+                let vacant = self.reclaim.vacant(&self.segments, held, prepare);
+                let slot = vacant.ok_or(Setback::Shortage)?;
+                let content = std::mem::replace(&mut arrival.content, Content::Filled(slot));
+                if let Content::Loose(key, value) = content {
+                    // SAFETY: vacant, and this thread's alone until it is published.
+                    unsafe { self.slab.fill(slot, key, value, arrival.newcomer.weight) };
+                }
+                slot
             }
-        }
-        self.publish(protection, held, arrival, *slot)
+        };
+        self.publish(protection, held, arrival, slot)
     }
 
     /// Draws credit for what the arrival adds to what is there, evicting until it is
     /// there.
     #[inline(always)]
-    fn pay(&self, held: &mut Held<'_>, arrival: &mut Arrival) -> Result<(), Setback> {
+    fn pay(&self, held: &mut Held<'_>, arrival: &mut Arrival<K, V>) -> Result<(), Setback> {
         let places = u64::from(arrival.resident.is_none());
         let weight = arrival.newcomer.weight.saturating_sub(arrival.resident.unwrap_or(0));
         // As many evictions as there are slots free all there is.
@@ -225,7 +258,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &Protection<'_>,
         held: &mut Held<'_>,
-        arrival: &mut Arrival,
+        arrival: &mut Arrival<K, V>,
         slot: u32,
     ) -> Result<(), Setback> {
         let (place, paid) = (arrival.place, arrival.paid);
@@ -258,7 +291,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         held: &mut Held<'_>,
         protection: &Protection<'_>,
-        arrival: &Arrival,
+        arrival: &Arrival<K, V>,
         slot: u32,
     ) -> Result<(), Setback> {
         let (place, paid) = (arrival.place, arrival.paid);
@@ -312,7 +345,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Puts a slot where the one was that it replaces, and gives that one up. The caller
     /// protects it.
-    fn replaced(&self, held: &mut Held<'_>, arrival: &Arrival, found: &Found<'_>, slot: u32) {
+    fn replaced(&self, held: &mut Held<'_>, arrival: &Arrival<K, V>, found: &Found<'_>, slot: u32) {
         let old = found.slot;
         let old_weight = self.slab.weight(old);
         add(&held.counts().replacements, 1);
