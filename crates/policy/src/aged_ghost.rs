@@ -265,6 +265,9 @@ mod tests {
     use super::*;
     use crate::object_hash;
     use proptest::prelude::*;
+    use std::hint::spin_loop;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::{Acquire, Release};
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -388,25 +391,53 @@ mod tests {
         assert_eq!(kept, 8);
     }
 
-    #[test]
-    fn threads_take_each_hash_once() {
-        let hashes: Vec<u64> = (0..20_000).map(|id| object_hash(id, 1)).collect();
-        // Ten times the room, so that none goes before its time.
-        let ghost = AgedGhost::new(1 << 20, 200_000);
-        let taken = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..2)
-                .map(|half| {
-                    let (ghost, hashes) = (&ghost, &hashes);
-                    scope.spawn(move || {
-                        let mine = hashes.iter().skip(half * 10_000).take(10_000);
-                        mine.for_each(|&hash| ghost.insert(hash, 0));
-                        hashes.iter().filter(|&&hash| ghost.take(hash, 1)).count()
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<usize>()
+    /// Two threads side by side in one round after another.
+    fn in_step(rounds: usize, act: impl Fn(usize, usize) + Sync) {
+        let begun = [0, 1].map(|_| AtomicUsize::new(0));
+        let thread = |number: usize| {
+            for round in 0..rounds {
+                begun[number].store(round + 1, Release);
+                let mut waited = 0;
+                while begun[1 - number].load(Acquire) <= round {
+                    // Close together, but not for ever where there is one core.
+                    waited += 1;
+                    if waited % 1_000 == 0 { std::thread::yield_now() } else { spin_loop() }
+                }
+                act(number, round);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| thread(0));
+            thread(1);
         });
-        let left = hashes.iter().filter(|&&hash| ghost.take(hash, 1)).count();
-        assert_eq!(taken + left, hashes.len());
+    }
+
+    #[test]
+    fn threads_lose_nothing_to_each_other() {
+        let ghost = AgedGhost::new(1 << 20, 100_000);
+        let mut hashes: Vec<u64> = (0..100_000).map(|id| object_hash(id, 1)).collect();
+        let bucket = |hash: u64| std::ptr::from_ref(ghost.place(hash).0) as usize;
+        hashes.sort_unstable_by_key(|&hash| bucket(hash));
+        // Both insert into one bucket in each round, and no bucket gets full.
+        let buckets = hashes.chunk_by(|&one, &other| bucket(one) == bucket(other));
+        let pairs: Vec<&[u64]> = buckets.flat_map(|all| all.chunks_exact(2).take(4)).collect();
+        in_step(pairs.len(), |thread, round| ghost.insert(pairs[round][thread], 0));
+        assert!(pairs.len() > 30_000);
+        assert!(pairs.iter().all(|pair| pair.iter().all(|&hash| ghost.take(hash, 1))));
+    }
+
+    #[test]
+    fn threads_take_a_hash_no_more_often_than_it_was_there() {
+        const ROUNDS: usize = 20_000;
+        let ghost = AgedGhost::new(1 << 20, ROUNDS as u64);
+        let hash = |round: usize| object_hash(round as u64, 1);
+        (0..ROUNDS).for_each(|round| ghost.insert(hash(round), 0));
+        let there = ghost.clone();
+        let there = (0..ROUNDS).filter(|&round| there.take(hash(round), 1)).count();
+        let taken = AtomicUsize::new(0);
+        in_step(ROUNDS, |_, round| {
+            taken.fetch_add(usize::from(ghost.take(hash(round), 1)), Relaxed);
+        });
+        assert_eq!(taken.into_inner(), there);
     }
 }

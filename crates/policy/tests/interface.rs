@@ -209,6 +209,25 @@ fn s3_fifo_follows_the_capacity() {
     assert!(cache.index.contains_key(&100));
 }
 
+#[test]
+fn s3_fifo_does_not_remember_what_came_back() {
+    let mut cache = Cache::new(S3Fifo::new(10), 10);
+    for id in 0..10 {
+        cache.request(id, 1);
+    }
+    // The small queue, which holds 0, pays for the second newcomer.
+    cache.pinned.insert(0);
+    cache.request(10, 1);
+    cache.request(11, 1);
+    cache.remove(0);
+    cache.pinned.clear();
+    // So 0 is on trial again, and goes before what is in main.
+    for id in [0, 12, 13, 14] {
+        cache.request(id, 1);
+    }
+    assert!(!cache.index.contains_key(&0) && cache.index.contains_key(&9));
+}
+
 /// What a host with a ghost that cannot grow relies on.
 #[test]
 fn s3_fifo_gives_objects_that_weigh_one_a_ghost_of_fixed_size() {
