@@ -59,7 +59,7 @@ struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<usize>,
 
-    /// Of a comparison of caches: so many rounds.
+    /// Of a comparison of caches: so many rounds; 0 measures only what has none.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 

@@ -24,8 +24,11 @@ const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
 pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
-    let packages = ["build", "--release", "--locked", "-p", "frazil-cli", "-p", "frazil-bench"];
-    step::run("build", &mut step::cargo(root, packages))?;
+    // One after the other, so that nothing that the rivals need gets into the command.
+    let build = ["build", "--release", "--locked", "-p"];
+    step::run("build frazil", step::cargo(root, build).arg("frazil-cli"))?;
+    let bench = ["frazil-bench", "--features", "rivals"];
+    step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
     for document in documents {
         let path = root.join(document);
         let text = std::fs::read_to_string(&path).with_context(|| document.clone())?;

@@ -33,7 +33,7 @@ enum Command {
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
-        #[arg(default_values = ["README.md", "docs/speed.md"])]
+        #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md"])]
         documents: Vec<String>,
     },
     /// Write docs/reference.md: every row of the reference results beside ours

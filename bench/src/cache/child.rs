@@ -27,6 +27,12 @@ pub(super) struct Request {
     pub(super) what: What,
 }
 
+/// Keys and operations where instructions are counted: fifty times slower than time.
+const COUNTED_KEYS: u64 = 10_000;
+const COUNTED_OPERATIONS: usize = 100_000;
+/// The function in which they are counted.
+const COUNTED: &str = "*one_pass*";
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +72,37 @@ impl Request {
     }
 }
 
+impl Request {
+    /// Instructions an operation of a pass over fewer keys; `None` without valgrind.
+    pub(super) fn count_instructions(&self) -> anyhow::Result<Option<f64>> {
+        if Command::new("valgrind").arg("--version").output().is_err() {
+            eprintln!("SKIPPED: no valgrind, so instructions are not counted");
+            return Ok(None);
+        }
+        let request = Request {
+            keys: COUNTED_KEYS,
+            capacity: (self.capacity.saturating_mul(COUNTED_KEYS) / self.keys.max(1)).max(1),
+            threads: 1,
+            operations: COUNTED_OPERATIONS,
+            what: What::Pass,
+            ..self.clone()
+        };
+        let output = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+            .arg(format!("--toggle-collect={COUNTED}"))
+            .arg(std::env::current_exe()?)
+            .args(["--child", &serde_json::to_string(&request)?])
+            .output()
+            .context("valgrind")?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let line = text.lines().find_map(|line| line.split_once("Collected : "));
+        match line.and_then(|(_, count)| count.trim().parse::<u64>().ok()) {
+            Some(count) if count > 0 => Ok(Some(count as f64 / COUNTED_OPERATIONS as f64)),
+            _ => bail!("{}: nothing was counted: {text}", self.engine),
+        }
+    }
+}
+
 /// Measures, and prints the answer: what the child does.
 pub(crate) fn run(request: &str) -> anyhow::Result<()> {
     let request: Request = serde_json::from_str(request).context("--child")?;
@@ -99,6 +136,7 @@ impl EngineVisitor for Task<'_> {
             },
             What::Pass => {
                 let engine = build();
+                frazil_driver::preload(&engine, self.preload);
                 let passes = self.streams.iter().map(|s| frazil_driver::one_pass(&engine, s));
                 let pass = passes.last().unwrap_or_default();
                 Answer { hit_ratio: pass.hit_ratio(), ..Answer::default() }
@@ -107,7 +145,9 @@ impl EngineVisitor for Task<'_> {
                 let engine = build();
                 frazil_driver::preload(&engine, self.preload);
                 let schedule = Schedule::seconds(seconds);
-                frazil_driver::run(&engine, self.streams, capacity, &schedule).into()
+                // An engine that holds all keys has nothing to fill up with.
+                let fill = if self.preload > 0 { 0 } else { capacity.saturating_mul(2) };
+                frazil_driver::run(&engine, self.streams, fill, &schedule).into()
             }
         }
     }

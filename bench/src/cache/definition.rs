@@ -1,5 +1,6 @@
 //! What the definition of a comparison of caches says.
 
+use anyhow::bail;
 use serde::Deserialize;
 
 /// Caches, cells in which they are compared, and what is demanded of ours.
@@ -30,6 +31,11 @@ pub(super) struct EngineLine {
     /// Cells it takes part in; all if it names none.
     #[serde(default)]
     pub(super) cells: Vec<String>,
+    /// Rounds it takes part in; all unless said.
+    pub(super) rounds: Option<usize>,
+    /// It never evicts, so that its memory tells nothing.
+    #[serde(default)]
+    pub(super) unbounded: bool,
     /// It lets threads sleep, so that a small share of the processor tells nothing of
     /// the machine.
     #[serde(default)]
@@ -48,6 +54,9 @@ pub(super) struct CellLine {
     /// Whether hit ratios are compared, by one pass of one thread.
     #[serde(default)]
     pub(super) pass: bool,
+    /// Whether instructions an operation are counted, of one thread.
+    #[serde(default)]
+    pub(super) instructions: bool,
 }
 
 /// What is demanded of an engine. Where no cell is named, of every cell it takes part in.
@@ -66,7 +75,40 @@ pub(super) enum Requirement {
     Memory { engine: String, cell: Option<String>, most: f64 },
 }
 
+impl Requirement {
+    /// The engines and the cell that it names.
+    fn names(&self) -> (Vec<&String>, Option<&String>) {
+        match self {
+            Requirement::Speed { engine, over, cell, .. }
+            | Requirement::P999 { engine, over, cell, .. }
+            | Requirement::HitRatio { engine, over, cell, .. } => {
+                (vec![engine, over], cell.as_ref())
+            }
+            Requirement::Scaling { engine, cell, .. }
+            | Requirement::Memory { engine, cell, .. } => (vec![engine], cell.as_ref()),
+        }
+    }
+}
+
 impl CacheDefinition {
+    /// Checks that everything that is named exists: a demand on a misspelt engine would
+    /// never be missed.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let has_engine = |name: &String| self.engine.iter().any(|engine| engine.name == *name);
+        let has_cell = |name: &String| self.cell.iter().any(|cell| cell.name == *name);
+        let required = self.require.iter().map(Requirement::names);
+        let (engines, cells): (Vec<_>, Vec<_>) = required.unzip();
+        let engines = engines.into_iter().flatten().chain([&self.baseline]);
+        let named = self.engine.iter().flat_map(|engine| &engine.cells);
+        if let Some(name) = engines.into_iter().find(|name| !has_engine(name)) {
+            bail!("no engine `{name}`");
+        }
+        if let Some(name) = cells.into_iter().flatten().chain(named).find(|name| !has_cell(name)) {
+            bail!("no cell `{name}`");
+        }
+        Ok(())
+    }
+
     /// A definition small enough to be a test of itself.
     pub(super) fn smoke(mut self) -> Self {
         self.rounds = 1;
@@ -82,5 +124,33 @@ impl CacheDefinition {
             |engine: &&EngineLine| engine.cells.is_empty() || engine.cells.contains(&cell.name);
         let built_in = |engine: &&EngineLine| super::engines::is_built_in(&engine.name);
         self.engine.iter().filter(takes_part).filter(built_in).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFINITION: &str = include_str!("../../cache.toml");
+
+    fn check(text: &str) -> anyhow::Result<()> {
+        // What chooses the kind is read one level up.
+        let text = text.replace("kind = \"cache\"", "");
+        toml::from_str::<CacheDefinition>(&text)?.check()
+    }
+
+    #[test]
+    fn names_must_exist() {
+        check(DEFINITION).unwrap();
+        for (right, wrong, problem) in [
+            ("over = \"lru-mutex\"", "over = \"lru-mutx\"", "no engine `lru-mutx`"),
+            ("baseline = \"quick_cache\"", "baseline = \"quick\"", "no engine `quick`"),
+            ("cells = [\"hit\"]", "cells = [\"hits\"]", "no cell `hits`"),
+            ("cell = \"zipf-1\"", "cell = \"zipf-2\"", "no cell `zipf-2`"),
+        ] {
+            assert!(DEFINITION.contains(right), "{right}");
+            let error = check(&DEFINITION.replace(right, wrong)).unwrap_err();
+            assert_eq!(error.to_string(), problem);
+        }
     }
 }

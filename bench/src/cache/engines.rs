@@ -8,7 +8,7 @@ use crate::rivals;
 
 /// Names of engines and policies that this build knows.
 #[cfg(feature = "rivals")]
-const RIVALS: &[&str] = &["quick_cache", "lru-mutex"];
+const RIVALS: &[&str] = &["quick_cache", "moka", "foyer", "lru-mutex", "papaya", "dashmap"];
 #[cfg(not(feature = "rivals"))]
 const RIVALS: &[&str] = &[];
 
@@ -53,6 +53,10 @@ pub(super) fn visit<V: EngineVisitor>(
         }
         match name {
             "quick_cache" => return Ok(rival!(Quick, quick_cache::DefaultHashBuilder)),
+            "moka" => return Ok(rival!(Moka, std::hash::RandomState)),
+            "foyer" => return Ok(rival!(Foyer, foyer_common::code::DefaultHasher)),
+            "papaya" => return Ok(rival!(Papaya, std::hash::RandomState)),
+            "dashmap" => return Ok(rival!(Dash, std::hash::RandomState)),
             "lru-mutex" => return Ok(rival!(LruMutex, lru::DefaultHasher)),
             _ => {}
         }

@@ -21,7 +21,7 @@ use definition::{CellLine, EngineLine};
 /// A share of the processor below this says that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
 /// How often a disturbed measurement is made again.
-const RETRIES: usize = 3;
+const RETRIES: usize = 2;
 
 /// How a definition is run.
 pub(crate) struct Options {
@@ -46,14 +46,17 @@ struct Results {
     /// Hit ratio of one pass of one thread.
     pass: HashMap<Pair, f64>,
     bytes: HashMap<Pair, f64>,
+    /// Instructions an operation.
+    instructions: HashMap<Pair, f64>,
     /// Measurements that stayed disturbed.
     disturbed: usize,
 }
 
 /// Measures what a definition says, and reports it.
 pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Result<String> {
+    definition.check()?;
     let mut definition = if options.smoke { definition.smoke() } else { definition };
-    definition.rounds = options.rounds.unwrap_or(definition.rounds).max(1);
+    definition.rounds = options.rounds.unwrap_or(definition.rounds);
     for name in &options.cells {
         if !definition.cell.iter().any(|cell| cell.name == *name) {
             let names: Vec<&str> = definition.cell.iter().map(|cell| cell.name.as_str()).collect();
@@ -73,70 +76,102 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
     }
     let mut results = Results::default();
     for cell in &definition.cell {
-        measure(&definition, cell, options.foldhash, &mut results)?;
+        let capacity = cell.capacity.parse::<CapacitySpec>()?.among(definition.keys);
+        let capacity = capacity.with_context(|| cell.name.clone())?;
+        let run = CellRun { definition: &definition, cell, capacity, foldhash: options.foldhash };
+        run.measure_once(&mut results)?;
+        run.measure_rounds(&mut results)?;
     }
     Ok(report::write(&definition, &results))
 }
 
-fn capacity(definition: &CacheDefinition, cell: &CellLine) -> anyhow::Result<u64> {
-    let spec: CapacitySpec = cell.capacity.parse()?;
-    spec.among(definition.keys).with_context(|| cell.name.clone())
+/// A cell on the way to its figures.
+struct CellRun<'a> {
+    definition: &'a CacheDefinition,
+    cell: &'a CellLine,
+    capacity: u64,
+    foldhash: bool,
 }
 
-fn measure(
-    definition: &CacheDefinition,
-    cell: &CellLine,
-    foldhash: bool,
-    results: &mut Results,
-) -> anyhow::Result<()> {
-    let engines = definition.engines(cell);
-    let capacity = capacity(definition, cell)?;
-    let request = |engine: &str, threads, what| Request {
-        engine: engine.to_owned(),
-        foldhash,
-        workload: cell.workload.clone(),
-        keys: definition.keys,
-        capacity,
-        threads,
-        operations: definition.operations,
-        what,
-    };
-    let pair = |engine: &EngineLine| (cell.name.clone(), engine.name.clone());
-    for engine in &engines {
-        let answer = request(&engine.name, 1, What::Memory).ask()?;
-        if let Some(bytes) = answer.bytes_per_entry {
-            results.bytes.insert(pair(engine), bytes);
-        }
-        if cell.pass {
-            let answer = request(&engine.name, 1, What::Pass).ask()?;
-            results.pass.insert(pair(engine), answer.hit_ratio);
+impl CellRun<'_> {
+    fn request(&self, engine: &EngineLine, threads: usize, what: What) -> Request {
+        Request {
+            engine: engine.name.clone(),
+            foldhash: self.foldhash,
+            workload: self.cell.workload.clone(),
+            keys: self.definition.keys,
+            capacity: self.capacity,
+            threads,
+            operations: self.definition.operations,
+            what,
         }
     }
-    let cores = frazil_driver::cores();
-    for round in 0..definition.rounds {
-        eprintln!("{}: round {} of {}", cell.name, round + 1, definition.rounds);
-        for &threads in &cell.threads {
-            for engine in &engines {
-                let request = request(&engine.name, threads, What::Speed(definition.seconds));
-                let mut answer = request.ask()?;
-                let disturbed = |answer: &Answer| {
-                    threads <= cores
-                        && !engine.sleeps
-                        && answer.cpu_share.is_some_and(|share| share < LEAST_SHARE)
-                };
-                for _ in 0..RETRIES {
-                    if !disturbed(&answer) {
-                        break;
-                    }
-                    let again = request.ask()?;
-                    if again.cpu_share > answer.cpu_share {
-                        answer = again;
-                    }
-                }
-                results.disturbed += usize::from(disturbed(&answer));
-                results.speed.entry((pair(engine), threads)).or_default().push(answer);
+
+    fn pair(&self, engine: &EngineLine) -> Pair {
+        (self.cell.name.clone(), engine.name.clone())
+    }
+
+    /// What does not wobble: memory, hits of one pass, instructions.
+    fn measure_once(&self, results: &mut Results) -> anyhow::Result<()> {
+        for engine in self.definition.engines(self.cell) {
+            if !engine.unbounded {
+                let answer = self.request(engine, 1, What::Memory).ask()?;
+                results.bytes.extend(answer.bytes_per_entry.map(|it| (self.pair(engine), it)));
+            }
+            let pass = self.request(engine, 1, What::Pass);
+            if self.cell.pass {
+                results.pass.insert(self.pair(engine), pass.ask()?.hit_ratio);
+            }
+            if self.cell.instructions {
+                let counted = pass.count_instructions()?;
+                results.instructions.extend(counted.map(|it| (self.pair(engine), it)));
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Speeds: every engine on every number of threads, again and again.
+    fn measure_rounds(&self, results: &mut Results) -> anyhow::Result<()> {
+        let rounds = self.definition.rounds;
+        for round in 0..rounds {
+            eprintln!("{}: round {} of {rounds}", self.cell.name, round + 1);
+            for &threads in &self.cell.threads {
+                for engine in self.definition.engines(self.cell) {
+                    if engine.rounds.is_none_or(|rounds| round < rounds) {
+                        let answer = self.measure_speed(engine, threads, results)?;
+                        let place = (self.pair(engine), threads);
+                        results.speed.entry(place).or_default().push(answer);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One speed; again if the machine had other work.
+    fn measure_speed(
+        &self,
+        engine: &EngineLine,
+        threads: usize,
+        results: &mut Results,
+    ) -> anyhow::Result<Answer> {
+        let request = self.request(engine, threads, What::Speed(self.definition.seconds));
+        let disturbed = |answer: &Answer| {
+            threads <= frazil_driver::cores()
+                && !engine.sleeps
+                && answer.cpu_share.is_some_and(|share| share < LEAST_SHARE)
+        };
+        let mut answer = request.ask()?;
+        for _ in 0..RETRIES {
+            if !disturbed(&answer) {
+                return Ok(answer);
+            }
+            let again = request.ask()?;
+            if again.cpu_share > answer.cpu_share {
+                answer = again;
+            }
+        }
+        results.disturbed += usize::from(disturbed(&answer));
+        Ok(answer)
+    }
 }

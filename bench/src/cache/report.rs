@@ -1,5 +1,6 @@
 //! The figures as tables, and what is demanded beside what was measured.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::child::Answer;
@@ -54,7 +55,7 @@ pub(super) fn write(definition: &CacheDefinition, results: &Results) -> String {
 
 fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) -> String {
     let mut text = format!(
-        "{}: {}, {} keys, capacity {}; median of {} processes of {} s\n",
+        "{}: workload {}, {} keys, capacity {}; medians of {} processes of {} s\n",
         cell.name,
         cell.workload,
         definition.keys,
@@ -64,55 +65,73 @@ fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) 
     );
     let _ = writeln!(
         text,
-        "  {:7} {:16} {:>8}  {:13} {:>8} {:>6} {:>8} {:>6} {:>7} {:>8} {:>5} {:>7}",
+        "  {:>7} {:12} {:>8} {:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {:>5} {:>7} {:>6}",
         "threads",
         "engine",
         "M ops/s",
         "range",
-        "multiple",
+        "times",
         "hits",
         "one pass",
         "p50 ns",
-        "p99 ns",
-        "p99.9 ns",
-        "share",
-        "B/entry"
+        "p99",
+        "p99.9",
+        "cpu",
+        "B/entry",
+        "instr"
     );
     for &threads in &cell.threads {
         for engine in definition.engines(cell) {
-            let place = (cell.name.as_str(), engine.name.as_str(), threads);
-            let speeds = results.answers(place.0, place.1, threads).iter().map(|a| a.mops);
-            let (least, most) = speeds
-                .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), s| (low.min(s), high.max(s)));
-            let at = |figure| results.median(place, figure);
-            let optional = |value: Option<&f64>, scale: f64| {
-                value.map_or(String::new(), |value| format!("{:.1}", value * scale))
-            };
-            let _ = writeln!(
-                text,
-                "  {threads:7} {:16} {:8.2}  {:13} {:8.2} {:6.1} {:>8} {:6.0} {:7.0} {:8.0} {:5.2} {:>7}",
-                engine.name,
-                at(|a| a.mops),
-                format!("{least:.1}–{most:.1}"),
-                results.ratio(place, (place.0, &definition.baseline, threads)),
-                100.0 * at(|a| a.hit_ratio),
-                optional(results.pass.get(&pair(place.0, place.1)), 100.0),
-                at(|a| a.p50_ns as f64),
-                at(|a| a.p99_ns as f64),
-                at(|a| a.p999_ns as f64),
-                at(|a| a.cpu_share.unwrap_or(f64::NAN)),
-                optional(results.bytes.get(&pair(place.0, place.1)), 1.0),
-            );
+            let line = engine_line(definition, (&cell.name, &engine.name, threads), results);
+            let _ = writeln!(text, "  {threads:7} {:12} {line}", engine.name);
         }
     }
     text + "\n"
+}
+
+/// What is known of one engine in one cell on so many threads.
+fn engine_line(
+    definition: &CacheDefinition,
+    place: (&str, &str, usize),
+    results: &Results,
+) -> String {
+    let (cell, engine, threads) = place;
+    let speeds = results.answers(cell, engine, threads).iter().map(|answer| answer.mops);
+    let extremes = |(low, high): (f64, f64), speed: f64| (low.min(speed), high.max(speed));
+    let (least, most) = speeds.fold((f64::INFINITY, 0.0), extremes);
+    let at = |figure| results.median(place, figure);
+    let percent = |ratio: f64| figure(100.0 * ratio, 1);
+    let plain = |number: f64| figure(number, 1);
+    let of = |figures: &HashMap<Pair, f64>, write: fn(f64) -> String| {
+        figures.get(&pair(cell, engine)).map_or("-".to_owned(), |&figure| write(figure))
+    };
+    let range = if most > 0.0 { format!("{least:.1}–{most:.1}") } else { "-".to_owned() };
+    format!(
+        "{:>8} {range:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {:>5} {:>7} {:>6}",
+        figure(at(|answer| answer.mops), 2),
+        figure(results.ratio(place, (cell, &definition.baseline, threads)), 2),
+        percent(at(|answer| answer.hit_ratio)),
+        of(&results.pass, percent),
+        figure(at(|answer| answer.p50_ns as f64), 0),
+        figure(at(|answer| answer.p99_ns as f64), 0),
+        figure(at(|answer| answer.p999_ns as f64), 0),
+        figure(at(|answer| answer.cpu_share.unwrap_or(f64::NAN)), 2),
+        of(&results.bytes, plain),
+        of(&results.instructions, plain),
+    )
+}
+
+/// A figure, or a dash where nothing was measured.
+fn figure(value: f64, decimals: usize) -> String {
+    if value.is_nan() { "-".to_owned() } else { format!("{value:.decimals$}") }
 }
 
 /// One line of the demands.
 struct Demand {
     what: String,
     ours: f64,
-    theirs: f64,
+    /// What ours is compared with, where that is not the bound itself.
+    theirs: Option<f64>,
     /// What is compared with the bound.
     value: f64,
     bound: Bound,
@@ -123,29 +142,43 @@ enum Bound {
     Most(f64),
 }
 
-fn requirements(definition: &CacheDefinition, results: &Results) -> String {
-    let mut text = String::new();
-    for requirement in &definition.require {
-        for cell in &definition.cell {
-            for demand in demands(requirement, cell, results) {
-                let (word, bound, met) = match demand.bound {
-                    Bound::Least(least) => ("at least", least, demand.value >= least),
-                    Bound::Most(most) => ("at most", most, demand.value <= most),
-                };
-                let verdict = if met { "yes" } else { "NO" };
-                let _ = writeln!(
-                    text,
-                    "  {:62} {:8.2} {:8.2} {:8.2}  {word} {bound}: {verdict}",
-                    demand.what, demand.ours, demand.theirs, demand.value
-                );
-            }
+impl Demand {
+    fn is_met(&self) -> bool {
+        match self.bound {
+            Bound::Least(least) => self.value >= least,
+            Bound::Most(most) => self.value <= most,
         }
     }
-    if text.is_empty() {
-        return text;
+
+    fn line(&self) -> String {
+        let theirs = figure(self.theirs.unwrap_or(f64::NAN), 2);
+        let bound = match self.bound {
+            Bound::Least(least) => format!("at least {least}"),
+            Bound::Most(most) => format!("at most {most}"),
+        };
+        let verdict = if self.is_met() { "met" } else { "MISSED" };
+        format!(
+            "  {:54} {:8.2} {theirs:>8} {:8.2}  {bound:13}  {verdict}\n",
+            self.what, self.ours, self.value
+        )
     }
-    let header = format!("  {:62} {:>8} {:>8} {:>8}\n", "", "this", "that", "figure");
-    format!("What is demanded\n{header}{text}")
+}
+
+fn requirements(definition: &CacheDefinition, results: &Results) -> String {
+    let mut demanded = Vec::new();
+    for requirement in &definition.require {
+        for cell in &definition.cell {
+            demanded.extend(demands(requirement, cell, results));
+        }
+    }
+    if demanded.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        format!("{:56} {:>8} {:>8} {:>8}\n", "What is demanded", "ours", "theirs", "figure");
+    demanded.iter().for_each(|demand| text += &demand.line());
+    let met = demanded.iter().filter(|demand| demand.is_met()).count();
+    text + &format!("  {met} of {} met\n", demanded.len())
 }
 
 /// The demands of one requirement in one cell, as far as it was measured.
@@ -158,25 +191,24 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
         Requirement::Speed { engine, over, cell: named, threads, least } if here(named) => {
             for &count in &cell.threads {
                 if threads.is_none_or(|threads| threads == count) {
-                    let (of, over_place) =
-                        ((name, engine.as_str(), count), (name, over.as_str(), count));
+                    let (of, than) = ((name, engine.as_str(), count), (name, over.as_str(), count));
                     demands.push(Demand {
-                        what: format!("{name}, {count} threads: M ops/s of {engine} over {over}"),
+                        what: format!("{name}, threads {count}: {engine} over {over}, M ops/s"),
                         ours: results.median(of, mops),
-                        theirs: results.median(over_place, mops),
-                        value: results.ratio(of, over_place),
+                        theirs: Some(results.median(than, mops)),
+                        value: results.ratio(of, than),
                         bound: Bound::Least(*least),
                     });
                 }
             }
         }
         Requirement::Scaling { engine, cell: named, from, threads, least } if here(named) => {
-            let (of, over) = ((name, engine.as_str(), *threads), (name, engine.as_str(), *from));
+            let (of, than) = ((name, engine.as_str(), *threads), (name, engine.as_str(), *from));
             demands.push(Demand {
-                what: format!("{name}: M ops/s of {engine}, {threads} threads over {from}"),
+                what: format!("{name}: {engine}, threads {threads} over {from}, M ops/s"),
                 ours: results.median(of, mops),
-                theirs: results.median(over, mops),
-                value: results.ratio(of, over),
+                theirs: Some(results.median(than, mops)),
+                value: results.ratio(of, than),
                 bound: Bound::Least(*least),
             });
         }
@@ -185,9 +217,9 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
             let ours = results.median((name, engine, *threads), p999);
             let theirs = results.median((name, over, *threads), p999);
             demands.push(Demand {
-                what: format!("{name}, {threads} threads: p99.9 in ns of {engine} over {over}"),
+                what: format!("{name}, threads {threads}: {engine} over {over}, p99.9 in ns"),
                 ours,
-                theirs,
+                theirs: Some(theirs),
                 value: ours / theirs,
                 bound: Bound::Most(*most),
             });
@@ -197,9 +229,9 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
                 results.pass.get(&pair(name, engine)).map_or(f64::NAN, |ratio| 100.0 * ratio)
             };
             demands.push(Demand {
-                what: format!("{name}: hits of one pass, points of {engine} above {over}"),
+                what: format!("{name}, one pass: {engine} less {over}, % hits"),
                 ours: points(engine),
-                theirs: points(over),
+                theirs: Some(points(over)),
                 value: points(engine) - points(over),
                 bound: Bound::Least(*least),
             });
@@ -207,9 +239,9 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
         Requirement::Memory { engine, cell: named, most } if here(named) => {
             let bytes = results.bytes.get(&pair(name, engine)).copied().unwrap_or(f64::NAN);
             demands.push(Demand {
-                what: format!("{name}: bytes an entry of {engine}"),
+                what: format!("{name}: {engine}, bytes an entry"),
                 ours: bytes,
-                theirs: f64::NAN,
+                theirs: None,
                 value: bytes,
                 bound: Bound::Most(*most),
             });
@@ -218,4 +250,77 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
     }
     demands.retain(|demand| !demand.value.is_nan());
     demands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Speeds of three rounds.
+    fn results(ours: [f64; 3], theirs: [f64; 3]) -> Results {
+        let answers = |speeds: [f64; 3]| {
+            speeds.map(|mops| Answer { mops, p999_ns: 10 * mops as u64, ..Answer::default() })
+        };
+        let mut results = Results::default();
+        for (engine, speeds) in [("mobius", ours), ("quick_cache", theirs)] {
+            results.speed.insert((pair("c", engine), 2), answers(speeds).to_vec());
+        }
+        results.pass.insert(pair("c", "mobius"), 0.80);
+        results.pass.insert(pair("c", "quick_cache"), 0.81);
+        results.bytes.insert(pair("c", "mobius"), 48.5);
+        results
+    }
+
+    fn definition(requirement: &str) -> CacheDefinition {
+        let text = format!(
+            "rounds = 3\nseconds = 1.0\nkeys = 10\noperations = 10\nbaseline = \"quick_cache\"\n\
+             [[engine]]\nname = \"mobius\"\n[[engine]]\nname = \"quick_cache\"\n\
+             [[cell]]\nname = \"c\"\nworkload = \"hit\"\ncapacity = \"10\"\nthreads = [2, 8]\n\
+             [[require]]\nengine = \"mobius\"\n{requirement}"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_the_rounds() {
+        // The machine was four times slower in the last round, for both.
+        let results = results([20.0, 10.0, 5.0], [10.0, 8.0, 2.0]);
+        let place = |engine| ("c", engine, 2);
+        assert_eq!(results.ratio(place("mobius"), place("quick_cache")), 2.0);
+        assert_eq!(results.median(place("mobius"), |answer| answer.mops), 10.0);
+    }
+
+    #[test]
+    fn demands_are_met_or_missed() {
+        let results = results([20.0, 10.0, 5.0], [10.0, 8.0, 2.0]);
+        let speed = "figure = \"speed\"\nover = \"quick_cache\"\nleast = ";
+        let tail = "figure = \"p999\"\nover = \"quick_cache\"\nthreads = 2\nmost = ";
+        let hits = "figure = \"hit_ratio\"\nover = \"quick_cache\"\nleast = ";
+        let memory = "figure = \"memory\"\nmost = ";
+        let scaling = "figure = \"scaling\"\nfrom = 2\nthreads = 2\nleast = ";
+        for (requirement, bound, met) in [
+            (speed, 2.0, true),
+            (speed, 2.1, false),
+            (tail, 1.3, true),
+            (tail, 1.2, false),
+            (hits, -1.1, true),
+            (hits, -0.9, false),
+            (memory, 48.5, true),
+            (memory, 48.4, false),
+            (scaling, 1.0, true),
+            (scaling, 1.1, false),
+        ] {
+            let text = requirements(&definition(&format!("{requirement}{bound:?}")), &results);
+            let summary = if met { "1 of 1 met" } else { "0 of 1 met" };
+            assert!(text.contains(summary), "{requirement}{bound}: {text}");
+            assert_eq!(text.contains("MISSED"), !met);
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_demanded() {
+        let unmeasured = "figure = \"speed\"\nover = \"quick_cache\"\nthreads = 8\nleast = 1.0";
+        let results = results([1.0; 3], [1.0; 3]);
+        assert_eq!(requirements(&definition(unmeasured), &results), "");
+    }
 }

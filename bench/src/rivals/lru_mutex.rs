@@ -6,7 +6,7 @@ use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use frazil_driver::{Engine, Session};
+use frazil_driver::{Engine, Shared};
 use lru::LruCache;
 
 pub(crate) struct LruMutex<S>(Mutex<LruCache<u64, u64, S>>);
@@ -34,19 +34,19 @@ impl<S: BuildHasher + Default + Send> Engine for LruMutex<S> {
     }
 }
 
-impl<S: BuildHasher + Default> Session for &LruMutex<S> {
+impl<S: BuildHasher + Default + Send> Shared for LruMutex<S> {
     #[inline]
-    fn get(&mut self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         self.lock().get(&key).copied()
     }
 
     #[inline]
-    fn insert(&mut self, key: u64) {
+    fn insert(&self, key: u64) {
         self.lock().put(key, key);
     }
 
     #[inline]
-    fn remove(&mut self, key: u64) {
+    fn remove(&self, key: u64) {
         self.lock().pop(&key);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::hash::BuildHasher;
 
-use frazil_driver::{Engine, Session};
+use frazil_driver::{Engine, Shared};
 use quick_cache::UnitWeighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
@@ -30,19 +30,19 @@ impl<S: BuildHasher + Clone + Send + Sync> Engine for Quick<S> {
     }
 }
 
-impl<S: BuildHasher + Clone> Session for &Quick<S> {
+impl<S: BuildHasher + Clone + Send + Sync> Shared for Quick<S> {
     #[inline]
-    fn get(&mut self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         self.0.get(&key)
     }
 
     #[inline]
-    fn insert(&mut self, key: u64) {
+    fn insert(&self, key: u64) {
         self.0.insert(key, key);
     }
 
     #[inline]
-    fn remove(&mut self, key: u64) {
+    fn remove(&self, key: u64) {
         self.0.remove(&key);
     }
 }

@@ -6,6 +6,7 @@
 
 mod advise;
 mod advise_text;
+mod bench;
 mod failure;
 mod output;
 mod progress;
@@ -27,6 +28,7 @@ use failure::Failure;
   frazil advise
   frazil advise --trace requests.csv.zst
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
+  frazil bench --policy mobius,s3-fifo --threads 1,2
   frazil trace info requests.csv.zst")]
 struct Cli {
     #[command(subcommand)]
@@ -37,6 +39,7 @@ struct Cli {
 enum Verb {
     Simulate(simulate::Args),
     Advise(advise::Args),
+    Bench(bench::Args),
     Trace(trace_command::Args),
 }
 
@@ -45,6 +48,7 @@ fn main() {
         Ok(cli) => match cli.verb {
             Verb::Simulate(args) => simulate::run(&args),
             Verb::Advise(args) => advise::run(&args),
+            Verb::Bench(args) => bench::run(&args),
             Verb::Trace(args) => trace_command::run(&args),
         },
         Err(error)

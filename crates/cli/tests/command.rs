@@ -270,3 +270,84 @@ fn a_reader_that_leaves_is_no_failure() {
     let output = Command::new("bash").args(["-c", &command]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A short run of the concurrent cache, with `more` arguments.
+fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let quick = ["bench", "--seconds", "0.05", "--keys", "20K", "--output", "json"];
+    [&quick[..], more].concat()
+}
+
+#[test]
+fn bench_keeps_its_contract() {
+    // Small enough to be quick, large enough that memory grows by pages.
+    let args = bench(&["--policy", "mobius,fifo", "--capacity", "10%,4K", "--threads", "1,2"]);
+    let rows = json_lines(&frazil(&args));
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| (row["policy"].as_str(), row["capacity"].as_u64(), row["threads"].as_u64()))
+        .collect();
+    let mut expected = Vec::new();
+    for policy in ["mobius", "fifo"] {
+        for capacity in [2_000, 4_000] {
+            expected.extend([1, 2].map(|threads| (Some(policy), Some(capacity), Some(threads))));
+        }
+    }
+    cells.iter().zip(&expected).for_each(|(cell, expected)| assert_eq!(cell, expected));
+    assert_eq!(cells.len(), expected.len());
+    for row in &rows {
+        let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+        let contract = "policy workload capacity threads mops mops_min mops_max hit_ratio p50_ns \
+                        p99_ns p999_ns bytes_per_entry cpu_share";
+        assert_eq!(keys, contract.split_whitespace().collect::<Vec<_>>());
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert!(number("mops_min") <= number("mops") && number("mops") <= number("mops_max"));
+        assert!(0.0 < number("mops_max"));
+        assert!(0.0 < number("hit_ratio") && number("hit_ratio") < 1.0);
+        assert!(0.0 < number("p50_ns") && number("p50_ns") <= number("p99_ns"));
+        assert!(number("p99_ns") <= number("p999_ns"));
+        assert_eq!(row["workload"], "zipf:1.0");
+        if cfg!(target_os = "linux") {
+            assert!(number("bytes_per_entry") > 0.0 && number("cpu_share") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn bench_drives_every_workload() {
+    let folder = Folder::new("bench");
+    let trace = folder.path("t.csv");
+    assert!(frazil(&["trace", "convert", GENERATED, &trace]).status.success());
+    let row = |more: &[&str]| {
+        let mut rows = json_lines(&frazil(&bench(&[&["--threads", "2"], more].concat())));
+        assert_eq!(rows.len(), 1, "{more:?}");
+        rows.swap_remove(0)
+    };
+    let hit = row(&["--workload", "hit", "--value-bytes", "100"]);
+    assert_eq!((hit["hit_ratio"].as_f64(), hit["capacity"].as_u64()), (Some(1.0), Some(22_000)));
+    assert!(row(&["--workload", "write"])["mops_max"].as_f64().unwrap() > 0.0);
+    let objects = json_lines(&frazil(&["trace", "info", &trace, "--output", "json"]));
+    let objects = objects[0]["objects"].as_u64().unwrap();
+    let copies = row(&["--workload", &trace, "--capacity", "100%"]);
+    assert_eq!(copies["capacity"].as_u64(), Some(2 * objects));
+    let split = row(&["--workload", &trace, "--capacity", "100%", "--split"]);
+    assert_eq!(split["capacity"].as_u64(), Some(objects));
+}
+
+#[test]
+fn bench_refuses_what_makes_no_sense() {
+    let refuses = |more: &[&str], words: &[&str]| fails(&bench(more), 2, words);
+    refuses(&["--policy", "lru"], &["unknown policy", "lru"]);
+    refuses(&["--workload", "zipf:steep"], &["zipf:steep", "exponent"]);
+    refuses(&["--workload", "zipf:1.0:objects=0"], &["objects"]);
+    refuses(&["--workload", "hit", "--capacity", "10%"], &["10%", "room for all 20000 keys"]);
+    refuses(&["--capacity", "1MiB"], &["1MiB", "10K"]);
+    refuses(&["--capacity", "0"], &["zero"]);
+    refuses(&["--threads", "0"], &["--threads"]);
+    refuses(&["--threads", "1025"], &["--threads"]);
+    for seconds in ["nan", "0.001", "4000"] {
+        fails(&["bench", "--seconds", seconds], 2, &["--seconds", "from 0.01 to 3600"]);
+    }
+    refuses(&["--value-bytes", "0"], &["--value-bytes"]);
+    fails(&["bench", "--keys", "2G"], 2, &["--keys", "1073741824"]);
+    fails(&bench(&["--workload", "no-such-trace.csv"]), 1, &["no-such-trace.csv"]);
+}

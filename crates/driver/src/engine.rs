@@ -10,21 +10,21 @@
 /// ```
 /// use std::collections::HashMap;
 /// use std::sync::Mutex;
-/// use frazil_driver::{Engine, Session};
+/// use frazil_driver::{Engine, Session, Shared};
 ///
 /// /// Keeps everything.
 /// #[derive(Default)]
 /// struct Map(Mutex<HashMap<u64, u64>>);
 ///
+/// impl Shared for Map {
+///     fn get(&self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
+///     fn insert(&self, key: u64) { self.0.lock().unwrap().insert(key, key); }
+///     fn remove(&self, key: u64) { self.0.lock().unwrap().remove(&key); }
+/// }
+///
 /// impl Engine for Map {
 ///     type Session<'a> = &'a Map;
 ///     fn session(&self) -> &Map { self }
-/// }
-///
-/// impl Session for &Map {
-///     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
-///     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
-///     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
 /// }
 ///
 /// let map = Map::default();
@@ -57,4 +57,33 @@ pub trait Session {
     /// Called between batches of operations, so that nothing is held for the whole run.
     #[inline]
     fn rest(&mut self) {}
+}
+
+/// A cache whose threads need nothing of their own: a reference to it is a session.
+pub trait Shared: Sync {
+    /// As [`Session::get`].
+    fn get(&self, key: u64) -> Option<u64>;
+
+    /// As [`Session::insert`].
+    fn insert(&self, key: u64);
+
+    /// As [`Session::remove`].
+    fn remove(&self, key: u64);
+}
+
+impl<E: Shared> Session for &E {
+    #[inline]
+    fn get(&mut self, key: u64) -> Option<u64> {
+        E::get(self, key)
+    }
+
+    #[inline]
+    fn insert(&mut self, key: u64) {
+        E::insert(self, key);
+    }
+
+    #[inline]
+    fn remove(&mut self, key: u64) {
+        E::remove(self, key);
+    }
 }

@@ -13,7 +13,7 @@ mod stream;
 mod workload;
 
 pub use cores::cores;
-pub use engine::{Engine, Session};
+pub use engine::{Engine, Session, Shared};
 pub use memory::bytes_per_entry;
 pub use ours::{Ours, Pinned, PinnedSession, Value};
 pub use pass::{Pass, one_pass};

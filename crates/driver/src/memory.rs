@@ -19,23 +19,11 @@ const PREFIX: u32 = u32::MAX;
 /// can't be read. At most 2³² keys are inserted.
 ///
 /// ```
-/// # use std::collections::HashMap;
-/// # use std::sync::Mutex;
-/// # use frazil_driver::{Engine, Session};
-/// # #[derive(Default)]
-/// # struct Map(Mutex<HashMap<u64, u64>>);
-/// # impl Engine for Map {
-/// #     type Session<'a> = &'a Map;
-/// #     fn session(&self) -> &Map { self }
-/// # }
-/// # impl Session for &Map {
-/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
-/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
-/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
-/// # }
-/// // A map that never evicts holds five times as many.
-/// if let Some(bytes) = frazil_driver::bytes_per_entry(Map::default, 20_000) {
-///     assert!(bytes > 5.0 * 16.0);
+/// use frazil::Policy;
+/// use frazil_driver::Ours;
+/// let build = || Ours::<u64>::new(Policy::Mobius, 100_000, 0);
+/// if let Some(bytes) = frazil_driver::bytes_per_entry(build, 100_000) {
+///     assert!(bytes > 16.0);
 /// }
 /// ```
 pub fn bytes_per_entry<E: Engine>(build: impl FnOnce() -> E, capacity: u64) -> Option<f64> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use frazil::{Cache, Policy};
+use frazil::{Cache, Pin, Policy};
 
-use crate::engine::{Engine, Session};
+use crate::engine::{Engine, Session, Shared};
 
 /// A value of a key: the key itself, or bytes behind a reference count, as values that
 /// are too big to be copied are kept.
@@ -37,7 +37,7 @@ impl Value for u64 {
 
 impl Value for Arc<[u8]> {
     fn of(key: u64, bytes: usize) -> Self {
-        vec![key as u8; bytes].into()
+        std::iter::repeat_n(key as u8, bytes).collect()
     }
 
     #[inline]
@@ -74,58 +74,73 @@ impl<V: Value> Engine for Ours<V> {
     }
 }
 
-impl<V: Value> Session for &Ours<V> {
+impl<V: Value> Shared for Ours<V> {
     #[inline]
-    fn get(&mut self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         self.cache.get(&key).map(|value| value.read())
     }
 
     #[inline]
-    fn insert(&mut self, key: u64) {
+    fn insert(&self, key: u64) {
         self.cache.insert(key, V::of(key, self.value_bytes));
     }
 
     #[inline]
-    fn remove(&mut self, key: u64) {
+    fn remove(&self, key: u64) {
         self.cache.remove(&key);
     }
 }
 
-/// Our cache, looked up through a pin that serves a batch of look-ups.
+/// Our cache, looked up through pins that each serve a batch of look-ups.
+///
+/// ```
+/// use frazil_driver::{Engine, Ours, Pinned, Session};
+/// let pinned = Pinned(Ours::<u64>::new(frazil::Policy::Mobius, 100, 8));
+/// let mut session = pinned.session();
+/// session.insert(7);
+/// session.rest();
+/// assert_eq!(session.get(7), Some(7));
+/// ```
 pub struct Pinned<V>(pub Ours<V>);
 
-/// A thread's pin, taken anew between batches.
+/// What a thread has of a [`Pinned`].
 pub struct PinnedSession<'a, V: Value> {
     ours: &'a Ours<V>,
-    pin: frazil::Pin<'a, u64, V>,
+    /// None until the first rest.
+    pin: Option<Pin<'a, u64, V>>,
 }
 
 impl<V: Value> Engine for Pinned<V> {
     type Session<'a> = PinnedSession<'a, V>;
 
     fn session(&self) -> PinnedSession<'_, V> {
-        PinnedSession { ours: &self.0, pin: self.0.cache.pin() }
+        PinnedSession { ours: &self.0, pin: None }
     }
 }
 
 impl<V: Value> Session for PinnedSession<'_, V> {
     #[inline]
     fn get(&mut self, key: u64) -> Option<u64> {
-        self.pin.get(&key).map(Value::read)
+        match &self.pin {
+            Some(pin) => pin.get(&key).map(Value::read),
+            None => self.ours.get(key),
+        }
     }
 
     #[inline]
     fn insert(&mut self, key: u64) {
-        (&mut &*self.ours).insert(key);
+        self.ours.insert(key);
     }
 
     #[inline]
     fn remove(&mut self, key: u64) {
-        (&mut &*self.ours).remove(key);
+        self.ours.remove(key);
     }
 
     #[inline]
     fn rest(&mut self) {
-        self.pin = self.ours.cache.pin();
+        // The old pin goes first: one inside the other would hold as long as both.
+        self.pin = None;
+        self.pin = Some(self.ours.cache.pin());
     }
 }

@@ -26,27 +26,18 @@ impl Pass {
 
 /// Asks for all of a stream once, from a cache as it is. O(operations).
 ///
+/// Never inlined, so that a profiler can count what happens in here alone.
+///
 /// ```
-/// # use std::collections::HashMap;
-/// # use std::sync::Mutex;
-/// # use frazil_driver::{Engine, Session};
-/// # #[derive(Default)]
-/// # struct Map(Mutex<HashMap<u64, u64>>);
-/// # impl Engine for Map {
-/// #     type Session<'a> = &'a Map;
-/// #     fn session(&self) -> &Map { self }
-/// # }
-/// # impl Session for &Map {
-/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
-/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
-/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
-/// # }
-/// use frazil_driver::{Ask, Operation, Stream, one_pass};
+/// use frazil::Policy;
+/// use frazil_driver::{Ask, Operation, Ours, Stream, one_pass};
 ///
 /// let asked = [1, 2, 1, 1].map(|number| Operation::new(Ask::Get, number));
-/// let pass = one_pass(&Map::default(), &Stream::new(asked, 0));
+/// let ours = Ours::<u64>::new(Policy::Mobius, 100, 0);
+/// let pass = one_pass(&ours, &Stream::new(asked, 0));
 /// assert_eq!((pass.hits, pass.misses), (2, 2));
 /// ```
+#[inline(never)]
 pub fn one_pass<E: Engine>(engine: &E, stream: &Stream) -> Pass {
     let mut session = engine.session();
     let mut tally = Tally::default();

@@ -25,8 +25,8 @@ pub(crate) const BATCH: usize = 256;
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Time before anything counts. It goes on until the streams were asked for once, or
-    /// twice the capacity was inserted, but not longer than ten times as long.
+    /// Time before anything counts. It is repeated, ten times at most, until the streams
+    /// were asked for once or as many entries inserted as [`run`] was told.
     pub warmup: Duration,
     /// Time that is measured.
     pub measured: Duration,
@@ -35,14 +35,17 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// This many seconds in ten slices after a warm-up of a quarter of that.
+    /// This many seconds after a warm-up of a quarter of that, in ten slices, or fewer:
+    /// a slice shorter than 20 ms says more about the scheduler.
     ///
     /// ```
-    /// assert_eq!(frazil_driver::Schedule::seconds(2.0).warmup.as_millis(), 500);
+    /// let schedule = frazil_driver::Schedule::seconds(2.0);
+    /// assert_eq!((schedule.warmup.as_millis(), schedule.slices), (500, 10));
     /// ```
     pub fn seconds(seconds: f64) -> Self {
         let measured = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
-        Schedule { warmup: measured / 4, measured, slices: 10 }
+        let slices = (measured.as_millis() / 20).clamp(1, 10) as u32;
+        Schedule { warmup: measured / 4, measured, slices }
     }
 }
 
@@ -144,38 +147,21 @@ struct Report {
     processor: Option<Duration>,
 }
 
-/// Drives `engine` with a thread for each stream. `capacity` tells when it is warm.
+/// Drives `engine` with a thread for each stream. It is warm when `fill` entries have been
+/// inserted; none for an engine that was filled before.
 ///
 /// ```
-/// # use std::collections::HashMap;
-/// # use std::sync::Mutex;
-/// # use frazil_driver::{Engine, Session};
-/// # #[derive(Default)]
-/// # struct Map(Mutex<HashMap<u64, u64>>);
-/// # impl Engine for Map {
-/// #     type Session<'a> = &'a Map;
-/// #     fn session(&self) -> &Map { self }
-/// # }
-/// # impl Session for &Map {
-/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
-/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
-/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
-/// # }
-/// use frazil_driver::{Schedule, Workload, run};
+/// use frazil::Policy;
+/// use frazil_driver::{Ours, Schedule, Workload, run};
 ///
 /// let workload: Workload = "zipf:1.0".parse()?;
 /// let streams = workload.streams(1_000, 10_000, 2)?;
-/// let measured = run(&Map::default(), &streams, 1_000, &Schedule::seconds(0.05));
+/// let ours = Ours::<u64>::new(Policy::Mobius, 1_000, 0);
+/// let measured = run(&ours, &streams, 2_000, &Schedule::seconds(0.05));
 /// assert!(measured.mops > 0.0 && measured.hit_ratio > 0.9);
 /// # Ok::<(), frazil_driver::WorkloadError>(())
 /// ```
-pub fn run<E: Engine>(
-    engine: &E,
-    streams: &[Stream],
-    capacity: u64,
-    schedule: &Schedule,
-) -> Measured {
-    let streams: Vec<&Stream> = streams.iter().filter(|stream| !stream.is_empty()).collect();
+pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Schedule) -> Measured {
     let board = Board {
         phase: AtomicU8::new(WARMING),
         start: Barrier::new(streams.len() + 1),
@@ -197,7 +183,7 @@ pub fn run<E: Engine>(
             .collect();
         board.start.wait();
         let stream_operations = streams.iter().map(|stream| stream.len() as u64).sum();
-        warm_up(board, schedule.warmup, stream_operations, capacity.saturating_mul(2));
+        warm_up(board, schedule.warmup, stream_operations, fill);
         board.phase.store(MEASURING, Relaxed);
         let speeds = slices(board, schedule);
         board.phase.store(STOPPED, Relaxed);
@@ -205,18 +191,18 @@ pub fn run<E: Engine>(
             Ok(report) => report,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        summary(speeds, reports.collect())
+        summary(speeds, &reports.collect::<Vec<_>>(), cores::cores())
     })
 }
 
 fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) -> Report {
+    board.start.wait();
     let mut session = engine.session();
     let mut latencies = latencies();
     let mut tally = Tally::default();
     let (mut warm_hits, mut warm_misses) = (0, 0);
     let mut seen = WARMING;
     let shown = &board.shown[thread];
-    board.start.wait();
     let mut began = (Instant::now(), cores::thread_time());
     for batch in stream.operations.chunks(BATCH).cycle() {
         let phase = board.phase.load(Relaxed);
@@ -288,11 +274,11 @@ fn slices(board: &Board, schedule: &Schedule) -> Vec<f64> {
     speeds
 }
 
-fn summary(mut speeds: Vec<f64>, reports: Vec<Report>) -> Measured {
+fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
     speeds.sort_by(f64::total_cmp);
     let mut all = latencies();
     let (mut hits, mut misses) = (0, 0);
-    for report in &reports {
+    for report in reports {
         // Both were made by `latencies`, so every value of one fits in the other.
         all.add(&report.latencies).expect("histograms of equal bounds add up");
         hits += report.hits;
@@ -306,20 +292,118 @@ fn summary(mut speeds: Vec<f64>, reports: Vec<Report>) -> Measured {
         p50_ns: all.value_at_quantile(0.5),
         p99_ns: all.value_at_quantile(0.99),
         p999_ns: all.value_at_quantile(0.999),
-        cpu_share: cpu_share(&reports),
+        cpu_share: cpu_share(reports, cores),
     }
 }
 
-fn cpu_share(reports: &[Report]) -> Option<f64> {
-    let shares: Option<Vec<f64>> = reports
-        .iter()
-        .map(|report| Some(report.processor?.as_secs_f64() / report.wall.as_secs_f64().max(1e-9)))
-        .collect();
-    let shares = shares?;
-    let cores = cores::cores();
-    Some(if shares.len() <= cores {
-        shares.into_iter().fold(1.0, f64::min)
+fn cpu_share(reports: &[Report], cores: usize) -> Option<f64> {
+    let processor: Option<Vec<Duration>> = reports.iter().map(|report| report.processor).collect();
+    let processor = processor?.into_iter().map(|time| time.as_secs_f64());
+    let walls = reports.iter().map(|report| report.wall.as_secs_f64().max(1e-9));
+    Some(if reports.len() <= cores {
+        processor.zip(walls).map(|(processor, wall)| processor / wall).fold(1.0, f64::min)
     } else {
-        shares.into_iter().sum::<f64>() / cores as f64
+        // A thread that waits for a core is late to start the clock, so not its own one.
+        processor.sum::<f64>() / walls.fold(1e-9, f64::max) / cores as f64
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::engine::Shared;
+    use crate::stream::Stream;
+
+    fn report(latency: u64, times: u64, processor_ms: u64, wall_ms: u64) -> Report {
+        let mut latencies = latencies();
+        latencies.record_n(latency, times).unwrap();
+        Report {
+            hits: 3 * times,
+            misses: times,
+            latencies,
+            wall: Duration::from_millis(wall_ms),
+            processor: Some(Duration::from_millis(processor_ms)),
+        }
+    }
+
+    #[test]
+    fn reports_of_all_threads_come_together() {
+        let reports =
+            [report(100, 985, 100, 100), report(1_000, 13, 50, 100), report(50_000, 2, 25, 50)];
+        let measured = summary(vec![5.0, 1.0, 3.0], &reports, 4);
+        assert_eq!((measured.mops_min, measured.mops, measured.mops_max), (1.0, 3.0, 5.0));
+        assert_eq!(measured.hit_ratio, 0.75);
+        assert_eq!((measured.p50_ns, measured.p99_ns), (100, 1_000));
+        assert!((50_000..50_050).contains(&measured.p999_ns), "{}", measured.p999_ns);
+        // The least of three threads on four cores, the sum of them on two.
+        assert_eq!(measured.cpu_share, Some(0.5));
+        assert_eq!(summary(vec![], &reports, 2).cpu_share, Some(0.875));
+    }
+
+    /// Misses until a time has passed, and counts what it is asked for.
+    struct Late {
+        started: Instant,
+        patience: Duration,
+        asked: AtomicU64,
+        wrong: AtomicBool,
+    }
+
+    impl Shared for Late {
+        fn get(&self, key: u64) -> Option<u64> {
+            self.asked.fetch_add(1, Relaxed);
+            (self.started.elapsed() > self.patience).then_some(key)
+        }
+
+        fn insert(&self, _: u64) {}
+
+        fn remove(&self, _: u64) {
+            self.wrong.store(true, Relaxed);
+        }
+    }
+
+    impl Engine for Late {
+        type Session<'a> = &'a Self;
+
+        fn session(&self) -> &Self {
+            self
+        }
+    }
+
+    #[test]
+    fn the_warm_up_does_not_count_and_every_thread_works() {
+        let gets = |prefix| Stream::new([Operation::new(Ask::Get, 1); 1_000], prefix);
+        let late = Late {
+            started: Instant::now(),
+            patience: Duration::from_millis(100),
+            asked: AtomicU64::new(0),
+            wrong: AtomicBool::new(false),
+        };
+        let schedule = Schedule {
+            warmup: Duration::from_millis(400),
+            measured: Duration::from_millis(200),
+            slices: 4,
+        };
+        let measured = run(&late, &[gets(0), Stream::new([], 0), gets(1)], 0, &schedule);
+        assert_eq!(measured.hit_ratio, 1.0);
+        assert!(!late.wrong.load(Relaxed));
+        // The measured third of the time cannot have more than all that was asked for.
+        let most = late.asked.load(Relaxed) as f64 / 0.2 / 1e6;
+        assert!(measured.mops > 0.0 && measured.mops_min < most, "{measured:?}, {most}");
+        assert!(measured.mops_min <= measured.mops && measured.mops <= measured.mops_max);
+        assert!(measured.p50_ns > 0 && measured.p50_ns <= measured.p999_ns);
+    }
+
+    #[test]
+    fn nothing_to_ask_for_measures_nothing() {
+        let late = Late {
+            started: Instant::now(),
+            patience: Duration::ZERO,
+            asked: AtomicU64::new(0),
+            wrong: AtomicBool::new(false),
+        };
+        let measured = run(&late, &[], 0, &Schedule::seconds(0.01));
+        assert_eq!((measured.mops, measured.hit_ratio, measured.p50_ns), (0.0, 0.0, 0));
+    }
 }

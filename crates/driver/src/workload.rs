@@ -44,7 +44,7 @@ pub enum Workload {
     Hit,
     /// `write`: Zipf 1.0, half of it gets, half inserts without a look-up.
     Write,
-    /// A trace.
+    /// A trace: a file, or a generator's specification as the simulator takes it.
     File(PathBuf),
 }
 
@@ -69,7 +69,8 @@ impl FromStr for Workload {
         Ok(match text {
             "hit" => Workload::Hit,
             "write" => Workload::Write,
-            _ => match text.strip_prefix("zipf:") {
+            // With more parameters it is a trace that the simulator generates.
+            _ => match text.strip_prefix("zipf:").filter(|alpha| !alpha.contains(':')) {
                 Some(alpha) => match alpha.parse() {
                     Ok(alpha) if (0.0..=10.0).contains(&alpha) => Workload::Zipf { alpha },
                     _ => return Err(WorkloadError::Alpha(text.to_owned())),
@@ -127,11 +128,7 @@ impl Workload {
         let make = |thread: usize| {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(thread as u64 + 1);
             let draw = |_| {
-                let rank = if alpha == 0.0 {
-                    random.random_range(0..keys)
-                } else {
-                    ranks.sample(&mut random) as u64 - 1
-                };
+                let rank = ranks.sample(&mut random) as u64 - 1;
                 let insert = writes && random.random::<bool>();
                 Operation::new(if insert { Ask::Insert } else { Ask::Get }, rank as u32)
             };
@@ -153,26 +150,13 @@ impl Workload {
 /// Inserts the first `keys` keys of a generated workload, so that `hit` only hits.
 ///
 /// ```
-/// # use std::collections::HashMap;
-/// # use std::sync::Mutex;
-/// # use frazil_driver::{Engine, Session};
-/// # #[derive(Default)]
-/// # struct Map(Mutex<HashMap<u64, u64>>);
-/// # impl Engine for Map {
-/// #     type Session<'a> = &'a Map;
-/// #     fn session(&self) -> &Map { self }
-/// # }
-/// # impl Session for &Map {
-/// #     fn get(&mut self, key: u64) -> Option<u64> { self.0.lock().unwrap().get(&key).copied() }
-/// #     fn insert(&mut self, key: u64) { self.0.lock().unwrap().insert(key, key); }
-/// #     fn remove(&mut self, key: u64) { self.0.lock().unwrap().remove(&key); }
-/// # }
-/// use frazil_driver::{Workload, one_pass, preload};
+/// use frazil::Policy;
+/// use frazil_driver::{Ours, Workload, one_pass, preload};
 ///
-/// let map = Map::default();
-/// preload(&map, 100);
+/// let ours = Ours::<u64>::new(Policy::Mobius, 110, 0);
+/// preload(&ours, 100);
 /// let streams = Workload::Hit.streams(100, 1_000, 1)?;
-/// assert_eq!(one_pass(&map, &streams[0]).misses, 0);
+/// assert_eq!(one_pass(&ours, &streams[0]).misses, 0);
 /// # Ok::<(), frazil_driver::WorkloadError>(())
 /// ```
 pub fn preload<E: Engine>(engine: &E, keys: u64) {
@@ -226,4 +210,103 @@ pub fn trace_streams(
     }
     let whole = Stream::new((0..trace.len()).map(operation).collect::<Vec<_>>(), 0);
     Ok((0..threads).map(|thread| Stream { prefix: thread as u32, ..whole.clone() }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use frazil_simulator::trace::load;
+
+    use super::*;
+
+    fn asks(stream: &Stream) -> Vec<(Ask, u64)> {
+        let ask = |operation: &Operation| (operation.ask(), operation.key(stream.prefix));
+        stream.operations.iter().map(ask).collect()
+    }
+
+    #[test]
+    fn streams_are_the_same_every_time_and_differ_by_thread() {
+        for name in ["zipf:1.0", "zipf:0", "hit", "write"] {
+            let workload: Workload = name.parse().unwrap();
+            let make = || workload.streams(1_000, 30_000, 3).unwrap();
+            let (first, again) = (make(), make());
+            assert_eq!(first.len(), 3);
+            for (first, again) in first.iter().zip(&again) {
+                assert_eq!(first.len(), 10_000);
+                assert_eq!(asks(first), asks(again), "{name}");
+            }
+            assert_ne!(asks(&first[0]), asks(&first[1]), "{name}");
+        }
+    }
+
+    #[test]
+    fn half_of_the_writes_write() {
+        let writes = |workload: Workload| {
+            let streams = workload.streams(1_000, 100_000, 1).unwrap();
+            asks(&streams[0]).iter().filter(|(ask, _)| *ask == Ask::Insert).count()
+        };
+        assert!((48_000..52_000).contains(&writes(Workload::Write)));
+        assert_eq!(writes(Workload::Hit) + writes(Workload::Zipf { alpha: 1.0 }), 0);
+    }
+
+    #[test]
+    fn popularity_is_as_asked() {
+        let count = |workload: Workload| {
+            let streams = workload.streams(1_000, 100_000, 1).unwrap();
+            let (hottest, coldest) = (key(0, 0), key(999, 0));
+            let count = |wanted| asks(&streams[0]).iter().filter(|(_, key)| *key == wanted).count();
+            (count(hottest), count(coldest))
+        };
+        // 1 / H(1000) = 0.1336, of which the thousandth part.
+        let (hottest, coldest) = count(Workload::Zipf { alpha: 1.0 });
+        assert!((13_000..13_700).contains(&hottest) && (1..40).contains(&coldest));
+        let (first, last) = count(Workload::Hit);
+        assert!((50..160).contains(&first) && (50..160).contains(&last));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for text in ["zipf:", "zipf:-1", "zipf:11", "zipf:nan", "zipf:1.0x"] {
+            let error = text.parse::<Workload>().unwrap_err();
+            assert_eq!(error, WorkloadError::Alpha(text.to_owned()));
+        }
+        for keys in [0, MAX_OBJECTS + 1] {
+            assert_eq!(Workload::Hit.streams(keys, 10, 1).unwrap_err(), WorkloadError::Keys(keys));
+        }
+        let file: Workload = "zipf:1.0:objects=5".parse().unwrap();
+        assert!(matches!(file.streams(5, 10, 1), Err(WorkloadError::Trace(_))));
+    }
+
+    #[test]
+    fn a_trace_is_copied_or_dealt_out() {
+        let trace = load("zipf:0.8:objects=50:requests=1001", &Default::default()).unwrap().trace;
+        let copies = trace_streams(&trace, 2, false).unwrap();
+        let keys = |stream: &Stream| asks(stream).into_iter().map(|(_, key)| key);
+        let first: HashSet<u64> = keys(&copies[0]).collect();
+        let second: HashSet<u64> = keys(&copies[1]).collect();
+        assert_eq!((copies[0].len(), copies[1].len()), (1001, 1001));
+        assert_eq!((first.len(), second.len()), (trace.objects.len(), trace.objects.len()));
+        assert!(first.is_disjoint(&second));
+
+        let dealt = trace_streams(&trace, 2, true).unwrap();
+        let shares = [&dealt[0], &dealt[1]].map(|share| keys(share).collect::<Vec<u64>>());
+        assert_eq!((shares[0].len(), shares[1].len()), (501, 500));
+        let whole: Vec<u64> = keys(&copies[0]).collect();
+        let order = |record: usize| shares[record % 2][record / 2];
+        assert_eq!((0..1001).map(order).collect::<Vec<_>>(), whole);
+    }
+
+    #[test]
+    fn operations_of_a_trace_are_kept() {
+        let trace = Trace {
+            ids: vec![0, 0, 0],
+            operations: vec![TraceOperation::Get, TraceOperation::Set, TraceOperation::Delete],
+            objects: vec![9],
+            ..Trace::default()
+        };
+        let streams = trace_streams(&trace, 1, false).unwrap();
+        let asked: Vec<Ask> = asks(&streams[0]).into_iter().map(|(ask, _)| ask).collect();
+        assert_eq!(asked, [Ask::Get, Ask::Insert, Ask::Remove]);
+    }
 }

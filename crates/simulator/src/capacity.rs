@@ -107,9 +107,9 @@ pub enum CapacityError {
         "capacity `{0}` is a share of the peak number of objects, but bytes are counted; drop --unit bytes"
     )]
     PeakOfBytes(String),
-    /// A share of the peak was asked for where nothing is known of the order of requests.
-    #[error("capacity `{0}` is a share of a trace's peak, but no trace is replayed")]
-    NoPeak(String),
+    /// It is in bytes, or a share of a peak, where only a number of objects is known.
+    #[error("capacity `{0}` does not go here; write a number (1000, 10K) or a share (0.1%)")]
+    NotOfCount(String),
     /// Bytes are counted, but the trace has no sizes.
     #[error("bytes are counted, but the trace has no object sizes; drop --unit bytes")]
     NoSizes,
@@ -148,13 +148,14 @@ impl CapacitySpec {
     /// ```
     ///
     /// # Errors
-    /// When the capacity is in bytes, or a share of a peak that only a trace has.
+    /// When the capacity is in bytes, or a share of a peak, which only a trace has.
     pub fn among(&self, objects: u64) -> Result<u64, CapacityError> {
         match self.amount {
             Amount::Plain(capacity) => Ok(capacity),
             Amount::Share(share) => Ok(share.of(objects)),
-            Amount::Bytes(_) => Err(CapacityError::BytesOfObjects(self.text.clone())),
-            Amount::PeakShare(_) => Err(CapacityError::NoPeak(self.text.clone())),
+            Amount::Bytes(_) | Amount::PeakShare(_) => {
+                Err(CapacityError::NotOfCount(self.text.clone()))
+            }
         }
     }
 
@@ -306,6 +307,17 @@ mod tests {
         ] {
             let spec: CapacitySpec = text.parse().unwrap();
             assert_eq!(spec.resolve(&trace(), unit), Ok(capacity), "{text} in {unit}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_objects_resolves_numbers_and_shares() {
+        let among = |text: &str| text.parse::<CapacitySpec>().unwrap().among(2_000);
+        assert_eq!(among("7"), Ok(7));
+        assert_eq!(among("10%"), Ok(200));
+        assert_eq!(among("0.01%"), Ok(1));
+        for text in ["1MiB", "10%peak"] {
+            assert_eq!(among(text), Err(CapacityError::NotOfCount(text.to_owned())));
         }
     }
 

@@ -1,0 +1,344 @@
+//! `frazil bench`: speed, latency and memory of the concurrent cache.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args as ClapArgs;
+use frazil::Policy;
+use frazil_driver::{Measured, Ours, Schedule, Stream, Value, Workload};
+use frazil_simulator::trace::{Trace, printable};
+use frazil_simulator::{CapacitySpec, Unit};
+
+use crate::Done;
+use crate::failure::{Failure, note};
+use crate::output::{self, Output, Row, row};
+use crate::trace_args::{TraceArgs, Wanted};
+
+/// Operations of the streams that are generated for all threads together,
+const OPERATIONS: usize = 8_000_000;
+/// and at least so many for each, because a thread that runs for a time slice while others
+/// wait should not come round to what it has just asked for.
+const THREAD_OPERATIONS: usize = 500_000;
+/// Memory is not measured of a cache that would take more bytes than about this.
+const MEMORY_MAX: u64 = 2 << 30;
+/// What an entry takes beside its value, generously, to tell that.
+const ENTRY_BYTES: u64 = 64;
+/// A share of a core below this says that the machine had other work.
+const LEAST_SHARE: f64 = 0.9;
+
+/// Drive the concurrent cache with threads, and print what it delivers.
+///
+/// Every policy × capacity × number of threads is one row. The threads ask for keys that
+/// were drawn beforehand; a key that is not there is inserted. After a warm-up the time
+/// is cut into ten slices, and the speed is the median of the slices. One operation in
+/// 256 is timed; reading the clock is part of its latency. bytes_per_entry is what the
+/// process grew by, values included, once the cache was filled five times over.
+///
+/// Speeds of two runs differ by half and more on a machine with other work: cpu_share is
+/// the share of a core that the unluckiest thread got.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil bench
+  frazil bench --policy mobius,s3-fifo --capacity 1%,10% --threads 1,2
+  frazil bench --workload hit --keys 10M --value-bytes 100
+  frazil bench --workload requests.csv.zst --capacity 5% --output json")]
+pub(crate) struct Args {
+    /// Policies of the concurrent cache: fifo, clock, clock:bits=2, mobius, s3-fifo, sieve.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius")]
+    policy: Vec<String>,
+
+    /// What the threads ask for. zipf:ALPHA: gets of keys of that popularity. hit: gets
+    /// of keys that are all cached. write: Zipf 1.0, half of it inserts without a look-up.
+    /// FILE: a trace, all of it by every thread under keys of its own.
+    #[arg(long, value_name = "zipf:ALPHA|hit|write|FILE", default_value = "zipf:1.0")]
+    workload: String,
+
+    /// Keys of a generated workload, such as 1000, 10K, 1M.
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_keys)]
+    keys: u64,
+
+    /// Capacities: a number of entries (1000, 10K) or a share of all keys (0.1%)
+    /// [default: 10%; with hit all keys and a tenth].
+    #[arg(long, value_name = "N|N%,…", value_delimiter = ',')]
+    capacity: Vec<CapacitySpec>,
+
+    /// Numbers of threads [default: 1 and the cores].
+    #[arg(long, value_name = "N,…", value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+
+    /// Seconds that each row is measured for, after a quarter of that to warm up.
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
+    seconds: f64,
+
+    /// Values of so many bytes, handed out by reference count [default: values of 8
+    /// bytes, copied].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    value_bytes: Option<u32>,
+
+    /// Deal the records of a trace out among the threads.
+    #[arg(long)]
+    split: bool,
+
+    /// How to print the results.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+
+    /// Only print the bytes an entry takes: what a process of its own is started for.
+    #[arg(long, hide = true)]
+    measure_memory: bool,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+fn parse_keys(text: &str) -> Result<u64, String> {
+    let keys = text.parse::<CapacitySpec>().and_then(|count| count.known(Unit::Objects));
+    match keys {
+        Ok(Some(keys)) if keys <= frazil_driver::MAX_OBJECTS => Ok(keys),
+        _ => Err(format!("expected 1 to {} keys, such as 10K", frazil_driver::MAX_OBJECTS)),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number of seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
+/// A row of the result.
+struct Line {
+    policy: Policy,
+    capacity: u64,
+    threads: usize,
+    measured: Measured,
+    bytes_per_entry: Option<f64>,
+}
+
+/// Runs the verb. Prints only once every row is measured.
+pub(crate) fn run(args: &Args) -> Done {
+    let policies = parse_policies(&args.policy)?;
+    let workload: Workload = args.workload.parse().map_err(Failure::usage)?;
+    if args.measure_memory {
+        return print_memory(args, &policies);
+    }
+    let trace = match &workload {
+        Workload::File(_) => {
+            let wanted = Wanted { times: false, sizes: false };
+            Some(args.reading.load(&args.workload, wanted)?.trace)
+        }
+        _ => None,
+    };
+    let plan = Plan { args, workload, trace };
+    let lines = plan.measure(&policies)?;
+    output::print(&match args.output {
+        Output::Json => output::json(&rows(args, &lines)),
+        Output::Csv => output::csv(&rows(args, &lines)),
+        Output::Table => table(args, &lines),
+    })
+}
+
+fn parse_policies(names: &[String]) -> Result<Vec<Policy>, Failure> {
+    names.iter().map(|name| name.parse().map_err(Failure::usage)).collect()
+}
+
+/// What is to be measured.
+struct Plan<'a> {
+    args: &'a Args,
+    workload: Workload,
+    /// Of a workload that is a trace.
+    trace: Option<Trace>,
+}
+
+impl Plan<'_> {
+    fn measure(&self, policies: &[Policy]) -> Result<Vec<Line>, Failure> {
+        let cores = frazil_driver::cores();
+        let threads = match self.args.threads.as_slice() {
+            [] if cores == 1 => vec![1],
+            [] => vec![1, cores],
+            given => given.iter().map(|&threads| usize::from(threads)).collect(),
+        };
+        let mut capacities = Vec::new();
+        for &threads in &threads {
+            capacities.push((threads, self.capacities(threads)?));
+        }
+        let mut lines = Vec::new();
+        for (threads, capacities) in capacities {
+            let streams = self.streams(threads)?;
+            for (first, &policy) in policies.iter().enumerate() {
+                for (second, &capacity) in capacities.iter().enumerate() {
+                    let bytes_per_entry = memory_of(self.args, policy, capacity)?;
+                    let measured = self.drive(policy, capacity, &streams);
+                    if threads <= cores && measured.cpu_share.is_some_and(|it| it < LEAST_SHARE) {
+                        note(&format!(
+                            "{policy}, {threads} threads: one got less than {LEAST_SHARE} of a \
+                             core; the machine has other work, or threads waited"
+                        ));
+                    }
+                    let line = Line { policy, capacity, threads, measured, bytes_per_entry };
+                    lines.push(((first, second), line));
+                }
+            }
+        }
+        // Streams are made once for a number of threads, but that is the last to vary.
+        lines.sort_by_key(|&(place, _)| place);
+        Ok(lines.into_iter().map(|(_, line)| line).collect())
+    }
+
+    /// Distinct keys of all threads together.
+    fn keys(&self, threads: usize) -> u64 {
+        match &self.trace {
+            None => self.args.keys,
+            Some(trace) if self.args.split => trace.objects.len() as u64,
+            Some(trace) => (trace.objects.len() as u64).saturating_mul(threads as u64),
+        }
+    }
+
+    fn capacities(&self, threads: usize) -> Result<Vec<u64>, Failure> {
+        let keys = self.keys(threads);
+        if self.args.capacity.is_empty() {
+            let all = keys.saturating_add(keys.div_ceil(10));
+            return Ok(vec![if self.workload == Workload::Hit { all } else { keys.div_ceil(10) }]);
+        }
+        let mut capacities = Vec::new();
+        for given in &self.args.capacity {
+            let capacity = given.among(keys).map_err(Failure::usage)?;
+            if self.workload == Workload::Hit && capacity < keys {
+                return Err(Failure::usage(anyhow!(
+                    "--capacity {given}: the workload hit needs room for all {keys} keys"
+                )));
+            }
+            capacities.push(capacity);
+        }
+        Ok(capacities)
+    }
+
+    fn streams(&self, threads: usize) -> Result<Vec<Stream>, Failure> {
+        let streams = match &self.trace {
+            Some(trace) => frazil_driver::trace_streams(trace, threads, self.args.split),
+            None => {
+                let operations = OPERATIONS.max(threads * THREAD_OPERATIONS);
+                self.workload.streams(self.args.keys, operations, threads)
+            }
+        };
+        streams.map_err(Failure::usage)
+    }
+
+    fn drive(&self, policy: Policy, capacity: u64, streams: &[Stream]) -> Measured {
+        match self.args.value_bytes {
+            None => self.drive_values::<u64>(policy, capacity, streams, 0),
+            Some(bytes) => {
+                self.drive_values::<Arc<[u8]>>(policy, capacity, streams, bytes as usize)
+            }
+        }
+    }
+
+    fn drive_values<V: Value>(
+        &self,
+        policy: Policy,
+        capacity: u64,
+        streams: &[Stream],
+        value_bytes: usize,
+    ) -> Measured {
+        let engine = Ours::<V>::new(policy, capacity, value_bytes);
+        let mut fill = capacity.saturating_mul(2);
+        if self.workload == Workload::Hit {
+            frazil_driver::preload(&engine, self.args.keys);
+            fill = 0;
+        }
+        frazil_driver::run(&engine, streams, fill, &Schedule::seconds(self.args.seconds))
+    }
+}
+
+/// Bytes an entry, measured in a process that has used no memory before.
+fn memory_of(args: &Args, policy: Policy, capacity: u64) -> anyhow::Result<Option<f64>> {
+    let entry = ENTRY_BYTES + u64::from(args.value_bytes.unwrap_or(0));
+    if capacity.saturating_mul(entry) > MEMORY_MAX {
+        note(&format!("{policy}: memory of {capacity} entries is not measured, it is too much"));
+        return Ok(None);
+    }
+    let mut command = Command::new(std::env::current_exe().context("no path to this program")?);
+    command
+        .args(["bench", "--measure-memory", "--policy", &policy.to_string()])
+        .args(["--capacity", &capacity.to_string()]);
+    if let Some(bytes) = args.value_bytes {
+        command.args(["--value-bytes", &bytes.to_string()]);
+    }
+    let output = command.output().context("cannot start the process that measures memory")?;
+    if !output.status.success() {
+        let problem = String::from_utf8_lossy(&output.stderr);
+        bail!("memory of {policy} at {capacity} entries: {} {problem}", output.status);
+    }
+    // Nothing is printed where the system does not tell.
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
+}
+
+fn print_memory(args: &Args, policies: &[Policy]) -> Done {
+    let capacity = args.capacity.first().map(|capacity| capacity.known(Unit::Objects));
+    let (Some(&policy), Some(Ok(Some(capacity)))) = (policies.first(), capacity) else {
+        return Err(Failure::usage(anyhow!("--measure-memory takes a policy and a capacity")));
+    };
+    let bytes = match args.value_bytes {
+        None => frazil_driver::bytes_per_entry(|| Ours::<u64>::new(policy, capacity, 0), capacity),
+        Some(bytes) => {
+            let build = || Ours::<Arc<[u8]>>::new(policy, capacity, bytes as usize);
+            frazil_driver::bytes_per_entry(build, capacity)
+        }
+    };
+    output::print(&bytes.map_or(String::new(), |bytes| bytes.to_string()))
+}
+
+fn rows(args: &Args, lines: &[Line]) -> Vec<Row> {
+    let row = |line: &Line| {
+        let measured = &line.measured;
+        row! {
+            "policy" => line.policy.to_string(),
+            "workload" => args.workload,
+            "capacity" => line.capacity,
+            "threads" => line.threads,
+            "mops" => measured.mops,
+            "mops_min" => measured.mops_min,
+            "mops_max" => measured.mops_max,
+            "hit_ratio" => measured.hit_ratio,
+            "p50_ns" => measured.p50_ns,
+            "p99_ns" => measured.p99_ns,
+            "p999_ns" => measured.p999_ns,
+            "bytes_per_entry" => line.bytes_per_entry,
+            "cpu_share" => measured.cpu_share,
+        }
+    };
+    lines.iter().map(row).collect()
+}
+
+fn table(args: &Args, lines: &[Line]) -> String {
+    let name = Path::new(&args.workload).file_name().unwrap_or_default().to_string_lossy();
+    let headers = [
+        "policy", "workload", "capacity", "threads", "M ops/s", "slowest", "fastest", "hits",
+        "p50 ns", "p99 ns", "p99.9 ns", "B/entry", "cpu",
+    ];
+    let row = |line: &Line| {
+        let measured = &line.measured;
+        let optional = |value: Option<f64>, decimals: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+        };
+        vec![
+            line.policy.to_string(),
+            printable(&name),
+            output::grouped(line.capacity),
+            line.threads.to_string(),
+            format!("{:.2}", measured.mops),
+            format!("{:.2}", measured.mops_min),
+            format!("{:.2}", measured.mops_max),
+            output::percent(measured.hit_ratio),
+            output::grouped(measured.p50_ns),
+            output::grouped(measured.p99_ns),
+            output::grouped(measured.p999_ns),
+            optional(line.bytes_per_entry, 1),
+            optional(measured.cpu_share, 2),
+        ]
+    };
+    output::table(&headers, &["policy", "workload"], lines.iter().map(row).collect())
+}
