@@ -270,3 +270,36 @@ fn evict_clock<H: Headers>(hand: &mut Hand<'_, H>, queue: &Queue, max: u8) -> De
     }
     Decision::Empty
 }
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Bench;
+    use super::*;
+
+    /// The word that a slot was queued in may become the word that it is retired in.
+    #[test]
+    fn a_retired_slot_is_not_taken_for_a_queued_one() {
+        for policy in [Policy::Fifo, Policy::Mobius, Policy::S3Fifo] {
+            let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
+            let order = Order::new(&policy, 8, 8, &bench.segments);
+            let newcomer = Newcomer { hash: 0, weight: 1, remembered: false };
+            for slot in [1, 2] {
+                order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
+            }
+            let mut evict = || order.evict(&mut bench.hand(&mut buffers), None);
+            while evict() != Decision::Empty {}
+            let mut hand = bench.hand(&mut buffers);
+            let left = bench.headers.header(1).position.load(Relaxed);
+            // Into every segment that is empty, the one that it lay in among them.
+            while bench.segments.word(left).load(Relaxed) == 0 {
+                hand.retire(1);
+                assert!(hand.buffers.spares.stock(&bench.segments, &mut 0));
+            }
+            assert!(!order.replace(&mut hand, 1, 3), "{policy}");
+            assert!(!order.detach(&mut hand, 1), "{policy}");
+        }
+    }
+}
