@@ -166,8 +166,9 @@ impl Reclaim {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         if segment != 0 {
             segments.stamp(segment).store(0, Relaxed);
-            self.limbo.push(segments, segment, &mut buffers.retries);
+            // First, so that who takes them finds them counted.
             self.waiting.0.fetch_add(u64::from(next), Relaxed);
+            self.limbo.push(segments, segment, &mut buffers.retries);
         }
     }
 
