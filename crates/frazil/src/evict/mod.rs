@@ -12,7 +12,7 @@ mod locked;
 mod mobius;
 pub(crate) mod queue;
 pub(crate) mod ring;
-mod s3_fifo;
+pub(crate) mod s3_fifo;
 pub(crate) mod segments;
 
 use frazil_policy::{Mark, Sieve};

@@ -165,3 +165,8 @@ impl Queue {
         self.ring.heap_bytes()
     }
 }
+    /// The ring between the stripes' ends.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+

@@ -57,6 +57,16 @@ impl Bucket {
         self.displaced.load(Acquire) != 0
     }
 
+    /// How many they are, unless it has become too many to count.
+    pub(crate) fn displacements(&self) -> Option<u16> {
+        Some(self.displaced.load(Relaxed)).filter(|&count| count < ALWAYS)
+    }
+
+    /// Whether a thread holds the lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked.load(Relaxed)
+    }
+
     /// Counts a word that passes.
     pub(crate) fn displace(&self) {
         if self.displaced.load(Relaxed) < ALWAYS {
