@@ -24,6 +24,9 @@ use crate::thread;
 /// what it had made room for. Each time another has got on.
 const ATTEMPTS: usize = 64;
 
+/// How often it gathers what idle threads have in hand.
+const SCAVENGES: u32 = 3;
+
 /// An entry on its way in.
 struct Arrival {
     place: Place,
@@ -89,7 +92,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let mut entry = Some((key, value));
         let mut slot = 0;
-        for attempt in 0..ATTEMPTS {
+        let mut scavenged = 0;
+        for _ in 0..ATTEMPTS {
             let outcome = self.attempt(protection, &mut held, &mut arrival, &mut entry, &mut slot);
             match outcome {
                 Ok(()) => {
@@ -106,11 +110,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Err(Setback::Shortage) => {
                     drop(held);
                     let freed = self.reclaim();
-                    if freed == 0 && !self.scavenge(attempt) {
-                        held = self.hold();
-                        break;
+                    if freed == 0 && scavenged < SCAVENGES {
+                        self.scavenge(scavenged > 0);
                     }
                     held = self.hold();
+                    if freed == 0 && scavenged == SCAVENGES {
+                        break;
+                    }
+                    scavenged += u32::from(freed == 0);
                 }
             }
         }
@@ -457,8 +464,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             drop(protection);
             self.reclaim_if_due();
         }
-        self.scavenge(0);
-        self.reclaim();
+        self.scavenge(false);
     }
 
     /// A stripe's buffers: the thread's own, or if another thread has those, any.
@@ -527,10 +533,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         })
     }
 
-    /// Makes all that idle threads have in hand available, and packs the queues if that
-    /// is not the first attempt. False if it is of no use to go on.
+    /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
-    fn scavenge(&self, attempt: usize) -> bool {
+    fn scavenge(&self, pack: bool) {
         for stripe in self.stripes.iter() {
             if let Some(mut held) = stripe.claim() {
                 self.hand(&mut held, |hand| self.order.flush(hand));
@@ -544,12 +549,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 }
             }
         }
-        if attempt > 0 {
+        if pack {
             let mut held = self.hold();
             self.hand(&mut held, |hand| self.order.compact(hand));
         }
         self.reclaim();
-        attempt < 3
     }
 }
 

@@ -9,7 +9,8 @@ use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot};
 use parking_lot::Mutex;
 
 use super::{Decision, Hand, Headers, Newcomer};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::slab::DEAD;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Locked<P> {
@@ -119,7 +120,6 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         true
     }
 
-    pub(crate) fn heap_bytes(&self) -> usize {
     /// Retires the dead that are in a place, as long as there are segments for them.
     pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
         let mut places = self.lock(hand);
@@ -151,6 +151,7 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         (0..).zip(slots).filter(|&(_, slot)| slot != 0).collect()
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
         let places = self.places.lock();
         (places.slots.capacity() + places.free.capacity()) * size_of::<u32>()
     }

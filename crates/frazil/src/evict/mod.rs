@@ -228,10 +228,28 @@ impl Order {
         }
     }
 
-    /// Packs the queues, which removals have left full of holes.
+    /// Packs the queues, which removals have left full of holes, and retires the dead in
+    /// them: where nothing is evicted nobody else would.
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        let Hand { segments, reclaim, headers, .. } = *hand;
         for queue in self.queues() {
-            queue.compact(hand.segments, hand.buffers, hand.headers);
+            queue.compact(segments, hand.buffers, headers, |buffers, slot| {
+                // A segment for those that stay in the queue, and one for those that go.
+                let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
+                // Acquire: partner is the Release with which it was declared dead.
+                let dead = headers.header(slot).state.load(Acquire) == DEAD;
+                if spare && dead {
+                    let mut hand = Hand { segments, reclaim, headers, buffers };
+                    if let Order::S3Fifo(s3_fifo) = self {
+                        s3_fifo.detached(&mut hand, slot);
+                    }
+                    hand.retire(slot);
+                }
+                spare && dead
+            });
+        }
+        if let Order::Sieve(sieve) = self {
+            sieve.bury_dead(hand);
         }
     }
 
