@@ -14,7 +14,7 @@ use crate::evict::segments::IDLE;
 use crate::index::Seen;
 use crate::slab::{DEAD, OCCUPIED, Slab, VACANT};
 use crate::stripe::Cursor;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Findings after this many are left out.
 const FINDINGS: usize = 20;
@@ -86,6 +86,22 @@ impl Survey {
             None => self.found(format!("segment {segment}, {whereabouts}, was never handed out")),
         }
         false
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// What all entries weighed at one moment, though threads are at work; `None` where
+    /// they were too fast. [`Cache::weight`] is never more than the capacity, because it
+    /// knows that there can't be more; this is not made to fit. For tests.
+    #[doc(hidden)]
+    pub fn weight_at_once(&self) -> Option<u64> {
+        let read = || -> Vec<u64> {
+            self.stripes.iter().map(|stripe| stripe.counts.weight.load(SeqCst)).collect()
+        };
+        let weights = read();
+        // Read twice and found the same: it was so in between.
+        let sum = |sum: u64, weight: &u64| sum.wrapping_add(*weight);
+        (weights == read()).then(|| weights.iter().fold(0, sum))
     }
 }
 
