@@ -63,6 +63,11 @@ impl Budget {
         }
     }
 
+    /// What is neither in hand nor in use.
+    pub(crate) fn free(&self) -> u64 {
+        self.free.0.load(Relaxed)
+    }
+
     /// Gives back all that a thread has in hand.
     pub(crate) fn flush(&self, credit: &mut u64) {
         self.free.0.fetch_add(std::mem::take(credit), Relaxed);

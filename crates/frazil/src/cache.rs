@@ -270,8 +270,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 .wrapping_sub(counts.evictions.load(Relaxed))
                 .wrapping_sub(counts.removals.load(Relaxed))
         });
-        // Counts of different moments may add up to less than nothing.
-        if counted > u64::MAX / 2 { 0 } else { counted }
+        likely(counted, self.places.capacity())
     }
 
     /// Whether there is no entry. O(threads).
@@ -301,7 +300,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             .stripes
             .iter()
             .fold(0u64, |sum, stripe| sum.wrapping_add(stripe.counts.weight.load(Relaxed)));
-        if counted > u64::MAX / 2 { 0 } else { counted }
+        likely(counted, self.capacity())
     }
 
     /// The capacity, in entries or in weight.
@@ -364,6 +363,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             + self.segments.heap_bytes()
             + self.stripes.heap_bytes()
     }
+}
+
+/// A sum of counts that were read one after the other. Those of different moments may add
+/// up to more than there can be, or to less than nothing, which wraps.
+fn likely(sum: u64, capacity: u64) -> u64 {
+    if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
 }
 
 /// The entries, as policies see them.

@@ -17,6 +17,7 @@ mod stats;
 mod stripe;
 mod sync;
 mod thread;
+mod validate;
 mod write;
 
 pub use builder::Builder;

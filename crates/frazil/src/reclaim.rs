@@ -17,7 +17,7 @@
 //! that many are in limbo; one that a pin holds up for longer refuses newcomers and
 //! counts them, rather than take more memory or wait. A `get` holds up one segment.
 
-use crate::evict::segments::{SegmentStack, Segments};
+use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
 use crate::stripe::{Buffers, Cursor, Stripes};
 use crate::sync::OwnLine;
@@ -101,10 +101,10 @@ impl Reclaim {
             if buffers.vacant.next > 0 {
                 buffers.vacant.next -= 1;
                 let at = segments.position(buffers.vacant.segment, buffers.vacant.next);
-                let slot = segments.word(at).load(Relaxed);
+                let word = segments.word(at).load(Relaxed);
                 segments.word(at).store(0, Relaxed);
-                if slot != 0 {
-                    return Some(slot);
+                if word != 0 {
+                    return Some(word & !IDLE);
                 }
             } else {
                 let empty = std::mem::take(&mut buffers.vacant).segment;
@@ -136,7 +136,8 @@ impl Reclaim {
                     for index in 0..count {
                         let slot = fresh + count - 1 - index;
                         prepare(slot);
-                        segments.word(segments.position(segment, index)).store(slot, Relaxed);
+                        let word = segments.word(segments.position(segment, index));
+                        word.store(slot | IDLE, Relaxed);
                     }
                     return Some(Cursor { segment, next: count });
                 }
@@ -152,7 +153,8 @@ impl Reclaim {
             buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
         let cursor = &mut buffers.retired;
-        segments.word(segments.position(cursor.segment, cursor.next)).store(slot, Relaxed);
+        let word = segments.word(segments.position(cursor.segment, cursor.next));
+        word.store(slot | IDLE, Relaxed);
         cursor.next += 1;
         if cursor.next == segments.length() {
             self.flush_retired(segments, buffers);
@@ -164,8 +166,9 @@ impl Reclaim {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         if segment != 0 {
             segments.stamp(segment).store(0, Relaxed);
-            self.limbo.push(segments, segment, &mut buffers.retries);
+            // First, so that who takes them finds them counted.
             self.waiting.0.fetch_add(u64::from(next), Relaxed);
+            self.limbo.push(segments, segment, &mut buffers.retries);
         }
     }
 
@@ -239,9 +242,9 @@ impl Reclaim {
         1..self.fresh.0.load(Acquire)
     }
 
-    /// The slots that are free, and those in limbo. Nobody else may use the cache.
-    pub(crate) fn idle(&self, segments: &Segments) -> (Vec<u32>, Vec<u32>) {
-        (self.free.slots(segments), self.limbo.slots(segments))
+    /// Where the slots are that are free, and those in limbo.
+    pub(crate) fn stacks(&self) -> [&SegmentStack; 2] {
+        [&self.free, &self.limbo]
     }
 }
 

@@ -24,6 +24,9 @@ use crate::thread;
 /// what it had made room for. Each time another has got on.
 const ATTEMPTS: usize = 64;
 
+/// How often it gathers what idle threads have in hand.
+const SCAVENGES: u32 = 3;
+
 /// An entry on its way in.
 struct Arrival<K, V> {
     content: Content<K, V>,
@@ -119,17 +122,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         mut arrival: Arrival<K, V>,
         mut setback: Setback,
     ) {
-        for attempt in 0..ATTEMPTS {
+        let mut scavenged = 0;
+        for _ in 0..ATTEMPTS {
             match setback {
                 Setback::Changed => {}
                 Setback::Refused => break,
                 Setback::Shortage => {
                     drop(held);
-                    let useful = self.reclaim() > 0 || self.scavenge(attempt);
+                    let freed = self.reclaim();
+                    if freed == 0 && scavenged < SCAVENGES {
+                        self.scavenge(scavenged > 0);
+                    }
                     held = self.hold();
-                    if !useful {
+                    if freed == 0 && scavenged == SCAVENGES {
                         break;
                     }
+                    scavenged += u32::from(freed == 0);
                 }
             }
             match self.attempt(protection, &mut held, &mut arrival) {
@@ -490,8 +498,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             drop(protection);
             self.reclaim_if_due();
         }
-        self.scavenge(0);
-        self.reclaim();
+        self.scavenge(false);
     }
 
     /// A stripe's buffers: the thread's own, or if another thread has those, any.
@@ -560,10 +567,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         })
     }
 
-    /// Makes all that idle threads have in hand available, and packs the queues if that
-    /// is not the first attempt. False if it is of no use to go on.
+    /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
-    fn scavenge(&self, attempt: usize) -> bool {
+    fn scavenge(&self, pack: bool) {
         for stripe in self.stripes.iter() {
             if let Some(mut held) = stripe.claim() {
                 self.hand(&mut held, |hand| self.order.flush(hand));
@@ -577,12 +583,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 }
             }
         }
-        if attempt > 0 {
+        if pack {
             let mut held = self.hold();
             self.hand(&mut held, |hand| self.order.compact(hand));
         }
         self.reclaim();
-        attempt < 3
     }
 }
 

@@ -9,7 +9,8 @@ use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot};
 use parking_lot::Mutex;
 
 use super::{Decision, Hand, Headers, Newcomer};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::slab::DEAD;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Locked<P> {
@@ -117,6 +118,37 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         let old_weight = hand.headers.weight(old);
         policy.reweigh(&mut View { headers: hand.headers, slots }, Slot(place), old_weight);
         true
+    }
+
+    /// Retires the dead that are in a place, as long as there are segments for them.
+    pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        let mut places = self.lock(hand);
+        let Places { policy, slots, free } = &mut *places;
+        for place in 1..slots.len() as u32 {
+            let slot = slots[place as usize];
+            let header = hand.headers.header(slot);
+            // A free place still names the slot that was there last.
+            let in_place = header.position.load(Relaxed) == place;
+            // Acquire: partner is the Release with which it was declared dead.
+            if !in_place || header.state.load(Acquire) != DEAD {
+                continue;
+            }
+            if !hand.buffers.spares.stock(hand.segments, &mut hand.buffers.retries) {
+                return;
+            }
+            policy.remove(&mut View { headers: hand.headers, slots }, Slot(place));
+            free.push(place);
+            header.position.store(0, Relaxed);
+            hand.retire(slot);
+        }
+    }
+
+    /// The slots that are in a place, each with it.
+    pub(crate) fn slots(&self) -> Vec<(u32, u32)> {
+        let places = self.places.lock();
+        let mut slots = places.slots.clone();
+        places.free.iter().for_each(|&place| slots[place as usize] = 0);
+        (0..).zip(slots).filter(|&(_, slot)| slot != 0).collect()
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {

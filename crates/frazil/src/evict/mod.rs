@@ -12,7 +12,7 @@ mod locked;
 mod mobius;
 pub(crate) mod queue;
 pub(crate) mod ring;
-mod s3_fifo;
+pub(crate) mod s3_fifo;
 pub(crate) mod segments;
 
 use frazil_policy::{Mark, Sieve};
@@ -228,10 +228,28 @@ impl Order {
         }
     }
 
-    /// Packs the queues, which removals have left full of holes.
+    /// Packs the queues, which removals have left full of holes, and retires the dead in
+    /// them: where nothing is evicted nobody else would.
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        let Hand { segments, reclaim, headers, .. } = *hand;
         for queue in self.queues() {
-            queue.compact(hand.segments, hand.buffers, hand.headers);
+            queue.compact(segments, hand.buffers, headers, |buffers, slot| {
+                // A segment for those that stay in the queue, and one for those that go.
+                let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
+                // Acquire: partner is the Release with which it was declared dead.
+                let dead = headers.header(slot).state.load(Acquire) == DEAD;
+                if spare && dead {
+                    let mut hand = Hand { segments, reclaim, headers, buffers };
+                    if let Order::S3Fifo(s3_fifo) = self {
+                        s3_fifo.detached(&mut hand, slot);
+                    }
+                    hand.retire(slot);
+                }
+                spare && dead
+            });
+        }
+        if let Order::Sieve(sieve) = self {
+            sieve.bury_dead(hand);
         }
     }
 
@@ -269,4 +287,37 @@ fn evict_clock<H: Headers>(hand: &mut Hand<'_, H>, queue: &Queue, max: u8) -> De
         hand.push(queue, candidate);
     }
     Decision::Empty
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Bench;
+    use super::*;
+
+    /// The word that a slot was queued in may become the word that it is retired in.
+    #[test]
+    fn a_retired_slot_is_not_taken_for_a_queued_one() {
+        for policy in [Policy::Fifo, Policy::Mobius, Policy::S3Fifo] {
+            let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
+            let order = Order::new(&policy, 8, 8, &bench.segments);
+            let newcomer = Newcomer { hash: 0, weight: 1, remembered: false };
+            for slot in [1, 2] {
+                order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
+            }
+            let mut evict = || order.evict(&mut bench.hand(&mut buffers), None);
+            while evict() != Decision::Empty {}
+            let mut hand = bench.hand(&mut buffers);
+            let left = bench.headers.header(1).position.load(Relaxed);
+            // Into every segment that is empty, the one that it lay in among them.
+            while bench.segments.word(left).load(Relaxed) == 0 {
+                hand.retire(1);
+                assert!(hand.buffers.spares.stock(&bench.segments, &mut 0));
+            }
+            assert!(!order.replace(&mut hand, 1, 3), "{policy}");
+            assert!(!order.detach(&mut hand, 1), "{policy}");
+        }
+    }
 }

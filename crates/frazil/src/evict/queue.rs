@@ -12,7 +12,7 @@
 
 use crate::evict::Headers;
 use crate::evict::ring::Ring;
-use crate::evict::segments::Segments;
+use crate::evict::segments::{LINE, Segments};
 use crate::stripe::{Buffers, Cursor};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -139,25 +139,38 @@ impl Queue {
     }
 
     /// Packs what is queued into as few segments as it needs, keeping the order where
-    /// no other thread is at work. How many slots it holds.
+    /// no other thread is at work. `bury` is shown every slot, and may keep it if the
+    /// stripe has another segment to spare.
     pub(crate) fn compact(
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
         headers: &impl Headers,
+        mut bury: impl FnMut(&mut Buffers, u32) -> bool,
     ) {
         self.flush(segments, buffers);
         // Once round what is queued now, however much others add meanwhile.
         for _ in 0..self.ring.len() {
             let Some(segment) = self.ring.pop(&mut buffers.retries) else { break };
-            for index in 0..segments.length() {
-                let slot = segments.word(segments.position(segment, index)).swap(0, AcqRel);
-                if slot != 0 {
+            let slots: [u32; LINE] = std::array::from_fn(|index| match index as u32 {
+                index if index < segments.length() => {
+                    segments.word(segments.position(segment, index)).swap(0, AcqRel)
+                }
+                _ => 0,
+            });
+            // Before its slots go elsewhere, because they may need a segment to go to.
+            buffers.spares.give(segments, segment, &mut buffers.retries);
+            for slot in slots.into_iter().filter(|&slot| slot != 0) {
+                if !bury(buffers, slot) {
                     self.push(segments, buffers, headers, slot);
                 }
             }
-            buffers.spares.give(segments, segment, &mut buffers.retries);
         }
+    }
+
+    /// The ring between the stripes' ends.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
     }
 
     /// Bytes on the heap.

@@ -132,6 +132,11 @@ impl Ring {
         self.tail.0.load(Relaxed).saturating_sub(head)
     }
 
+    /// The values that lie in its cells, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u32> {
+        self.cells.iter().map(|cell| cell.load(Relaxed) as u32).filter(|&value| value != 0)
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.cells)

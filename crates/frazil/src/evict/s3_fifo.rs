@@ -19,13 +19,13 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 
-const SMALL: usize = 0;
+pub(crate) const SMALL: usize = 0;
 const MAIN: usize = 1;
 pub(crate) const MAX_COUNT: u8 = 3;
 const PROMOTED_FROM: u8 = 2;
 
 /// Which of a stripe's unsaid changes is of which sum.
-const WEIGHT: usize = 0;
+pub(crate) const WEIGHT: usize = 0;
 const CLOCK: usize = 1;
 
 #[derive(Debug)]
@@ -199,6 +199,11 @@ impl S3Fifo {
             let change = weight.wrapping_sub(hand.headers.weight(old));
             self.add(hand.buffers, WEIGHT, change);
         }
+    }
+
+    /// The weight in the small queue, as all threads have told it.
+    pub(crate) fn told_small_weight(&self) -> u64 {
+        self.sums[WEIGHT].0.load(Relaxed)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {

@@ -9,6 +9,10 @@
 //! A word holds a slot or 0. Whoever exchanges a word from a slot to 0 has *taken* the
 //! slot: the evictor that consumes the segment, or a removal that knows the slot's
 //! position. Only the taker may retire it. Segment 0 does not exist.
+//!
+//! A slot in a stack is stored with [`IDLE`]. A removal may look at a position that the
+//! slot has left meanwhile; should the slot have been retired into that very word, it
+//! does not take it for queued.
 
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -16,7 +20,11 @@ use crate::sync::atomic::{
 };
 use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
 
-const LINE: usize = 16;
+/// The most words that a segment has.
+pub(crate) const LINE: usize = 16;
+
+/// The mark of a slot that is vacant or retired: no slot has a number as high.
+pub(crate) const IDLE: u32 = 1 << 31;
 
 /// As many words as a cache line has.
 #[derive(Debug, Default)]
@@ -112,6 +120,16 @@ impl Segments {
         self.empty.pop(self, retries)
     }
 
+    /// The segments that were ever handed out.
+    pub(crate) fn used(&self) -> std::ops::Range<u32> {
+        1..self.fresh.0.load(Acquire)
+    }
+
+    /// Those that hold nothing and are in no hands.
+    pub(crate) fn empty(&self) -> &SegmentStack {
+        &self.empty
+    }
+
     /// Gives back a segment whose words are all 0.
     pub(crate) fn give(&self, segment: u32, retries: &mut u64) {
         self.empty.push(self, segment, retries);
@@ -178,23 +196,23 @@ impl SegmentStack {
         0
     }
 
-    /// The slots in its segments. Nobody else may use them.
-    pub(crate) fn slots(&self, segments: &Segments) -> Vec<u32> {
-        let mut slots = Vec::new();
+    /// Its segments, and no more than there are. Nobody else may use them.
+    pub(crate) fn segments<'s>(&self, segments: &'s Segments) -> impl Iterator<Item = u32> + 's {
         let mut segment = self.head.0.load(Acquire) as u32;
-        while segment != 0 {
-            slots.extend(segments.slots(segment));
+        let next = move || {
+            let this = segment;
             segment = segments.next(segment);
-        }
-        slots
+            (this != 0).then_some(this)
+        };
+        std::iter::from_fn(next).take(segments.count() + 1)
     }
 }
 
 impl Segments {
-    /// The slots in a segment, just now.
+    /// The slots in a segment, queued or idle, just now.
     pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = u32> {
         let words = (0..self.length()).map(move |at| self.position(segment, at));
-        words.map(|at| self.word(at).load(Relaxed)).filter(|&slot| slot != 0)
+        words.map(|at| self.word(at).load(Relaxed) & !IDLE).filter(|&slot| slot != 0)
     }
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
@@ -259,6 +277,11 @@ impl Spares {
         } else {
             segments.give(segment, retries);
         }
+    }
+
+    /// Which ones they are.
+    pub(crate) fn held(&self) -> &[u32] {
+        &self.segments[..self.count]
     }
 
     /// Gives all of them back.

@@ -57,6 +57,11 @@ impl Bucket {
         self.displaced.load(Acquire) != 0
     }
 
+    /// How many they are, unless it has become too many to count.
+    pub(crate) fn displacements(&self) -> Option<u16> {
+        Some(self.displaced.load(Relaxed)).filter(|&count| count < ALWAYS)
+    }
+
     /// Counts a word that passes.
     pub(crate) fn displace(&self) {
         if self.displaced.load(Relaxed) < ALWAYS {

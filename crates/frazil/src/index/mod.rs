@@ -287,6 +287,35 @@ impl Index {
         self.buckets[bucket].words()
     }
 
+    /// What does not fit together, of words whose places `place_of` tells by their slots.
+    /// Nobody else may use the table.
+    pub(crate) fn check(&self, place_of: impl Fn(u32) -> Place) -> Result<(), String> {
+        let mut displaced = vec![0u32; self.len()];
+        for at in 0..self.len() {
+            for word in self.cells(at).iter().map(|cell| cell.load(Relaxed)) {
+                if word == 0 {
+                    continue;
+                }
+                let place = place_of(self.slot(word));
+                if word != place.tag | self.slot(word) {
+                    return Err(format!("word {word:#x} of bucket {at} has another tag"));
+                }
+                let mut passed = place.home;
+                while passed != at {
+                    displaced[passed] += 1;
+                    passed = (passed + 1) % self.len();
+                }
+            }
+        }
+        for (at, (bucket, found)) in self.buckets.iter().zip(displaced).enumerate() {
+            if bucket.displacements().is_some_and(|counted| u32::from(counted) != found) {
+                let counted = bucket.displacements();
+                return Err(format!("bucket {at} was passed {found} times, counted {counted:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.buckets)

@@ -1,0 +1,48 @@
+//! Queues without a cache around them: headers, segments, and one thread's hand.
+
+use super::segments::Segments;
+use super::{Hand, Headers};
+use crate::reclaim::Reclaim;
+use crate::slab::Header;
+use crate::stripe::Buffers;
+
+/// The headers of slots that all weigh 1.
+pub(crate) struct Bare(Vec<Header>);
+
+impl Headers for Bare {
+    fn header(&self, slot: u32) -> &Header {
+        &self.0[slot as usize]
+    }
+    fn prefetch(&self, _slot: u32) {}
+    fn weight(&self, _slot: u32) -> u64 {
+        1
+    }
+    fn hash(&self, slot: u32) -> u64 {
+        slot.into()
+    }
+}
+
+/// What the threads of a test share.
+pub(crate) struct Bench {
+    pub(crate) segments: Segments,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) headers: Bare,
+}
+
+impl Bench {
+    /// Slots up to `last`, in segments of `length`.
+    pub(crate) fn new(last: u32, length: usize) -> Self {
+        Bench {
+            segments: Segments::new(4 * last as usize + 16, length),
+            reclaim: Reclaim::new(last, last.into()),
+            headers: Bare((0..=last).map(|_| Header::default()).collect()),
+        }
+    }
+
+    /// A thread's hand, ready for an operation.
+    pub(crate) fn hand<'b>(&'b self, buffers: &'b mut Buffers) -> Hand<'b, Bare> {
+        assert!(buffers.spares.stock(&self.segments, &mut 0), "there are segments enough");
+        let Bench { segments, reclaim, headers } = self;
+        Hand { segments, reclaim, headers, buffers }
+    }
+}

@@ -1,0 +1,443 @@
+//! Whether the parts of a cache agree: what the tests ask of it in the end.
+//!
+//! Everything is counted anew, from the index, the queues, the stacks and what stripes
+//! have in hand, and compared with each other: no slot, no segment and no credit may be
+//! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
+//! O(capacity), in time and memory.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::evict::Order;
+use crate::evict::s3_fifo::{SMALL, WEIGHT};
+use crate::evict::segments::IDLE;
+use crate::index::Seen;
+use crate::slab::{DEAD, OCCUPIED, Slab, VACANT};
+use crate::stripe::Cursor;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// Findings after this many are left out.
+const FINDINGS: usize = 20;
+
+/// Where a slot is, beside the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    /// In a queue of the policy, at a position.
+    Queued {
+        queue: usize,
+        position: u32,
+    },
+    /// In a stripe's hands, to be used.
+    Vacant,
+    /// In a stripe's hands, given up.
+    Retired,
+    Free,
+    Limbo,
+}
+
+/// What has been found so far.
+struct Survey {
+    slots: Vec<Option<Whereabouts>>,
+    /// Where each segment is.
+    segments: Vec<Option<String>>,
+    /// What no slot may be: the index and the policy have their own opinion.
+    places_in_hand: u64,
+    credit_in_hand: u64,
+    /// What stripes have not told S3-FIFO's small queue yet.
+    unsaid: u64,
+    findings: Vec<String>,
+}
+
+impl Survey {
+    fn found(&mut self, finding: String) {
+        if self.findings.len() < FINDINGS {
+            self.findings.push(finding);
+        }
+    }
+
+    fn expect(&mut self, what: &str, counted: u64, found: u64) {
+        if counted != found {
+            self.found(format!("{what}: counted {counted}, found {found}"));
+        }
+    }
+
+    fn slot(&mut self, slot: u32, whereabouts: Whereabouts) {
+        match self.slots.get_mut(slot as usize) {
+            Some(known @ None) => *known = Some(whereabouts),
+            Some(Some(known)) => {
+                let finding = format!("slot {slot} is {known:?} and {whereabouts:?}");
+                self.found(finding);
+            }
+            None => self.found(format!("slot {slot}, {whereabouts:?}, was never handed out")),
+        }
+    }
+
+    /// False if it is known already, or does not exist.
+    fn segment(&mut self, segment: u32, whereabouts: String) -> bool {
+        match self.segments.get_mut(segment as usize) {
+            Some(known @ None) => {
+                *known = Some(whereabouts);
+                return true;
+            }
+            Some(Some(known)) => {
+                let finding = format!("segment {segment} is {known} and {whereabouts}");
+                self.found(finding);
+            }
+            None => self.found(format!("segment {segment}, {whereabouts}, was never handed out")),
+        }
+        false
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// What all entries weighed at one moment, though threads are at work; `None` where
+    /// they were too fast. [`Cache::weight`] is never more than the capacity, because it
+    /// knows that there can't be more; this is not made to fit. For tests.
+    #[doc(hidden)]
+    pub fn weight_at_once(&self) -> Option<u64> {
+        let read = || -> Vec<u64> {
+            self.stripes.iter().map(|stripe| stripe.counts.weight.load(SeqCst)).collect()
+        };
+        let weights = read();
+        // Read twice and found the same: it was so in between.
+        let sum = |sum: u64, weight: &u64| sum.wrapping_add(*weight);
+        (weights == read()).then(|| weights.iter().fold(0, sum))
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Whether the cache's parts agree with each other; if not, what is wrong. For tests.
+    ///
+    /// # Errors
+    ///
+    /// A list of what does not fit, a line each.
+    #[doc(hidden)]
+    pub fn validate(&mut self) -> Result<(), String> {
+        let used = self.reclaim.used();
+        let mut survey = Survey {
+            slots: vec![None; used.end as usize],
+            segments: vec![None; self.segments.used().end as usize],
+            places_in_hand: 0,
+            credit_in_hand: 0,
+            unsaid: 0,
+            findings: Vec::new(),
+        };
+        self.survey_queues(&mut survey);
+        self.survey_stripes(&mut survey);
+        self.survey_stacks(&mut survey);
+        self.check_index(&mut survey);
+        self.check_residents(&mut survey);
+        for segment in self.segments.used() {
+            if survey.segments[segment as usize].is_none() {
+                survey.found(format!("segment {segment} is nowhere"));
+            }
+        }
+        if survey.findings.is_empty() { Ok(()) } else { Err(survey.findings.join("\n")) }
+    }
+
+    /// The rings between stripes, and the places of a locked policy.
+    fn survey_queues(&self, survey: &mut Survey) {
+        for (number, queue) in self.order.queues().iter().enumerate() {
+            let mut count = 0;
+            for segment in queue.ring().values() {
+                count += 1;
+                self.survey_queued(survey, number, segment, format!("in ring {number}"));
+            }
+            survey.expect("segments in a ring", queue.ring().len(), count);
+        }
+        if let Order::Sieve(sieve) = &self.order {
+            for (position, slot) in sieve.slots() {
+                survey.slot(slot, Whereabouts::Queued { queue: 0, position });
+            }
+        }
+    }
+
+    fn survey_queued(&self, survey: &mut Survey, queue: usize, segment: u32, place: String) {
+        if segment == 0 || !survey.segment(segment, place) {
+            return;
+        }
+        for index in 0..self.segments.length() {
+            let position = self.segments.position(segment, index);
+            let slot = self.segments.word(position).load(Relaxed);
+            if slot != 0 {
+                survey.slot(slot, Whereabouts::Queued { queue, position });
+            }
+        }
+    }
+
+    /// What each stripe has in hand.
+    fn survey_stripes(&self, survey: &mut Survey) {
+        for (number, stripe) in self.stripes.iter().enumerate() {
+            let (hazard, depth) = (&stripe.reader.hazard, &stripe.reader.depth);
+            survey.expect("hazards at rest", 0, u64::from(hazard.load(Relaxed)));
+            let pinned = stripe.reader.pinned.load(Relaxed) != 0;
+            survey.expect("pins", u64::from(depth.load(Relaxed) != 0), u64::from(pinned));
+            let Some(held) = stripe.claim() else {
+                survey.found(format!("stripe {number} is locked"));
+                continue;
+            };
+            survey.places_in_hand += held.places;
+            survey.credit_in_hand += held.credit;
+            survey.unsaid = survey.unsaid.wrapping_add(held.unsaid[WEIGHT]);
+            for (queue, ends) in held.ends.iter().enumerate() {
+                let [front, back] =
+                    [("front", &ends.front), ("back", &ends.back)].map(|(end, cursor)| {
+                        (cursor.segment, format!("{end} {queue} of stripe {number}"))
+                    });
+                self.survey_queued(survey, queue, front.0, front.1);
+                self.survey_queued(survey, queue, back.0, back.1);
+                self.survey_rest(survey, &ends.back, "a back");
+            }
+            self.survey_cursor(survey, &held.vacant, number, Whereabouts::Vacant);
+            self.survey_cursor(survey, &held.retired, number, Whereabouts::Retired);
+            for &segment in held.spares.held() {
+                survey.segment(segment, format!("a spare of stripe {number}"));
+                self.survey_rest(survey, &Cursor { segment, next: 0 }, "a spare");
+            }
+        }
+    }
+
+    fn survey_cursor(&self, survey: &mut Survey, cursor: &Cursor, stripe: usize, of: Whereabouts) {
+        if cursor.segment == 0 || !survey.segment(cursor.segment, format!("{of:?} of {stripe}")) {
+            return;
+        }
+        self.survey_idle(survey, cursor.segment, cursor.next, of);
+        self.survey_rest(survey, cursor, "a segment of slots");
+    }
+
+    /// The first words of a segment that is in no queue. How many of them hold slots.
+    fn survey_idle(&self, survey: &mut Survey, segment: u32, end: u32, of: Whereabouts) -> u64 {
+        let mut slots = 0;
+        for index in 0..end {
+            let word = self.segments.word(self.segments.position(segment, index)).load(Relaxed);
+            // Segments that came from the stack may have holes.
+            if word != 0 {
+                slots += 1;
+                survey.slot(word ^ IDLE, of);
+            }
+        }
+        slots
+    }
+
+    /// Words that are not in use yet, or not any more, hold nothing.
+    fn survey_rest(&self, survey: &mut Survey, cursor: &Cursor, what: &str) {
+        if cursor.segment == 0 {
+            return;
+        }
+        for index in cursor.next..self.segments.length() {
+            let position = self.segments.position(cursor.segment, index);
+            let slot = self.segments.word(position).load(Relaxed);
+            if slot != 0 {
+                survey.found(format!("{what} holds slot {slot} where it should hold nothing"));
+            }
+        }
+    }
+
+    fn survey_stacks(&self, survey: &mut Survey) {
+        let mut waiting = 0;
+        for (stack, of) in
+            self.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
+        {
+            for segment in stack.segments(&self.segments) {
+                if !survey.segment(segment, format!("{of:?}")) {
+                    break;
+                }
+                let slots = self.survey_idle(survey, segment, self.segments.length(), of);
+                waiting += if of == Whereabouts::Limbo { slots } else { 0 };
+            }
+        }
+        survey.expect("waiting slots", self.reclaim.waiting(), waiting);
+        for segment in self.segments.empty().segments(&self.segments) {
+            if !survey.segment(segment, "empty".to_owned()) {
+                break;
+            }
+            self.survey_rest(survey, &Cursor { segment, next: 0 }, "an empty segment");
+        }
+    }
+
+    /// Every word of the index leads to a resident slot, which a look-up finds.
+    fn check_index(&self, survey: &mut Survey) {
+        let of_occupied = |slot: u32| {
+            let known = survey.slots.get(slot as usize).copied().flatten();
+            let queued = matches!(known, Some(Whereabouts::Queued { .. }));
+            queued && self.slab.header(slot).state.load(Relaxed) == OCCUPIED
+        };
+        let mut findings = Vec::new();
+        for bucket in 0..self.index.len() {
+            for cell in self.index.cells(bucket) {
+                let slot = self.index.slot(cell.load(Relaxed));
+                if slot != 0 && !of_occupied(slot) {
+                    let known = survey.slots.get(slot as usize);
+                    findings.push(format!("slot {slot} is in the index and {known:?}"));
+                    continue;
+                }
+                if slot == 0 {
+                    continue;
+                }
+                // SAFETY: occupied, and the cache is exclusively borrowed.
+                let key = unsafe { self.slab.key(slot) };
+                let found = self.index.find(self.place(key).1, |found, word| {
+                    let other = self.index.slot(word);
+                    // SAFETY: as above.
+                    if of_occupied(other) && unsafe { self.slab.key(other) } == key {
+                        Seen::Match(found)
+                    } else {
+                        Seen::Other
+                    }
+                });
+                match found {
+                    None => findings.push(format!("a look-up does not find slot {slot}")),
+                    Some(found) if !std::ptr::eq(found, cell) => {
+                        findings.push(format!("the key of slot {slot} is there twice"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        if findings.is_empty() {
+            // SAFETY: all words lead to occupied slots, as was just found.
+            let place_of = |slot| self.place(unsafe { self.slab.key(slot) }).1;
+            findings.extend(self.index.check(place_of).err());
+        }
+        findings.into_iter().for_each(|finding| survey.found(finding));
+    }
+
+    /// Each slot is in its one place, and what is counted of the residents is so.
+    fn check_residents(&self, survey: &mut Survey) {
+        let mut indexed = vec![false; survey.slots.len()];
+        for bucket in 0..self.index.len() {
+            for cell in self.index.cells(bucket) {
+                if let Some(indexed) = indexed.get_mut(self.index.slot(cell.load(Relaxed)) as usize)
+                {
+                    *indexed = true;
+                }
+            }
+        }
+        let (mut residents, mut weight, mut small_weight) = (0u64, 0u64, 0u64);
+        for slot in self.reclaim.used() {
+            let header = self.slab.header(slot);
+            let state = header.state.load(Relaxed);
+            match (survey.slots[slot as usize], indexed[slot as usize]) {
+                (None, indexed) => {
+                    survey.found(format!("slot {slot} is nowhere (in the index: {indexed})"));
+                }
+                (Some(Whereabouts::Queued { queue, position }), indexed) => {
+                    let noted = header.position.load(Relaxed);
+                    survey.expect("the position of a slot", noted.into(), position.into());
+                    if !indexed && state != DEAD {
+                        survey.found(format!("slot {slot} is queued, not indexed and not dead"));
+                    }
+                    residents += u64::from(indexed);
+                    weight += if indexed { self.slab.weight(slot) } else { 0 };
+                    if matches!(self.order, Order::S3Fifo(_)) {
+                        let noted = header.queue.load(Relaxed);
+                        survey.expect("the queue of a slot", noted.into(), queue as u64);
+                        if queue == SMALL {
+                            small_weight = small_weight.wrapping_add(self.slab.weight(slot));
+                        }
+                    }
+                }
+                (Some(Whereabouts::Vacant | Whereabouts::Free), _)
+                    if Slab::<K, V>::NEEDS_DROP && state != VACANT =>
+                {
+                    survey.found(format!("slot {slot} is free and not vacant"));
+                }
+                // In the index as well? That was found there.
+                (Some(_), _) => {}
+            }
+        }
+        survey.expect("len", self.len(), residents);
+        survey.expect("weight", self.weight(), weight);
+        let in_hand = survey.places_in_hand.wrapping_add(self.places.free());
+        survey.expect("places", self.places.capacity(), residents.wrapping_add(in_hand));
+        if let Some(weights) = &self.weights {
+            let in_hand = survey.credit_in_hand.wrapping_add(weights.free());
+            survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
+        }
+        if let Order::S3Fifo(s3_fifo) = &self.order {
+            let told = s3_fifo.told_small_weight().wrapping_add(survey.unsaid);
+            survey.expect("weight in the small queue", told, small_weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::sync::atomic::AtomicU32;
+
+    type Tested = Cache<u64, String>;
+
+    /// A full cache, its parts in use: queues, limbo, free and vacant slots.
+    fn used(policy: Policy) -> Tested {
+        let weigher = |_: &u64, text: &String| text.len() as u64;
+        let cache: Tested = Cache::builder(600).policy(policy).weigher(weigher).build();
+        for key in 0..2_000 {
+            cache.insert(key % 700, "some text"[..key as usize % 10].to_owned());
+            if key % 7 == 0 {
+                cache.invalidate(&(key / 2 % 700));
+            }
+        }
+        cache
+    }
+
+    #[test]
+    fn a_used_cache_is_in_order_with_every_policy() {
+        for policy in Policy::ALL {
+            used(policy).validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
+        }
+    }
+
+    /// A word of the index, and the slot in it.
+    fn a_word(cache: &Tested) -> (&AtomicU32, u32) {
+        let mut cells = (0..cache.index.len()).flat_map(|bucket| cache.index.cells(bucket));
+        let word = cells.find(|cell| cell.load(Relaxed) != 0).expect("an entry");
+        (word, cache.index.slot(word.load(Relaxed)))
+    }
+
+    #[test]
+    fn all_damage_is_found() {
+        type Damage<'d> = &'d dyn Fn(&Tested);
+        let damages: [(&str, Damage<'_>); 8] = [
+            ("an entry lost from the index", &|cache| a_word(cache).0.store(0, Relaxed)),
+            ("a word with another tag", &|cache| {
+                let (word, _) = a_word(cache);
+                word.store(word.load(Relaxed) ^ 1 << 31, Relaxed);
+            }),
+            ("an entry lost from its queue", &|cache| {
+                let (_, slot) = a_word(cache);
+                let position = cache.slab.header(slot).position.load(Relaxed);
+                cache.segments.word(position).store(0, Relaxed);
+            }),
+            ("a slot retired while resident", &|cache| {
+                let (_, slot) = a_word(cache);
+                let mut held = cache.stripe().claim().expect("free");
+                assert!(held.spares.stock(&cache.segments, &mut 0));
+                cache.reclaim.retire(&cache.segments, &mut held, slot);
+            }),
+            ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
+            ("credit lost", &|cache| {
+                let mut held = cache.stripe().claim().expect("free");
+                held.credit = held.credit.wrapping_sub(1);
+            }),
+            ("a segment lost", &|cache| {
+                let mut held = cache.stripe().claim().expect("free");
+                assert!(held.spares.stock(&cache.segments, &mut 0));
+                held.spares.draw();
+            }),
+            ("small weight forgotten", &|cache| {
+                let mut held = cache.stripe().claim().expect("free");
+                held.unsaid[WEIGHT] = held.unsaid[WEIGHT].wrapping_add(1);
+            }),
+        ];
+        for (what, damage) in damages {
+            let mut cache = used(Policy::S3Fifo);
+            damage(&cache);
+            let findings = cache.validate().expect_err(what);
+            println!("{what}: {findings}");
+            // Its destructor need not cope with damage.
+            std::mem::forget(cache);
+        }
+    }
+}
