@@ -126,19 +126,81 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.index.find(place, |cell, word| {
-            let slot = self.index.slot(word);
-            if !protection.covers(cell, word, slot) {
-                return Seen::Changed;
+        let (found, further) =
+            self.index.find_at_home(place, |cell, word| self.look(protection, key, cell, word));
+        if found.is_none() && further {
+            return self.find_further(protection, place, key);
+        }
+        found
+    }
+
+    // Apart, so that what `find` works with can stay in registers.
+    #[inline(never)]
+    fn find_further<Q>(
+        &self,
+        protection: &Protection<'_>,
+        place: Place,
+        key: &Q,
+    ) -> Option<Found<'_>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.index.find_further(place, |cell, word| self.look(protection, key, cell, word))
+    }
+
+    /// Whether a word with the right tag leads to `key`.
+    #[inline(always)]
+    fn look<'c, Q>(
+        &'c self,
+        protection: &Protection<'_>,
+        key: &Q,
+        cell: &'c AtomicU32,
+        word: u32,
+    ) -> Seen<Found<'c>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let slot = self.index.slot(word);
+        if !protection.covers(cell, word, slot) {
+            return Seen::Changed;
+        }
+        // SAFETY: the word was in the index, so the slot is published, and it is
+        // protected.
+        if unsafe { self.slab.key(slot) }.borrow() == key {
+            Seen::Match(Found { cell, word, slot })
+        } else {
+            Seen::Other
+        }
+    }
+
+    /// After the key of `slot` was admitted in the cell `own`: another word that leads to
+    /// the same key, and whether it comes before that one.
+    #[inline(always)]
+    pub(crate) fn rival<'c>(
+        &'c self,
+        protection: &Protection<'_>,
+        place: Place,
+        own: &AtomicU32,
+        key: &K,
+    ) -> Option<(Found<'c>, bool)>
+    where
+        K: Eq,
+    {
+        if self.index.is_alone(place, own) {
+            return None;
+        }
+        let mut first = true;
+        let look = |cell: &'c AtomicU32, word| {
+            if std::ptr::eq(cell, own) {
+                first = false;
+                return Seen::Other;
             }
-            // SAFETY: the word was in the index, so the slot is published, and it is
-            // protected.
-            if unsafe { self.slab.key(slot) }.borrow() == key {
-                Seen::Match(Found { cell, word, slot })
-            } else {
-                Seen::Other
-            }
-        })
+            self.look(protection, key, cell, word)
+        };
+        let found = self.index.find(place, look);
+        found.map(|found| (found, first))
     }
 
     /// Marks a hit, where the policy wants it.
@@ -372,12 +434,7 @@ fn likely(sum: u64, capacity: u64) -> u64 {
 }
 
 /// The entries, as policies see them.
-pub(crate) struct View<'c, K, V, S> {
-    pub(crate) slab: &'c Slab<K, V>,
-    pub(crate) hasher: &'c S,
-}
-
-impl<K: Hash, V, S: BuildHasher> Headers for View<'_, K, V, S> {
+impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
     #[inline(always)]
     fn header(&self, slot: u32) -> &Header {
         self.slab.header(slot)

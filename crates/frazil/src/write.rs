@@ -8,9 +8,9 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use crate::cache::{Cache, Found, View};
+use crate::cache::{Cache, Found};
 use crate::evict::{Decision, Hand, Newcomer};
-use crate::index::{Place, Seen};
+use crate::index::Place;
 use crate::protect::Protection;
 use crate::slab::{DEAD, Slab, VACANT};
 use crate::stripe::{Held, add};
@@ -317,16 +317,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
-        let rival = self.index.rival(place, own, |cell, word| {
-            let slot = self.index.slot(word);
-            if !protection.covers(cell, word, slot) {
-                return Seen::Changed;
-            }
-            // SAFETY: published, and protected.
-            if unsafe { self.slab.key(slot) } == key { Seen::Match(word) } else { Seen::Other }
-        });
-        if let Some((cell, word, first)) = rival {
-            self.resolve(held, place, (own, slot), (cell, word), first);
+        if let Some((rival, first)) = self.rival(protection, place, own, key) {
+            self.resolve(held, place, (own, slot), &rival, first);
         }
         self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
         Ok(())
@@ -339,12 +331,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         held: &mut Held<'_>,
         place: Place,
         (own, slot): (&AtomicU32, u32),
-        (cell, word): (&AtomicU32, u32),
+        rival: &Found<'_>,
         rival_is_first: bool,
     ) {
         add(&held.counts().retries, 1);
         let own_word = self.index.word(place, slot);
-        let (cell, word) = if rival_is_first { (own, own_word) } else { (cell, word) };
+        let (cell, word) = if rival_is_first { (own, own_word) } else { (rival.cell, rival.word) };
         if self.index.unlink_cell(place, cell, word) {
             // Both were counted as admitted; this one counts as removed.
             self.bury(held, self.index.slot(word));
@@ -522,16 +514,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Lets a policy work with the buffers in hand.
     #[inline(always)]
-    fn hand<R>(
-        &self,
-        held: &mut Held<'_>,
-        work: impl FnOnce(&mut Hand<'_, View<'_, K, V, S>>) -> R,
-    ) -> R {
-        let headers = View { slab: &self.slab, hasher: &self.hasher };
+    fn hand<R>(&self, held: &mut Held<'_>, work: impl FnOnce(&mut Hand<'_, Self>) -> R) -> R {
         work(&mut Hand {
             segments: &self.segments,
             reclaim: &self.reclaim,
-            headers: &headers,
+            headers: self,
             buffers: held,
         })
     }

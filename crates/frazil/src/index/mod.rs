@@ -14,7 +14,7 @@
 //! eviction (to 0). That exchange decides every race about a residency: who ends it
 //! reports it and gets its weight back. Two threads may admit one key at the same time,
 //! so each looks again after it has: the word that comes first in the order of the
-//! look-up stays, and whoever sees both takes the other out ([`Index::rival`]).
+//! look-up stays, and whoever sees both takes the other out ([`Index::is_alone`]).
 
 mod bucket;
 
@@ -90,18 +90,27 @@ impl Index {
         place.tag | slot
     }
 
-    /// Shows `look` every word with the tag of `place` until it has found its own.
+    /// Shows `look` every word with the tag of `place` in its home bucket, until it has
+    /// found its own. And whether there may be more of them further on.
     #[inline(always)]
+    pub(crate) fn find_at_home<'i, R>(
+        &'i self,
+        place: Place,
+        mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+    ) -> (Option<R>, bool) {
+        let home = self.bucket(place.home);
+        let found = self.find_in(home, place, &mut look);
+        (found, home.displaced())
+    }
+
+    /// The same in all its buckets.
     pub(crate) fn find<'i, R>(
         &'i self,
         place: Place,
         mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let home = self.bucket(place.home);
-        match self.find_in(home, place, &mut look) {
-            None if home.displaced() => self.find_further(place, &mut look),
-            found => found,
-        }
+        let (found, further) = self.find_at_home(place, &mut look);
+        if found.is_none() && further { self.find_further(place, look) } else { found }
     }
 
     #[inline(always)]
@@ -129,17 +138,16 @@ impl Index {
     }
 
     /// The same in the buckets behind the home, as far as words were displaced.
-    #[inline(never)]
-    fn find_further<'i, R>(
+    pub(crate) fn find_further<'i, R>(
         &'i self,
         place: Place,
-        look: &mut impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+        mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
     ) -> Option<R> {
         let mut at = place.home;
         for _ in 1..self.buckets.len() {
             at = self.after(at);
             let bucket = self.bucket(at);
-            let found = self.find_in(bucket, place, look);
+            let found = self.find_in(bucket, place, &mut look);
             if found.is_some() || !bucket.displaced() {
                 return found;
             }
@@ -184,36 +192,16 @@ impl Index {
         None
     }
 
-    /// After `admit`: the first other word of which `same` says that it has the key just
-    /// admitted in `own`, and whether it comes before that.
+    /// After `admit`: whether no other word can be that of the key just admitted in `own`.
     #[inline(always)]
-    pub(crate) fn rival<'i>(
-        &'i self,
-        place: Place,
-        own: &AtomicU32,
-        mut same: impl FnMut(&'i AtomicU32, u32) -> Seen<u32>,
-    ) -> Option<(&'i AtomicU32, u32, bool)> {
+    pub(crate) fn is_alone(&self, place: Place, own: &AtomicU32) -> bool {
         // SeqCst: between placing a word and looking for another; partner is the same
         // fence in the thread that placed that. On x86 the exchange that placed it is one.
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
         crate::sync::atomic::fence(crate::sync::atomic::Ordering::SeqCst);
         let home = self.bucket(place.home);
         let candidates = home.matches(place.tag, !self.slot_mask);
-        if candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced() {
-            return None;
-        }
-        let mut first = true;
-        self.find(place, |cell, word| {
-            if std::ptr::eq(cell, own) {
-                first = false;
-                return Seen::Other;
-            }
-            match same(cell, word) {
-                Seen::Match(word) => Seen::Match((cell, word, first)),
-                Seen::Other => Seen::Other,
-                Seen::Changed => Seen::Changed,
-            }
-        })
+        candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced()
     }
 
     #[cold]
@@ -257,7 +245,7 @@ impl Index {
 
     #[inline(never)]
     fn unlink_further(&self, place: Place, wanted: u32) -> bool {
-        let look = &mut |cell, word| {
+        let look = |cell, word| {
             if word == wanted {
                 Seen::Match(self.unlink_cell(place, cell, word))
             } else {
