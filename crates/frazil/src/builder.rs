@@ -110,7 +110,7 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// How many entries go from a thread to the shared queues in one step, from 1 to 16.
     ///
-    /// More than 1 is the consecutive detection of paper 3 (§4.3). The default, 16, is
+    /// More than 1 is the consecutive detection of paper 3 (§4.2). The default, 16, is
     /// lowered for caches under 8,192 entries, because what a thread has in hand is
     /// hidden from the others; this lowers it further and never raises it. There to be
     /// measured: 1 costs a third of the throughput of two threads that miss often.

@@ -1,4 +1,271 @@
 //! A concurrent cache whose hits take no lock and write no shared line.
+//!
+//! A [`Cache`] holds a bounded number of entries, or a bounded weight of them, and chooses
+//! by itself what goes. Use it where several threads look things up far more often than
+//! they add any, and where a miss costs more than a look-up: in front of a database, a
+//! disk, a network, a slow computation. It looks nothing up itself, so a miss is the
+//! caller's to serve; nothing expires; and its size is fixed when it is built. Where one
+//! thread alone uses it, a cache behind `&mut` does as well with less.
+//!
+//! 1. [Usage](#usage)
+//! 2. [Choosing a policy](#choosing-a-policy)
+//! 3. [Consistency](#consistency)
+//! 4. [Your code inside a call](#your-code-inside-a-call)
+//! 5. [Performance](#performance)
+//! 6. [Memory](#memory)
+//! 7. [Platforms and limits](#platforms-and-limits)
+//!
+//! # Usage
+//!
+//! Build a cache, share it by reference, ask it first and fill it on a miss:
+//!
+//! ```
+//! use frazil::Cache;
+//!
+//! fn load(key: u64) -> String {
+//!     format!("row {key}") // slow, in earnest
+//! }
+//!
+//! let cache: Cache<u64, String> = Cache::builder(10_000).build();
+//! std::thread::scope(|scope| {
+//!     for _ in 0..4 {
+//!         scope.spawn(|| {
+//!             for key in 0..1_000 {
+//!                 let row = cache.get(&key).unwrap_or_else(|| {
+//!                     let row = load(key);
+//!                     cache.insert(key, row.clone());
+//!                     row
+//!                 });
+//!                 assert_eq!(row, load(key));
+//!             }
+//!         });
+//!     }
+//! });
+//! let stats = cache.stats();
+//! assert_eq!(stats.hits + stats.misses, 4_000);
+//! ```
+//!
+//! Threads that outlive the caller share it in an [`Arc`](std::sync::Arc):
+//!
+//! ```
+//! use std::sync::Arc;
+//! let cache: Arc<frazil::Cache<String, u64>> = Arc::new(frazil::Cache::builder(100).build());
+//! let shared = Arc::clone(&cache);
+//! std::thread::spawn(move || shared.insert("answer".to_owned(), 42)).join().unwrap();
+//! assert_eq!(cache.get("answer"), Some(42));
+//! ```
+//!
+//! **Reading.** [`get`](Cache::get) clones the value, so make that cheap: put large values
+//! into an `Arc`. [`pin`](Cache::pin) gives a guard through which values are read in place,
+//! without a clone; one serves many gets. [`peek`](Cache::peek) and
+//! [`contains_key`](Cache::contains_key) leave no trace: neither the policy nor the counts
+//! see them. Keys are asked for in any borrowed form, a `String` by `&str`.
+//!
+//! **Writing.** [`insert`](Cache::insert) adds or replaces. [`remove`](Cache::remove)
+//! returns a clone of what it took out; [`invalidate`](Cache::invalidate) does the same for
+//! values that are not `Clone`. [`clear`](Cache::clear) removes everything.
+//!
+//! **Looking around.** [`iter`](Cache::iter) shows clones of all entries,
+//! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
+//! other's way; [`len`](Cache::len) and [`weight`](Cache::weight) what is held.
+//!
+//! **Weights.** With a [`weigher`](Builder::weigher) the capacity is a weight, usually in
+//! bytes. Then say with [`entries`](Builder::entries) how many entries to expect, because
+//! the table is laid out for these and admits no more:
+//!
+//! ```
+//! let cache: frazil::Cache<u64, Vec<u8>> = frazil::Cache::builder(1 << 20)
+//!     .weigher(|_, page: &Vec<u8>| page.len() as u64)
+//!     .entries(1_000)
+//!     .build();
+//! (0..100).for_each(|page| cache.insert(page, vec![0; 1 << 15]));
+//! assert_eq!((cache.weight(), cache.len()), (1 << 20, 32));
+//! ```
+//!
+//! **Hashers.** Keys are hashed with `foldhash`, seeded by chance;
+//! [`with_hasher`](Builder::with_hasher) takes any other. Bits are mixed once more inside,
+//! so a plain hasher does.
+//!
+//! # Choosing a policy
+//!
+//! A [`Policy`] decides what goes. What it does on a hit is at most to raise a mark beside
+//! the entry, once.
+//!
+//! | policy | a hit | suits |
+//! |---|---|---|
+//! | [`Mobius`](Policy::Mobius), the default | raises a mark | most; keeps what is asked for again and again, with the fewest writes |
+//! | [`S3Fifo`](Policy::S3Fifo) | counts up to 3 | scans and many keys asked for only once; small caches. Takes [more memory](#memory) |
+//! | [`Clock`](Policy::Clock) | raises a mark, or counts up to 3 | keys whose popularity soon passes |
+//! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
+//! | [`Sieve`](Policy::Sieve) | raises a mark | comparison only: Mobius with a lock |
+//!
+//! Do not guess: record what your program asks for, a key a line, and let the command
+//! answer. It replays the same policies, and one thread misses exactly as often as it says
+//! (with S3-FIFO nearly: what its ghost remembers depends on the hashes, and by weight on
+//! how large it is):
+//!
+//! ```sh
+//! frazil advise --trace requests.txt --policy fifo,clock,mobius,s3-fifo
+//! frazil bench --workload requests.txt --policy mobius,s3-fifo --capacity 1%,10%
+//! ```
+//!
+//! # Consistency
+//!
+//! *An entry may go at any time*, to make room for others; a miss says nothing about what
+//! was inserted before. Apart from that:
+//!
+//! - **Each key by itself is linearizable**: every operation takes effect at one moment
+//!   between its call and its return. What a `get` returns was inserted under that key, was
+//!   neither replaced nor removed when the `get` began, and all that the inserting thread
+//!   had done before is visible. A replacement is one step: no one finds the key absent in
+//!   between.
+//! - **Two first inserts at the same time.** If two threads insert a key that neither
+//!   found there, both values may be in the table until both calls have returned, and then
+//!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
+//!   seen. A get that runs into the moment in which one is taken out may miss.
+//! - **An insert may not be admitted**: heavier than the capacity, not wanted by the
+//!   policy (S3-FIFO refuses what weighs more than a tenth of a full cache), or no slot free
+//!   because [pins](Pin) hold too many up. Then the key is absent afterwards, never out of
+//!   date. [`Stats::refusals`] counts it.
+//! - **Different keys** have no order among each other but that of the program: a thread
+//!   that sees one of another thread's inserts does see the effects of the earlier ones.
+//! - **The bound holds at every moment**: never more entries, nor more weight, than the
+//!   capacity. What is evicted, replaced or removed counts no more at once, though it is
+//!   [dropped a little later](#memory).
+//! - **[`iter`](Cache::iter)** is no snapshot. It shows what is there throughout once; what
+//!   comes or goes meanwhile perhaps, and what goes and comes again perhaps twice.
+//! - **[`clear`](Cache::clear)** removes one by one all it finds; what is inserted meanwhile
+//!   may stay.
+//! - **[`len`](Cache::len), [`weight`](Cache::weight), [`stats`](Cache::stats)** add up counts
+//!   of all threads that are read one after the other. They are exact while nobody writes.
+//!
+//! # Your code inside a call
+//!
+//! Methods of keys and values run in the middle of the cache's work. All may call the cache
+//! again, the same one too:
+//!
+//! | code | runs | if it panics |
+//! |---|---|---|
+//! | weigher | in `insert`, before anything else | nothing has changed |
+//! | `Hash` | in every call with a key; of victims too, in `insert`; of all keys, in `clear` | in `insert` see below |
+//! | `Eq` | in every call that looks for a key | in `insert` see below |
+//! | `Clone` | in `get`, `peek`, `remove`, `iter` | the cache is as after the call |
+//! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
+//!
+//! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
+//! on working; it may have lost the use of a slot, or keep an entry that no eviction finds,
+//! only a removal or a replacement. What they call of the cache finds the thread's buffers
+//! in use and borrows others, which costs it a system call.
+//!
+//! Equal keys must have equal hashes, and no key may change its hash while it is in the
+//! cache, as in a `HashMap`.
+//!
+//! # Performance
+//!
+//! A *line* is 64 bytes of memory that processors hand to each other; a *locked
+//! instruction* is an atomic read-modify-write, 5 to 20 ns even when alone. In a full cache,
+//! on Linux, beside hashing:
+//!
+//! | operation | locked instructions | lines of shared data |
+//! |---|---|---|
+//! | `get` that hits | none | the bucket and the entry, both read |
+//! | the same with its mark not raised yet | none | the entry is written |
+//! | `get` that misses | none | the bucket, read |
+//! | `insert` that evicts | 3, and one for each survivor passed over | newcomer's and victim's bucket, entry and queue word, written |
+//! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
+//! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
+//!
+//! Everything else a write does (queue ends, free slots, counts of what is free) goes
+//! through buffers of the thread's own, and touches what threads share once for up to 16
+//! entries. Counting costs a plain store to a line of the thread's own. Values are reclaimed
+//! up to 512 at a time, for which one system call fences all running threads: that, and
+//! running your destructors, is what a slow `insert` was busy with.
+//!
+//! What helps:
+//!
+//! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is
+//!   a shared line after all; a [pin](Pin) is not.
+//! - Pin for a batch of gets, not for the life of a thread: while a pin lives nothing is
+//!   reclaimed that was let go after it began, and a full cache starts to refuse newcomers
+//!   when a 32nd of its entries (and 128) wait.
+//! - Do not write the same value again and again. A `get` before an `insert` is cheaper
+//!   than a replacement.
+//! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
+//!   of every thread.
+//! - Watch [`Stats::retries`]: against the other counts it says how much threads hinder
+//!   each other.
+//!
+//! No step of an operation waits for another thread's, except under [`Policy::Sieve`], and
+//! except for a thread's first call, which takes a lock to number the thread. A thread that
+//! is suspended in the middle of an eviction hides at most the 64 entries in its hands.
+//!
+//! # Memory
+//!
+//! All is laid out when the cache is built and never grows; pages are mapped when they are
+//! first used, and slots and segments are used lowest first. For a million entries
+//! `u64` → `u64`, bytes an entry:
+//!
+//! | part | bytes | |
+//! |---|---|---|
+//! | entry | 24.8 | key, value, and 8 bytes for the policy; 1 in 32 slots is spare |
+//! | index | 7.3 | 15 words of 4 bytes to a line, 60 % full |
+//! | queues | 10.4 | segments of 16 words and their links; half is for those that removals left partly empty |
+//! | rings | 1.0 a queue | one word for each segment; Mobius and S3-FIFO have two |
+//! | S3-FIFO's ghost | 17.8 | mapped from the beginning |
+//! | weights | 8.3 | with a weigher only |
+//!
+//! [`Cache::reserved_bytes`] is the sum, for a cache of yours:
+//!
+//! ```
+//! use frazil::{Cache, Policy};
+//! let bytes_an_entry = |policy| {
+//!     let cache: Cache<u64, u64> = Cache::builder(1_000_000).policy(policy).build();
+//!     cache.reserved_bytes() / 1_000_000
+//! };
+//! assert_eq!(bytes_an_entry(Policy::Fifo), 43);
+//! assert_eq!(bytes_an_entry(Policy::Mobius), 44);
+//! assert_eq!(bytes_an_entry(Policy::S3Fifo), 62);
+//! ```
+//!
+//! A cache of a few entries takes some 60 kB, because a thousand segments and 128 slots are
+//! there for the threads; each thread that uses a cache adds 384 bytes, in groups of eight
+//! and more. What keys and values point to comes on top.
+//!
+//! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
+//! replaced or removed. It waits until enough have come together to be worth a fence, and
+//! for as long as a pin shows it; its slot is free again after that. Together with the
+//! entries that are there, those that wait are never more than the entries the cache is
+//! built for, a 32nd of that and 128. A cache that nobody writes to leaves them waiting;
+//! [`clear`](Cache::clear) drops all that nobody can be looking at. So do not put into a
+//! cache what must be closed at a certain moment.
+//!
+//! ```
+//! use std::sync::Arc;
+//! let cache: frazil::Cache<u64, Arc<u64>> = frazil::Cache::builder(100).build();
+//! let value = Arc::new(1);
+//! cache.insert(1, value.clone());
+//! cache.invalidate(&1);
+//! assert_eq!(Arc::strong_count(&value), 2); // gone, and not dropped yet
+//! cache.clear();
+//! assert_eq!(Arc::strong_count(&value), 1);
+//! ```
+//!
+//! # Platforms and limits
+//!
+//! Any platform of Rust's with atomics of 64 bits. On Linux reads are ordered against
+//! reclamation by the system call `membarrier`, and cost no fence; elsewhere, or where a
+//! sandbox forbids the call from the beginning, each read that finds something and each
+//! write pays a sequentially consistent fence. If the call is forbidden later nothing is
+//! reclaimed any more, so that newcomers are refused in the end. On x86-64 a bucket is
+//! scanned with SSE2.
+//!
+//! - At most 2^30 entries. A capacity beyond that, or none to speak of (`u64::MAX`) without
+//!   [`entries`](Builder::entries), lays out a table of that size: 48 GB of
+//!   address space for `u64` → `u64`. The process aborts if the system does not give it.
+//! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
+//!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
+//! - Sizes and policy are fixed when a cache is built. There is no expiry, no loading of
+//!   absent keys, and no listener.
 #![warn(missing_docs)]
 
 mod budget;

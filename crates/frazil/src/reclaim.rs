@@ -13,9 +13,9 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo, stamped ◄──┘
 //! ```
 //!
-//! What waits is bounded: a cache has 1/32 more slots than entries (and 128), so at most
-//! that many are in limbo; one that a pin holds up for longer refuses newcomers and
-//! counts them, rather than take more memory or wait. A `get` holds up one segment.
+//! What waits is bounded: a cache has 1/32 more slots than entries (and 128), so of a full
+//! one at most that many are in limbo; when a pin holds up more, newcomers are refused and
+//! counted, rather than that memory grows or anyone waits. A `get` holds up one segment.
 
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;

@@ -74,7 +74,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     fn entry(&self, slot: u32) -> *mut Entry<K, V> {
         debug_assert!(slot != 0 && (slot as usize) < self.entries.len());
-        // SAFETY: slots come from `Reclaim::fresh_slots`, which hands out no others than
+        // SAFETY: slots come from `Reclaim::vacant`, which hands out no others than
         // 1 ..= `last()`; every word that holds one holds one of those.
         UnsafeCell::raw_get(unsafe { self.entries.as_ptr().add(slot as usize) }).cast()
     }

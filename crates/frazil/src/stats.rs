@@ -39,7 +39,9 @@ pub struct Stats {
     /// found taken. Against the other counts it says how much threads hinder each other.
     pub retries: u64,
     /// Entries that are gone but wait to be dropped, because a reader might still see
-    /// them. At most a 32nd of the capacity and 128.
+    /// them. Together with those that are there, at most the entries that the cache was
+    /// built for, a 32nd of that, and 128. What a thread has collected and not handed in
+    /// yet, up to 16 entries, is not counted.
     pub waiting: u64,
 }
 

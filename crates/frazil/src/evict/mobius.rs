@@ -3,7 +3,7 @@
 //! Its plain form and oracle is `frazil_policy::Mobius`, and the eviction below reads
 //! like it. The queues differ: survivors are gathered in a segment of the thread's own
 //! and go to the dormant queue as one, which is the paper's consecutive detection
-//! (paper 3, §4.3) without a walk over nodes that others may recycle.
+//! (paper 3, §4.2) without a walk over nodes that others may recycle.
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
 use super::queue::Queue;

@@ -1,8 +1,8 @@
 //! The concurrent hash table from keys to slots: reads take no lock.
 //!
 //! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a
-//! slot below. A cache of 2^20 entries has 12 bits of tag, one of 2^24 has 8: a look-up
-//! reads a wrong entry every few hundred times. The home bucket is chosen by the upper
+//! slot below. A cache of a million entries has 12 bits of tag, and a look-up reads a wrong
+//! entry every 450 times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen by the upper
 //! half of the hash, multiplied into range, so there may be any number of buckets.
 //! A word that finds its home full goes to the next bucket that is not, and is counted
 //! in the header of every bucket it passed, so a look-up reads on only where something
