@@ -281,11 +281,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
+        self.look_up(key, V::clone)
+    }
+
+    /// Reads the value of `key` without a trace.
+    #[inline(always)]
+    fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let (_, place) = self.place(key);
-        let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-        let found = self.find(&protection, place, key)?;
-        // SAFETY: published and protected.
-        Some(unsafe { self.slab.value(found.slot) }.clone())
+        let reader = &self.stripe().reader;
+        if let Some(hazard) = Hazard::of(reader) {
+            let found = self.find(&hazard, place, key)?;
+            // SAFETY: published and protected.
+            Some(read(unsafe { self.slab.value(found.slot) }))
+        } else {
+            let pinned = Pinned::new(reader, &self.reclaim);
+            let found = self.find(&pinned, place, key)?;
+            // SAFETY: published and protected.
+            Some(read(unsafe { self.slab.value(found.slot) }))
+        }
     }
 
     /// Whether `key` is there, without a trace.
@@ -301,9 +318,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (_, place) = self.place(key);
-        let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-        self.find(&protection, place, key).is_some()
+        self.look_up(key, |_| ()).is_some()
     }
 
     /// A guard through which values are read in place.

@@ -451,17 +451,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
+        let reader = &self.stripe().reader;
+        let result = match Hazard::of(reader) {
+            Some(hazard) => self.take_out_under(&hazard, place, key, read),
+            None => self.take_out_under(&Pinned::new(reader, &self.reclaim), place, key, read),
+        };
+        self.reclaim_if_due();
+        result
+    }
+
+    fn take_out_under<Q, R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+        read: impl Fn(&V) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         // Each time round, another thread has replaced or removed the key.
         loop {
-            let found = self.find(&protection, place, key)?;
+            let found = self.find(protection, place, key)?;
             if self.index.unlink_cell(place, found.cell, found.word) {
                 self.bury(&mut self.hold(), found.slot);
                 // SAFETY: published until just now, and protected.
-                let result = read(unsafe { self.slab.value(found.slot) });
-                drop(protection);
-                self.reclaim_if_due();
-                return Some(result);
+                return Some(read(unsafe { self.slab.value(found.slot) }));
             }
         }
     }
