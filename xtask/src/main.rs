@@ -4,6 +4,7 @@
 //! toolchain, and run the same on a developer's machine and in CI.
 
 mod figures;
+mod hit;
 mod house;
 mod lint;
 mod reference;
@@ -36,6 +37,8 @@ enum Command {
         #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md"])]
         documents: Vec<String>,
     },
+    /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
+    Hit,
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Test { quick } => test::run(&root, quick),
         Command::Lint => lint::run(&root),
         Command::Figures { documents } => figures::run(&root, &documents),
+        Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
     });
     let seconds = started.elapsed().as_secs_f64();
