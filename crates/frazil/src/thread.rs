@@ -34,7 +34,11 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let _ = CURRENT.try_with(|current| current.set(0));
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
-        NUMBERS.lock().0.push(Reverse(self.0));
+        // A pin that outlives this, in a variable of the thread's or forgotten, still
+        // writes to the stripe: the number stays taken.
+        if PINS.with(Cell::get) == 0 {
+            NUMBERS.lock().0.push(Reverse(self.0));
+        }
     }
 }
 
@@ -43,6 +47,30 @@ crate::sync::checked_thread_local! {
     /// no destructor, which would cost a check of its own.
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
+crate::sync::checked_thread_local! {
+    /// How many pins this thread holds, of all caches.
+    static PINS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A pin's claim on its thread's number.
+#[derive(Debug)]
+pub(crate) struct Lodger(());
+
+impl Lodger {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        PINS.with(|pins| pins.set(pins.get() + 1));
+        Lodger(())
+    }
+}
+
+impl Drop for Lodger {
+    #[inline(always)]
+    fn drop(&mut self) {
+        PINS.with(|pins| pins.set(pins.get() - 1));
+    }
+}
+
 crate::sync::checked_thread_local! {
     static LEASE: Lease = Lease::new();
 }
