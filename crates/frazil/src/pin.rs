@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::cache::Cache;
 use crate::protect::Pinned;
 use crate::stripe::{Reader, add};
+use crate::thread::Lodger;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
 ///
@@ -31,6 +32,7 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     reader: &'c Reader,
     protection: Pinned<'c>,
+    _lodger: Lodger,
     /// The stripe belongs to the thread.
     not_send: PhantomData<*const ()>,
 }
@@ -39,7 +41,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
         let reader = &cache.stripe().reader;
         let protection = Pinned::new(reader, &cache.reclaim);
-        Pin { cache, reader, protection, not_send: PhantomData }
+        Pin { cache, reader, protection, _lodger: Lodger::new(), not_send: PhantomData }
     }
 
     /// The value of `key`, and a hit or a miss for the policy and the counts.
@@ -90,5 +92,60 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
 impl<K, V, S> std::fmt::Debug for Pin<'_, K, V, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pin").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::{Arc, Barrier, mpsc};
+
+    use super::*;
+
+    /// A pin among its thread's variables.
+    struct Kept {
+        number: u32,
+        _pin: Pin<'static, u64, u64>,
+        handed_on: mpsc::Sender<bool>,
+    }
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            // More threads than can have come and gone beside this test.
+            let together = Arc::new(Barrier::new(32));
+            let others = (0..32).map(|_| {
+                let together = Arc::clone(&together);
+                std::thread::spawn(move || {
+                    let number = crate::thread::number();
+                    together.wait();
+                    number
+                })
+            });
+            let others: Vec<_> = others.collect();
+            let numbers = others.into_iter().map(|other| other.join().expect("no panic"));
+            let numbers: Vec<u32> = numbers.collect();
+            self.handed_on.send(numbers.contains(&self.number)).expect("someone waits");
+        }
+    }
+
+    thread_local! {
+        static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    }
+
+    /// Two threads of one number would write to one stripe.
+    #[test]
+    fn a_number_is_not_handed_on_while_a_pin_lives() {
+        let cache: &'static Cache<u64, u64> = Box::leak(Box::new(Cache::builder(10).build()));
+        let (handed_on, answer) = mpsc::channel();
+        let keep = move || {
+            // Registered before the thread's number is, and so destroyed after it.
+            KEPT.with(|kept| {
+                let kept = &mut *kept.borrow_mut();
+                let number = crate::thread::number();
+                *kept = Some(Kept { number, _pin: cache.pin(), handed_on });
+            });
+        };
+        std::thread::spawn(keep).join().expect("no panic");
+        assert_eq!(answer.recv(), Ok(false));
     }
 }

@@ -69,7 +69,9 @@ impl<'c> Pinned<'c> {
     pub(crate) fn new(reader: &'c Reader, reclaim: &Reclaim) -> Self {
         let depth = reader.depth.load(Relaxed);
         if depth == 0 {
-            reader.pinned.store(reclaim.epoch(), Relaxed);
+            // Release: what was read under the last pin, whose clearing this may hide;
+            // partner is the Acquire in `Reclaim::run`.
+            reader.pinned.store(reclaim.epoch(), Release);
             // Before anything is looked up. Partner: the heavy fence of `Reclaim::run`.
             fence::light();
         }

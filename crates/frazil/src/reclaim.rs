@@ -113,6 +113,16 @@ impl Reclaim {
         }
     }
 
+    /// Takes back the slot that was vacant last, unused. The buffers are those it came
+    /// from, and have been in hand since.
+    pub(crate) fn hand_back(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+        let cursor = &mut buffers.vacant;
+        debug_assert!(cursor.segment != 0 && cursor.next < segments.length());
+        let word = segments.word(segments.position(cursor.segment, cursor.next));
+        word.store(slot | IDLE, Relaxed);
+        cursor.next += 1;
+    }
+
     #[cold]
     fn refill(
         &self,

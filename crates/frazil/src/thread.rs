@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::ManuallyDrop;
 
 use parking_lot::Mutex;
 
@@ -47,16 +48,47 @@ crate::sync::checked_thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 crate::sync::checked_thread_local! {
-    static LEASE: OfThread = OfThread(Lease::new());
+    /// How many pins this thread holds, of all caches.
+    static PINS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The lease of a thread. What the thread remembers goes before the number does.
-struct OfThread(Lease);
+/// A pin's claim on its thread's number.
+#[derive(Debug)]
+pub(crate) struct Lodger(());
+
+impl Lodger {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        PINS.with(|pins| pins.set(pins.get() + 1));
+        Lodger(())
+    }
+}
+
+impl Drop for Lodger {
+    #[inline(always)]
+    fn drop(&mut self) {
+        PINS.with(|pins| pins.set(pins.get() - 1));
+    }
+}
+
+crate::sync::checked_thread_local! {
+    static LEASE: OfThread = OfThread(ManuallyDrop::new(Lease::new()));
+}
+
+/// The lease of a thread.
+struct OfThread(ManuallyDrop<Lease>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
+        // What the thread remembers goes before the number does.
         let _ = CURRENT.try_with(|current| current.set(0));
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
+        // A pin that outlives this, in a variable of the thread's or forgotten, still
+        // writes to the stripe: the number stays taken.
+        if PINS.with(Cell::get) == 0 {
+            // SAFETY: dropped here and nowhere else.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
     }
 }
 
@@ -102,7 +134,7 @@ fn register() -> u32 {
     // stripe less, in programs whose destructors use a cache after ours has run.
     let number = LEASE
         .try_with(|lease| lease.0.number())
-        .unwrap_or_else(|_| std::mem::ManuallyDrop::new(Lease::new()).number());
+        .unwrap_or_else(|_| ManuallyDrop::new(Lease::new()).number());
     CURRENT.with(|current| current.set(number + 1));
     number
 }

@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::{Cache, Found};
-use crate::evict::{Decision, Hand, Newcomer};
+use crate::evict::{Decision, Ensure, Hand, Newcomer};
 use crate::index::Place;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::slab::{DEAD, Slab, VACANT};
@@ -48,8 +48,10 @@ struct Arrival<K, V> {
 /// Key and value of an arrival.
 enum Content<K, V> {
     Loose(K, V),
-    /// In a slot that is not published yet.
+    /// In a slot that is not published yet, and came from the buffers in hand.
     Filled(u32),
+    /// In the index: the cache's.
+    Published,
 }
 
 /// Credit that an insertion has drawn for itself.
@@ -153,6 +155,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Setback::Changed => {}
                 Setback::Refused => break,
                 Setback::Shortage => {
+                    self.give_back(&mut held, &mut arrival);
                     drop(held);
                     let freed = self.reclaim();
                     if freed == 0 && scavenged < SCAVENGES {
@@ -175,18 +178,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         // It is not to be. What it had is given back, and what it would have replaced goes.
-        held.places += arrival.paid.places;
-        held.credit += arrival.paid.weight;
-        if let Content::Filled(slot) = arrival.content {
-            // SAFETY: filled by this insertion and never published.
-            let (key, value) = unsafe { self.slab.vacate(slot) };
-            arrival.content = Content::Loose(key, value);
-            let buffers = &mut *held;
-            // Without a segment to put it in, the slot stays unused.
-            if buffers.spares.stock(&self.segments, &mut buffers.retries) {
-                self.hand(&mut held, |hand| hand.retire(slot));
-            }
-        }
+        self.give_back(&mut held, &mut arrival);
         self.settle(&mut held);
         drop(held);
         if let Content::Loose(key, _) = &arrival.content {
@@ -194,9 +186,39 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// One attempt at an insertion: pays for it, fills a slot, publishes and queues it.
+    /// Takes from an arrival what it has drawn from the buffers, which are still in hand.
+    #[cold]
+    fn give_back(&self, held: &mut Held<'_>, arrival: &mut Arrival<K, V>) {
+        let paid = std::mem::take(&mut arrival.paid);
+        held.places += paid.places;
+        held.credit += paid.weight;
+        if let Content::Filled(slot) = arrival.content {
+            // SAFETY: filled by this insertion and never published.
+            let (key, value) = unsafe { self.slab.vacate(slot) };
+            arrival.content = Content::Loose(key, value);
+            self.reclaim.hand_back(&self.segments, held, slot);
+        }
+    }
+
+    /// One attempt at an insertion. Should the user's code panic in it, nothing is lost.
     #[inline(always)]
     fn attempt(
+        &self,
+        protection: &impl Protect,
+        held: &mut Held<'_>,
+        arrival: &mut Arrival<K, V>,
+    ) -> Result<(), Setback> {
+        let mut parts = (held, arrival);
+        let under_way = Ensure::new(&mut parts, |(held, arrival)| self.give_back(held, arrival));
+        let (held, arrival) = &mut *under_way.on;
+        let outcome = self.attempt_unguarded(protection, held, arrival);
+        under_way.waive();
+        outcome
+    }
+
+    /// Pays for an arrival, fills a slot, publishes and queues it.
+    #[inline(always)]
+    fn attempt_unguarded(
         &self,
         protection: &impl Protect,
         held: &mut Held<'_>,
@@ -209,6 +231,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.pay(held, arrival)?;
         let slot = match arrival.content {
             Content::Filled(slot) => slot,
+            Content::Published => return Ok(()),
             Content::Loose(..) => {
                 let prepare = |slot| {
                     // SAFETY: `vacant` shows each slot once, before anyone knows it.
@@ -271,16 +294,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Ends the residency of a slot that was taken, unless it has ended already.
     #[inline(always)]
     fn let_go(&self, held: &mut Held<'_>, victim: u32) {
-        // SAFETY: taken, so it is not retired before the last line.
-        let place = self.place(unsafe { self.slab.key(victim) }).1;
         let weight = self.slab.weight(victim);
-        if self.index.unlink(place, victim) {
+        let hash = self.hand(held, |hand| {
+            hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
+        });
+        if self.index.unlink(self.index.place(hash), victim) {
             held.places += 1;
             if self.weights.is_some() {
                 held.credit += weight;
                 add(&held.counts().weight, weight.wrapping_neg());
             }
             add(&held.counts().evictions, 1);
+        // Acquire: partner is the Release with which it was declared dead; so all threads
+        // that find the slot reclaimed see that it has left the index.
+        } else if self.slab.header(victim).state.load(Acquire) != DEAD {
+            // Whoever has unlinked it is about to say so; or its key has another hash
+            // than it had, and it is still there for all to read.
+            return self.hand(held, |hand| self.order.put_back(hand, victim));
         }
         self.hand(held, |hand| hand.retire(victim));
     }
@@ -312,6 +342,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if !self.index.replace(place, found.cell, found.word, slot) {
                 return Err(Setback::Changed);
             }
+            arrival.content = Content::Published;
             self.replaced(held, arrival, &found, slot);
             return Ok(());
         }
@@ -324,14 +355,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         held: &mut Held<'_>,
         protection: &impl Protect,
-        arrival: &Arrival<K, V>,
+        arrival: &mut Arrival<K, V>,
         slot: u32,
     ) -> Result<(), Setback> {
-        let (place, paid) = (arrival.place, arrival.paid);
         let weight = arrival.newcomer.weight;
+        let place = arrival.place;
         let Some(own) = self.index.admit(place, slot) else {
             return Err(Setback::Refused);
         };
+        arrival.content = Content::Published;
+        let paid = std::mem::take(&mut arrival.paid);
         add(&held.counts().insertions, 1);
         // An entry that was to grow and then went has paid for less than a place, or for
         // more than its weight.
@@ -340,12 +373,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             add(&held.counts().weight, weight);
             held.credit += paid.weight - weight;
         }
+        let published = Ensure::new(held, |held| {
+            self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
+        });
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
-        if let Some((rival, first)) = self.rival(protection, place, own, key) {
-            self.resolve(held, place, (own, slot), &rival, first);
+        // More than one other thread may have admitted it: each that comes first takes out
+        // all that it sees, and one that does not, itself.
+        while let Some((rival, first)) = self.rival(protection, place, own, key) {
+            self.resolve(published.on, place, (own, slot), &rival, first);
+            if first {
+                break;
+            }
         }
-        self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
+        drop(published);
         Ok(())
     }
 
@@ -370,15 +411,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Puts a slot where the one was that it replaces, and gives that one up. The caller
     /// protects it.
-    fn replaced(&self, held: &mut Held<'_>, arrival: &Arrival<K, V>, found: &Found<'_>, slot: u32) {
+    fn replaced(
+        &self,
+        held: &mut Held<'_>,
+        arrival: &mut Arrival<K, V>,
+        found: &Found<'_>,
+        slot: u32,
+    ) {
         let old = found.slot;
         let old_weight = self.slab.weight(old);
         add(&held.counts().replacements, 1);
-        held.places += arrival.paid.places;
+        let paid = std::mem::take(&mut arrival.paid);
+        held.places += paid.places;
         if self.weights.is_some() {
             let change = arrival.newcomer.weight.wrapping_sub(old_weight);
             add(&held.counts().weight, change);
-            held.credit += arrival.paid.weight.wrapping_sub(change);
+            held.credit += paid.weight.wrapping_sub(change);
         }
         let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
         mark.clear();

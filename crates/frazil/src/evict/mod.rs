@@ -97,8 +97,45 @@ impl<H: Headers> Hand<'_, H> {
         self.reclaim.retire(self.segments, self.buffers, slot);
     }
 
+    /// The hash of the key in a slot that this thread has taken. To hash a key is to run
+    /// the user's code: if that panics, the slot is put back.
+    #[inline(always)]
+    pub(crate) fn hash_of_taken(&mut self, slot: u32, put_back: impl FnOnce(&mut Self)) -> u64 {
+        let unhashed = Ensure::new(self, put_back);
+        let hash = unhashed.on.headers.hash(slot);
+        unhashed.waive();
+        hash
+    }
+
     fn mark(&self, slot: u32) -> &Mark {
         &self.headers.header(slot).mark
+    }
+}
+
+/// Something that is done when this is dropped, also by a panic of the user's code, unless
+/// it is waived before.
+pub(crate) struct Ensure<'a, T, F: FnOnce(&mut T)> {
+    pub(crate) on: &'a mut T,
+    act: Option<F>,
+}
+
+impl<'a, T, F: FnOnce(&mut T)> Ensure<'a, T, F> {
+    pub(crate) fn new(on: &'a mut T, act: F) -> Self {
+        Ensure { on, act: Some(act) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn waive(mut self) {
+        self.act = None;
+    }
+}
+
+impl<T, F: FnOnce(&mut T)> Drop for Ensure<'_, T, F> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(act) = self.act.take() {
+            act(self.on);
+        }
     }
 }
 
@@ -162,6 +199,13 @@ impl Order {
             Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
             Order::Sieve(sieve) => sieve.insert(hand, slot, newcomer),
         }
+    }
+
+    /// Queues a victim that could not be let go.
+    #[cold]
+    pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+        let weight = hand.headers.weight(slot);
+        self.insert(hand, slot, &Newcomer { hash: 0, weight, remembered: true });
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.

@@ -162,7 +162,8 @@ impl S3Fifo {
             if hand.mark(candidate).count() < PROMOTED_FROM {
                 let weight = hand.headers.weight(candidate);
                 let clock = self.sum(hand.buffers, CLOCK);
-                self.ghost.insert(hand.headers.hash(candidate), clock);
+                let hash = hand.hash_of_taken(candidate, |hand| self.push(hand, MAIN, candidate));
+                self.ghost.insert(hash, clock);
                 self.add(hand.buffers, CLOCK, self.ghost.advance(weight));
                 return Some(candidate);
             }

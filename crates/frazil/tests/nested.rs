@@ -1,0 +1,313 @@
+//! Code of the user's that runs inside the cache: it may call the cache, panic, or answer
+//! as it likes.
+#![cfg(not(any(loom, shuttle)))]
+
+mod tracked;
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use frazil::{Cache, Policy};
+use tracked::{Census, Chance, Tracked};
+
+const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+
+thread_local! {
+    /// How deep the calls of the user's code into the cache are.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Calls of the user's code until one panics; 0 is never.
+    static FUSE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs `work` unless it is already running on this thread, twice over.
+fn nested(work: impl FnOnce()) {
+    if DEPTH.get() < 2 {
+        DEPTH.set(DEPTH.get() + 1);
+        work();
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Where the numbers begin of the entries that are put in by one or the other.
+const CLONE: u64 = 1_000;
+const EQ: u64 = 2_000;
+const HASH: u64 = 3_000;
+const DROP: u64 = 4_000;
+
+/// A key and value that use the cache they are in whenever they are called.
+struct Nosy {
+    number: u64,
+    home: &'static Cache<Nosy, Nosy>,
+    alive: Box<bool>,
+}
+
+impl Nosy {
+    fn new(number: u64, home: &'static Cache<Nosy, Nosy>) -> Self {
+        Nosy { number, home, alive: Box::new(true) }
+    }
+
+    fn visit(&self, work: impl FnOnce(&Cache<Nosy, Nosy>, &dyn Fn(u64) -> Nosy)) {
+        assert!(*self.alive);
+        nested(|| work(self.home, &|number| Nosy::new(number, self.home)));
+    }
+}
+
+impl Clone for Nosy {
+    fn clone(&self) -> Self {
+        self.visit(|home, new| {
+            home.insert(new(CLONE + self.number % 8), new(0));
+            assert!(home.get(&new(self.number)).is_none_or(|value| *value.alive));
+        });
+        Nosy::new(self.number, self.home)
+    }
+}
+
+impl PartialEq for Nosy {
+    fn eq(&self, other: &Self) -> bool {
+        self.visit(|home, new| {
+            home.get(&new(other.number + 1));
+            // Not one that is being removed: a removal would never come to an end.
+            home.insert(new(EQ + other.number % 8), new(1));
+        });
+        self.number == other.number
+    }
+}
+
+impl Eq for Nosy {}
+
+impl Hash for Nosy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.visit(|home, new| {
+            home.invalidate(&new(HASH + self.number % 8));
+            home.insert(new(HASH + self.number % 9), new(2));
+        });
+        self.number.hash(state);
+    }
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        self.visit(|home, new| {
+            home.insert(new(DROP + self.number % 8), new(3));
+            let pin = home.pin();
+            assert!(pin.get(&new(self.number)).is_none_or(|value| *value.alive));
+        });
+        *self.alive = false;
+    }
+}
+
+#[test]
+fn clone_eq_hash_and_drop_may_use_the_cache() {
+    for policy in Policy::ALL {
+        let cache: *mut Cache<Nosy, Nosy> =
+            Box::into_raw(Box::new(Cache::builder(8).policy(policy).build()));
+        // SAFETY: shared until the threads have ended, and never freed.
+        let home: &'static Cache<_, _> = unsafe { &*cache };
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let cache = home;
+                scope.spawn(move || {
+                    let mut chance = Chance(thread);
+                    for _ in 0..TURNS / 100 + 1 {
+                        let number = chance.below(16);
+                        match chance.below(5) {
+                            0 => _ = cache.get(&Nosy::new(number, home)),
+                            1 => _ = cache.remove(&Nosy::new(number, home)),
+                            2 => _ = cache.iter().count(),
+                            3 => {
+                                let pin = cache.pin();
+                                let value = pin.get(&Nosy::new(number, home));
+                                cache.insert(Nosy::new(number, home), Nosy::new(0, home));
+                                assert!(value.is_none_or(|value| *value.alive));
+                            }
+                            _ => cache.insert(Nosy::new(number, home), Nosy::new(0, home)),
+                        }
+                    }
+                });
+            }
+        });
+        // Silent from here on, so that the cache is at rest.
+        DEPTH.set(2);
+        // SAFETY: only values still refer to it, and they are silent.
+        let cache = unsafe { &mut *cache };
+        cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+        DEPTH.set(0);
+    }
+}
+
+const BURNT: &str = "the fuse has burnt down";
+
+/// Panics if the fuse burns down here.
+fn burn() {
+    let left = FUSE.get();
+    FUSE.set(left.saturating_sub(1));
+    if left == 1 {
+        std::panic::panic_any(BURNT);
+    }
+}
+
+/// A key or value that may panic wherever it is called.
+struct Fused<'c>(Tracked<'c>);
+
+impl Clone for Fused<'_> {
+    fn clone(&self) -> Self {
+        burn();
+        Fused(self.0.clone())
+    }
+}
+
+impl PartialEq for Fused<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        burn();
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Fused<'_> {}
+
+impl Hash for Fused<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        burn();
+        self.0.key.hash(state);
+    }
+}
+
+impl Drop for Fused<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            burn();
+        }
+    }
+}
+
+/// Whatever is called panics once in a while, in every place where the cache calls it.
+#[test]
+fn panics_lose_nothing_and_drop_nothing_twice() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload().downcast_ref() != Some(&BURNT) {
+            told(panic);
+        }
+    }));
+    Policy::ALL.into_iter().for_each(panic_in);
+}
+
+fn panic_in(policy: Policy) {
+    let census = Census::default();
+    let new = |number| Fused(Tracked::new(&census, number));
+    let mut cache = Cache::builder(40)
+        .policy(policy)
+        .entries(16)
+        .weigher(|_, value: &Fused<'_>| value.0.key % 5)
+        .build();
+    let mut chance = Chance(1);
+    let mut panics = 0;
+    for turn in 0..TURNS {
+        let number = chance.below(40);
+        FUSE.set(chance.below(9));
+        let outcome = catch_unwind(AssertUnwindSafe(|| match chance.below(8) {
+            0 => drop(cache.get(&new(number))),
+            1 => drop(cache.remove(&new(number))),
+            2 => _ = cache.invalidate(&new(number)),
+            3 if turn % 16 == 0 => drop(cache.iter().collect::<Vec<_>>()),
+            4 if turn % 64 == 0 => cache.clear(),
+            _ => cache.insert(new(number), new(chance.below(20))),
+        }));
+        FUSE.set(0);
+        panics += u64::from(outcome.is_err());
+        if turn % 64 == 0 {
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, turn {turn}:\n{found}"));
+        }
+    }
+    assert!(panics > TURNS / 10, "{panics}");
+    assert_eq!(cache.stats().refusals, 0, "{policy}");
+    cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    drop(cache);
+    assert_eq!(census.living(), 0, "{policy}");
+}
+
+/// A hasher that does not answer the same twice.
+#[derive(Default)]
+struct Fickle(AtomicU64);
+
+struct FickleHasher(u64);
+
+impl BuildHasher for Fickle {
+    type Hasher = FickleHasher;
+    fn build_hasher(&self) -> FickleHasher {
+        FickleHasher(self.0.fetch_add(1, Relaxed) % 3)
+    }
+}
+
+impl Hasher for FickleHasher {
+    fn finish(&self) -> u64 {
+        self.0 << 40
+    }
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are u64")
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 += number;
+    }
+}
+
+/// A bad hash may hide entries, and must do no worse.
+#[test]
+fn a_hash_that_changes_shows_no_dead_entry() {
+    for policy in Policy::ALL {
+        let census = Census::default();
+        let cache: Cache<u64, Tracked<'_>, Fickle> =
+            Cache::builder(16).policy(policy).with_hasher(Fickle::default()).build();
+        for turn in 0..TURNS {
+            let key = turn * 7 % 40;
+            if let Some(value) = cache.get(&key) {
+                value.check(key);
+            }
+            cache.insert(key, Tracked::new(&census, key));
+            if turn % 50 == 0 {
+                cache.iter().for_each(|(key, value)| value.check(key));
+            }
+        }
+        assert!(cache.len() <= 16);
+        drop(cache);
+        assert_eq!(census.living(), 0, "{policy}");
+    }
+}
+
+type Shared = Cache<u64, Box<u64>>;
+
+/// Uses a cache when its thread's variables are destroyed.
+struct Late(&'static Shared);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        for key in 0..20 {
+            self.0.insert(key, Box::new(key));
+            assert!(self.0.get(&key).is_none_or(|value| *value == key));
+        }
+    }
+}
+
+thread_local! {
+    static LATE: Cell<Option<Late>> = const { Cell::new(None) };
+}
+
+#[test]
+fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
+    for policy in Policy::ALL {
+        let cache: &'static Shared = Box::leak(Box::new(Cache::builder(10).policy(policy).build()));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    // Before and after the cache's own variables, whatever the order.
+                    LATE.set(Some(Late(cache)));
+                    cache.insert(1, Box::new(1));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert!(cache.len() <= 10);
+    }
+}
