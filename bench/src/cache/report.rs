@@ -43,11 +43,13 @@ pub(super) fn write(definition: &CacheDefinition, results: &Results) -> String {
         text += &cell_table(definition, cell, results);
     }
     text += &requirements(definition, results);
-    if results.disturbed > 0 {
+    if results.disturbed + results.repeated > 0 {
         let _ = writeln!(
             text,
-            "{} measurements had less than {LEAST_SHARE} of a core after every repetition",
-            results.disturbed
+            "{} of {} measurements had less than {LEAST_SHARE} of a core; {} were made again",
+            results.disturbed,
+            results.speed.values().map(Vec::len).sum::<usize>(),
+            results.repeated
         );
     }
     text

@@ -40,9 +40,12 @@ struct Entry<K, V> {
     value: MaybeUninit<V>,
 }
 
+/// Room for an entry.
+type Cell<K, V> = UnsafeCell<MaybeUninit<Entry<K, V>>>;
+
 /// All slots of a cache, numbered from 1.
 pub(crate) struct Slab<K, V> {
-    entries: Box<[UnsafeCell<MaybeUninit<Entry<K, V>>>]>,
+    entries: Box<[Cell<K, V>]>,
     /// By slot; empty where every entry weighs 1.
     weights: Box<[AtomicU64]>,
 }

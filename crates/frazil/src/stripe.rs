@@ -122,7 +122,8 @@ impl Stripe {
     /// another thread has.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_>> {
-        if self.busy.load(Relaxed) {
+        // Acquire: partner is the Release of whoever had the number before.
+        if self.busy.load(Acquire) {
             return None;
         }
         self.busy.store(true, Relaxed);
@@ -136,8 +137,8 @@ impl Stripe {
         Some(Held { stripe: self, flag: &self.busy })
     }
 
-    /// The buffers, for another thread than the owner, or for the owner if that has found
-    /// them claimed. `None` if they are in use. Costs a heavy fence.
+    /// The buffers, for another thread than the owner. `None` if they are in use. Costs a
+    /// heavy fence.
     pub(crate) fn claim(&self) -> Option<Held<'_>> {
         if self.claimed.swap(true, Acquire) {
             return None;

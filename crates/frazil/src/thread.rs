@@ -17,10 +17,11 @@ static NUMBERS: Mutex<(BinaryHeap<Reverse<u32>>, u32)> =
     parking_lot::const_mutex((BinaryHeap::new(), 0));
 
 /// A number while it is held.
-struct Lease(u32);
+pub(crate) struct Lease(u32);
 
 impl Lease {
-    fn new() -> Self {
+    /// The lowest number that nobody has.
+    pub(crate) fn new() -> Self {
         let mut numbers = NUMBERS.lock();
         let number = numbers.0.pop().map(|Reverse(number)| number).unwrap_or_else(|| {
             numbers.1 += 1;
@@ -28,12 +29,14 @@ impl Lease {
         });
         Lease(number)
     }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.0
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let _ = CURRENT.try_with(|current| current.set(0));
-        let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
         NUMBERS.lock().0.push(Reverse(self.0));
     }
 }
@@ -44,7 +47,17 @@ crate::sync::checked_thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 crate::sync::checked_thread_local! {
-    static LEASE: Lease = Lease::new();
+    static LEASE: OfThread = OfThread(Lease::new());
+}
+
+/// The lease of a thread. What the thread remembers goes before the number does.
+struct OfThread(Lease);
+
+impl Drop for OfThread {
+    fn drop(&mut self) {
+        let _ = CURRENT.try_with(|current| current.set(0));
+        let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
+    }
 }
 
 crate::sync::checked_thread_local! {
@@ -88,8 +101,8 @@ fn register() -> u32 {
     // Where the thread's own variables are being destroyed the number stays taken: a
     // stripe less, in programs whose destructors use a cache after ours has run.
     let number = LEASE
-        .try_with(|lease| lease.0)
-        .unwrap_or_else(|_| std::mem::ManuallyDrop::new(Lease::new()).0);
+        .try_with(|lease| lease.0.number())
+        .unwrap_or_else(|_| std::mem::ManuallyDrop::new(Lease::new()).number());
     CURRENT.with(|current| current.set(number + 1));
     number
 }

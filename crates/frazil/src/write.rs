@@ -493,22 +493,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.scavenge(false);
     }
 
-    /// A stripe's buffers: the thread's own, or if another thread has those, any.
+    /// A stripe's buffers: the thread's own, or if those are in use, that of a number which
+    /// no thread has.
     #[inline(always)]
     fn hold(&self) -> Held<'_> {
-        self.stripe().own().unwrap_or_else(|| self.hold_any())
+        self.stripe().own().unwrap_or_else(|| self.hold_another())
     }
 
-    /// Nobody waits for a stripe: past those in use there are always more.
+    /// For a thread whose stripe another is taking things out of, or that is at work
+    /// already and was called back by code of the user's. Nobody waits: there are more
+    /// numbers than threads.
     #[cold]
-    fn hold_any(&self) -> Held<'_> {
-        let mut number = thread::number();
+    fn hold_another(&self) -> Held<'_> {
+        let mut leases = Vec::new();
         loop {
-            if let Some(mut held) = self.stripes.of(number).claim() {
+            let lease = thread::Lease::new();
+            if let Some(mut held) = self.stripes.of(lease.number()).own() {
                 held.retries += 1;
+                // Whoever gets the number next finds the stripe busy.
                 return held;
             }
-            number = number.wrapping_add(1) % u32::from(u16::MAX);
+            leases.push(lease);
         }
     }
 

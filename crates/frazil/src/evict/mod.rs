@@ -104,6 +104,7 @@ impl<H: Headers> Hand<'_, H> {
 
 /// The policy of a cache, among threads.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a cache; the default is the largest")]
 pub(crate) enum Order {
     /// The oldest goes. A hit leaves no mark.
     Fifo(Queue),

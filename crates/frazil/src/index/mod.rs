@@ -73,12 +73,6 @@ impl Index {
         Place { home: home as usize, tag }
     }
 
-    /// Brings a home bucket near.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, place: Place) {
-        prefetch((&raw const self.buckets[place.home]).cast());
-    }
-
     /// The slot in a word.
     #[inline(always)]
     pub(crate) fn slot(&self, word: u32) -> u32 {
