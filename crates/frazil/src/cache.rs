@@ -14,11 +14,11 @@ use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
 use crate::pin::Pin;
 use crate::policy::Policy;
-use crate::protect::Protection;
+use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
 use crate::slab::{Header, Slab};
 use crate::stats::Stats;
-use crate::stripe::{Stripe, Stripes, add};
+use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{fence, thread};
 
@@ -118,7 +118,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn find<Q>(
         &self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         place: Place,
         key: &Q,
     ) -> Option<Found<'_>>
@@ -136,12 +136,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     // Apart, so that what `find` works with can stay in registers.
     #[inline(never)]
-    fn find_further<Q>(
-        &self,
-        protection: &Protection<'_>,
-        place: Place,
-        key: &Q,
-    ) -> Option<Found<'_>>
+    fn find_further<Q>(&self, protection: &impl Protect, place: Place, key: &Q) -> Option<Found<'_>>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -153,7 +148,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn look<'c, Q>(
         &'c self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         key: &Q,
         cell: &'c AtomicU32,
         word: u32,
@@ -180,7 +175,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn rival<'c>(
         &'c self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         place: Place,
         own: &AtomicU32,
         key: &K,
@@ -230,8 +225,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
-        let protection = Protection::of_one(reader, &self.reclaim);
-        let Some(found) = self.find(&protection, place, key) else {
+        match Hazard::of(reader) {
+            Some(hazard) => self.get_under(&hazard, reader, place, key),
+            None => self.get_nested(reader, place, key),
+        }
+    }
+
+    #[inline(always)]
+    fn get_under<Q>(
+        &self,
+        protection: &impl Protect,
+        reader: &Reader,
+        place: Place,
+        key: &Q,
+    ) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+        V: Clone,
+    {
+        let Some(found) = self.find(protection, place, key) else {
             add(&reader.misses, 1);
             return None;
         };
@@ -239,6 +252,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         add(&reader.hits, 1);
         // SAFETY: published and protected.
         Some(unsafe { self.slab.value(found.slot) }.clone())
+    }
+
+    /// From code of the user's that another look-up of this thread runs.
+    #[cold]
+    #[inline(never)]
+    fn get_nested<Q>(&self, reader: &Reader, place: Place, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+        V: Clone,
+    {
+        self.get_under(&Pinned::new(reader, &self.reclaim), reader, place, key)
     }
 
     /// A clone of the value of `key`, without a trace: no mark, no count.
@@ -256,11 +281,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
+        self.look_up(key, V::clone)
+    }
+
+    /// Reads the value of `key` without a trace.
+    #[inline(always)]
+    fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let (_, place) = self.place(key);
-        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
-        let found = self.find(&protection, place, key)?;
-        // SAFETY: published and protected.
-        Some(unsafe { self.slab.value(found.slot) }.clone())
+        let reader = &self.stripe().reader;
+        if let Some(hazard) = Hazard::of(reader) {
+            let found = self.find(&hazard, place, key)?;
+            // SAFETY: published and protected.
+            Some(read(unsafe { self.slab.value(found.slot) }))
+        } else {
+            let pinned = Pinned::new(reader, &self.reclaim);
+            let found = self.find(&pinned, place, key)?;
+            // SAFETY: published and protected.
+            Some(read(unsafe { self.slab.value(found.slot) }))
+        }
     }
 
     /// Whether `key` is there, without a trace.
@@ -276,9 +318,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (_, place) = self.place(key);
-        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
-        self.find(&protection, place, key).is_some()
+        self.look_up(key, |_| ()).is_some()
     }
 
     /// A guard through which values are read in place.

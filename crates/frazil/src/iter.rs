@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
-use crate::protect::Protection;
+use crate::protect::Pinned;
 use crate::sync::atomic::Ordering::Acquire;
 
 /// Clones of the entries of a cache: [`Cache::iter`].
@@ -32,7 +32,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
 
     fn next(&mut self) -> Option<(K, V)> {
         while self.entries.is_empty() && self.bucket < self.cache.index.len() {
-            let protection = Protection::of_all(&self.cache.stripe().reader, &self.cache.reclaim);
+            let protection = Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim);
             for cell in self.cache.index.cells(self.bucket) {
                 // Acquire: partner is the Release with which the word was published.
                 let slot = self.cache.index.slot(cell.load(Acquire));

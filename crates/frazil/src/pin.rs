@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::cache::Cache;
-use crate::protect::Protection;
+use crate::protect::Pinned;
 use crate::stripe::{Reader, add};
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
@@ -30,7 +30,7 @@ use crate::stripe::{Reader, add};
 pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     reader: &'c Reader,
-    protection: Protection<'c>,
+    protection: Pinned<'c>,
     /// The stripe belongs to the thread.
     not_send: PhantomData<*const ()>,
 }
@@ -38,7 +38,7 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
 impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
         let reader = &cache.stripe().reader;
-        let protection = Protection::of_all(reader, &cache.reclaim);
+        let protection = Pinned::new(reader, &cache.reclaim);
         Pin { cache, reader, protection, not_send: PhantomData }
     }
 

@@ -14,43 +14,32 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Protection for as long as it lives, of what its thread looks at.
-pub(crate) struct Protection<'c> {
-    reader: &'c Reader,
-    pinned: bool,
+/// Protection of what its thread looks at.
+///
+/// The two kinds are types and not cases of one, so that a hit through a pin has no trace
+/// of a hazard in its instructions.
+pub(crate) trait Protect {
+    /// Whether `slot`, just read as part of `word` in `cell`, may be looked at until the
+    /// next call, and while the protection lives. If not, the word has changed.
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 }
 
-impl<'c> Protection<'c> {
-    /// For one look-up.
-    #[inline(always)]
-    pub(crate) fn of_one(reader: &'c Reader, reclaim: &Reclaim) -> Self {
-        if reader.hazard.load(Relaxed) == 0 && reader.depth.load(Relaxed) == 0 {
-            Protection { reader, pinned: false }
-        } else {
-            Self::of_all(reader, reclaim)
-        }
-    }
+/// Protects one slot at a time.
+pub(crate) struct Hazard<'c> {
+    reader: &'c Reader,
+}
 
-    /// For as many look-ups as one likes.
+impl<'c> Hazard<'c> {
+    /// The hazard of the thread whose reader this is, unless it is in use.
     #[inline(always)]
-    pub(crate) fn of_all(reader: &'c Reader, reclaim: &Reclaim) -> Self {
-        let depth = reader.depth.load(Relaxed);
-        if depth == 0 {
-            reader.pinned.store(reclaim.epoch(), Relaxed);
-            // Before anything is looked up. Partner: the heavy fence of `Reclaim::run`.
-            fence::light();
-        }
-        reader.depth.store(depth + 1, Relaxed);
-        Protection { reader, pinned: true }
+    pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
+        (reader.hazard.load(Relaxed) == 0).then_some(Hazard { reader })
     }
+}
 
-    /// Whether `slot`, just read as part of `word` in `cell`, may be looked at until the
-    /// next call. If not, the word has changed.
+impl Protect for Hazard<'_> {
     #[inline(always)]
-    pub(crate) fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
-        if self.pinned {
-            return true;
-        }
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: what was read under the last hazard; partner is the Acquire in
         // `Reclaim::run`.
         self.reader.hazard.store(slot, Release);
@@ -61,19 +50,49 @@ impl<'c> Protection<'c> {
     }
 }
 
-impl Drop for Protection<'_> {
+impl Drop for Hazard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.pinned {
-            let depth = self.reader.depth.load(Relaxed) - 1;
-            self.reader.depth.store(depth, Relaxed);
-            if depth == 0 {
-                // Release: all that was read; partner is the Acquire in `Reclaim::run`.
-                self.reader.pinned.store(0, Release);
-            }
-        } else {
-            // Release: as above.
-            self.reader.hazard.store(0, Release);
+        // Release: as in `covers`.
+        self.reader.hazard.store(0, Release);
+    }
+}
+
+/// Protects all that its thread finds while it lives.
+pub(crate) struct Pinned<'c> {
+    reader: &'c Reader,
+}
+
+impl<'c> Pinned<'c> {
+    /// Pins, unless the thread whose reader this is has pinned already; then once more.
+    #[inline(always)]
+    pub(crate) fn new(reader: &'c Reader, reclaim: &Reclaim) -> Self {
+        let depth = reader.depth.load(Relaxed);
+        if depth == 0 {
+            reader.pinned.store(reclaim.epoch(), Relaxed);
+            // Before anything is looked up. Partner: the heavy fence of `Reclaim::run`.
+            fence::light();
+        }
+        reader.depth.store(depth + 1, Relaxed);
+        Pinned { reader }
+    }
+}
+
+impl Protect for Pinned<'_> {
+    #[inline(always)]
+    fn covers(&self, _cell: &AtomicU32, _word: u32, _slot: u32) -> bool {
+        true
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let depth = self.reader.depth.load(Relaxed) - 1;
+        self.reader.depth.store(depth, Relaxed);
+        if depth == 0 {
+            // Release: all that was read; partner is the Acquire in `Reclaim::run`.
+            self.reader.pinned.store(0, Release);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::{Cache, Found};
 use crate::evict::{Decision, Hand, Newcomer};
 use crate::index::Place;
-use crate::protect::Protection;
+use crate::protect::{Hazard, Pinned, Protect};
 use crate::slab::{DEAD, Slab, VACANT};
 use crate::stripe::{Held, add};
 use crate::sync::atomic::{
@@ -26,6 +26,13 @@ const ATTEMPTS: usize = 64;
 
 /// How often it gathers what idle threads have in hand.
 const SCAVENGES: u32 = 3;
+
+/// What is known of an entry before it is looked for.
+struct Arriving {
+    hash: u64,
+    place: Place,
+    weight: u64,
+}
 
 /// An entry on its way in.
 struct Arrival<K, V> {
@@ -84,18 +91,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.refuse(place, &key);
             return;
         }
-        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
-        let found = self.find(&protection, place, &key);
+        let arriving = Arriving { hash, place, weight };
+        let reader = &self.stripe().reader;
+        match Hazard::of(reader) {
+            Some(hazard) => self.insert_under(&hazard, arriving, key, value),
+            None => self.insert_nested(arriving, key, value),
+        }
+    }
+
+    /// From code of the user's that a look-up of this thread runs.
+    #[cold]
+    #[inline(never)]
+    fn insert_nested(&self, arriving: Arriving, key: K, value: V) {
+        let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
+        self.insert_under(&protection, arriving, key, value);
+    }
+
+    #[inline(always)]
+    fn insert_under(&self, protection: &impl Protect, arriving: Arriving, key: K, value: V) {
+        let Arriving { hash, place, weight } = arriving;
+        let found = self.find(protection, place, &key);
         let resident = found.map(|found| self.slab.weight(found.slot));
         let newcomer = Newcomer { hash, weight, remembered: false };
         let content = Content::Loose(key, value);
         let paid = Paid::default();
-        self.arrive(&protection, Arrival { content, place, newcomer, resident, paid });
+        self.arrive(protection, Arrival { content, place, newcomer, resident, paid });
     }
 
     /// Sees an arrival through: most get in at the first attempt.
     #[inline(always)]
-    fn arrive(&self, protection: &Protection<'_>, mut arrival: Arrival<K, V>) {
+    fn arrive(&self, protection: &impl Protect, mut arrival: Arrival<K, V>) {
         let mut held = self.hold();
         if arrival.resident.is_none() {
             arrival.newcomer.remembered = self.order.miss(&held, arrival.newcomer.hash);
@@ -117,7 +142,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn persist<'c>(
         &'c self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         mut held: Held<'c>,
         mut arrival: Arrival<K, V>,
         mut setback: Setback,
@@ -173,7 +198,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn attempt(
         &self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         held: &mut Held<'_>,
         arrival: &mut Arrival<K, V>,
     ) -> Result<(), Setback> {
@@ -264,7 +289,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn publish(
         &self,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         held: &mut Held<'_>,
         arrival: &mut Arrival<K, V>,
         slot: u32,
@@ -298,7 +323,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn admit(
         &self,
         held: &mut Held<'_>,
-        protection: &Protection<'_>,
+        protection: &impl Protect,
         arrival: &Arrival<K, V>,
         slot: u32,
     ) -> Result<(), Setback> {
@@ -426,17 +451,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let protection = Protection::of_one(&self.stripe().reader, &self.reclaim);
+        let reader = &self.stripe().reader;
+        let result = match Hazard::of(reader) {
+            Some(hazard) => self.take_out_under(&hazard, place, key, read),
+            None => self.take_out_under(&Pinned::new(reader, &self.reclaim), place, key, read),
+        };
+        self.reclaim_if_due();
+        result
+    }
+
+    fn take_out_under<Q, R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+        read: impl Fn(&V) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         // Each time round, another thread has replaced or removed the key.
         loop {
-            let found = self.find(&protection, place, key)?;
+            let found = self.find(protection, place, key)?;
             if self.index.unlink_cell(place, found.cell, found.word) {
                 self.bury(&mut self.hold(), found.slot);
                 // SAFETY: published until just now, and protected.
-                let result = read(unsafe { self.slab.value(found.slot) });
-                drop(protection);
-                self.reclaim_if_due();
-                return Some(result);
+                return Some(read(unsafe { self.slab.value(found.slot) }));
             }
         }
     }
@@ -474,7 +515,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn clear(&self) {
         for bucket in 0..self.index.len() {
-            let protection = Protection::of_all(&self.stripe().reader, &self.reclaim);
+            let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in self.index.cells(bucket) {
                 // Acquire: partner is the Release with which the word was published.
                 let slot = self.index.slot(cell.load(Acquire));
