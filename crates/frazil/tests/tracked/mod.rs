@@ -6,14 +6,14 @@ const ALIVE: u64 = 0x5eed_cafe_f00d_d00d;
 
 /// What lives: values made, clones too, less those dropped.
 #[derive(Debug, Default)]
-pub struct Census {
+pub(crate) struct Census {
     living: AtomicI64,
     serials: AtomicU64,
 }
 
 impl Census {
     /// Made and not yet dropped.
-    pub fn living(&self) -> i64 {
+    pub(crate) fn living(&self) -> i64 {
         self.living.load(Relaxed)
     }
 }
@@ -21,22 +21,22 @@ impl Census {
 /// A value for a key. Its memory is a box of its own, so that a checker of addresses
 /// sees who reads it too late.
 #[derive(Debug)]
-pub struct Tracked<'c> {
-    pub key: u64,
-    pub serial: u64,
+pub(crate) struct Tracked<'c> {
+    pub(crate) key: u64,
+    pub(crate) serial: u64,
     alive: Box<u64>,
     census: &'c Census,
 }
 
 impl<'c> Tracked<'c> {
-    pub fn new(census: &'c Census, key: u64) -> Self {
+    pub(crate) fn new(census: &'c Census, key: u64) -> Self {
         census.living.fetch_add(1, Relaxed);
         let serial = census.serials.fetch_add(1, Relaxed);
         Tracked { key, serial, alive: Box::new(ALIVE ^ key ^ serial), census }
     }
 
     /// Panics unless it is a living value of `key`.
-    pub fn check(&self, key: u64) {
+    pub(crate) fn check(&self, key: u64) {
         assert_eq!((self.key, *self.alive), (key, ALIVE ^ key ^ self.serial), "a stray value");
     }
 }
@@ -60,10 +60,10 @@ impl Drop for Tracked<'_> {
 
 /// Numbers by chance: SplitMix64.
 #[derive(Clone, Debug)]
-pub struct Chance(pub u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
