@@ -44,10 +44,10 @@ pub struct S3Fifo {
     window: u64,
     /// Weight evicted from the small queue so far: the ghost's clock.
     evicted: u64,
-    /// Where the clock stood when this window began.
-    window_start: u64,
-    /// Evictions from the small queue in this window.
-    evictions: u64,
+    /// Where the clock stood when the ghost's room was looked at.
+    looked_at: u64,
+    /// Evictions from the small queue until it is again.
+    look_in: u64,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
     /// Victims given back since the last insertion.
@@ -66,8 +66,8 @@ impl S3Fifo {
             ghost: AgedGhost::new(0, 0),
             window: 0,
             evicted: 0,
-            window_start: 0,
-            evictions: 0,
+            looked_at: 0,
+            look_in: 0,
             filling: true,
             given_back: 0,
         };
@@ -120,22 +120,30 @@ impl S3Fifo {
     fn end_filling(&mut self) {
         self.filling = false;
         self.ghost.reserve((self.in_main.len() as u64).min(self.window));
+        self.looked_at = self.evicted;
+        self.look_in = self.ghost.room();
     }
 
     #[inline]
     fn remember(&mut self, hash: u64, weight: u64) {
-        // Lighter objects than before are more to a window. Where all weigh 1 there is
-        // always room, so that a host whose ghost cannot grow forgets the same.
-        self.evictions += 1;
-        if self.evictions > self.ghost.room() {
-            self.ghost.reserve(self.evictions);
-        }
         self.ghost.insert(hash, self.evicted);
         self.evicted = self.evicted.wrapping_add(self.ghost.advance(weight));
-        if self.evicted.wrapping_sub(self.window_start) >= self.window {
-            self.window_start = self.evicted;
-            self.evictions = 0;
+        self.look_in -= 1;
+        if self.look_in == 0 {
+            self.fit_room();
         }
+    }
+
+    /// Makes room if as many evictions as the ghost has room for are less than a window.
+    /// Where all objects weigh 1 they never are, so that a host whose ghost cannot grow
+    /// forgets the same.
+    #[cold]
+    fn fit_room(&mut self) {
+        if self.evicted.wrapping_sub(self.looked_at) < self.window {
+            self.ghost.reserve(2 * self.ghost.room());
+        }
+        self.looked_at = self.evicted;
+        self.look_in = self.ghost.room();
     }
 
     fn evict_main(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
