@@ -28,14 +28,16 @@ use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit,
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
+/// Victims of a queue that came back, in its list plus this: examined after all others.
+const ASIDE: usize = 2;
 const MAX_COUNT: u8 = 3;
 const PROMOTED_FROM: u8 = 2;
 
 /// S3-FIFO.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
-    queues: Lists<2>,
-    /// Which queue a slot is in.
+    queues: Lists<4>,
+    /// Which queue a slot is in, or was when it was put aside.
     in_main: Vec<bool>,
     weight: [u64; 2],
     small_capacity: u64,
@@ -50,8 +52,8 @@ pub struct S3Fifo {
     look_in: u64,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
-    /// Victims given back since the last insertion.
-    given_back: u32,
+    /// Whether victims came back since the last insertion.
+    came_back: bool,
 }
 
 impl S3Fifo {
@@ -69,7 +71,7 @@ impl S3Fifo {
             looked_at: 0,
             look_in: 0,
             filling: true,
-            given_back: 0,
+            came_back: false,
         };
         policy.set_capacity(capacity);
         policy
@@ -160,6 +162,24 @@ impl S3Fifo {
         Some(candidate)
     }
 
+    /// Evicts from the queue that has to pay, or from the other if that is empty.
+    #[inline]
+    fn victim(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
+        if self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN) {
+            self.evict_small(host).or_else(|| self.evict_main(host))
+        } else {
+            self.evict_main(host).or_else(|| self.evict_small(host))
+        }
+    }
+
+    /// Returns what was put aside to its queues.
+    #[cold]
+    fn recall(&mut self) {
+        self.came_back = false;
+        self.queues.splice_all(ASIDE + SMALL, SMALL);
+        self.queues.splice_all(ASIDE + MAIN, MAIN);
+    }
+
     fn queue_of(&self, slot: Slot) -> usize {
         usize::from(self.in_main[slot.index()])
     }
@@ -192,18 +212,13 @@ impl Policy for S3Fifo {
         if self.filling {
             self.end_filling();
         }
-        let small_pays = self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN);
-        // Where victims come back, the queues take turns, or one whose objects are all
-        // pinned would hide the other.
-        let small_first = small_pays ^ (self.given_back % 2 == 1);
-        let victim = if small_first {
-            self.evict_small(host).or_else(|| self.evict_main(host))
-        } else {
-            // The small queue may promote all that it holds to a main that was empty.
-            let victim = self.evict_main(host).or_else(|| self.evict_small(host));
-            victim.or_else(|| self.evict_main(host))
-        };
-        victim.map_or(Eviction::Empty, Eviction::Victim)
+        loop {
+            match self.victim(host) {
+                Some(victim) => return Eviction::Victim(victim),
+                None if self.came_back => self.recall(),
+                None => return Eviction::Empty,
+            }
+        }
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
@@ -211,14 +226,18 @@ impl Policy for S3Fifo {
         if queue == SMALL {
             self.ghost.take(host.hash(slot), self.evicted);
         }
-        self.given_back = self.given_back.wrapping_add(1);
-        self.push(host, queue, slot);
+        self.queues.push_head(ASIDE + queue, slot);
+        self.weight[queue] += host.weight(slot);
+        self.came_back = true;
+        host.count(Work::Head, 1);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
-        self.given_back = 0;
+        if self.came_back {
+            self.recall();
+        }
         let small_is_full = self.weight[SMALL] >= self.small_capacity;
         let queue = if incoming.pending || (self.filling && small_is_full) { MAIN } else { SMALL };
         self.push(host, queue, slot);
