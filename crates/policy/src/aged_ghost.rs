@@ -65,18 +65,39 @@ pub struct AgedGhost {
     room: u64,
     /// How often the table has doubled since it was allocated.
     doublings: u32,
-    /// In units of time, each `1 << shift` of weight.
-    window: u64,
+    span: Span,
+}
+
+/// A window in units of time.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    units: u64,
+    /// A unit is a weight of `1 << shift`.
     shift: u32,
+    /// The weight that leaves the whole window behind.
+    past: u64,
+}
+
+impl Span {
+    fn of(window: u64) -> Self {
+        let shift = (u64::BITS - window.leading_zeros()).saturating_sub(WINDOW_BITS);
+        let units = window >> shift;
+        Span { units, shift, past: (units << shift).saturating_add(1 << shift) }
+    }
+
+    /// A clock as the upper half of a word.
+    #[inline]
+    fn time(self, clock: u64) -> u64 {
+        (clock >> self.shift) << 32
+    }
 }
 
 impl AgedGhost {
     /// An empty set that remembers evictions over a weight of `window`, with room for
     /// `entries` of them at once. Allocates the room.
     pub fn new(window: u64, entries: u64) -> Self {
-        let (window, shift) = in_units(window);
         let buckets = vacant(buckets_for(entries));
-        AgedGhost { room: room_of(&buckets), buckets, doublings: 0, window, shift }
+        AgedGhost { room: room_of(&buckets), buckets, doublings: 0, span: Span::of(window) }
     }
 
     /// How many ghosts the table has room for. With more, some go before their time.
@@ -93,8 +114,7 @@ impl AgedGhost {
     /// and by what forgets all at most, so that no weight turns time full circle.
     #[inline]
     pub fn advance(&self, weight: u64) -> u64 {
-        let unit = 1 << self.shift;
-        weight.clamp(1, (self.window * unit).saturating_add(unit))
+        weight.clamp(1, self.span.past)
     }
 
     /// Remembers `hash`, which is not in the set, as evicted at `clock`.
@@ -105,7 +125,7 @@ impl AgedGhost {
     #[inline]
     pub fn insert(&self, hash: u64, clock: u64) {
         let (bucket, tag) = self.place(hash);
-        let now = self.time(clock);
+        let now = self.span.time(clock);
         for _ in 0..TRIES {
             let (place, seen) = self.least(bucket, now);
             if place.compare_exchange(seen, now | tag, Relaxed, Relaxed).is_ok() {
@@ -118,7 +138,7 @@ impl AgedGhost {
     #[inline]
     pub fn take(&self, hash: u64, clock: u64) -> bool {
         let (bucket, tag) = self.place(hash);
-        let now = self.time(clock);
+        let now = self.span.time(clock);
         let mut remembered = false;
         for place in &bucket.0 {
             let word = place.load(Relaxed);
@@ -151,16 +171,16 @@ impl AgedGhost {
 
     /// Changes the window at `clock`, and forgets what is too old for both.
     pub fn set_window(&mut self, window: u64, clock: u64) {
-        let (old, old_shift, then) = (self.window, self.shift, self.time(clock));
-        (self.window, self.shift) = in_units(window);
-        let now = self.time(clock);
+        let (from, to) = (self.span, Span::of(window));
+        let (then, now) = (from.time(clock), to.time(clock));
         for word in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0) {
             let word = word.get_mut();
             let units = (age(*word, then) >> 32).saturating_sub(AHEAD);
-            let age = (units << old_shift) >> self.shift;
-            let kept = *word != 0 && units <= old && age <= self.window;
+            let age = (units << from.shift) >> to.shift;
+            let kept = *word != 0 && units <= from.units && age <= to.units;
             *word = if kept { now.wrapping_sub(age << 32) | *word & TAG } else { 0 };
         }
+        self.span = to;
     }
 
     /// Splits every bucket in two.
@@ -213,15 +233,9 @@ impl AgedGhost {
         (&self.buckets[bucket as usize], tag)
     }
 
-    /// The clock as the upper half of a word.
-    #[inline]
-    fn time(&self, clock: u64) -> u64 {
-        (clock >> self.shift) << 32
-    }
-
     #[inline]
     fn is_fresh(&self, word: u64, now: u64) -> bool {
-        age(word, now) <= ((self.window + AHEAD) << 32) | TAG
+        age(word, now) <= ((self.span.units + AHEAD) << 32) | TAG
     }
 }
 
@@ -245,12 +259,6 @@ fn vacant(buckets: u64) -> Box<[Bucket]> {
 /// What buckets hold at the load that is meant.
 fn room_of(buckets: &[Bucket]) -> u64 {
     buckets.len() as u64 * GHOSTS / BUCKETS
-}
-
-/// A window as a number of units, and the shift that makes them.
-fn in_units(window: u64) -> (u64, u32) {
-    let shift = (u64::BITS - window.leading_zeros()).saturating_sub(WINDOW_BITS);
-    (window >> shift, shift)
 }
 
 /// In the upper half, units since the word's time and [`AHEAD`]: no borrow comes up from

@@ -23,7 +23,7 @@
 
 use std::cmp::Ordering;
 
-use crate::{Eviction, Host, Incoming, Policy, Slot, SlotHeap, Work};
+use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, SlotHeap, Work};
 
 /// Priorities are lowered when the inflation has passed this. Rounding then
 /// stays under 2⁻³², which is the priority of an object of 4 GiB.
@@ -120,12 +120,16 @@ fn worth(requests: u32, weight: u64) -> f64 {
 pub struct Gdsf {
     /// Resident slots by a lower bound of their key, the lowest on top.
     heap: SlotHeap<Key>,
+    /// Victims that came back, until something is inserted or the heap is empty.
+    aside: Lists<1>,
     records: Vec<Record>,
     /// `L`. No resident's priority is lower.
     inflation: f64,
     /// `L` once the newcomer is in for which something went.
     risen: f64,
-    /// No resident's priority is higher.
+    /// Both before the last eviction.
+    before: (f64, f64),
+    /// No priority in the heap is higher. A hit may have raised a resident's since.
     highest: f64,
     /// Time of the last request, in requests; starts anew at times.
     tick: u32,
@@ -135,8 +139,9 @@ pub struct Gdsf {
 
 impl Gdsf {
     #[inline]
-    fn tick(&mut self, host: &impl Host<()>) -> u32 {
+    fn tick(&mut self, host: &mut impl Host<()>) -> u32 {
         if self.tick == u32::MAX {
+            self.recall(host);
             self.deflate(host);
         }
         self.tick += 1;
@@ -161,6 +166,8 @@ impl Gdsf {
         });
         self.risen -= inflation;
         self.highest -= inflation;
+        let lowered = |level: f64| (level - inflation).max(0.0);
+        self.before = (lowered(self.before.0), lowered(self.before.1));
         self.inflation = 0.0;
         self.evictions = 0;
     }
@@ -178,6 +185,15 @@ impl Gdsf {
             host.count(Work::Heap, levels);
         }
         self.heap.peek()
+    }
+
+    /// Returns what was put aside to the heap.
+    #[cold]
+    fn recall(&mut self, host: &mut impl Host<()>) {
+        while let Some(slot) = self.aside.tail(0) {
+            self.aside.unlink(slot);
+            self.push(host, slot, self.records[slot.index()]);
+        }
     }
 
     /// Puts a slot with a new record into the heap.
@@ -219,6 +235,9 @@ impl Policy for Gdsf {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<u32>>) -> Eviction {
+        if self.heap.is_empty() {
+            self.recall(host);
+        }
         let Some((key, victim)) = self.settle_top(host) else {
             return Eviction::Empty;
         };
@@ -233,6 +252,7 @@ impl Policy for Gdsf {
         let levels = self.heap.remove(victim);
         host.count(Work::Heap, levels);
         self.highest = self.highest.max(key.priority());
+        self.before = (self.inflation, self.risen);
         self.risen = key.priority();
         if incoming.is_none() {
             self.inflation = self.risen;
@@ -244,15 +264,19 @@ impl Policy for Gdsf {
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
         // As if it had not been evicted: were `L` to rise, a row of pinned
         // objects would lift newcomers above all that is resident.
-        self.risen = self.inflation;
+        (self.inflation, self.risen) = self.before;
         let requests = self.records[slot.index()].requests;
         let inflation = self.highest - worth(requests, host.weight(slot));
         let tick = self.tick(host);
-        self.push(host, slot, Record { inflation, tick, requests });
+        self.records[slot.index()] = Record { inflation, tick, requests };
+        self.aside.push_head(0, slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<u32>) {
+        if !self.aside.is_empty(0) {
+            self.recall(host);
+        }
         let tick = self.tick(host);
         let record = Record { inflation: self.inflation, tick, requests: incoming.pending };
         self.push(host, slot, record);
@@ -263,11 +287,17 @@ impl Policy for Gdsf {
     }
 
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        if !self.heap.contains(slot) {
+            return self.aside.unlink(slot);
+        }
         let levels = self.heap.remove(slot);
         host.count(Work::Heap, levels);
     }
 
     fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, _old_weight: u64) {
+        if !self.heap.contains(slot) {
+            return;
+        }
         let key = self.records[slot.index()].key(host.weight(slot));
         let levels = self.heap.rekey(slot, key);
         host.count(Work::Heap, levels);
@@ -333,5 +363,61 @@ mod tests {
         let (seen, renumbered) = victims(Gdsf { tick: u32::MAX - 500, ..Gdsf::default() });
         assert!(renumbered.tick < 2000);
         assert_eq!(seen, expected);
+    }
+
+    /// A policy over slots 0 to 7 with unequal requests.
+    fn filled(policy: Gdsf) -> Gdsf {
+        let mut gdsf = policy;
+        for slot in (0..8).map(Slot) {
+            let weight = Ones.weight(slot);
+            gdsf.insert(&mut Ones, slot, Incoming { hash: 0, weight, pending: 1 + slot.0 });
+        }
+        gdsf
+    }
+
+    #[test]
+    fn what_comes_back_raises_no_priority_but_its_own() {
+        let heavy = Incoming { hash: 0, weight: 1, pending: 1000 };
+        for incoming in [None, Some(&heavy)] {
+            let mut gdsf = filled(Gdsf::default());
+            let levels = (gdsf.inflation, gdsf.risen);
+            let mut back = Vec::new();
+            for _ in 0..3 {
+                let Eviction::Victim(slot) = gdsf.evict(&mut Ones, incoming) else {
+                    panic!("nothing to evict")
+                };
+                gdsf.put_back(&mut Ones, slot);
+                back.push(slot);
+            }
+            assert_eq!((gdsf.inflation, gdsf.risen), levels);
+            // Nor are they the next that are offered after an insertion.
+            gdsf.insert(&mut Ones, Slot(8), heavy);
+            for _ in 0..3 {
+                let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
+                    panic!("nothing to evict")
+                };
+                assert!(!back.contains(&slot), "{slot:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_back_is_lowered_with_the_others() {
+        let high = MAX_INFLATION;
+        // The last tick comes while one is aside, or between its eviction and its return.
+        for hits_before in [0, 9] {
+            let mut gdsf = filled(Gdsf { inflation: high, risen: high, ..Gdsf::default() });
+            gdsf.tick = u32::MAX - 5;
+            let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
+                panic!("nothing to evict")
+            };
+            let other = Slot(u32::from(slot.0 == 0));
+            (0..hits_before).for_each(|_| gdsf.hit(&mut Ones, other));
+            gdsf.put_back(&mut Ones, slot);
+            (0..9).for_each(|_| gdsf.hit(&mut Ones, other));
+            assert!(gdsf.inflation < high && gdsf.risen < high);
+            let low = |record: &Record| record.inflation < high && record.tick <= gdsf.tick;
+            assert!(gdsf.records.iter().all(low), "{:?}", gdsf.records);
+        }
     }
 }

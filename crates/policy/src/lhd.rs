@@ -255,7 +255,7 @@ impl Lhd {
     #[inline]
     fn victim(&mut self) -> Option<(f32, Slot)> {
         let mut least: Option<(f32, Slot)> = None;
-        let len = self.residents.len();
+        let len = self.residents.candidates();
         for turn in 0..len.min(FRESH) {
             let place = if len > FRESH { self.rng.below(len as u64) as usize } else { turn };
             let (slot, record) = self.residents.at(place);
@@ -265,7 +265,7 @@ impl Lhd {
             }
         }
         for slot in self.recent {
-            let Some(record) = self.residents.get(slot) else { continue };
+            let Some(record) = self.residents.candidate(slot) else { continue };
             let rank = self.rank(record);
             if least.is_none_or(|(lowest, _)| rank < lowest) {
                 least = Some((rank, slot));
@@ -321,10 +321,10 @@ impl Policy for Lhd {
     }
 
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        // As an explorer it is evicted after all others.
+        // As an explorer, so that it is not offered again at the next eviction.
         self.exploring += host.weight(slot);
         let record = self.record(host, slot, true);
-        self.residents.insert(slot, record);
+        self.residents.set_aside(slot, record);
     }
 
     #[inline]

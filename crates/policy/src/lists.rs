@@ -186,6 +186,14 @@ impl<const K: usize> Lists<K> {
         self.links[below as usize].newer = last;
     }
 
+    /// Moves everything in `from`, in order, to the head of `to`. O(1).
+    #[inline]
+    pub fn splice_all(&mut self, from: usize, to: usize) {
+        if let Some(last) = self.tail(from) {
+            self.splice_head(from, last, to);
+        }
+    }
+
     /// The slots of `list` from head to tail.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = Slot> + '_ {
         std::iter::successors(self.head(list), |&slot| self.older(slot))

@@ -31,11 +31,6 @@ impl LruSampled {
     pub fn new(k: u8, seed: u64) -> Self {
         LruSampled { residents: SlotPool::new(), k: k.max(1), rng: Rng::new(seed) }
     }
-
-    fn push(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
-        host.meta(slot).store(host.now(), Relaxed);
-        self.residents.insert(slot);
-    }
 }
 
 impl Policy for LruSampled {
@@ -74,12 +69,14 @@ impl Policy for LruSampled {
     }
 
     fn put_back(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
-        self.push(host, slot);
+        host.meta(slot).store(host.now(), Relaxed);
+        self.residents.set_aside(slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot, _incoming: Incoming<()>) {
-        self.push(host, slot);
+        host.meta(slot).store(host.now(), Relaxed);
+        self.residents.insert(slot);
     }
 
     fn remove(&mut self, _host: &mut impl Host<AtomicU64>, slot: Slot) {

@@ -80,10 +80,10 @@ pub trait Policy {
 
     /// Takes back a victim that the host could not claim (pinned, or in a race).
     ///
-    /// In a policy with a hand or a queue it goes where the others are examined before
-    /// it: a host that tries four times as often as it has residents meets every one of
-    /// them that it can claim. One that ranks (GDSF, W-TinyLFU, Belady) or draws by
-    /// chance may offer it again before others. Every host bounds its tries.
+    /// It goes where the others are examined before it: a host that tries four times as
+    /// often as it has residents meets every one of them that it can claim, unless the
+    /// policy refuses the newcomer. Every host bounds its tries. (The offline policies,
+    /// for which nothing is pinned, may offer it again before others.)
     fn put_back(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
     /// Admits an object into a free slot. The host has filled in the slot's hash

@@ -1,10 +1,9 @@
 //! A set of slots from which chance can choose: what sampling policies keep.
 //!
-//! 8 bytes a slot; all operations O(1).
+//! A [`SampleTable`] whose slots have nothing to be judged by. 8 bytes a slot; all
+//! operations O(1).
 
-use crate::{Rng, Slot};
-
-const ABSENT: u32 = u32::MAX;
+use crate::{Rng, SampleTable, Slot};
 
 /// A set of slots in no order.
 ///
@@ -18,8 +17,7 @@ const ABSENT: u32 = u32::MAX;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct SlotPool {
-    slots: Vec<Slot>,
-    places: Vec<u32>,
+    table: SampleTable<()>,
 }
 
 impl SlotPool {
@@ -30,40 +28,36 @@ impl SlotPool {
 
     /// How many slots it holds.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.table.len()
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.table.is_empty()
     }
 
-    /// Adds a slot that is not in the set.
+    /// Adds a slot that is not in the set. Those set aside can be chosen again.
     #[inline]
     pub fn insert(&mut self, slot: Slot) {
-        if slot.index() >= self.places.len() {
-            self.places.resize(slot.index() + 1, ABSENT);
-        }
-        debug_assert_eq!(self.places[slot.index()], ABSENT);
-        self.places[slot.index()] = self.slots.len() as u32;
-        self.slots.push(slot);
+        self.table.insert(slot, ());
+    }
+
+    /// Adds a slot that is not in the set, to be chosen after all others.
+    #[inline]
+    pub fn set_aside(&mut self, slot: Slot) {
+        self.table.set_aside(slot, ());
     }
 
     /// Takes out a slot that is in the set.
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
-        let place = self.places[slot.index()] as usize;
-        self.places[slot.index()] = ABSENT;
-        self.slots.swap_remove(place);
-        if let Some(moved) = self.slots.get(place) {
-            self.places[moved.index()] = place as u32;
-        }
+        self.table.remove(slot);
     }
 
-    /// A slot at random, each equally likely; `None` from an empty set.
+    /// A slot at random, each that is not aside equally likely; `None` from an empty set.
     #[inline]
     pub fn choose(&self, rng: &mut Rng) -> Option<Slot> {
-        let len = self.slots.len() as u64;
-        (len > 0).then(|| self.slots[rng.below(len) as usize])
+        let candidates = self.table.candidates() as u64;
+        (candidates > 0).then(|| self.table.at(rng.below(candidates) as usize).0)
     }
 }

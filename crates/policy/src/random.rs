@@ -46,7 +46,7 @@ impl Policy for Random {
     }
 
     fn put_back(&mut self, _host: &mut impl Host<()>, slot: Slot) {
-        self.residents.insert(slot);
+        self.residents.set_aside(slot);
     }
 
     #[inline]

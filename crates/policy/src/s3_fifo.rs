@@ -28,14 +28,16 @@ use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit,
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
+/// Victims of a queue that came back, in its list plus this: examined after all others.
+const ASIDE: usize = 2;
 const MAX_COUNT: u8 = 3;
 const PROMOTED_FROM: u8 = 2;
 
 /// S3-FIFO.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
-    queues: Lists<2>,
-    /// Which queue a slot is in.
+    queues: Lists<4>,
+    /// Which queue a slot is in, or was when it was put aside.
     in_main: Vec<bool>,
     weight: [u64; 2],
     small_capacity: u64,
@@ -44,14 +46,14 @@ pub struct S3Fifo {
     window: u64,
     /// Weight evicted from the small queue so far: the ghost's clock.
     evicted: u64,
-    /// Where the clock stood when this window began.
-    window_start: u64,
-    /// Evictions from the small queue in this window.
-    evictions: u64,
+    /// Where the clock stood when the ghost's room was looked at.
+    looked_at: u64,
+    /// Evictions from the small queue until it is again.
+    look_in: u64,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
-    /// Victims given back since the last insertion.
-    given_back: u32,
+    /// Whether victims came back since the last insertion.
+    came_back: bool,
 }
 
 impl S3Fifo {
@@ -66,10 +68,10 @@ impl S3Fifo {
             ghost: AgedGhost::new(0, 0),
             window: 0,
             evicted: 0,
-            window_start: 0,
-            evictions: 0,
+            looked_at: 0,
+            look_in: 0,
             filling: true,
-            given_back: 0,
+            came_back: false,
         };
         policy.set_capacity(capacity);
         policy
@@ -120,22 +122,30 @@ impl S3Fifo {
     fn end_filling(&mut self) {
         self.filling = false;
         self.ghost.reserve((self.in_main.len() as u64).min(self.window));
+        self.looked_at = self.evicted;
+        self.look_in = self.ghost.room();
     }
 
     #[inline]
     fn remember(&mut self, hash: u64, weight: u64) {
-        // Lighter objects than before are more to a window. Where all weigh 1 there is
-        // always room, so that a host whose ghost cannot grow forgets the same.
-        self.evictions += 1;
-        if self.evictions > self.ghost.room() {
-            self.ghost.reserve(self.evictions);
-        }
         self.ghost.insert(hash, self.evicted);
         self.evicted = self.evicted.wrapping_add(self.ghost.advance(weight));
-        if self.evicted.wrapping_sub(self.window_start) >= self.window {
-            self.window_start = self.evicted;
-            self.evictions = 0;
+        self.look_in -= 1;
+        if self.look_in == 0 {
+            self.fit_room();
         }
+    }
+
+    /// Makes room if as many evictions as the ghost has room for are less than a window.
+    /// Where all objects weigh 1 they never are, so that a host whose ghost cannot grow
+    /// forgets the same.
+    #[cold]
+    fn fit_room(&mut self) {
+        if self.evicted.wrapping_sub(self.looked_at) < self.window {
+            self.ghost.reserve(2 * self.ghost.room());
+        }
+        self.looked_at = self.evicted;
+        self.look_in = self.ghost.room();
     }
 
     fn evict_main(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
@@ -150,6 +160,24 @@ impl S3Fifo {
         self.queues.rotate_to(MAIN, candidate);
         self.pop(host, MAIN, candidate);
         Some(candidate)
+    }
+
+    /// Evicts from the queue that has to pay, or from the other if that is empty.
+    #[inline]
+    fn victim(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
+        if self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN) {
+            self.evict_small(host).or_else(|| self.evict_main(host))
+        } else {
+            self.evict_main(host).or_else(|| self.evict_small(host))
+        }
+    }
+
+    /// Returns what was put aside to its queues.
+    #[cold]
+    fn recall(&mut self) {
+        self.came_back = false;
+        self.queues.splice_all(ASIDE + SMALL, SMALL);
+        self.queues.splice_all(ASIDE + MAIN, MAIN);
     }
 
     fn queue_of(&self, slot: Slot) -> usize {
@@ -184,18 +212,13 @@ impl Policy for S3Fifo {
         if self.filling {
             self.end_filling();
         }
-        let small_pays = self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN);
-        // Where victims come back, the queues take turns, or one whose objects are all
-        // pinned would hide the other.
-        let small_first = small_pays ^ (self.given_back % 2 == 1);
-        let victim = if small_first {
-            self.evict_small(host).or_else(|| self.evict_main(host))
-        } else {
-            // The small queue may promote all that it holds to a main that was empty.
-            let victim = self.evict_main(host).or_else(|| self.evict_small(host));
-            victim.or_else(|| self.evict_main(host))
-        };
-        victim.map_or(Eviction::Empty, Eviction::Victim)
+        loop {
+            match self.victim(host) {
+                Some(victim) => return Eviction::Victim(victim),
+                None if self.came_back => self.recall(),
+                None => return Eviction::Empty,
+            }
+        }
     }
 
     fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
@@ -203,14 +226,18 @@ impl Policy for S3Fifo {
         if queue == SMALL {
             self.ghost.take(host.hash(slot), self.evicted);
         }
-        self.given_back = self.given_back.wrapping_add(1);
-        self.push(host, queue, slot);
+        self.queues.push_head(ASIDE + queue, slot);
+        self.weight[queue] += host.weight(slot);
+        self.came_back = true;
+        host.count(Work::Head, 1);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
-        self.given_back = 0;
+        if self.came_back {
+            self.recall();
+        }
         let small_is_full = self.weight[SMALL] >= self.small_capacity;
         let queue = if incoming.pending || (self.filling && small_is_full) { MAIN } else { SMALL };
         self.push(host, queue, slot);

@@ -36,6 +36,8 @@ use crate::{Eviction, Host, Incoming, Lists, Policy, Sketch, Slot, Work};
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
+/// Victims that came back, a part of protected that is asked after all others.
+const ASIDE: usize = 3;
 /// The most victims that one newcomer may displace from main by itself.
 const MOST_VICTIMS: u32 = 16;
 /// Objects that a growing window takes from main at one eviction.
@@ -65,8 +67,8 @@ const TAKEN_AT_ONCE: u32 = 2;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WTinyLfu {
-    lists: Lists<3>,
-    /// Which list a slot is in.
+    lists: Lists<4>,
+    /// Which list a slot is in; of one put aside, protected.
     list_of: Vec<u8>,
     weight: [u64; 3],
     len: u64,
@@ -220,6 +222,33 @@ impl WTinyLfu {
         // Nothing left to compete with, or too much to go for one object.
         victim.is_none()
     }
+
+    /// Evicts one that is not aside.
+    fn choose(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<()>>) -> Eviction {
+        if let Some(heavy) = incoming.filter(|new| new.weight > self.window_capacity) {
+            if !self.beats_all(host, heavy) {
+                return Eviction::Refuse;
+            }
+            let victim = self.main_victim().or_else(|| self.lists.tail(WINDOW));
+            return victim.map_or(Eviction::Empty, |victim| self.detach(host, victim));
+        }
+        let weight = incoming.map_or(0, |new| new.weight);
+        for _ in 0..TAKEN_AT_ONCE {
+            if self.window_fits(weight)
+                && self.main_weight() > self.main_capacity()
+                && let Some(oldest) = self.main_victim()
+            {
+                self.transfer(host, oldest, WINDOW);
+                host.count(Work::Tail, 1);
+            }
+        }
+        while let Some(candidate) = self.lists.tail(WINDOW) {
+            if self.window_fits(weight) || !self.settle(host, candidate) {
+                return self.compete(host, candidate);
+            }
+        }
+        self.main_victim().map_or(Eviction::Empty, |victim| self.detach(host, victim))
+    }
 }
 
 impl Policy for WTinyLfu {
@@ -257,39 +286,25 @@ impl Policy for WTinyLfu {
     }
 
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<()>>) -> Eviction {
-        if let Some(heavy) = incoming.filter(|new| new.weight > self.window_capacity) {
-            if !self.beats_all(host, heavy) {
-                return Eviction::Refuse;
-            }
-            let victim = self.main_victim().or_else(|| self.lists.tail(WINDOW));
-            return victim.map_or(Eviction::Empty, |victim| self.detach(host, victim));
+        let eviction = self.choose(host, incoming);
+        if eviction != Eviction::Empty || self.lists.is_empty(ASIDE) {
+            return eviction;
         }
-        let weight = incoming.map_or(0, |new| new.weight);
-        for _ in 0..TAKEN_AT_ONCE {
-            if self.window_fits(weight)
-                && self.main_weight() > self.main_capacity()
-                && let Some(oldest) = self.main_victim()
-            {
-                self.transfer(host, oldest, WINDOW);
-                host.count(Work::Tail, 1);
-            }
-        }
-        while let Some(candidate) = self.lists.tail(WINDOW) {
-            if self.window_fits(weight) || !self.settle(host, candidate) {
-                return self.compete(host, candidate);
-            }
-        }
-        self.main_victim().map_or(Eviction::Empty, |victim| self.detach(host, victim))
+        self.lists.splice_all(ASIDE, PROTECTED);
+        self.choose(host, incoming)
     }
 
-    /// Back into protected, which is asked last.
+    /// Aside, until something is inserted or all others were offered. In one of the
+    /// three lists it could lose to the same candidate again and again, and hide others.
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.push(host, PROTECTED, slot);
+        self.lists.move_to_head(ASIDE, slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
         self.uneven |= *self.unit.get_or_insert(incoming.weight) != incoming.weight;
+        self.lists.splice_all(ASIDE, PROTECTED);
         let heavy = incoming.weight > self.window_capacity;
         self.push(host, if heavy { PROBATION } else { WINDOW }, slot);
         self.sketch.grow(self.len);

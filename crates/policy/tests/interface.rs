@@ -302,48 +302,6 @@ fn a_victim_that_cannot_be_claimed_comes_back() {
     check(WTinyLfu::new(4));
 }
 
-/// Whatever is pinned: while one resident is not, a newcomer finds its place.
-#[test]
-fn pins_hide_nobody() {
-    fn check<P: Policy>(new: impl Fn() -> P) {
-        for capacity in [2u64, 4, 10] {
-            for warmup in [capacity, 3 * capacity] {
-                for unpinned in 0..capacity as usize {
-                    let mut cache = Cache::new(new(), capacity);
-                    for id in 0..warmup {
-                        cache.request(id, 1);
-                        // Every third is hot.
-                        cache.request(id / 3 * 3, 1);
-                    }
-                    cache.pinned = cache.index.keys().copied().collect();
-                    let Some(&id) = cache.index.keys().nth(unpinned) else { continue };
-                    cache.pinned.remove(&id);
-                    cache.request(1000, 1);
-                    assert!(cache.index.contains_key(&1000), "{capacity} {warmup} {unpinned}");
-                }
-            }
-        }
-    }
-    check(Fifo::default);
-    check(Lru::default);
-    check(Clock::<1>::default);
-    check(Clock::<3>::default);
-    check(Sieve::default);
-    check(Mobius::default);
-    check(|| S3Fifo::new(10));
-    check(|| LruProb::new(0.5, 1));
-    check(|| LruDelayed::new(3));
-    check(|| Slru::new(2, 10));
-    check(|| Slru::new(4, 10));
-    check(|| TwoQueue::new(10));
-    check(Lfu::default);
-    check(|| AdaptiveReplacement::new(10));
-    check(|| Lirs::new(10));
-    check(|| WTinyLfu::new(10));
-    check(|| Lecar::new(10, 1));
-    check(|| Cacheus::new(10, 1));
-}
-
 #[test]
 fn weights_and_capacity_change() {
     fn check<P: Policy>(policy: P) {

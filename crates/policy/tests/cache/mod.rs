@@ -136,6 +136,14 @@ impl<P: Policy> Cache<P> {
         self.make_room(0, None);
     }
 
+    /// Evicts one that is not pinned, for nobody.
+    pub fn shed(&mut self) {
+        let less = self.used().saturating_sub(1);
+        let capacity = std::mem::replace(&mut self.capacity, less);
+        self.make_room(0, None);
+        self.capacity = capacity;
+    }
+
     /// Evicts until `weight` fits. False if it does not: refused, or all pinned.
     fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
         let mut tries = 4 * self.index.len() + 1;
