@@ -519,15 +519,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        // Each time round, another thread has replaced or removed the key.
-        loop {
+        for attempt in 1..=ATTEMPTS {
+            // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
-            if self.index.unlink_cell(place, found.cell, found.word) {
+            let gone = self.index.unlink_cell(place, found.cell, found.word);
+            if gone {
                 self.bury(&mut self.hold(), found.slot);
+            }
+            // Replaced as often as it was about to be removed: it was, before the last time.
+            if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
                 return Some(read(unsafe { self.slab.value(found.slot) }));
             }
         }
+        None
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
