@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `figures` and `reference`.
+//! The project's own commands: `cargo xtask test`, `lint`, `soak` and so on.
 //!
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
@@ -8,6 +8,7 @@ mod hit;
 mod house;
 mod lint;
 mod reference;
+mod soak;
 mod step;
 mod test;
 mod tools;
@@ -31,6 +32,15 @@ enum Command {
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
+    /// Run caches of every policy under mixed operations, and check them
+    Soak {
+        /// Half an hour before a release
+        #[arg(long, value_name = "N", required_unless_present = "seconds")]
+        minutes: Option<u32>,
+        /// Instead of minutes, or on top of them
+        #[arg(long, value_name = "S")]
+        seconds: Option<u32>,
+    },
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
@@ -49,6 +59,10 @@ fn main() -> ExitCode {
     let result = workspace_root().and_then(|root| match command {
         Command::Test { quick } => test::run(&root, quick),
         Command::Lint => lint::run(&root),
+        Command::Soak { minutes, seconds } => {
+            let minutes = u64::from(minutes.unwrap_or(0));
+            soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
+        }
         Command::Figures { documents } => figures::run(&root, &documents),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),

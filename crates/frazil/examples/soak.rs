@@ -1,0 +1,326 @@
+//! Caches of every policy under mixed operations, for as long as one wants:
+//! `cargo xtask soak`.
+//!
+//! Short tests begin with fresh caches and fresh threads. This one looks for what
+//! builds up: slots, segments, credit or values that are lost once in a million
+//! operations, memory that grows, a cache that ends up refusing. So the caches are the
+//! same from begin to end, and threads come and go, some pins outlast many operations,
+//! and small caches are built and dropped beside the lasting ones.
+//!
+//! The run is cut into phases. After each, all threads end and every cache is validated.
+//! The soak fails if a value is seen under a wrong key, or after the only thread that
+//! writes its key has replaced or removed it; if one is dropped twice, or never; if
+//! more of them live than the caches have room for; if a cache refuses though no pin is
+//! left; or if the process grows after its warm-up.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use frazil::{Cache, Policy};
+
+#[expect(unreachable_pub, reason = "shared with the tests, of which the lint asks nothing")]
+#[path = "../tests/tracked/mod.rs"]
+mod tracked;
+
+use tracked::{Census, Chance, Tracked};
+
+type Soaked<'c> = Cache<u64, Tracked<'c>>;
+
+/// Of each policy: one where every operation collides, one that is weighed, and one
+/// large enough for batches and for keys displaced from their buckets.
+const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
+/// Of the caches that threads build for themselves.
+const OF_A_THREAD: u64 = 20;
+
+/// The run has this many phases, or fewer if they would be too short.
+const PHASES: u32 = 30;
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// Before and after the operations every cache is filled this many times over: then
+/// queues that take turns have all been used.
+const ROTATIONS: u64 = 5;
+/// Phases before memory is compared.
+const WARM_UP: usize = 3;
+/// How much the process may grow after that. One value leaked in a thousand is more
+/// within a minute.
+const GROWTH_PERCENT: u64 = 10;
+const GROWTH_BYTES: u64 = 4 << 20;
+
+/// Spells of operations on one cache that a thread lives for, at most.
+const LIFE: u64 = 5_000;
+const SPELL: u64 = 40;
+/// Keys of each cache that only the threads of one line write.
+const OWN: usize = 16;
+
+fn main() -> ExitCode {
+    let seconds = std::env::args().nth(1).and_then(|seconds| seconds.parse().ok());
+    let Some(seconds) = seconds else {
+        eprintln!("usage: soak SECONDS");
+        return ExitCode::from(2);
+    };
+    match soak(Duration::from_secs(seconds)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(finding) => {
+            eprintln!("soak: FAILED: {finding}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn soak(duration: Duration) -> Result<(), String> {
+    let census = Census::default();
+    let mut caches: Vec<Soaked<'_>> = Policy::ALL.into_iter().flat_map(build).collect();
+    let lines = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get() + 1);
+    let mut lines: Vec<_> = (0..lines as u64).map(|number| Line::new(number, &caches)).collect();
+    let totals = Totals::default();
+    admits_all(&caches, &census)?;
+    let started = Instant::now();
+    let mut memory = Vec::new();
+    for phase in 1..=PHASES {
+        let end = (duration / PHASES).max(SHORTEST) * phase;
+        run_phase(&caches, &census, &mut lines, &totals, started + end.min(duration))?;
+        for cache in &mut caches {
+            cache.validate().map_err(|findings| format!("{}:\n{findings}", cache.policy()))?;
+        }
+        memory.extend(resident_bytes());
+        report(&caches, &totals, started.elapsed(), memory.last());
+        if end >= duration {
+            break;
+        }
+    }
+    admits_all(&caches, &census)?;
+    drop(caches);
+    if census.living() != 0 {
+        return Err(format!("{} values lost, or dropped twice", census.living()));
+    }
+    is_flat(&memory)?;
+    println!("nothing lost, nothing twice, every value dropped once");
+    Ok(())
+}
+
+fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
+    CAPACITIES.map(|(capacity, weighted)| {
+        let builder = Cache::builder(capacity).policy(policy);
+        if weighted {
+            builder.weigher(|key, value: &Tracked<'_>| key % 5 + value.serial % 3).build()
+        } else {
+            builder.build()
+        }
+    })
+}
+
+#[derive(Default)]
+struct Totals {
+    operations: AtomicU64,
+    threads: AtomicU64,
+}
+
+/// Threads that live one after the other.
+struct Line {
+    number: u64,
+    chance: Chance,
+    /// For each cache: the serials of the values that it last put under keys of its own.
+    own: Vec<[Option<u64>; OWN]>,
+}
+
+impl Line {
+    fn new(number: u64, caches: &[Soaked<'_>]) -> Self {
+        Line { number, chance: Chance(number << 32), own: vec![[None; OWN]; caches.len()] }
+    }
+
+    /// A key that nobody else writes.
+    fn own_key(&self, own: usize) -> u64 {
+        (1 << 32) + ((self.number * OWN as u64) + own as u64)
+    }
+}
+
+fn run_phase<'c>(
+    caches: &[Soaked<'c>],
+    census: &'c Census,
+    lines: &mut [Line],
+    totals: &Totals,
+    end: Instant,
+) -> Result<(), String> {
+    // What each cache has room for, and what threads have in hand or built for themselves.
+    let room = |capacity: u64| (capacity + capacity / 32 + 128) as i64;
+    let lasting: i64 = caches.iter().map(|cache| room(cache.capacity())).sum();
+    let most = lasting + lines.len() as i64 * (room(OF_A_THREAD) + 10);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for line in lines {
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Relaxed) {
+                    // What a thread panics with goes on to `scope`.
+                    std::thread::scope(|life| {
+                        life.spawn(|| live(caches, census, line, totals, over));
+                    });
+                }
+            });
+        }
+        let mut living = 0;
+        while Instant::now() < end && living <= most {
+            std::thread::sleep(Duration::from_millis(5));
+            living = census.living();
+        }
+        over.store(true, Relaxed);
+        if living > most {
+            return Err(format!("{living} values live, at most {most} should"));
+        }
+        Ok(())
+    })
+}
+
+/// One thread, from its first operation to its last.
+fn live<'c>(
+    caches: &[Soaked<'c>],
+    census: &'c Census,
+    line: &mut Line,
+    totals: &Totals,
+    over: &AtomicBool,
+) {
+    totals.threads.fetch_add(1, Relaxed);
+    let mut kept = None;
+    let of_its_own = build_small(line);
+    for _ in 0..line.chance.below(LIFE) {
+        if over.load(Relaxed) {
+            break;
+        }
+        let at = line.chance.below(caches.len() as u64) as usize;
+        for _ in 0..SPELL {
+            operate(&caches[at], census, &mut line.chance);
+        }
+        operate_on_own(&caches[at], at, census, line);
+        operate(&of_its_own, census, &mut line.chance);
+        if line.chance.below(8) == 0 {
+            kept = (line.chance.below(2) == 0).then(|| caches[at].pin());
+        }
+        let key = line.chance.below(40_000);
+        if let Some((shown, value)) = kept.as_ref().and_then(|pin| pin.peek(&key)) {
+            value.check(*shown);
+        }
+        totals.operations.fetch_add(SPELL + 3, Relaxed);
+    }
+}
+
+fn build_small<'c>(line: &mut Line) -> Soaked<'c> {
+    let policy = Policy::ALL[line.chance.below(Policy::ALL.len() as u64) as usize];
+    Cache::builder(OF_A_THREAD).policy(policy).build()
+}
+
+fn operate<'c>(cache: &Soaked<'c>, census: &'c Census, chance: &mut Chance) {
+    // Small keys are asked for more often.
+    let keys = chance.below(cache.capacity() * 2) + 1;
+    let key = chance.below(keys);
+    let insert = |key| cache.insert(key, Tracked::new(census, key));
+    match chance.below(100) {
+        0..50 => match cache.get(&key) {
+            Some(value) => value.check(key),
+            None => insert(key),
+        },
+        50..65 => insert(key),
+        65..72 => cache.remove(&key).into_iter().for_each(|value| value.check(key)),
+        72..76 => _ = cache.invalidate(&key),
+        76..80 => cache.peek(&key).into_iter().for_each(|value| value.check(key)),
+        80..96 => {
+            let pin = cache.pin();
+            for key in key..key + 3 {
+                if let Some(value) = pin.get(&key) {
+                    if chance.below(2) == 0 {
+                        insert(key);
+                    }
+                    value.check(key);
+                }
+            }
+        }
+        96 if chance.below(cache.capacity()) < 100 => {
+            cache.iter().take(200).for_each(|(key, value)| value.check(key));
+        }
+        97 if chance.below(1_000) == 0 => cache.clear(),
+        _ => _ = cache.contains_key(&key),
+    }
+}
+
+/// On a key that nobody else writes: what is found is what was put there last, or
+/// nothing.
+fn operate_on_own<'c>(cache: &Soaked<'c>, at: usize, census: &'c Census, line: &mut Line) {
+    let own = line.chance.below(OWN as u64) as usize;
+    let key = line.own_key(own);
+    let last = &mut line.own[at][own];
+    let check = |found: Option<Tracked<'_>>, last: Option<u64>| {
+        let Some(value) = found else { return };
+        value.check(key);
+        assert_eq!(Some(value.serial), last, "{}: out of date", cache.policy());
+    };
+    match line.chance.below(4) {
+        0 => {
+            check(cache.remove(&key), *last);
+            *last = None;
+        }
+        1 => check(cache.get(&key), *last),
+        _ => {
+            let value = Tracked::new(census, key);
+            *last = Some(value.serial);
+            cache.insert(key, value);
+        }
+    }
+    check(cache.get(&key), *last);
+}
+
+/// Without pins every newcomer gets in.
+fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), String> {
+    for cache in caches {
+        let refusals = cache.stats().refusals;
+        for key in 0..cache.capacity() * ROTATIONS {
+            cache.insert(key, Tracked::new(census, key));
+            if !cache.contains_key(&key) {
+                return Err(format!("{}: key {key} was not admitted", cache.policy()));
+            }
+        }
+        if cache.stats().refusals != refusals {
+            return Err(format!("{} refuses though no pin is left", cache.policy()));
+        }
+    }
+    Ok(())
+}
+
+fn report(caches: &[Soaked<'_>], totals: &Totals, elapsed: Duration, memory: Option<&u64>) {
+    let (mut evictions, mut refusals, mut waiting) = (0, 0, 0);
+    for stats in caches.iter().map(Cache::stats) {
+        evictions += stats.evictions;
+        refusals += stats.refusals;
+        waiting += stats.waiting;
+    }
+    let operations = totals.operations.load(Relaxed) as f64 / 1e6;
+    let seconds = elapsed.as_secs_f64();
+    println!(
+        "{seconds:6.0} s {operations:9.1} M operations ({:.2} M/s), {} threads, \
+         {:.1} M evictions, {refusals} refusals, {waiting} waiting, {} resident: valid",
+        operations / seconds,
+        totals.threads.load(Relaxed),
+        evictions as f64 / 1e6,
+        memory.map_or("?".to_owned(), |bytes| format!("{:.1} MiB", *bytes as f64 / 1048576.0)),
+    );
+}
+
+/// Compares memory after the warm-up with memory at the end.
+fn is_flat(memory: &[u64]) -> Result<(), String> {
+    let warm = memory.get(WARM_UP.min(memory.len() / 2));
+    let (Some(&warm), Some(&end)) = (warm, memory.last()) else {
+        println!("resident memory can't be read here: growth was not looked for");
+        return Ok(());
+    };
+    if end > warm + warm / 100 * GROWTH_PERCENT + GROWTH_BYTES {
+        return Err(format!("grew from {warm} to {end} bytes after the warm-up"));
+    }
+    Ok(())
+}
+
+/// What the process has in memory, where the system says.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
