@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `figures` and `reference`.
+//! The project's own commands: `cargo xtask test`, `lint`, `check` and others.
 //!
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
 
+mod check;
 mod figures;
 mod hit;
 mod house;
@@ -31,6 +32,11 @@ enum Command {
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
+    /// Run the cache under a checker
+    Check {
+        /// Which one
+        checker: check::Checker,
+    },
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
@@ -49,6 +55,7 @@ fn main() -> ExitCode {
     let result = workspace_root().and_then(|root| match command {
         Command::Test { quick } => test::run(&root, quick),
         Command::Lint => lint::run(&root),
+        Command::Check { checker } => check::run(&root, checker),
         Command::Figures { documents } => figures::run(&root, &documents),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
