@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `soak` and so on.
+//! The project's own commands: `cargo xtask test`, `lint`, `check`, `soak` and others.
 //!
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
 
+mod check;
 mod figures;
 mod hit;
 mod house;
@@ -41,6 +42,11 @@ enum Command {
         #[arg(long, value_name = "S")]
         seconds: Option<u32>,
     },
+    /// Run the cache under a checker
+    Check {
+        /// Which one
+        checker: check::Checker,
+    },
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
@@ -63,6 +69,7 @@ fn main() -> ExitCode {
             let minutes = u64::from(minutes.unwrap_or(0));
             soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
         }
+        Command::Check { checker } => check::run(&root, checker),
         Command::Figures { documents } => figures::run(&root, &documents),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),

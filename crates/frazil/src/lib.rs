@@ -275,6 +275,8 @@ mod evict;
 mod fence;
 mod index;
 mod iter;
+#[cfg(all(test, loom))]
+mod models;
 mod pin;
 mod policy;
 mod protect;

@@ -11,6 +11,19 @@ pub(crate) use shuttle::{sync::atomic, thread_local as checked_thread_local};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{sync::atomic, thread_local as checked_thread_local};
 
+/// As the standard library's; loom's does not read `const` blocks.
+#[cfg(loom)]
+macro_rules! checked_thread_local {
+    ($(#[$attribute:meta])* static $name:ident: $type:ty = const $value:block;) => {
+        loom::thread_local! { $(#[$attribute])* static $name: $type = $value; }
+    };
+    ($(#[$attribute:meta])* static $name:ident: $type:ty = $value:expr;) => {
+        loom::thread_local! { $(#[$attribute])* static $name: $type = $value; }
+    };
+}
+#[cfg(loom)]
+pub(crate) use checked_thread_local;
+
 /// `length` values made by `Default`, in one allocation.
 ///
 /// The types this is used for are atomics whose default is zero. Without a checker the

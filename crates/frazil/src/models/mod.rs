@@ -1,0 +1,26 @@
+//! The lock-free protocols, each alone, under every interleaving.
+//!
+//! `cargo xtask check loom` runs them: loom replaces the atomics of `sync.rs` and tries
+//! all orders of their operations, and all values that a load may return. A model is
+//! tiny, because the orders multiply: two threads beside the first, a handful of
+//! operations each. What is checked is the code that runs in the cache and no copy of it.
+
+mod ring;
+
+use std::sync::Arc;
+
+/// Runs `threads` at the same time, and hands back what they return.
+fn together<S, R>(shared: &Arc<S>, threads: &[fn(&S) -> R]) -> Vec<R>
+where
+    S: Send + Sync + 'static,
+    R: Send + 'static,
+{
+    let running: Vec<_> = threads
+        .iter()
+        .map(|&work| {
+            let shared = shared.clone();
+            loom::thread::spawn(move || work(&shared))
+        })
+        .collect();
+    running.into_iter().map(|thread| thread.join().expect("a thread of the model")).collect()
+}

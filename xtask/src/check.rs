@@ -1,0 +1,45 @@
+//! `cargo xtask check`: the cache under programs that look for what tests meet by luck.
+//!
+//! Each replaces something below the code: loom the atomics, which is done by
+//! a `--cfg` and so builds all anew; hence each has a directory of its own to build in.
+
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use crate::step;
+
+/// What looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Checker {
+    /// Every interleaving of the small protocols
+    Loom,
+    /// All of them
+    All,
+}
+
+/// How often a thread of a model may lose the processor where it need not. Most races
+/// need no more than two; three take longer than a commit should.
+const PREEMPTIONS_MAX: &str = "2";
+
+pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
+    match checker {
+        Checker::Loom => loom(root),
+        Checker::All => loom(root),
+    }
+}
+
+fn loom(root: &Path) -> anyhow::Result<()> {
+    step::run(
+        "loom",
+        step::cargo(root, ["test", "--package", "frazil", "--locked"])
+            .args(["--lib", "--target-dir", "target/loom", "--", "models::"])
+            .env("RUSTFLAGS", "--cfg loom")
+            // Unless set, for a longer look by hand.
+            .env("LOOM_MAX_PREEMPTIONS", preemptions()),
+    )
+}
+
+fn preemptions() -> String {
+    std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| PREEMPTIONS_MAX.to_owned())
+}
