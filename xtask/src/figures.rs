@@ -10,7 +10,7 @@
 //!
 //! The command, `frazil` or `frazil-bench`, is run with a release build and its output put in between, with
 //! the date and the machine, so that no table is written by hand. `TRACES` is
-//! where the real traces are.
+//! where the real traces are; a word that begins with `DOCS/` is a path below `docs`.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,11 +27,17 @@ pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
     // One after the other, so that nothing that the rivals need gets into the command.
     let build = ["build", "--release", "--locked", "-p"];
     step::run("build frazil", step::cargo(root, build).arg("frazil-cli"))?;
-    let bench = ["frazil-bench", "--features", "rivals"];
-    step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
+    let mut texts = Vec::new();
     for document in documents {
         let path = root.join(document);
         let text = std::fs::read_to_string(&path).with_context(|| document.clone())?;
+        texts.push((document, path, text));
+    }
+    if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}frazil-bench "))) {
+        let bench = ["frazil-bench", "--features", "rivals"];
+        step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
+    }
+    for (document, path, text) in texts {
         let measured = renew(root, &text).with_context(|| document.clone())?;
         std::fs::write(&path, measured).with_context(|| document.clone())?;
     }
@@ -72,7 +78,10 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     let output = Command::new(root.join("target/release").join(program))
         .current_dir(folder)
         .env("FRAZIL_TRACES", &traces)
-        .args(words.map(|word| word.strip_prefix("TRACES/").unwrap_or(word)))
+        .args(words.map(|word| match word.strip_prefix("DOCS/") {
+            Some(path) => root.join("docs").join(path).into_os_string(),
+            None => word.strip_prefix("TRACES/").unwrap_or(word).into(),
+        }))
         .output()
         .with_context(|| command.to_owned())?;
     if !output.status.success() {

@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod recommend;
 mod replay_args;
+mod reproduce;
 mod simulate;
 mod trace_args;
 mod trace_command;
@@ -29,6 +30,7 @@ use failure::Failure;
   frazil advise --trace requests.csv.zst
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
   frazil bench --policy mobius,s3-fifo --threads 1,2
+  frazil reproduce mobius
   frazil trace info requests.csv.zst")]
 struct Cli {
     #[command(subcommand)]
@@ -40,6 +42,7 @@ enum Verb {
     Simulate(simulate::Args),
     Advise(advise::Args),
     Bench(bench::Args),
+    Reproduce(reproduce::Args),
     Trace(trace_command::Args),
 }
 
@@ -49,6 +52,7 @@ fn main() {
             Verb::Simulate(args) => simulate::run(&args),
             Verb::Advise(args) => advise::run(&args),
             Verb::Bench(args) => bench::run(&args),
+            Verb::Reproduce(args) => reproduce::run(&args),
             Verb::Trace(args) => trace_command::run(&args),
         },
         Err(error)

@@ -26,6 +26,11 @@ impl Progress {
         Self::new(what, total, "{msg} {wide_bar} {percent} % of {human_len} records {eta}")
     }
 
+    /// A bar for `total` steps that take about as long as one another.
+    pub(crate) fn of_steps(what: String, total: u64) -> Self {
+        Self::new(what, total, "{msg} {wide_bar} {human_pos} of {human_len} {eta}")
+    }
+
     fn new(what: String, total: u64, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {

@@ -351,3 +351,115 @@ fn bench_refuses_what_makes_no_sense() {
     fails(&["bench", "--keys", "2G"], 2, &["--keys", "1073741824"]);
     fails(&bench(&["--workload", "no-such-trace.csv"]), 1, &["no-such-trace.csv"]);
 }
+
+/// Checks that text is well-formed XML as far as it goes here: one root, every element
+/// closed in turn, every attribute quoted, no bare `&`. The style sheet is text.
+fn check_xml(text: &str) {
+    let mut open = Vec::new();
+    let mut rest = text;
+    let mut roots = 0;
+    while let Some((before, after)) = rest.split_once('<') {
+        check_text(before);
+        assert!(!open.is_empty() || before.trim().is_empty(), "text outside the root");
+        let (tag, after) = after.split_once('>').expect("every tag ends");
+        rest = after;
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closed in turn");
+            continue;
+        }
+        let (inside, closed) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
+        let (name, attributes) = inside.split_once(' ').unwrap_or((inside, ""));
+        assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic()), "{tag}");
+        roots += usize::from(open.is_empty());
+        if !closed {
+            open.push(name);
+        }
+        let mut attributes = attributes.trim();
+        while !attributes.is_empty() {
+            let (name, after) = attributes.split_once("=\"").expect("a quoted value");
+            assert!(!name.is_empty() && !name.contains(['"', '<', '&']), "{tag}");
+            let (value, after) = after.split_once('"').expect("the value ends");
+            check_text(value);
+            attributes = after.trim_start();
+        }
+    }
+    assert!(open.is_empty() && roots == 1 && rest.trim().is_empty(), "{open:?}, {rest}");
+}
+
+fn check_text(text: &str) {
+    for (at, _) in text.match_indices('&') {
+        let entity = ["&amp;", "&lt;", "&gt;", "&quot;"];
+        assert!(entity.iter().any(|entity| text[at..].starts_with(entity)), "{text}");
+    }
+}
+
+#[test]
+fn reproduce_writes_data_and_figures() {
+    let folder = Folder::new("reproduce");
+    let out = folder.path("made/for/it");
+    let args = ["reproduce", "mobius", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+
+    let keys = |kind: &str, expected: &str| {
+        let rows: Vec<&Value> = rows.iter().filter(|row| row["kind"] == kind).collect();
+        assert!(!rows.is_empty(), "no {kind}");
+        for row in &rows {
+            let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
+        }
+        rows
+    };
+    keys("cost", "kind figure policy threads task ns");
+    keys("latency", "kind figure policy capacity_percent threads share latency_ns");
+    let speeds = keys(
+        "speed",
+        "kind figure policy capacity_percent capacity threads mops disturbed_rounds mops_rounds hit_ratio \
+         p50_ns p90_ns p99_ns p999_ns shared_writes retries cpu_share",
+    );
+    assert!(speeds.iter().all(|row| row["mops"].as_f64() > Some(0.0)));
+    let hits = keys(
+        "hits",
+        "kind figure policy capacity_percent threads hit_ratio simulated_hit_ratio marks",
+    );
+    for row in hits {
+        let ratio = |key: &str| row[key].as_f64().unwrap();
+        let apart = (ratio("hit_ratio") - ratio("simulated_hit_ratio")).abs();
+        assert!(apart <= 0.005, "{row}");
+    }
+    let expectations = keys("expectation", "kind figure expected seen met");
+    assert!(expectations.iter().all(|row| row["met"].is_boolean()));
+    let figures = |figure: u64| expectations.iter().any(|row| row["figure"] == figure);
+    assert!([4, 7, 8, 9, 10].into_iter().all(figures), "an expectation for every figure");
+    // What is counted does not depend on the machine: a lock is written by every miss,
+    // queues once a batch. FIFO never enqueues twice.
+    let writes = |policy: &str| {
+        let cell = |row: &&&Value| {
+            row["figure"] == 10 && row["capacity_percent"] == 10 && row["policy"] == policy
+        };
+        let rows: Vec<_> = speeds.iter().filter(cell).collect();
+        assert!(!rows.is_empty(), "{policy}");
+        rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
+    };
+    assert!(writes("mobius") < writes("mobius:batch=1"));
+    assert!(writes("mobius") < writes("sieve"));
+
+    let data = std::fs::read_to_string(Path::new(&out).join("mobius.json")).unwrap();
+    let data: Value = serde_json::from_str(&data).unwrap();
+    let length = |key: &str| data[key].as_array().unwrap().len();
+    assert_eq!(length("measurements") + length("expectations"), rows.len());
+    for name in ["figure-4", "figure-7", "figure-8", "figure-9", "figure-10", "shared-writes"] {
+        let svg = Path::new(&out).join(format!("mobius-{name}.svg"));
+        let svg = std::fs::read_to_string(&svg).unwrap();
+        check_xml(&svg);
+        assert!(svg.starts_with("<svg ") && svg.contains("mobius") && !svg.contains("NaN"));
+    }
+}
+
+#[test]
+fn reproduce_refuses_what_makes_no_sense() {
+    let folder = Folder::new("reproduce-bad");
+    fails(&["reproduce"], 2, &["NAME"]);
+    fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
+    let file = folder.file("taken", "");
+    fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);
+}

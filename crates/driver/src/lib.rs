@@ -17,6 +17,6 @@ pub use engine::{Engine, Session, Shared};
 pub use memory::bytes_per_entry;
 pub use ours::{Ours, Pinned, PinnedSession, Value};
 pub use pass::{Pass, one_pass};
-pub use run::{Measured, Schedule, run};
+pub use run::{Latencies, Measured, Schedule, run};
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 pub use workload::{Workload, WorkloadError, preload, trace_streams};

@@ -64,6 +64,25 @@ impl<V: Value> Ours<V> {
     pub fn new(policy: Policy, capacity: u64, value_bytes: usize) -> Self {
         Ours { cache: Cache::builder(capacity).policy(policy).build(), value_bytes }
     }
+
+    /// The cache itself, for what an engine is not asked for.
+    ///
+    /// ```
+    /// use frazil_driver::Ours;
+    /// let ours = Ours::<u64>::new(frazil::Policy::Mobius, 100, 8);
+    /// assert_eq!(ours.cache().capacity(), 100);
+    /// ```
+    pub fn cache(&self) -> &Cache<u64, V> {
+        &self.cache
+    }
+}
+
+impl<V: Value> From<Cache<u64, V>> for Ours<V> {
+    /// A cache with settings that [`Ours::new`] does not know; values take no bytes
+    /// that they could choose.
+    fn from(cache: Cache<u64, V>) -> Self {
+        Ours { cache, value_bytes: 0 }
+    }
 }
 
 impl<V: Value> Engine for Ours<V> {

@@ -66,9 +66,68 @@ pub struct Measured {
     pub p99_ns: u64,
     /// Latency that 99.9 % stayed below.
     pub p999_ns: u64,
+    /// All latencies that were timed.
+    pub latencies: Latencies,
     /// Processor time over wall-clock time: of the thread that got least if there is a
     /// core for each, else of all cores together. `None` where it is not known.
     pub cpu_share: Option<f64>,
+}
+
+/// Latencies of single operations, to one part in a thousand.
+///
+/// ```
+/// use frazil::Policy;
+/// use frazil_driver::{Ours, Schedule, Workload, run};
+///
+/// let streams = Workload::Hit.streams(1_000, 10_000, 1)?;
+/// let ours = Ours::<u64>::new(Policy::Mobius, 1_000, 0);
+/// let measured = run(&ours, &streams, 0, &Schedule::seconds(0.05));
+/// let mut latencies = measured.latencies.clone();
+/// latencies.add(&measured.latencies);
+/// assert_eq!(latencies.quantile_ns(0.5), measured.p50_ns);
+/// # Ok::<(), frazil_driver::WorkloadError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latencies {
+    /// None yet; for latencies from a nanosecond to 100 s.
+    ///
+    /// ```
+    /// assert_eq!(frazil_driver::Latencies::new().quantile_ns(0.5), 0);
+    /// ```
+    pub fn new() -> Self {
+        let bounds = Histogram::new_with_bounds(1, 100_000_000_000, 3);
+        // The bounds are constants that the histogram's documentation allows.
+        Latencies(bounds.expect("constant bounds are valid"))
+    }
+
+    /// Adds those of another run.
+    ///
+    /// ```
+    /// let mut latencies = frazil_driver::Latencies::new();
+    /// latencies.add(&frazil_driver::Latencies::new());
+    /// assert_eq!(latencies, frazil_driver::Latencies::new());
+    /// ```
+    pub fn add(&mut self, others: &Latencies) {
+        // Both were made by `new`, so every value of one fits in the other.
+        self.0.add(&others.0).expect("histograms of equal bounds add up");
+    }
+
+    /// The latency that a share of the operations stayed below; 0 if there was none.
+    ///
+    /// ```
+    /// assert_eq!(frazil_driver::Latencies::new().quantile_ns(0.999), 0);
+    /// ```
+    pub fn quantile_ns(&self, share: f64) -> u64 {
+        self.0.value_at_quantile(share)
+    }
 }
 
 /// Sums of one thread.
@@ -142,7 +201,7 @@ struct Board {
 struct Report {
     hits: u64,
     misses: u64,
-    latencies: Histogram<u64>,
+    latencies: Latencies,
     wall: Duration,
     processor: Option<Duration>,
 }
@@ -198,7 +257,7 @@ pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Sche
 fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) -> Report {
     board.start.wait();
     let mut session = engine.session();
-    let mut latencies = latencies();
+    let mut latencies = Latencies::new();
     let mut tally = Tally::default();
     let (mut warm_hits, mut warm_misses) = (0, 0);
     let mut seen = WARMING;
@@ -212,14 +271,14 @@ fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) ->
             }
             seen = phase;
             (warm_hits, warm_misses) = (tally.hits, tally.misses);
-            latencies.reset();
+            latencies.0.reset();
             began = (Instant::now(), cores::thread_time());
         }
         session.rest();
         if let Some((first, others)) = batch.split_first() {
             let asked = Instant::now();
             operate(&mut session, *first, stream.prefix, &mut tally);
-            latencies.saturating_record(asked.elapsed().as_nanos() as u64);
+            latencies.0.saturating_record(asked.elapsed().as_nanos() as u64);
             for operation in others {
                 operate(&mut session, *operation, stream.prefix, &mut tally);
             }
@@ -237,12 +296,6 @@ fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) ->
         wall,
         processor,
     }
-}
-
-/// From a nanosecond to 100 s, to one part in a thousand.
-fn latencies() -> Histogram<u64> {
-    // The bounds are constants that the histogram's documentation allows.
-    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("constant bounds are valid")
 }
 
 fn warm_up(board: &Board, least: Duration, operations: u64, inserts: u64) {
@@ -276,11 +329,10 @@ fn slices(board: &Board, schedule: &Schedule) -> Vec<f64> {
 
 fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
     speeds.sort_by(f64::total_cmp);
-    let mut all = latencies();
+    let mut all = Latencies::new();
     let (mut hits, mut misses) = (0, 0);
     for report in reports {
-        // Both were made by `latencies`, so every value of one fits in the other.
-        all.add(&report.latencies).expect("histograms of equal bounds add up");
+        all.add(&report.latencies);
         hits += report.hits;
         misses += report.misses;
     }
@@ -289,9 +341,10 @@ fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
         mops_min: speeds.first().copied().unwrap_or_default(),
         mops_max: speeds.last().copied().unwrap_or_default(),
         hit_ratio: hits as f64 / (hits + misses).max(1) as f64,
-        p50_ns: all.value_at_quantile(0.5),
-        p99_ns: all.value_at_quantile(0.99),
-        p999_ns: all.value_at_quantile(0.999),
+        p50_ns: all.quantile_ns(0.5),
+        p99_ns: all.quantile_ns(0.99),
+        p999_ns: all.quantile_ns(0.999),
+        latencies: all,
         cpu_share: cpu_share(reports, cores),
     }
 }
@@ -317,8 +370,8 @@ mod tests {
     use crate::stream::Stream;
 
     fn report(latency: u64, times: u64, processor_ms: u64, wall_ms: u64) -> Report {
-        let mut latencies = latencies();
-        latencies.record_n(latency, times).unwrap();
+        let mut latencies = Latencies::new();
+        latencies.0.record_n(latency, times).unwrap();
         Report {
             hits: 3 * times,
             misses: times,

@@ -5,6 +5,7 @@
 //! admitted only for credit that is in hand, so the sum of the residents never passes
 //! the capacity, not even for a moment.
 
+use crate::stripe::Traffic;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,9 +30,9 @@ impl Budget {
     /// Takes `need` from the credit in hand, filled up from what is free. False if that
     /// is too little; then what was free is in hand.
     #[inline(always)]
-    pub(crate) fn acquire(&self, credit: &mut u64, need: u64, retries: &mut u64) -> bool {
+    pub(crate) fn acquire(&self, credit: &mut u64, need: u64, traffic: &mut Traffic) -> bool {
         if *credit < need {
-            *credit += self.draw(need - *credit, retries);
+            *credit += self.draw(need - *credit, traffic);
         }
         let enough = *credit >= need;
         if enough {
@@ -41,24 +42,28 @@ impl Budget {
     }
 
     #[inline(always)]
-    fn draw(&self, need: u64, retries: &mut u64) -> u64 {
+    fn draw(&self, need: u64, traffic: &mut Traffic) -> u64 {
         let mut free = self.free.0.load(Relaxed);
         while free > 0 {
             let drawn = free.min(need.saturating_add(self.chunk));
             match self.free.0.compare_exchange(free, free - drawn, Relaxed, Relaxed) {
-                Ok(_) => return drawn,
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return drawn;
+                }
                 Err(now) => free = now,
             }
-            *retries += 1;
+            traffic.retries += 1;
         }
         0
     }
 
     /// Gives back what a thread has in hand beyond what it may keep.
     #[inline(always)]
-    pub(crate) fn settle(&self, credit: &mut u64) {
+    pub(crate) fn settle(&self, credit: &mut u64, traffic: &mut Traffic) {
         if *credit > 2 * self.chunk {
             self.free.0.fetch_add(*credit - self.chunk, Relaxed);
+            traffic.writes += 1;
             *credit = self.chunk;
         }
     }

@@ -433,7 +433,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.stats().misses, 1);
     /// ```
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats { waiting: self.reclaim.waiting(), ..Stats::default() };
+        let mut stats = Stats {
+            waiting: self.reclaim.waiting(),
+            shared_writes: self.reclaim.shared_writes(),
+            ..Stats::default()
+        };
         for Stripe { reader, counts, .. } in self.stripes.iter() {
             for (sum, count) in [
                 (&mut stats.hits, &reader.hits),
@@ -444,6 +448,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (&mut stats.removals, &counts.removals),
                 (&mut stats.refusals, &counts.refusals),
                 (&mut stats.retries, &counts.retries),
+                (&mut stats.shared_writes, &counts.shared_writes),
             ] {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }

@@ -19,7 +19,7 @@
 
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
-use crate::stripe::{Buffers, Cursor, Stripes};
+use crate::stripe::{Buffers, Cursor, Stripes, Traffic};
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -41,6 +41,8 @@ pub(crate) struct Reclaim {
     epoch: OwnLine<AtomicU64>,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
+    /// Writes of reclamations to lines that all threads write.
+    shared_writes: OwnLine<AtomicU64>,
     last: u32,
     batch: u64,
 }
@@ -54,6 +56,7 @@ impl Reclaim {
             waiting: OwnLine::default(),
             epoch: OwnLine(AtomicU64::new(1)),
             fresh: OwnLine(AtomicU32::new(1)),
+            shared_writes: OwnLine::default(),
             last,
             batch: (entries / 64).clamp(BATCH_MIN, BATCH_MAX),
         }
@@ -76,6 +79,11 @@ impl Reclaim {
     /// Slots that wait in limbo.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.0.load(Relaxed)
+    }
+
+    /// What reclamations wrote to lines that every thread writes.
+    pub(crate) fn shared_writes(&self) -> u64 {
+        self.shared_writes.0.load(Relaxed)
     }
 
     /// Whether enough waits to be worth a fence.
@@ -108,7 +116,7 @@ impl Reclaim {
                 }
             } else {
                 let empty = std::mem::take(&mut buffers.vacant).segment;
-                buffers.spares.give(segments, empty, &mut buffers.retries);
+                buffers.spares.give(segments, empty, &mut buffers.traffic);
             }
         }
     }
@@ -130,7 +138,7 @@ impl Reclaim {
         buffers: &mut Buffers,
         prepare: impl Fn(u32),
     ) -> Option<Cursor> {
-        if let Some(segment) = self.free.pop(segments, &mut buffers.retries) {
+        if let Some(segment) = self.free.pop(segments, &mut buffers.traffic) {
             return Some(Cursor { segment, next: segments.length() });
         }
         let mut fresh = self.fresh.0.load(Relaxed);
@@ -141,6 +149,7 @@ impl Reclaim {
             }
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
+                    buffers.traffic.writes += 1;
                     let segment = buffers.spares.draw();
                     // The lowest on top, so that memory is used in order.
                     for index in 0..count {
@@ -178,7 +187,8 @@ impl Reclaim {
             segments.stamp(segment).store(0, Relaxed);
             // First, so that who takes them finds them counted.
             self.waiting.0.fetch_add(u64::from(next), Relaxed);
-            self.limbo.push(segments, segment, &mut buffers.retries);
+            buffers.traffic.writes += 1;
+            self.limbo.push(segments, segment, &mut buffers.traffic);
         }
     }
 
@@ -186,9 +196,9 @@ impl Reclaim {
     pub(crate) fn flush_vacant(&self, segments: &Segments, buffers: &mut Buffers) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
         if segment != 0 && next > 0 {
-            self.free.push(segments, segment, &mut buffers.retries);
+            self.free.push(segments, segment, &mut buffers.traffic);
         } else if segment != 0 {
-            buffers.spares.give(segments, segment, &mut buffers.retries);
+            buffers.spares.give(segments, segment, &mut buffers.traffic);
         }
     }
 
@@ -198,8 +208,8 @@ impl Reclaim {
     ///
     /// One heavy fence and a pass over the stripes; what waits is bounded.
     pub(crate) fn run(&self, segments: &Segments, stripes: &Stripes, vacate: impl Fn(u32)) -> u64 {
-        let mut retries = 0;
-        let next = self.limbo.take_all(&mut retries);
+        let mut traffic = Traffic::default();
+        let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
             return 0;
@@ -223,6 +233,8 @@ impl Reclaim {
             .map(|stripe| stripe.reader.hazard.load(Acquire))
             .filter(|&slot| slot != 0)
             .collect();
+        // The epoch, and this count itself.
+        traffic.writes += 2;
         let mut freed = 0;
         while let Some(segment) = chain.pop() {
             // Whatever happens in a destructor, no slot is lost.
@@ -240,10 +252,14 @@ impl Reclaim {
                     count += 1;
                 }
                 self.waiting.0.fetch_sub(count, Relaxed);
+                traffic.writes += 1;
                 freed += count;
                 going.free = true;
             }
+            // Where it goes.
+            traffic.writes += 1;
         }
+        self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
         freed
     }
 
@@ -279,7 +295,7 @@ impl Chain<'_> {
 impl Drop for Chain<'_> {
     fn drop(&mut self) {
         while let Some(segment) = self.pop() {
-            self.reclaim.limbo.push(self.segments, segment, &mut 0);
+            self.reclaim.limbo.push(self.segments, segment, &mut Traffic::default());
         }
     }
 }
@@ -295,6 +311,6 @@ struct Going<'r> {
 impl Drop for Going<'_> {
     fn drop(&mut self) {
         let stack = if self.free { &self.reclaim.free } else { &self.reclaim.limbo };
-        stack.push(self.segments, self.segment, &mut 0);
+        stack.push(self.segments, self.segment, &mut Traffic::default());
     }
 }

@@ -38,6 +38,13 @@ pub struct Stats {
     /// Contention: attempts that another thread's progress made vain, and locks that were
     /// found taken. Against the other counts it says how much threads hinder each other.
     pub retries: u64,
+    /// Writes to lines that every thread writes: the ends of queues and stacks, what is
+    /// left of the capacity, sums. Each moves a line from one core to another where
+    /// threads are at work, and most carry a batch of entries. For a policy under a lock:
+    /// two for the lock, two for the neighbours in each change of a list, one for the free
+    /// list. What belongs to one entry (its word in the index, its slot, its place in a
+    /// queue, a ghost) is not in it, nor is a vain attempt, which is a retry.
+    pub shared_writes: u64,
     /// Entries that are gone but wait to be dropped, because a reader might still see
     /// them. Together with those that are there, at most the entries that the cache was
     /// built for, a 32nd of that, and 128. What a thread has collected and not handed in

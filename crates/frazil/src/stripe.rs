@@ -84,8 +84,17 @@ pub(crate) struct Buffers {
     pub(crate) unsaid: [u64; 2],
     /// Segments in hand that hold nothing.
     pub(crate) spares: Spares,
+    /// What has not been counted yet.
+    pub(crate) traffic: Traffic,
+}
+
+/// What an operation does to lines that every thread writes.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
     /// Attempts that another thread's progress made vain.
     pub(crate) retries: u64,
+    /// Writes.
+    pub(crate) writes: u64,
 }
 
 /// Counts of what the writers of a stripe did; written under its lock.
@@ -97,6 +106,7 @@ pub(crate) struct Counts {
     pub(crate) removals: AtomicU64,
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
+    pub(crate) shared_writes: AtomicU64,
     /// Weight admitted, less weight let go; wraps.
     pub(crate) weight: AtomicU64,
 }

@@ -413,7 +413,7 @@ mod tests {
             ("a slot retired while resident", &|cache| {
                 let (_, slot) = a_word(cache);
                 let mut held = cache.stripe().claim().expect("free");
-                assert!(held.spares.stock(&cache.segments, &mut 0));
+                assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
                 cache.reclaim.retire(&cache.segments, &mut held, slot);
             }),
             ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
@@ -423,7 +423,7 @@ mod tests {
             }),
             ("a segment lost", &|cache| {
                 let mut held = cache.stripe().claim().expect("free");
-                assert!(held.spares.stock(&cache.segments, &mut 0));
+                assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
                 held.spares.draw();
             }),
             ("small weight forgotten", &|cache| {

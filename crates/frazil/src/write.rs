@@ -13,7 +13,7 @@ use crate::evict::{Decision, Ensure, Hand, Newcomer};
 use crate::index::Place;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::slab::{DEAD, Slab, VACANT};
-use crate::stripe::{Held, add};
+use crate::stripe::{Held, Traffic, add};
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -224,8 +224,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         held: &mut Held<'_>,
         arrival: &mut Arrival<K, V>,
     ) -> Result<(), Setback> {
-        let mut retries = 0;
-        if !held.spares.stock(&self.segments, &mut retries) {
+        let buffers = &mut **held;
+        if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             return Err(Setback::Shortage);
         }
         self.pay(held, arrival)?;
@@ -263,12 +263,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let buffers = &mut **held;
             let mut enough = true;
             if arrival.paid.places < places {
-                enough = self.places.acquire(&mut buffers.places, 1, &mut buffers.retries);
+                enough = self.places.acquire(&mut buffers.places, 1, &mut buffers.traffic);
                 arrival.paid.places += u64::from(enough);
             }
             if let (true, Some(budget)) = (arrival.paid.weight < weight, &self.weights) {
                 let need = weight - arrival.paid.weight;
-                let drawn = budget.acquire(&mut buffers.credit, need, &mut buffers.retries);
+                let drawn = budget.acquire(&mut buffers.credit, need, &mut buffers.traffic);
                 arrival.paid.weight += if drawn { need } else { 0 };
                 enough &= drawn;
             }
@@ -277,7 +277,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             // Victims of a locked policy leave no segment empty for those they fill.
             let buffers = &mut **held;
-            if !buffers.spares.stock(&self.segments, &mut buffers.retries) {
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
                 return Err(Setback::Shortage);
             }
             // An entry that grows is no newcomer: the policy may not refuse it.
@@ -548,7 +548,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.slab.header(slot).state.store(DEAD, Release);
         // Without a segment to spare, whoever dequeues it retires it.
         let buffers = &mut **held;
-        if buffers.spares.stock(&self.segments, &mut buffers.retries) {
+        if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             self.hand(held, |hand| {
                 if self.order.detach(hand, slot) {
                     hand.retire(slot);
@@ -603,7 +603,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         loop {
             let lease = thread::Lease::new();
             if let Some(mut held) = self.stripes.of(lease.number()).own() {
-                held.retries += 1;
+                held.traffic.retries += 1;
                 // Whoever gets the number next finds the stripe busy.
                 return held;
             }
@@ -622,16 +622,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         })
     }
 
-    /// Gives back credit beyond what a thread may keep, and counts its retries.
+    /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.
     #[inline(always)]
     fn settle(&self, held: &mut Held<'_>) {
-        if held.retries != 0 {
-            let retries = std::mem::take(&mut held.retries);
-            add(&held.counts().retries, retries);
-        }
-        self.places.settle(&mut held.places);
+        let buffers = &mut **held;
+        self.places.settle(&mut buffers.places, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
-            weights.settle(&mut held.credit);
+            weights.settle(&mut buffers.credit, &mut buffers.traffic);
+        }
+        if buffers.traffic.retries | buffers.traffic.writes != 0 {
+            let Traffic { retries, writes } = std::mem::take(&mut buffers.traffic);
+            add(&held.counts().retries, retries);
+            add(&held.counts().shared_writes, writes);
         }
     }
 
@@ -662,7 +664,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let buffers = &mut *held;
                 self.reclaim.flush_retired(&self.segments, buffers);
                 self.reclaim.flush_vacant(&self.segments, buffers);
-                buffers.spares.flush(&self.segments, &mut buffers.retries);
+                buffers.spares.flush(&self.segments, &mut buffers.traffic);
                 self.places.flush(&mut buffers.places);
                 if let Some(weights) = &self.weights {
                     weights.flush(&mut buffers.credit);

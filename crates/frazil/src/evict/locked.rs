@@ -5,7 +5,7 @@
 //! The place is the slot's position, as in the lock-free queues; it is 0 while the slot
 //! is in no place, and written under the lock. 4 bytes an entry and the policy's own.
 
-use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot};
+use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot, Work};
 use parking_lot::Mutex;
 
 use super::{Decision, Hand, Headers, Newcomer};
@@ -29,6 +29,8 @@ struct Places<P> {
 struct View<'c, H> {
     headers: &'c H,
     slots: &'c [u32],
+    /// Writes to the neighbours of those that lists were changed for.
+    writes: u64,
 }
 
 impl<H: Headers> Host<Mark> for View<'_, H> {
@@ -44,6 +46,12 @@ impl<H: Headers> Host<Mark> for View<'_, H> {
     fn weight(&self, place: Slot) -> u64 {
         self.headers.weight(self.slots[place.index()])
     }
+    #[inline(always)]
+    fn count(&mut self, work: Work, times: u32) {
+        if matches!(work, Work::Delink | Work::Head | Work::Tail) {
+            self.writes += 2 * u64::from(times);
+        }
+    }
 }
 
 impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
@@ -52,8 +60,10 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
     }
 
     fn lock<H>(&self, hand: &mut Hand<'_, H>) -> parking_lot::MutexGuard<'_, Places<P>> {
+        // The lock is written when it is taken and when it is left.
+        hand.buffers.traffic.writes += 2;
         self.places.try_lock().unwrap_or_else(|| {
-            hand.buffers.retries += 1;
+            hand.buffers.traffic.retries += 1;
             self.places.lock()
         })
     }
@@ -72,16 +82,21 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         });
         slots[place as usize] = slot;
         hand.headers.header(slot).position.store(place, Relaxed);
-        let mut view = View { headers: hand.headers, slots };
+        let mut view = View { headers: hand.headers, slots, writes: 0 };
         let Newcomer { hash, weight, .. } = *newcomer;
         policy.insert(&mut view, Slot(place), Incoming { hash, weight, pending: () });
+        hand.buffers.traffic.writes += 1 + view.writes;
     }
 
     pub(crate) fn evict<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Decision {
         let mut places = self.lock(hand);
         let Places { policy, slots, free } = &mut *places;
-        match policy.evict(&mut View { headers: hand.headers, slots }, None) {
+        let mut view = View { headers: hand.headers, slots, writes: 0 };
+        let eviction = policy.evict(&mut view, None);
+        hand.buffers.traffic.writes += view.writes;
+        match eviction {
             Eviction::Victim(place) => {
+                hand.buffers.traffic.writes += 1;
                 let slot = slots[place.index()];
                 free.push(place.0);
                 hand.headers.header(slot).position.store(0, Relaxed);
@@ -99,7 +114,9 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         if place == 0 {
             return false;
         }
-        policy.remove(&mut View { headers: hand.headers, slots }, Slot(place));
+        let mut view = View { headers: hand.headers, slots, writes: 0 };
+        policy.remove(&mut view, Slot(place));
+        hand.buffers.traffic.writes += 1 + view.writes;
         free.push(place);
         hand.headers.header(slot).position.store(0, Relaxed);
         true
@@ -116,7 +133,11 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         hand.headers.header(new).position.store(place, Relaxed);
         hand.headers.header(old).position.store(0, Relaxed);
         let old_weight = hand.headers.weight(old);
-        policy.reweigh(&mut View { headers: hand.headers, slots }, Slot(place), old_weight);
+        policy.reweigh(
+            &mut View { headers: hand.headers, slots, writes: 0 },
+            Slot(place),
+            old_weight,
+        );
         true
     }
 
@@ -133,10 +154,12 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
             if !in_place || header.state.load(Acquire) != DEAD {
                 continue;
             }
-            if !hand.buffers.spares.stock(hand.segments, &mut hand.buffers.retries) {
+            if !hand.buffers.spares.stock(hand.segments, &mut hand.buffers.traffic) {
                 return;
             }
-            policy.remove(&mut View { headers: hand.headers, slots }, Slot(place));
+            let mut view = View { headers: hand.headers, slots, writes: 0 };
+            policy.remove(&mut view, Slot(place));
+            hand.buffers.traffic.writes += 1 + view.writes;
             free.push(place);
             header.position.store(0, Relaxed);
             hand.retire(slot);

@@ -9,6 +9,7 @@
 use super::queue::Queue;
 use super::segments::Segments;
 use super::{Decision, Hand, Headers};
+use crate::stripe::Traffic;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU64,
@@ -40,10 +41,11 @@ impl Mobius {
     }
 
     /// Trades the queues' places, unless another thread has since `rotation` was read.
-    fn trade(&self, rotation: u64) {
+    fn trade(&self, rotation: u64, traffic: &mut Traffic) {
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
         // one that traded.
-        let _ = self.rotation.0.compare_exchange(rotation, rotation + 1, AcqRel, Relaxed);
+        let traded = self.rotation.0.compare_exchange(rotation, rotation + 1, AcqRel, Relaxed);
+        traffic.writes += u64::from(traded.is_ok());
     }
 
     /// Appends to the active queue. If that is empty and the other is not, they trade
@@ -57,7 +59,7 @@ impl Mobius {
         let active = (rotation & 1) as usize;
         let (mut active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
         if hand.is_empty(active) && !hand.is_empty(dormant) {
-            self.trade(rotation);
+            self.trade(rotation, &mut hand.buffers.traffic);
             active = dormant;
         }
         hand.push(active, slot);
@@ -79,7 +81,7 @@ impl Mobius {
                     return Decision::Empty;
                 }
                 trades += 1;
-                self.trade(rotation);
+                self.trade(rotation, &mut hand.buffers.traffic);
                 continue;
             };
             if chances == 0 || !hand.mark(candidate).lower() {

@@ -359,7 +359,11 @@ mod tests {
             // Into every segment that is empty, the one that it lay in among them.
             while bench.segments.word(left).load(Relaxed) == 0 {
                 hand.retire(1);
-                assert!(hand.buffers.spares.stock(&bench.segments, &mut 0));
+                assert!(
+                    hand.buffers
+                        .spares
+                        .stock(&bench.segments, &mut crate::stripe::Traffic::default())
+                );
             }
             assert!(!order.replace(&mut hand, 1, 3), "{policy}");
             assert!(!order.detach(&mut hand, 1), "{policy}");

@@ -56,7 +56,7 @@ impl Queue {
     }
 
     fn publish(&self, segments: &Segments, buffers: &mut Buffers, segment: u32) {
-        let pushed = self.ring.push(segment, &mut buffers.retries);
+        let pushed = self.ring.push(segment, &mut buffers.traffic);
         // The ring has a cell for every segment there is.
         debug_assert!(pushed, "the ring is full of {} segments", segments.count());
     }
@@ -74,7 +74,7 @@ impl Queue {
             while front.segment != 0 {
                 if front.next == segments.length() {
                     let empty = std::mem::take(front).segment;
-                    buffers.spares.give(segments, empty, &mut buffers.retries);
+                    buffers.spares.give(segments, empty, &mut buffers.traffic);
                     break;
                 }
                 let word = segments.word(segments.position(front.segment, front.next));
@@ -96,7 +96,7 @@ impl Queue {
     /// Takes the next segment to consume. False if there is none.
     #[inline(never)]
     fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
-        let next = self.ring.pop(&mut buffers.retries);
+        let next = self.ring.pop(&mut buffers.traffic);
         let ends = &mut buffers.ends[self.number & 1];
         let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
         if segment == 0 {
@@ -151,7 +151,7 @@ impl Queue {
         self.flush(segments, buffers);
         // Once round what is queued now, however much others add meanwhile.
         for _ in 0..self.ring.len() {
-            let Some(segment) = self.ring.pop(&mut buffers.retries) else { break };
+            let Some(segment) = self.ring.pop(&mut buffers.traffic) else { break };
             let slots: [u32; LINE] = std::array::from_fn(|index| match index as u32 {
                 index if index < segments.length() => {
                     segments.word(segments.position(segment, index)).swap(0, AcqRel)
@@ -159,7 +159,7 @@ impl Queue {
                 _ => 0,
             });
             // Before its slots go elsewhere, because they may need a segment to go to.
-            buffers.spares.give(segments, segment, &mut buffers.retries);
+            buffers.spares.give(segments, segment, &mut buffers.traffic);
             for slot in slots.into_iter().filter(|&slot| slot != 0) {
                 if !bury(buffers, slot) {
                     self.push(segments, buffers, headers, slot);

@@ -71,6 +71,7 @@ impl S3Fifo {
         *unsaid = unsaid.wrapping_add(change);
         if (*unsaid).cast_signed().unsigned_abs() > self.discretion {
             self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
+            buffers.traffic.writes += 1;
         }
     }
 

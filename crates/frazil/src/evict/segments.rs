@@ -14,6 +14,7 @@
 //! slot has left meanwhile; should the slot have been retired into that very word, it
 //! does not take it for queued.
 
+use crate::stripe::Traffic;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -103,8 +104,8 @@ impl Segments {
     }
 
     /// An empty segment, or `None` where all are in use.
-    pub(crate) fn take(&self, retries: &mut u64) -> Option<u32> {
-        if let Some(segment) = self.empty.pop(self, retries) {
+    pub(crate) fn take(&self, traffic: &mut Traffic) -> Option<u32> {
+        if let Some(segment) = self.empty.pop(self, traffic) {
             return Some(segment);
         }
         // Bounded: a failed attempt may pass the end by one a thread, so it is undone
@@ -112,12 +113,15 @@ impl Segments {
         let mut fresh = self.fresh.0.load(Relaxed);
         while (fresh as usize) < self.tails.len() {
             match self.fresh.0.compare_exchange(fresh, fresh + 1, Relaxed, Relaxed) {
-                Ok(_) => return Some(fresh),
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return Some(fresh);
+                }
                 Err(now) => fresh = now,
             }
-            *retries += 1;
+            traffic.retries += 1;
         }
-        self.empty.pop(self, retries)
+        self.empty.pop(self, traffic)
     }
 
     /// The segments that were ever handed out.
@@ -131,8 +135,8 @@ impl Segments {
     }
 
     /// Gives back a segment whose words are all 0.
-    pub(crate) fn give(&self, segment: u32, retries: &mut u64) {
-        self.empty.push(self, segment, retries);
+    pub(crate) fn give(&self, segment: u32, traffic: &mut Traffic) {
+        self.empty.push(self, segment, traffic);
     }
 
     /// Bytes on the heap.
@@ -152,21 +156,24 @@ pub(crate) struct SegmentStack {
 
 impl SegmentStack {
     /// Puts a segment on top.
-    pub(crate) fn push(&self, segments: &Segments, segment: u32, retries: &mut u64) {
+    pub(crate) fn push(&self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
         let mut head = self.head.0.load(Relaxed);
         loop {
             segments.tails[segment as usize].next.store(head as u32, Relaxed);
             // Release: the words and `next`; partner: the Acquire of pop and take_all.
             match self.head.0.compare_exchange(head, raised(head, segment), Release, Relaxed) {
-                Ok(_) => return,
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return;
+                }
                 Err(now) => head = now,
             }
-            *retries += 1;
+            traffic.retries += 1;
         }
     }
 
     /// Takes the top segment.
-    pub(crate) fn pop(&self, segments: &Segments, retries: &mut u64) -> Option<u32> {
+    pub(crate) fn pop(&self, segments: &Segments, traffic: &mut Traffic) -> Option<u32> {
         let mut head = self.head.0.load(Acquire);
         loop {
             let top = head as u32;
@@ -176,22 +183,28 @@ impl SegmentStack {
             // May be stale where another thread has popped it; then the version differs.
             let next = segments.tails[top as usize].next.load(Relaxed);
             match self.head.0.compare_exchange(head, raised(head, next), AcqRel, Acquire) {
-                Ok(_) => return Some(top),
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return Some(top);
+                }
                 Err(now) => head = now,
             }
-            *retries += 1;
+            traffic.retries += 1;
         }
     }
 
     /// Takes all segments as a chain; 0 if there are none.
-    pub(crate) fn take_all(&self, retries: &mut u64) -> u32 {
+    pub(crate) fn take_all(&self, traffic: &mut Traffic) -> u32 {
         let mut head = self.head.0.load(Acquire);
         while head as u32 != 0 {
             match self.head.0.compare_exchange(head, raised(head, 0), AcqRel, Acquire) {
-                Ok(_) => return head as u32,
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return head as u32;
+                }
                 Err(now) => head = now,
             }
-            *retries += 1;
+            traffic.retries += 1;
         }
         0
     }
@@ -241,17 +254,17 @@ const SPARES_MAX: usize = 12;
 impl Spares {
     /// Fills up. False if there are no segments left.
     #[inline(always)]
-    pub(crate) fn stock(&mut self, segments: &Segments, retries: &mut u64) -> bool {
+    pub(crate) fn stock(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
         if self.count >= SPARES {
             return true;
         }
-        self.stock_up(segments, retries)
+        self.stock_up(segments, traffic)
     }
 
     #[cold]
-    fn stock_up(&mut self, segments: &Segments, retries: &mut u64) -> bool {
+    fn stock_up(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
         while self.count < SPARES {
-            match segments.take(retries) {
+            match segments.take(traffic) {
                 Some(segment) => self.segments[self.count] = segment,
                 None => return false,
             }
@@ -270,12 +283,12 @@ impl Spares {
 
     /// Takes a segment whose words are all 0.
     #[inline(always)]
-    pub(crate) fn give(&mut self, segments: &Segments, segment: u32, retries: &mut u64) {
+    pub(crate) fn give(&mut self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
         if self.count < SPARES_MAX {
             self.segments[self.count] = segment;
             self.count += 1;
         } else {
-            segments.give(segment, retries);
+            segments.give(segment, traffic);
         }
     }
 
@@ -285,10 +298,10 @@ impl Spares {
     }
 
     /// Gives all of them back.
-    pub(crate) fn flush(&mut self, segments: &Segments, retries: &mut u64) {
+    pub(crate) fn flush(&mut self, segments: &Segments, traffic: &mut Traffic) {
         while self.count > 0 {
             let segment = self.draw();
-            segments.give(segment, retries);
+            segments.give(segment, traffic);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::segments::Segments;
 use super::{Hand, Headers};
 use crate::reclaim::Reclaim;
 use crate::slab::Header;
-use crate::stripe::Buffers;
+use crate::stripe::{Buffers, Traffic};
 
 /// The headers of slots that all weigh 1.
 pub(crate) struct Bare(Vec<Header>);
@@ -41,7 +41,10 @@ impl Bench {
 
     /// A thread's hand, ready for an operation.
     pub(crate) fn hand<'b>(&'b self, buffers: &'b mut Buffers) -> Hand<'b, Bare> {
-        assert!(buffers.spares.stock(&self.segments, &mut 0), "there are segments enough");
+        assert!(
+            buffers.spares.stock(&self.segments, &mut Traffic::default()),
+            "there are segments enough"
+        );
         let Bench { segments, reclaim, headers } = self;
         Hand { segments, reclaim, headers, buffers }
     }

@@ -1,0 +1,360 @@
+//! How contenders are measured: in turn, on caches of their own, from the same requests.
+//!
+//! Every thread asks for all of one trace under keys of its own, and the cache grows with
+//! the threads, as in paper 3 (§5.2). Each round builds each cache anew, fills it with the
+//! objects that the trace asks for first, and goes on behind them; who begins changes from
+//! round to round. Speeds are compared within a round and the median of the ratios taken,
+//! because a machine drifts by more than contenders differ.
+//!
+//! **Writes to shared lines** are `Stats::shared_writes`, which the cache counts where it
+//! makes them: the ends of queues and stacks, the capacity that is left, sums, and for the
+//! policy under a lock the lock, its list's neighbours and its free list. Not in it: what
+//! belongs to one entry and is written for it whatever the policy (its word in the index
+//! twice in its life, its slot, its place in a queue, S3-FIFO's ghost), because threads
+//! meet there only if they happen on the same entry. A mark is one of these; the
+//! simulator counts how many hits write one. Vain attempts are `Stats::retries`; two cores
+//! show few of them, which is why the writes are counted beside the speeds.
+
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
+
+use frazil::{Cache, Policy, Stats};
+use frazil_driver::{
+    Ask, Engine, Latencies, Measured, Operation, Ours, Schedule, Session, Stream, key,
+};
+use frazil_simulator::trace::Trace;
+
+use crate::output::{Row, row};
+
+/// A share of the processor below this says that the machine had other work.
+const LEAST_SHARE: f64 = 0.9;
+/// Rounds that may be repeated for that reason.
+const SPARE_ROUNDS: usize = 1;
+
+/// A policy as it takes part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Contender {
+    pub(super) name: &'static str,
+    pub(super) policy: Policy,
+    /// Entries that move in one step; 1 is without consecutive detection.
+    pub(super) batch: u32,
+}
+
+impl Contender {
+    /// Whether threads wait for one another asleep, so that a small share of the processor
+    /// need not be a disturbance.
+    fn sleeps(&self) -> bool {
+        self.policy == Policy::Sieve
+    }
+
+    pub(super) fn cache(&self, capacity: u64) -> Ours<u64> {
+        Cache::builder(capacity).policy(self.policy).batch(self.batch).build().into()
+    }
+}
+
+/// The size of an experiment.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) objects: u64,
+    pub(super) requests: u64,
+    pub(super) rounds: usize,
+    pub(super) schedule: Schedule,
+}
+
+/// Where a contender was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spot {
+    pub(super) figure: u32,
+    pub(super) percent: u32,
+    pub(super) threads: usize,
+}
+
+/// What was measured of one contender at one spot.
+pub(super) struct Cell {
+    pub(super) spot: Spot,
+    pub(super) contender: &'static str,
+    pub(super) capacity: u64,
+    /// In the order of the rounds.
+    pub(super) rounds: Vec<Measured>,
+    pub(super) latencies: Latencies,
+    /// Rounds in which the machine had other work.
+    pub(super) disturbed: usize,
+    /// Of all rounds together, warming up included.
+    gets: u64,
+    shared_writes: u64,
+    retries: u64,
+}
+
+impl Cell {
+    pub(super) fn mops(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.mops))
+    }
+
+    pub(super) fn shared_writes(&self) -> f64 {
+        self.shared_writes as f64 / self.gets.max(1) as f64
+    }
+
+    pub(super) fn row(&self) -> Row {
+        let of = |value: fn(&Measured) -> f64| median(self.rounds.iter().map(value));
+        let least = |value: fn(&Measured) -> Option<f64>| {
+            self.rounds.iter().filter_map(value).reduce(f64::min)
+        };
+        let quantile = |share| self.latencies.quantile_ns(share);
+        row! {
+            "kind" => "speed",
+            "figure" => self.spot.figure,
+            "policy" => self.contender,
+            "capacity_percent" => self.spot.percent,
+            "capacity" => self.capacity,
+            "threads" => self.spot.threads,
+            "mops" => self.mops(),
+            "disturbed_rounds" => self.disturbed,
+            "mops_rounds" => self.rounds.iter().map(|round| round.mops).collect::<Vec<_>>(),
+            "hit_ratio" => of(|round| round.hit_ratio),
+            "p50_ns" => quantile(0.5),
+            "p90_ns" => quantile(0.9),
+            "p99_ns" => quantile(0.99),
+            "p999_ns" => quantile(0.999),
+            "shared_writes" => self.shared_writes(),
+            "retries" => self.retries as f64 / self.gets.max(1) as f64,
+            "cpu_share" => least(|round| round.cpu_share),
+        }
+    }
+}
+
+/// The median; 0 of nothing.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// A share of the objects of a trace, in objects; at least 1.
+pub(super) fn capacity(trace: &Trace, percent: u32) -> u64 {
+    (trace.objects.len() as u64 * u64::from(percent) / 100).max(1)
+}
+
+/// Measures contenders in turn at one spot. `done` is told how many caches were driven.
+/// A round in which the machine had other work is repeated, if not too often.
+pub(super) fn compare(
+    trace: &Trace,
+    spot: Spot,
+    contenders: &[Contender],
+    extent: &Extent,
+    done: &dyn Fn(usize),
+) -> Vec<Cell> {
+    let resident = capacity(trace, spot.percent);
+    let total = resident * spot.threads as u64;
+    let mut cells: Vec<Cell> = contenders
+        .iter()
+        .map(|contender| Cell {
+            spot,
+            contender: contender.name,
+            capacity: total,
+            rounds: Vec::new(),
+            latencies: Latencies::new(),
+            disturbed: 0,
+            gets: 0,
+            shared_writes: 0,
+            retries: 0,
+        })
+        .collect();
+    let streams = streams(trace, resident, spot.threads);
+    let mut rounds: Vec<Round> = Vec::new();
+    for number in 0..extent.rounds + SPARE_ROUNDS {
+        let mut round = Round { drives: Vec::new(), share: 1.0 };
+        let mut turns: Vec<usize> = (0..contenders.len()).collect();
+        turns.rotate_left(number % contenders.len().max(1));
+        for turn in turns {
+            let contender = &contenders[turn];
+            let engine = contender.cache(total);
+            each_thread(spot.threads, |thread| insert(&engine, thread, 0..resident));
+            let before = engine.cache().stats();
+            // Warm once as much has come as filled the cache.
+            let measured = frazil_driver::run(&engine, &streams, total, &extent.schedule);
+            if !contender.sleeps() {
+                round.share = round.share.min(measured.cpu_share.unwrap_or(1.0));
+            }
+            round.drives.push((turn, measured, before, engine.cache().stats()));
+        }
+        rounds.push(round);
+        done(if number < extent.rounds { contenders.len() } else { 0 });
+        let undisturbed = rounds.iter().filter(|round| round.share >= LEAST_SHARE).count();
+        if undisturbed >= extent.rounds {
+            break;
+        }
+    }
+    rounds.sort_by(|one, other| other.share.total_cmp(&one.share));
+    for Round { drives, share } in rounds.into_iter().take(extent.rounds) {
+        for (turn, measured, before, after) in drives {
+            let cell = &mut cells[turn];
+            cell.gets += after.hits + after.misses - before.hits - before.misses;
+            cell.shared_writes += after.shared_writes - before.shared_writes;
+            cell.retries += after.retries - before.retries;
+            cell.latencies.add(&measured.latencies);
+            cell.rounds.push(measured);
+            cell.disturbed += usize::from(share < LEAST_SHARE);
+        }
+    }
+    cells
+}
+
+/// What all contenders did in a round.
+struct Round {
+    /// By the contender's number; with what it had counted before and after.
+    drives: Vec<(usize, Measured, Stats, Stats)>,
+    /// The least share of the processor that a contender without a lock got.
+    share: f64,
+}
+
+/// The requests of each thread: all of the trace, from the first that would find a cache
+/// of its own full.
+fn streams(trace: &Trace, resident: u64, threads: usize) -> Vec<Stream> {
+    // Ids are numbered by their first request.
+    let is_new = |&id: &u32| u64::from(id) >= resident;
+    let start = trace.ids.iter().position(is_new).unwrap_or(0);
+    let (front, back) = trace.ids.split_at(start);
+    let operations: Arc<[Operation]> =
+        back.iter().chain(front).map(|&id| Operation::new(Ask::Get, id)).collect();
+    (0..threads).map(|thread| Stream::new(Arc::clone(&operations), thread as u32)).collect()
+}
+
+/// The trace as one thread asks for it, from its beginning.
+pub(super) fn whole(trace: &Trace) -> Stream {
+    let operations = trace.ids.iter().map(|&id| Operation::new(Ask::Get, id));
+    Stream::new(operations.collect::<Vec<_>>(), 0)
+}
+
+fn insert(engine: &Ours<u64>, thread: usize, ids: std::ops::Range<u64>) {
+    let mut session = engine.session();
+    for id in ids {
+        session.insert(key(id as u32, thread as u32));
+    }
+}
+
+/// Runs `work` in each of `threads` at once. Nanoseconds from the start to the last end.
+fn each_thread(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
+    let start = Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (start, work) = (&start, &work);
+                scope.spawn(move || {
+                    start.wait();
+                    work(thread);
+                })
+            })
+            .collect();
+        start.wait();
+        let began = Instant::now();
+        for thread in running {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        began.elapsed().as_nanos() as f64
+    })
+}
+
+/// What a contender does in figure 4.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Task {
+    /// Look up what is there.
+    Access,
+    /// Insert where there is room.
+    Insert,
+    /// Insert where something must go.
+    Evict,
+}
+
+impl Task {
+    pub(super) const ALL: [Task; 3] = [Task::Access, Task::Insert, Task::Evict];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Task::Access => "access",
+            Task::Insert => "insert",
+            Task::Evict => "evict",
+        }
+    }
+}
+
+/// What one task costs one contender.
+pub(super) struct Cost {
+    pub(super) contender: &'static str,
+    pub(super) threads: usize,
+    pub(super) task: Task,
+    /// Time of a core for one operation, by round.
+    ns: Vec<f64>,
+}
+
+impl Cost {
+    /// The least of all rounds: what disturbs only adds to it.
+    pub(super) fn least_ns(&self) -> f64 {
+        self.ns.iter().copied().fold(f64::MAX, f64::min)
+    }
+
+    pub(super) fn row(&self) -> Row {
+        row! {
+            "kind" => "cost",
+            "figure" => 4,
+            "policy" => self.contender,
+            "threads" => self.threads,
+            "task" => self.task.name(),
+            "ns" => self.least_ns(),
+        }
+    }
+}
+
+/// Measures the three tasks of each contender, in turn.
+pub(super) fn costs(
+    trace: &Trace,
+    threads: usize,
+    contenders: &[Contender],
+    rounds: usize,
+    done: &dyn Fn(usize),
+) -> Vec<Cost> {
+    let resident = capacity(trace, 10);
+    let hot = trace.ids.iter().filter(|&&id| u64::from(id) < resident);
+    let hot: Vec<u32> = hot.copied().take(8 * resident as usize).collect();
+    let cores = threads.min(frazil_driver::cores()) as f64;
+    let mut costs: Vec<Cost> = contenders
+        .iter()
+        .flat_map(|contender| {
+            let name = contender.name;
+            Task::ALL.map(|task| Cost { contender: name, threads, task, ns: Vec::new() })
+        })
+        .collect();
+    for round in 0..rounds {
+        for place in 0..contenders.len() {
+            let number = (place + round) % contenders.len();
+            let engine = contenders[number].cache(resident * threads as u64);
+            // Once, so that the memory has been used before.
+            each_thread(threads, |thread| insert(&engine, thread, resident..2 * resident));
+            engine.cache().clear();
+            let filled = each_thread(threads, |thread| insert(&engine, thread, 0..resident));
+            let looked = each_thread(threads, |thread| look_up(&engine, thread, &hot));
+            let newcomers = resident..2 * resident;
+            let evicted = each_thread(threads, |thread| insert(&engine, thread, newcomers.clone()));
+            let share = cores / threads as f64;
+            let times =
+                [looked / hot.len() as f64, filled / resident as f64, evicted / resident as f64];
+            for (cost, time) in costs[number * 3..].iter_mut().zip(times) {
+                cost.ns.push(time * share);
+            }
+            done(1);
+        }
+    }
+    costs
+}
+
+fn look_up(engine: &Ours<u64>, thread: usize, ids: &[u32]) {
+    let mut session = engine.session();
+    let read = ids.iter().filter_map(|&id| session.get(key(id, thread as u32)));
+    std::hint::black_box(read.fold(0, u64::wrapping_add));
+}

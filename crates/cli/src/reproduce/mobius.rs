@@ -1,0 +1,430 @@
+//! Paper 3's figures 4 and 7 to 10, by shape.
+//!
+//! Zipf 1.0 over a million objects, as the paper's, with 10 million requests a thread
+//! instead of 100, and values of 8 bytes instead of 4 KB: what is compared is what the
+//! policies do, and copying values would hide it. One to eight threads on however many
+//! cores there are. The family of LRU is not in the cache yet and takes no part.
+//!
+//! Figure 4 splits no cost into lock and work, as the paper does from inside CacheLib; it
+//! shows a task by one thread, where a lock is free to take, and by many. Figure 8 and the
+//! hit ratios of figure 10 are counts of one thread and repeat exactly; the simulator must
+//! agree.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use frazil::Policy;
+use frazil_driver::{Schedule, one_pass};
+use frazil_policy::Work;
+use frazil_simulator::trace::{self, Trace};
+use frazil_simulator::{CellSpec, SweepOptions, sweep};
+
+use super::Report;
+use super::cells::{self, Cell, Contender, Extent, Spot, Task};
+use super::draw::{self, Panel, Series, Shape};
+use super::expectations::{self, Findings, HitRatio};
+use crate::failure::Failure;
+use crate::output::{self, Row, row};
+use crate::progress::Progress;
+
+const fn contender(name: &'static str, policy: Policy) -> Contender {
+    Contender { name, policy, batch: 16 }
+}
+
+const MOBIUS: Contender = contender("mobius", Policy::Mobius);
+const SIEVE: Contender = contender("sieve", Policy::Sieve);
+const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo);
+
+/// Those of figures 4 and 7 to 9.
+const ALL: [Contender; 5] = [
+    MOBIUS,
+    SIEVE,
+    S3_FIFO,
+    contender("clock", Policy::Clock { bits: 1 }),
+    contender("fifo", Policy::Fifo),
+];
+
+/// Those of figure 10.
+const DESIGNS: [Contender; 4] =
+    [MOBIUS, SIEVE, S3_FIFO, Contender { name: "mobius:batch=1", batch: 1, ..MOBIUS }];
+
+/// Sizes of figures 7 and 8, in percent of the objects.
+const SMALL: [u32; 2] = [1, 10];
+
+/// Rounds of figure 4, which is quick.
+const COST_ROUNDS: usize = 5;
+
+/// What is to be measured.
+struct Plan {
+    extent: Extent,
+    /// Numbers of threads of figure 7, and of figure 10.
+    threads: [Vec<usize>; 2],
+    /// Sizes of figure 10.
+    percents: Vec<u32>,
+}
+
+impl Plan {
+    fn new(quick: bool) -> Self {
+        let most = 8;
+        let cores = frazil_driver::cores().clamp(1, most);
+        let unique = |mut threads: Vec<usize>| {
+            threads.sort_unstable();
+            threads.dedup();
+            threads
+        };
+        let schedule = |warmup, measured, slices| Schedule {
+            warmup: Duration::from_millis(warmup),
+            measured: Duration::from_millis(measured),
+            slices,
+        };
+        if quick {
+            let extent = Extent {
+                objects: 20_000,
+                requests: 200_000,
+                rounds: 1,
+                schedule: schedule(5, 40, 2),
+            };
+            let threads = [unique(vec![1, cores, most]), unique(vec![1, most])];
+            return Plan { extent, threads, percents: vec![10, 90] };
+        }
+        let extent = Extent {
+            objects: 1_000_000,
+            requests: 10_000_000,
+            rounds: 3,
+            schedule: schedule(50, 300, 5),
+        };
+        let threads = [unique(vec![1, 2, 3, 4, 6, most]), unique(vec![1, cores, most])];
+        Plan { extent, threads, percents: vec![10, 30, 50, 70, 90] }
+    }
+
+    fn most(&self) -> usize {
+        self.threads[0].last().copied().unwrap_or(1)
+    }
+
+    fn spots(&self) -> Vec<(Spot, &'static [Contender])> {
+        let mut spots = Vec::new();
+        for (figure, percents, threads, contenders) in [
+            (7, &SMALL[..], &self.threads[0], &ALL[..]),
+            (10, &self.percents[..], &self.threads[1], &DESIGNS[..]),
+        ] {
+            for &percent in percents {
+                for &threads in threads {
+                    spots.push((Spot { figure, percent, threads }, contenders));
+                }
+            }
+        }
+        spots
+    }
+}
+
+/// Runs the experiment.
+pub(super) fn run(quick: bool) -> Result<Report, Failure> {
+    let plan = Plan::new(quick);
+    let Extent { objects, requests, rounds, .. } = plan.extent;
+    let spec = format!("zipf:1.0:objects={objects}:requests={requests}:seed=1");
+    let trace = trace::load(&spec, &Default::default())?.trace;
+
+    let spots = plan.spots();
+    let tasks = 2 * COST_ROUNDS * ALL.len();
+    let driven: usize = spots.iter().map(|(_, contenders)| rounds * contenders.len()).sum();
+    let passes = SMALL.len() * ALL.len() + plan.percents.len() * DESIGNS.len();
+    let progress = Progress::of_steps("measuring".to_owned(), (tasks + driven + passes) as u64);
+    let done = |steps| progress.advance(steps as u64);
+
+    let mut findings = Findings {
+        costs: Vec::new(),
+        cells: Vec::new(),
+        hit_ratios: Vec::new(),
+        most: plan.most(),
+    };
+    for threads in [1, plan.most()] {
+        findings.costs.extend(cells::costs(&trace, threads, &ALL, COST_ROUNDS, &done));
+    }
+    for (spot, contenders) in spots {
+        findings.cells.extend(cells::compare(&trace, spot, contenders, &plan.extent, &done));
+    }
+    findings.hit_ratios = hit_ratios(&trace, &plan, &done)?;
+    drop(progress);
+    Ok(Report {
+        measurements: measurements(&findings),
+        expectations: expectations::all(&findings),
+        figures: figures(&findings),
+        summary: summary(&findings),
+    })
+}
+
+/// Counts the hits of one thread in the cache and in the simulator.
+fn hit_ratios(trace: &Trace, plan: &Plan, done: &dyn Fn(usize)) -> Result<Vec<HitRatio>, Failure> {
+    let mut wanted = Vec::new();
+    for (figure, percents, contenders) in
+        [(8, &SMALL[..], &ALL[..]), (10, &plan.percents[..], &DESIGNS[..])]
+    {
+        for &percent in percents {
+            wanted.extend(contenders.iter().map(|&contender| (figure, percent, contender)));
+        }
+    }
+    let mut specs = Vec::new();
+    for &(_, percent, contender) in &wanted {
+        let name = contender.policy.to_string();
+        let policy = name.parse().map_err(|error| anyhow!("{name} in the simulator: {error}"))?;
+        specs.push(CellSpec { policy, capacity: cells::capacity(trace, percent) });
+    }
+    let threads = frazil_driver::cores();
+    let options = SweepOptions { threads, count_work: true, ..SweepOptions::default() };
+    let simulated = sweep(trace, &specs, &options, &|_| ());
+    let stream = cells::whole(trace);
+    let ratio = |(&(figure, percent, contender), outcome): (&(u32, u32, Contender), &_)| {
+        let outcome: &frazil_simulator::Outcome = outcome;
+        let pass = one_pass(&contender.cache(cells::capacity(trace, percent)), &stream);
+        done(1);
+        HitRatio {
+            figure,
+            contender: contender.name,
+            percent,
+            cache: pass.hit_ratio(),
+            simulator: 1.0 - outcome.miss_ratio(),
+            marks: outcome.work.on_hits.get(Work::Mark) as f64 / outcome.requests.max(1) as f64,
+        }
+    };
+    Ok(wanted.iter().zip(&simulated).map(ratio).collect())
+}
+
+/// Shares of the operations at which figure 9 is drawn.
+const SHARES: [f64; 16] =
+    [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
+
+/// The cells of figure 9.
+fn latencies(findings: &Findings) -> impl Iterator<Item = &Cell> {
+    let spot = Spot { figure: 7, percent: 10, threads: findings.most };
+    findings.cells.iter().filter(move |cell| cell.spot == spot)
+}
+
+fn measurements(findings: &Findings) -> Vec<Row> {
+    let mut rows: Vec<Row> = findings.costs.iter().map(cells::Cost::row).collect();
+    rows.extend(findings.cells.iter().map(Cell::row));
+    for cell in latencies(findings) {
+        rows.extend(SHARES.map(|share| {
+            row! {
+                "kind" => "latency",
+                "figure" => 9,
+                "policy" => cell.contender,
+                "capacity_percent" => cell.spot.percent,
+                "threads" => cell.spot.threads,
+                "share" => share,
+                "latency_ns" => cell.latencies.quantile_ns(share),
+            }
+        }));
+    }
+    rows.extend(findings.hit_ratios.iter().map(|it| {
+        row! {
+            "kind" => "hits",
+            "figure" => it.figure,
+            "policy" => it.contender,
+            "capacity_percent" => it.percent,
+            "threads" => 1,
+            "hit_ratio" => it.cache,
+            "simulated_hit_ratio" => it.simulator,
+            "marks" => it.marks,
+        }
+    }));
+    rows
+}
+
+fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Series>) -> Panel {
+    Panel {
+        title: title.into(),
+        x_label: x.to_owned(),
+        y_label: y.to_owned(),
+        shape: Shape::Lines,
+        labels: Vec::new(),
+        logarithmic: false,
+        series,
+    }
+}
+
+fn bars(title: impl Into<String>, y: &str, labels: &[String], series: Vec<Series>) -> Panel {
+    let labels = labels.to_vec();
+    Panel { shape: Shape::Bars, labels, ..lines(title, "", y, series) }
+}
+
+/// A series for each contender.
+fn each<T: Copy + Into<f64>>(
+    contenders: &[Contender],
+    places: &[T],
+    value: impl Fn(&'static str, usize) -> f64,
+) -> Vec<Series> {
+    let points = |name| {
+        let point = |(at, &place): (usize, &T)| (place.into(), value(name, at));
+        places.iter().enumerate().map(point).collect()
+    };
+    contenders
+        .iter()
+        .map(|it| Series { name: it.name.to_owned(), points: points(it.name) })
+        .collect()
+}
+
+fn figures(findings: &Findings) -> Vec<(String, String)> {
+    let file = |name: &str| format!("mobius-{name}.svg");
+    vec![
+        (file("figure-4"), figure_4(findings)),
+        (file("figure-7"), figure_7(findings)),
+        (file("figure-8"), figure_8(findings)),
+        (file("figure-9"), figure_9(findings)),
+        (file("figure-10"), figure_10(findings)),
+        (file("shared-writes"), shared_writes(findings)),
+    ]
+}
+
+fn figure_4(findings: &Findings) -> String {
+    let labels = Task::ALL.map(|task| task.name().to_owned());
+    let panel = |threads| {
+        let cost = |name, task: usize| {
+            let of = |name: &str| {
+                let wanted = (name, threads, Task::ALL[task]);
+                let is = |it: &&cells::Cost| (it.contender, it.threads, it.task) == wanted;
+                findings.costs.iter().find(is).map_or(f64::NAN, cells::Cost::least_ns)
+            };
+            of(name) / of("sieve")
+        };
+        let title = format!("threads: {threads}");
+        bars(title, "time of a core over SIEVE's", &labels, each(&ALL, &[0, 1, 2], cost))
+    };
+    draw::figure("Cost of access, insert and evict", &[panel(1), panel(findings.most)])
+}
+
+/// Threads as numbers of an axis.
+fn axis(threads: &[usize]) -> Vec<u32> {
+    threads.iter().map(|&threads| threads as u32).collect()
+}
+
+fn figure_7(findings: &Findings) -> String {
+    let threads = findings.threads(7);
+    let panels = SMALL.map(|percent| {
+        let speed = |name, at: usize| {
+            findings.cell(7, percent, threads[at], name).map_or(f64::NAN, Cell::mops)
+        };
+        let title = format!("cache of {percent} % of the objects");
+        lines(title, "threads", "M requests/s", each(&ALL, &axis(&threads), speed))
+    });
+    draw::figure("Throughput by threads", &panels)
+}
+
+fn hits(findings: &Findings, figure: u32, percent: u32, name: &str) -> f64 {
+    let wanted = (figure, percent, name);
+    let found =
+        findings.hit_ratios.iter().find(|it| (it.figure, it.percent, it.contender) == wanted);
+    found.map_or(f64::NAN, |it| it.cache * 100.0)
+}
+
+fn figure_8(findings: &Findings) -> String {
+    let labels = SMALL.map(|percent| format!("{percent} % of the objects"));
+    let ratio = |name, at: usize| hits(findings, 8, SMALL[at], name);
+    let panel = bars("one thread", "hits, %", &labels, each(&ALL, &[0, 1], ratio));
+    draw::figure("Hit ratio", &[panel])
+}
+
+fn figure_9(findings: &Findings) -> String {
+    let most = findings.most;
+    let latency = |shares: &'static [f64]| {
+        move |name: &'static str, at: usize| {
+            let cell = findings.cell(7, 10, most, name);
+            cell.map_or(f64::NAN, |cell| cell.latencies.quantile_ns(shares[at]) as f64)
+        }
+    };
+    const TAIL: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+    let labels = TAIL.map(|share| format!("P{}", share * 100.0));
+    let title = format!("threads: {most}, cache of 10 %");
+    let curve = each(&ALL, &SHARES, latency(&SHARES));
+    let tail = each(&ALL, &[0, 1, 2, 3], latency(&TAIL));
+    let curve = lines(title, "share of the requests", "latency, ns", curve);
+    let tail = bars("tail", "latency, ns", &labels, tail);
+    let panels = [curve, tail].map(|panel| Panel { logarithmic: true, ..panel });
+    draw::figure("Latency", &panels)
+}
+
+fn figure_10(findings: &Findings) -> String {
+    let percents = findings.percents(10);
+    let size = "cache, % of the objects";
+    let peak = |name, at: usize| findings.peak(10, percents[at], name);
+    let alone =
+        |name, at: usize| findings.cell(10, percents[at], 1, name).map_or(f64::NAN, Cell::mops);
+    let ratio = |name, at: usize| hits(findings, 10, percents[at], name);
+    let panels = [
+        lines("most of all threads", size, "M requests/s", each(&DESIGNS, &percents, peak)),
+        lines("one thread", size, "M requests/s", each(&DESIGNS, &percents, alone)),
+        lines("one thread", size, "hits, %", each(&DESIGNS, &percents, ratio)),
+    ];
+    draw::figure("With and without locks and consecutive detection", &panels)
+}
+
+fn shared_writes(findings: &Findings) -> String {
+    let writes = |figure, percents: &[u32], name: &str, at: usize| {
+        let cell = findings.cell(figure, percents[at], findings.most, name);
+        cell.map_or(f64::NAN, Cell::shared_writes)
+    };
+    let labels = SMALL.map(|percent| format!("{percent} %"));
+    let percents = findings.percents(10);
+    let title = format!("threads: {}", findings.most);
+    let small = each(&ALL, &[0, 1], |name, at| writes(7, &SMALL, name, at));
+    let designs = each(&DESIGNS, &percents, |name, at| writes(10, &percents, name, at));
+    let size = "cache, % of the objects";
+    let small = Panel {
+        x_label: size.to_owned(),
+        logarithmic: true,
+        ..bars(title.clone(), "writes a request", &labels, small)
+    };
+    let designs = Panel { logarithmic: true, ..lines(title, size, "writes a request", designs) };
+    // Each has contenders of its own, so each has its legend.
+    draw::figures("Writes to lines that all threads write", &[&[small], &[designs]])
+}
+
+/// Figure 7 and 9 at the most threads, for people.
+fn summary(findings: &Findings) -> String {
+    let headers = [
+        "figure",
+        "cache",
+        "policy",
+        "threads",
+        "M req/s",
+        "over sieve",
+        "hits",
+        "p50 ns",
+        "p99 ns",
+        "p99.9 ns",
+        "shared writes/req",
+        "retries/req",
+        "cpu",
+    ];
+    let cells = findings.cells.iter().filter(|cell| cell.spot.threads == findings.most);
+    let row = |cell: &Cell| {
+        let Spot { figure, percent, threads } = cell.spot;
+        let over = findings.speed_ratio((figure, percent, threads), cell.contender, "sieve");
+        let row = cell.row();
+        let number = |key: &str| row.get(key).and_then(serde_json::Value::as_f64);
+        let shown = |key, decimals: usize| {
+            number(key).map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+        };
+        vec![
+            figure.to_string(),
+            format!("{percent} %"),
+            cell.contender.to_owned(),
+            threads.to_string(),
+            shown("mops", 2),
+            format!("{over:.2}"),
+            output::percent(number("hit_ratio").unwrap_or_default()),
+            shown("p50_ns", 0),
+            shown("p99_ns", 0),
+            shown("p999_ns", 0),
+            shown("shared_writes", 4),
+            shown("retries", 5),
+            shown("cpu_share", 2),
+        ]
+    };
+    let table = output::table(&headers, &["policy"], cells.map(row).collect());
+    let rounds: usize = findings.cells.iter().map(|cell| cell.rounds.len()).sum();
+    let disturbed: usize = findings.cells.iter().map(|cell| cell.disturbed).sum();
+    format!(
+        "{table}{disturbed} of {rounds} speeds of all figures were measured while the machine \
+         had other work\n"
+    )
+}

@@ -1,0 +1,143 @@
+//! `frazil reproduce`: the experiment of a paper again, on this machine.
+//!
+//! An experiment gives measurements, figures, and expectations: what the paper shows, put
+//! so that a program can tell whether it was seen here too. One that is not met is printed
+//! as such and is no failure of the command.
+
+mod cells;
+mod draw;
+mod expectations;
+mod mobius;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args as ClapArgs, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::Done;
+use crate::output::{self, Output, Row, row};
+
+/// Repeat a paper's experiment, and say what of it was seen.
+///
+/// Writes the measurements as JSON and the figures as SVG into a folder, and prints what
+/// should be seen and whether it was. Where a machine has fewer cores than the paper's,
+/// peaks cannot be shown: expectations are ratios, the contenders take turns, and what is
+/// counted (hits, writes to shared lines) stands beside what is timed.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil reproduce mobius
+  frazil reproduce mobius --quick --out /tmp/mobius
+  frazil reproduce mobius --output json")]
+pub(crate) struct Args {
+    /// The experiment.
+    #[arg(value_enum, value_name = "NAME")]
+    name: Experiment,
+
+    /// The folder for data and figures, made if need be [default: reproduce-NAME].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// A short run of a small trace: shows that it works, and little else.
+    #[arg(long)]
+    quick: bool,
+
+    /// How to print the results.
+    #[arg(long, value_enum, default_value_t)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Experiment {
+    /// Mobius beside SIEVE with a lock, S3-FIFO, CLOCK and FIFO: paper 3, figures 4 and 7
+    /// to 10. Some eight minutes on two cores.
+    Mobius,
+}
+
+/// What an experiment came to.
+struct Report {
+    /// One row for each thing measured, with what was asked in it.
+    measurements: Vec<Row>,
+    expectations: Vec<Expectation>,
+    /// File names and contents.
+    figures: Vec<(String, String)>,
+    /// For people: a table of what matters most.
+    summary: String,
+}
+
+/// What a paper shows, and what was seen.
+struct Expectation {
+    figure: u32,
+    expected: String,
+    seen: String,
+    met: bool,
+}
+
+impl Expectation {
+    fn row(&self) -> Row {
+        row! {
+            "kind" => "expectation",
+            "figure" => self.figure,
+            "expected" => self.expected,
+            "seen" => self.seen,
+            "met" => self.met,
+        }
+    }
+
+    fn line(&self) -> String {
+        let met = if self.met { "yes" } else { "no" };
+        format!("figure {}: expected: {}; seen: {}; {met}\n", self.figure, self.expected, self.seen)
+    }
+}
+
+/// Runs the verb. Prints only once all is measured and written.
+pub(crate) fn run(args: &Args) -> Done {
+    let name = match args.name {
+        Experiment::Mobius => "mobius",
+    };
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
+    // Before anything is measured, so that a bad folder does not cost minutes.
+    let failed = || format!("cannot make the folder {}", folder.display());
+    std::fs::create_dir_all(&folder).with_context(failed)?;
+    let report = match args.name {
+        Experiment::Mobius => mobius::run(args.quick)?,
+    };
+    write(&folder, &format!("{name}.json"), &data(&report))?;
+    for (file, svg) in &report.figures {
+        write(&folder, file, svg)?;
+    }
+    let rows = || {
+        let expectations = report.expectations.iter().map(Expectation::row);
+        report.measurements.iter().cloned().chain(expectations).collect::<Vec<_>>()
+    };
+    output::print(&match args.output {
+        Output::Json => output::json(&rows()),
+        Output::Csv => output::csv(&rows()),
+        Output::Table => {
+            let lines: String = report.expectations.iter().map(Expectation::line).collect();
+            format!("{}\n{lines}", report.summary)
+        }
+    })
+}
+
+/// All of it as one JSON document, a line for each row.
+fn data(report: &Report) -> String {
+    let array = |rows: Vec<Value>| {
+        let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+        format!("[\n{}\n]", lines.join(",\n"))
+    };
+    let measurements = report.measurements.iter().cloned().map(Value::Object).collect();
+    let expectations = report.expectations.iter().map(|it| Value::Object(it.row())).collect();
+    format!(
+        "{{\"version\":{},\"cores\":{},\n\"measurements\":{},\n\"expectations\":{}}}\n",
+        json!(env!("CARGO_PKG_VERSION")),
+        frazil_driver::cores(),
+        array(measurements),
+        array(expectations),
+    )
+}
+
+fn write(folder: &Path, file: &str, content: &str) -> anyhow::Result<()> {
+    let path = folder.join(file);
+    std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
+}

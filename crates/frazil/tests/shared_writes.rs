@@ -1,0 +1,65 @@
+//! What the cache says that it wrote to lines of all threads: nothing on a hit, little
+//! where entries travel in batches, and under a lock as much as the lock's users write.
+
+use frazil::{Cache, Policy};
+
+const CAPACITY: u64 = 20_000;
+/// More than a reclamation writes by itself, shared among the 300 slots that it frees.
+const RECLAMATION: f64 = 0.01;
+
+fn full(policy: Policy, batch: u32) -> Cache<u64, u64> {
+    let cache = Cache::builder(CAPACITY).policy(policy).batch(batch).build();
+    (0..2 * CAPACITY).for_each(|key| cache.insert(key, key));
+    cache
+}
+
+/// Shared writes of `work`.
+fn writes(cache: &Cache<u64, u64>, work: impl FnOnce()) -> u64 {
+    let before = cache.stats().shared_writes;
+    work();
+    cache.stats().shared_writes - before
+}
+
+#[test]
+fn a_hit_writes_no_shared_line() {
+    for policy in Policy::ALL {
+        let cache = full(policy, 16);
+        let hits = cache.stats().hits;
+        let keys = 0..2 * CAPACITY;
+        assert_eq!(writes(&cache, || keys.for_each(|key| _ = cache.get(&key))), 0, "{policy}");
+        assert_eq!(cache.stats().hits - hits, CAPACITY, "{policy}");
+    }
+}
+
+/// For each of `count` insertions that evict.
+fn writes_per_eviction(policy: Policy, batch: u32) -> f64 {
+    let cache = full(policy, batch);
+    let count = 5 * CAPACITY;
+    let evictions = cache.stats().evictions;
+    let written =
+        writes(&cache, || (0..count).for_each(|key| cache.insert(2 * CAPACITY + key, key)));
+    assert_eq!(cache.stats().evictions - evictions, count);
+    written as f64 / count as f64
+}
+
+#[test]
+fn batches_spare_shared_writes() {
+    // Nothing is marked, so an eviction takes one entry from a queue and an insertion
+    // adds one: two ends, each a cell and a hint. A slot retires, waits and comes back:
+    // limbo and its count on the way there and on the way back, and the pop of its
+    // segment. Nine, and RECLAMATION.
+    for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius] {
+        let (alone, together) = (writes_per_eviction(policy, 1), writes_per_eviction(policy, 16));
+        assert!((9.0..9.0 + RECLAMATION).contains(&alone), "{policy}: {alone}");
+        let expected = 9.0 / 16.0..9.0 / 16.0 + RECLAMATION;
+        assert!(expected.contains(&together), "{policy}: {together}");
+    }
+}
+
+#[test]
+fn a_lock_is_written_by_every_insertion_and_every_eviction() {
+    // The lock, a list and the free list, for either; and the slot as above.
+    let written = writes_per_eviction(Policy::Sieve, 16);
+    let expected = 10.0 + 5.0 / 16.0..10.0 + 5.0 / 16.0 + RECLAMATION;
+    assert!(expected.contains(&written), "{written}");
+}
