@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use frazil::{Cache, Policy};
 
-#[expect(unreachable_pub, reason = "shared with the tests, of which the lint asks nothing")]
 #[path = "../tests/tracked/mod.rs"]
 mod tracked;
 
