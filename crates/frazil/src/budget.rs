@@ -74,7 +74,8 @@ impl Budget {
     }
 
     /// Gives back all that a thread has in hand.
-    pub(crate) fn flush(&self, credit: &mut u64) {
+    pub(crate) fn flush(&self, credit: &mut u64, traffic: &mut Traffic) {
         self.free.0.fetch_add(std::mem::take(credit), Relaxed);
+        traffic.writes += 1;
     }
 }

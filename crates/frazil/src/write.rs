@@ -665,9 +665,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 self.reclaim.flush_retired(&self.segments, buffers);
                 self.reclaim.flush_vacant(&self.segments, buffers);
                 buffers.spares.flush(&self.segments, &mut buffers.traffic);
-                self.places.flush(&mut buffers.places);
+                self.places.flush(&mut buffers.places, &mut buffers.traffic);
                 if let Some(weights) = &self.weights {
-                    weights.flush(&mut buffers.credit);
+                    weights.flush(&mut buffers.credit, &mut buffers.traffic);
                 }
             }
         }

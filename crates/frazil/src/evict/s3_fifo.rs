@@ -79,6 +79,7 @@ impl S3Fifo {
     pub(crate) fn say_all(&self, buffers: &mut Buffers) {
         for (sum, unsaid) in self.sums.iter().zip(&mut buffers.unsaid) {
             sum.0.fetch_add(std::mem::take(unsaid), Relaxed);
+            buffers.traffic.writes += 1;
         }
     }
 
