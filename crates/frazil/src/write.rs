@@ -617,6 +617,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work(&mut Hand {
             segments: &self.segments,
             reclaim: &self.reclaim,
+            stripes: &self.stripes,
             headers: self,
             buffers: held,
         })

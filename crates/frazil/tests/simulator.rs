@@ -198,7 +198,7 @@ fn two_threads_come_within_half_a_point() {
     let mut failures = Vec::new();
     // Threads in step cost ten times what one does.
     let quick = std::env::var_os("FRAZIL_QUICK").is_some();
-    let short = |trace: &Trace| trace.ids.len() <= if quick { 30_000 } else { QUICK_REQUESTS };
+    let short = |trace: &Trace| trace.ids.len() <= if quick { 30_000 } else { MOST_REQUESTS };
     for (name, trace) in traces(&folder).into_iter().filter(|(_, trace)| short(trace)) {
         for policy in Policy::ALL {
             let capacities = capacities(&trace);

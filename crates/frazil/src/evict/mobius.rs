@@ -9,30 +9,33 @@
 use super::queue::Queue;
 use super::segments::Segments;
 use super::{Decision, Hand, Headers};
-use crate::stripe::Traffic;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-/// Trades in one eviction, at most: more means that other threads empty the queues.
-const TRADES_MAX: u32 = 8;
+/// A queue of fewer segments is short. One that grows long again after all, because the
+/// cache has been cleared, must not keep a segment for each entry.
+const SHORT: u64 = 64;
+
+/// Turns in one eviction, at most: more means that other threads empty the queues.
+const TURNS_MAX: u32 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Mobius {
     queues: [Queue; 2],
-    /// How often the queues have traded places; its parity says which is active. A
-    /// count and not a flag, so that a late exchange fails. Read often, written once a
-    /// pass over the cache.
-    rotation: OwnLine<AtomicU64>,
+    /// Twice how often the queues have traded places, and one more while the active queue
+    /// is *short*. A count and not flags, so that a late exchange fails. Read often,
+    /// written twice a pass over the cache.
+    pass: OwnLine<AtomicU64>,
 }
 
 impl Mobius {
     pub(crate) fn new(segments: &Segments) -> Self {
         Mobius {
             queues: [Queue::new(0, segments), Queue::new(1, segments)],
-            rotation: OwnLine::default(),
+            pass: OwnLine::default(),
         }
     }
 
@@ -40,12 +43,32 @@ impl Mobius {
         &self.queues
     }
 
-    /// Trades the queues' places, unless another thread has since `rotation` was read.
-    fn trade(&self, rotation: u64, traffic: &mut Traffic) {
+    /// The active queue and the dormant one in a pass.
+    #[inline(always)]
+    fn roles(&self, pass: u64) -> (&Queue, &Queue) {
+        let active = (pass >> 1 & 1) as usize;
+        (&self.queues[active], &self.queues[active ^ 1])
+    }
+
+    /// What is to be done where a thread finds the active queue empty and the other not.
+    ///
+    /// Other threads may have the last of it in hand, and what they admit may never get
+    /// out of their hands: SIEVE's active queue can stay a few entries long for ever,
+    /// each of them evicted before the next comes. So the first to find it empty takes
+    /// over what the others hold, and from then on the queue is *short*: what is admitted
+    /// is published one by one. If it is empty all the same, the queues trade places.
+    #[cold]
+    fn turn<H: Headers>(&self, hand: &mut Hand<'_, H>, pass: u64) {
+        let short = pass & 1 == 1 || hand.segments.length() == 1;
+        let next = if short { (pass | 1) + 1 } else { pass + 1 };
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
-        // one that traded.
-        let traded = self.rotation.0.compare_exchange(rotation, rotation + 1, AcqRel, Relaxed);
-        traffic.writes += u64::from(traded.is_ok());
+        // one that traded. Whoever loses finds that another has seen to it.
+        if self.pass.0.compare_exchange(pass, next, AcqRel, Relaxed).is_ok() {
+            hand.buffers.traffic.writes += 1;
+            if !short {
+                hand.gather(&self.queues);
+            }
+        }
     }
 
     /// Appends to the active queue. If that is empty and the other is not, they trade
@@ -55,14 +78,21 @@ impl Mobius {
     /// late.
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
-        let rotation = self.rotation.0.load(Acquire);
-        let active = (rotation & 1) as usize;
-        let (mut active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
-        if hand.is_empty(active) && !hand.is_empty(dormant) {
-            self.trade(rotation, &mut hand.buffers.traffic);
-            active = dormant;
+        let mut pass = self.pass.0.load(Acquire);
+        let (mut active, mut dormant) = self.roles(pass);
+        // Once for taking over, once for trading.
+        for _ in 0..2 {
+            if !hand.is_empty(active) || hand.is_empty(dormant) {
+                break;
+            }
+            self.turn(hand, pass);
+            pass = self.pass.0.load(Acquire);
+            (active, dormant) = self.roles(pass);
         }
         hand.push(active, slot);
+        if pass & 1 == 1 && active.ring().len() < SHORT {
+            active.publish_back(hand.segments, hand.buffers);
+        }
     }
 
     #[inline(always)]
@@ -70,18 +100,17 @@ impl Mobius {
         // Readers may mark as fast as marks are cleared: past this many chances the
         // candidate goes, visited or not.
         let mut chances = hand.reclaim.slots();
-        let mut trades = 0;
+        let mut turns = 0;
         loop {
-            let rotation = self.rotation.0.load(Acquire);
-            let active = (rotation & 1) as usize;
-            let (active, dormant) = (&self.queues[active], &self.queues[active ^ 1]);
+            let pass = self.pass.0.load(Acquire);
+            let (active, dormant) = self.roles(pass);
             let Some(candidate) = hand.pop(active) else {
                 // An empty queue is no reason to wait, and two are the end of it.
-                if trades == TRADES_MAX || hand.is_empty(dormant) {
+                if turns == TURNS_MAX || hand.is_empty(dormant) {
                     return Decision::Empty;
                 }
-                trades += 1;
-                self.trade(rotation, &mut hand.buffers.traffic);
+                turns += 1;
+                self.turn(hand, pass);
                 continue;
             };
             if chances == 0 || !hand.mark(candidate).lower() {

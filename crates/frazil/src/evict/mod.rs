@@ -20,7 +20,7 @@ use frazil_policy::{Mark, Sieve};
 use crate::policy::Policy;
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, Header};
-use crate::stripe::Buffers;
+use crate::stripe::{Buffers, Stripes};
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use locked::Locked;
@@ -65,6 +65,7 @@ pub(crate) enum Decision {
 pub(crate) struct Hand<'c, H> {
     pub(crate) segments: &'c Segments,
     pub(crate) reclaim: &'c Reclaim,
+    pub(crate) stripes: &'c Stripes,
     pub(crate) headers: &'c H,
     pub(crate) buffers: &'c mut Buffers,
 }
@@ -105,6 +106,17 @@ impl<H: Headers> Hand<'_, H> {
         let hash = unhashed.on.headers.hash(slot);
         unhashed.waive();
         hash
+    }
+
+    /// Takes over what other stripes have in hand of these queues, unless their owners
+    /// are at work.
+    #[cold]
+    fn gather(&mut self, queues: &[Queue]) {
+        for stripe in self.stripes.iter() {
+            if let Some(mut other) = stripe.claim() {
+                queues.iter().for_each(|queue| queue.flush(self.segments, &mut other));
+            }
+        }
     }
 
     fn mark(&self, slot: u32) -> &Mark {
@@ -276,7 +288,7 @@ impl Order {
     /// Packs the queues, which removals have left full of holes, and retires the dead in
     /// them: where nothing is evicted nobody else would.
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        let Hand { segments, reclaim, headers, .. } = *hand;
+        let Hand { segments, reclaim, stripes, headers, .. } = *hand;
         for queue in self.queues() {
             queue.compact(segments, hand.buffers, headers, |buffers, slot| {
                 // A segment for those that stay in the queue, and one for those that go.
@@ -284,7 +296,7 @@ impl Order {
                 // Acquire: partner is the Release with which it was declared dead.
                 let dead = headers.header(slot).state.load(Acquire) == DEAD;
                 if spare && dead {
-                    let mut hand = Hand { segments, reclaim, headers, buffers };
+                    let mut hand = Hand { segments, reclaim, stripes, headers, buffers };
                     if let Order::S3Fifo(s3_fifo) = self {
                         s3_fifo.detached(&mut hand, slot);
                     }

@@ -55,6 +55,15 @@ impl Queue {
         }
     }
 
+    /// Sends the newest segment to the ring, full or not.
+    #[cold]
+    pub(crate) fn publish_back(&self, segments: &Segments, buffers: &mut Buffers) {
+        let segment = std::mem::take(&mut buffers.ends[self.number & 1].back).segment;
+        if segment != 0 {
+            self.publish(segments, buffers, segment);
+        }
+    }
+
     fn publish(&self, segments: &Segments, buffers: &mut Buffers, segment: u32) {
         let pushed = self.ring.push(segment, &mut buffers.traffic);
         // The ring has a cell for every segment there is.

@@ -4,7 +4,7 @@ use super::segments::Segments;
 use super::{Hand, Headers};
 use crate::reclaim::Reclaim;
 use crate::slab::Header;
-use crate::stripe::{Buffers, Traffic};
+use crate::stripe::{Buffers, Stripes, Traffic};
 
 /// The headers of slots that all weigh 1.
 pub(crate) struct Bare(Vec<Header>);
@@ -26,6 +26,7 @@ impl Headers for Bare {
 pub(crate) struct Bench {
     pub(crate) segments: Segments,
     pub(crate) reclaim: Reclaim,
+    pub(crate) stripes: Stripes,
     pub(crate) headers: Bare,
 }
 
@@ -35,6 +36,7 @@ impl Bench {
         Bench {
             segments: Segments::new(4 * last as usize + 16, length),
             reclaim: Reclaim::new(last, last.into()),
+            stripes: Stripes::default(),
             headers: Bare((0..=last).map(|_| Header::default()).collect()),
         }
     }
@@ -45,7 +47,7 @@ impl Bench {
             buffers.spares.stock(&self.segments, &mut Traffic::default()),
             "there are segments enough"
         );
-        let Bench { segments, reclaim, headers } = self;
-        Hand { segments, reclaim, headers, buffers }
+        let Bench { segments, reclaim, stripes, headers } = self;
+        Hand { segments, reclaim, stripes, headers, buffers }
     }
 }
