@@ -40,6 +40,12 @@ impl Mobius {
         &self.queues
     }
 
+    /// How often the queues have traded places.
+    #[cfg(all(test, loom))]
+    pub(crate) fn trades(&self) -> u64 {
+        self.rotation.0.load(Relaxed)
+    }
+
     /// Trades the queues' places, unless another thread has since `rotation` was read.
     fn trade(&self, rotation: u64, traffic: &mut Traffic) {
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
