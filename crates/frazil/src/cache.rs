@@ -19,8 +19,16 @@ use crate::reclaim::Reclaim;
 use crate::slab::{Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
+use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{fence, thread};
+
+/// Slots beyond a 32nd more than entries, for those that wait.
+const SPARE_SLOTS: u64 = if CHECKED { 8 } else { 128 };
+/// Segments beyond those that are full, for what threads have in hand.
+const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
+/// Entries of a cache for each that a thread may have in a segment.
+const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
 
 /// A concurrent cache of bounded size.
 ///
@@ -78,11 +86,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
         let entries = builder.entry_limit();
-        let slots = (entries + entries / 32 + 128) as u32;
+        let slots = (entries + entries / 32 + SPARE_SLOTS) as u32;
         // What threads have in hand is hidden from the others: little, in a small cache.
-        let fitting = 1 << (entries / 512).clamp(1, 16).ilog2();
+        let fitting = 1 << (entries / STEP_FROM).clamp(1, 16).ilog2();
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
-        let segments = Segments::new(slots as usize * 2 / length + 1024, length);
+        let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
         let weighted = builder.weigher.is_some();
         let order = Order::new(&builder.policy, builder.capacity, entries, &segments);
         Cache {

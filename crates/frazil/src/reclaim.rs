@@ -20,15 +20,15 @@
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
 use crate::stripe::{Buffers, Cursor, Stripes, Traffic};
-use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+use crate::sync::{CHECKED, OwnLine};
 
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
-const BATCH_MIN: u64 = 16;
+const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
 
 /// The slots that hold nothing, and those that wait.
 #[derive(Debug)]

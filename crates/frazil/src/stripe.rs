@@ -28,6 +28,7 @@ use std::sync::OnceLock;
 
 use crate::evict::segments::Spares;
 use crate::fence;
+use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -150,7 +151,8 @@ impl Stripe {
     /// The buffers, for another thread than the owner. `None` if they are in use. Costs a
     /// heavy fence.
     pub(crate) fn claim(&self) -> Option<Held<'_>> {
-        if self.claimed.swap(true, Acquire) {
+        // Not a swap, which would write even if it fails: loom then takes the flag for raised.
+        if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
         }
         let held = Held { stripe: self, flag: &self.claimed };
@@ -202,7 +204,7 @@ impl Drop for Held<'_> {
 }
 
 /// Stripes in the first chunk; each chunk after it has twice as many.
-const FIRST: u32 = 8;
+const FIRST: u32 = if CHECKED { 1 } else { 8 };
 const CHUNKS: usize = 29;
 
 /// The stripes of a cache, made when their threads first come.

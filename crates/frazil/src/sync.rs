@@ -4,8 +4,12 @@
 //! random ones of the whole cache; both want their own types. All that threads share
 //! goes through here, so that nothing is checked in another form than it runs in.
 
+#[cfg(shuttle)]
+pub(crate) use lock::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
+#[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) use shuttle::{sync::atomic, thread_local as checked_thread_local};
 #[cfg(not(any(loom, shuttle)))]
@@ -23,6 +27,40 @@ macro_rules! checked_thread_local {
 }
 #[cfg(loom)]
 pub(crate) use checked_thread_local;
+
+/// shuttle's mutex with the face of `parking_lot`'s: a thread that it suspends must not
+/// hold a lock that shuttle does not know.
+#[cfg(shuttle)]
+mod lock {
+    use std::sync::{PoisonError, TryLockError};
+
+    pub(crate) use shuttle::sync::MutexGuard;
+
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Mutex(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            match self.0.try_lock() {
+                Ok(guard) => Some(guard),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            }
+        }
+    }
+}
+
+/// Whether a model checker runs the code. Then what is plenty becomes little: shortages
+/// are the rare paths, and each atomic costs the checker time.
+pub(crate) const CHECKED: bool = cfg!(any(loom, shuttle));
 
 /// `length` values made by `Default`, in one allocation.
 ///

@@ -529,10 +529,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
-                return Some(read(unsafe { self.slab.value(found.slot) }));
+                let result = read(unsafe { self.slab.value(found.slot) });
+                self.take_out_rivals(protection, place, key);
+                return Some(result);
             }
         }
         None
+    }
+
+    /// Takes out what is left of a key that the caller has removed. Two threads may have
+    /// admitted it, and the one that is to settle which stays may not have come to it; a
+    /// look-up would find what is older than what was removed.
+    fn take_out_rivals<Q>(&self, protection: &impl Protect, place: Place, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        for _ in 0..ATTEMPTS {
+            let Some(found) = self.find(protection, place, key) else { return };
+            if self.index.unlink_cell(place, found.cell, found.word) {
+                self.bury(&mut self.hold(), found.slot);
+            }
+        }
     }
 
     /// Gives up a slot that the caller has unlinked and protects.

@@ -6,11 +6,11 @@
 //! is in no place, and written under the lock. 4 bytes an entry and the policy's own.
 
 use frazil_policy::{Eviction, Host, Incoming, Mark, SharedHit, Slot, Work};
-use parking_lot::Mutex;
 
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::slab::DEAD;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::{Mutex, MutexGuard};
 
 #[derive(Debug)]
 pub(crate) struct Locked<P> {
@@ -59,7 +59,7 @@ impl<P: SharedHit<Meta = Mark, Pending = ()>> Locked<P> {
         Locked { places: Mutex::new(Places { policy, slots: vec![0], free: Vec::new() }) }
     }
 
-    fn lock<H>(&self, hand: &mut Hand<'_, H>) -> parking_lot::MutexGuard<'_, Places<P>> {
+    fn lock<H>(&self, hand: &mut Hand<'_, H>) -> MutexGuard<'_, Places<P>> {
         // The lock is written when it is taken and when it is left.
         hand.buffers.traffic.writes += 2;
         self.places.try_lock().unwrap_or_else(|| {

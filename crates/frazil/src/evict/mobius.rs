@@ -43,6 +43,12 @@ impl Mobius {
         &self.queues
     }
 
+    /// How often the queues have traded places.
+    #[cfg(all(test, loom))]
+    pub(crate) fn trades(&self) -> u64 {
+        self.pass.0.load(Relaxed) >> 1
+    }
+
     /// The active queue and the dormant one in a pass.
     #[inline(always)]
     fn roles(&self, pass: u64) -> (&Queue, &Queue) {

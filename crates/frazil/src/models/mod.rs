@@ -5,7 +5,12 @@
 //! tiny, because the orders multiply: two threads beside the first, a handful of
 //! operations each. What is checked is the code that runs in the cache and no copy of it.
 
+mod index;
+mod order;
+mod reclaim;
 mod ring;
+mod segments;
+mod stripe;
 
 use std::sync::Arc;
 
@@ -23,4 +28,11 @@ where
         })
         .collect();
     running.into_iter().map(|thread| thread.join().expect("a thread of the model")).collect()
+}
+
+/// A model that is larger than the others: a thread loses the processor once less.
+fn large_model(work: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.map(|bound| bound.saturating_sub(1));
+    model.check(work);
 }

@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use super::together;
 use crate::evict::ring::Ring;
+use crate::stripe::Traffic;
 
 fn push(ring: &Ring, value: u32) -> bool {
-    ring.push(value, &mut 0)
+    ring.push(value, &mut Traffic::default())
 }
 
 fn drain(ring: &Ring) -> Vec<u32> {
-    std::iter::from_fn(|| ring.pop(&mut 0)).collect()
+    std::iter::from_fn(|| ring.pop(&mut Traffic::default())).collect()
 }
 
 /// A ring of `capacity`, some laps on.
 fn turned(capacity: usize, pushes: u32) -> Ring {
     let ring = Ring::new(capacity);
     for value in 1..=pushes {
-        assert!(push(&ring, value) && ring.pop(&mut 0) == Some(value));
+        assert!(push(&ring, value) && ring.pop(&mut Traffic::default()) == Some(value));
     }
     ring
 }
@@ -32,7 +33,7 @@ fn of_two_pushers_and_a_popper_each_value_comes_once() {
         ];
         let popper = {
             let ring = ring.clone();
-            loom::thread::spawn(move || ring.pop(&mut 0))
+            loom::thread::spawn(move || ring.pop(&mut Traffic::default()))
         };
         let pushed: Vec<_> = together(&ring, &threads).concat();
         let mut popped: Vec<_> = popper.join().unwrap().into_iter().collect();
@@ -54,8 +55,8 @@ fn two_poppers_share_what_a_pusher_sends_round_the_end() {
         let ring = Arc::new(turned(2, 1));
         assert!(push(&ring, 7));
         let threads: [fn(&Ring) -> Vec<u32>; 3] = [
-            |ring| ring.pop(&mut 0).into_iter().collect(),
-            |ring| ring.pop(&mut 0).into_iter().collect(),
+            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
+            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
             |ring| {
                 assert!(push(ring, 8), "one value leaves room for another");
                 Vec::new()
@@ -76,9 +77,9 @@ fn a_late_popper_takes_no_value_of_another_lap() {
         let ring = Arc::new(Ring::new(1));
         assert!(push(&ring, 1));
         let threads: [fn(&Ring) -> Vec<u32>; 2] = [
-            |ring| ring.pop(&mut 0).into_iter().collect(),
+            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
             |ring| {
-                let first: Vec<_> = ring.pop(&mut 0).into_iter().collect();
+                let first: Vec<_> = ring.pop(&mut Traffic::default()).into_iter().collect();
                 if push(ring, 2) { first } else { [first, vec![0]].concat() }
             },
         ];

@@ -1,0 +1,171 @@
+//! A slot is not written again while a reader looks at it.
+//!
+//! One word stands for the index, one cell for key and value. A reader looks the word up
+//! under a hazard or a pin and reads the cell; a writer unlinks the word, retires the slot,
+//! reclaims it, writes the cell anew and publishes it. loom reports if reading and writing
+//! are not ordered.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use super::{large_model, together};
+use crate::evict::segments::Segments;
+use crate::protect::{Hazard, Pinned, Protect};
+use crate::reclaim::Reclaim;
+use crate::stripe::{Buffers, Stripes, Traffic};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// The only slot that is retired.
+const SLOT: u32 = 1;
+/// A slot of which nothing is known but its word.
+const ELSEWHERE: u32 = 2;
+
+struct Store {
+    segments: Segments,
+    reclaim: Reclaim,
+    stripes: Stripes,
+    /// The index: the slot, or 0.
+    word: AtomicU32,
+    /// Another word of the index, which stays.
+    elsewhere: AtomicU32,
+    /// The entry: how often it was written.
+    entry: UnsafeCell<u32>,
+}
+
+// SAFETY: whether `entry` is reached by one at a time is what loom looks for.
+unsafe impl Sync for Store {}
+
+impl Store {
+    /// With the slot filled and published.
+    fn new() -> Self {
+        let store = Store {
+            segments: Segments::new(32, 1),
+            reclaim: Reclaim::new(SLOT, 1),
+            stripes: Stripes::default(),
+            word: AtomicU32::new(0),
+            elsewhere: AtomicU32::new(ELSEWHERE),
+            entry: UnsafeCell::new(0),
+        };
+        // Made before the threads begin: who makes it is not what is looked at.
+        let _ = store.stripes.of(0);
+        store.publish(&mut Buffers::default());
+        store
+    }
+
+    /// Fills a vacant slot, if there is one.
+    fn publish(&self, buffers: &mut Buffers) {
+        assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
+        if let Some(slot) = self.reclaim.vacant(&self.segments, buffers, |_| ()) {
+            // SAFETY: loom looks whether it is.
+            self.entry.with_mut(|entry| unsafe { *entry += 1 });
+            self.word.store(slot, Release);
+        }
+    }
+
+    /// Unlinks the slot and retires it; then reclaims and uses it again.
+    fn replace(&self) {
+        let mut buffers = Buffers::default();
+        assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
+        if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok() {
+            self.reclaim.retire(&self.segments, &mut buffers, SLOT);
+        }
+        self.reclaim_all();
+        self.publish(&mut buffers);
+    }
+
+    fn reclaim_all(&self) -> u64 {
+        self.reclaim.run(&self.segments, &self.stripes, |slot| {
+            assert_eq!(slot, SLOT);
+            // SAFETY: loom looks whether it is.
+            self.entry.with_mut(|entry| unsafe { *entry += 1 });
+        })
+    }
+
+    fn look(&self, protection: &impl Protect) {
+        let word = self.word.load(Acquire);
+        if word != 0 && protection.covers(&self.word, word, word) {
+            // SAFETY: loom looks whether it is.
+            assert_ne!(self.entry.with(|entry| unsafe { *entry }), 0);
+        }
+    }
+
+    fn hazard(&self) -> Hazard<'_> {
+        Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time")
+    }
+
+    fn pin(&self) -> Pinned<'_> {
+        Pinned::new(&self.stripes.of(0).reader, &self.reclaim)
+    }
+}
+
+fn check(threads: &'static [fn(&Store)]) {
+    loom::model(|| run(threads));
+}
+
+fn run(threads: &[fn(&Store)]) {
+    let store = Arc::new(Store::new());
+    together(&store, threads);
+    // Held up for no longer than someone looks: published, or to be had.
+    store.reclaim_all();
+    store.publish(&mut Buffers::default());
+    assert_eq!(store.word.load(Relaxed), SLOT);
+}
+
+#[test]
+fn a_hazard_keeps_the_slot() {
+    check(&[|store| store.look(&store.hazard()), Store::replace]);
+}
+
+/// The second look overwrites the hazard of the first; what that read must be over.
+#[test]
+fn a_hazard_that_is_named_anew_orders_what_was_read_before() {
+    check(&[
+        |store| {
+            let hazard = store.hazard();
+            store.look(&hazard);
+            assert!(hazard.covers(&store.elsewhere, ELSEWHERE, ELSEWHERE));
+        },
+        Store::replace,
+    ]);
+}
+
+#[test]
+fn a_pin_keeps_the_slot_for_every_look() {
+    check(&[
+        |store| {
+            let pin = store.pin();
+            store.look(&pin);
+            store.look(&pin);
+        },
+        Store::replace,
+    ]);
+}
+
+#[test]
+fn a_second_pin_orders_what_was_read_under_the_first() {
+    check(&[
+        |store| {
+            store.look(&store.pin());
+            store.look(&store.pin());
+        },
+        Store::replace,
+    ]);
+}
+
+/// Whoever raises the epoch first may not be the one who finds the slot in limbo.
+#[test]
+fn two_reclaimers_let_a_slot_go_once() {
+    large_model(|| {
+        run(&[
+            |store| store.look(&store.pin()),
+            Store::replace,
+            |store| {
+                store.reclaim_all();
+            },
+        ])
+    });
+}
