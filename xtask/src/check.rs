@@ -1,19 +1,25 @@
 //! `cargo xtask check`: the cache under programs that look for what tests meet by luck.
 //!
-//! Each replaces something below the code: loom the atomics, which is done by
-//! a `--cfg` and so builds all anew; hence each has a directory of its own to build in.
+//! Each replaces something below the code: loom the atomics, Miri the processor, the
+//! sanitizers every access to memory. So each builds all anew, in a directory of its own.
 
 use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::step;
+use crate::{nightly, step};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Checker {
     /// Every interleaving of the small protocols
     Loom,
+    /// The rules of the language, interpreted
+    Miri,
+    /// Races, in the tests at full length: ThreadSanitizer
+    Tsan,
+    /// Memory used before or after its time: AddressSanitizer
+    Asan,
     /// All of them
     All,
 }
@@ -25,7 +31,15 @@ const PREEMPTIONS_MAX: &str = "2";
 pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
     match checker {
         Checker::Loom => loom(root),
-        Checker::All => loom(root),
+        Checker::Miri => nightly::miri(root),
+        Checker::Tsan => nightly::tsan(root),
+        Checker::Asan => nightly::asan(root),
+        Checker::All => {
+            loom(root)?;
+            nightly::miri(root)?;
+            nightly::tsan(root)?;
+            nightly::asan(root)
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod figures;
 mod hit;
 mod house;
 mod lint;
+mod nightly;
 mod reference;
 mod soak;
 mod step;

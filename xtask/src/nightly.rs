@@ -1,0 +1,94 @@
+//! The checkers that only a nightly compiler has: Miri and the sanitizers.
+//!
+//! Miri interprets: it knows the rules of the language to the last borrow, sees weak
+//! memory, and is a thousand times slower. ThreadSanitizer and AddressSanitizer watch
+//! the machine code of the same tests at full length. ThreadSanitizer knows neither
+//! fences nor `membarrier`, nor what it did not compile, so the standard library is
+//! built with it; otherwise the locks in there would not count as locks.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::step;
+
+/// Whatever nightly is there. A date would have everyone download another one, and the
+/// checkers' findings do not depend on it.
+const NIGHTLY: &str = "nightly";
+const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
+
+/// Sanitizers want a target by name, or they would watch build scripts too.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Schedules, and choices of what a relaxed load sees, that Miri tries for each test.
+const SEEDS: &str = "0..2";
+
+/// parking_lot keeps pointers in numbers, and Miri would warn of it in every test.
+const QUIET: &str = "-Zmiri-permissive-provenance";
+
+/// What replays traces, or times, gains nothing from being watched. The tests within the
+/// library damage caches and give them up, which is a leak to these checkers.
+const TESTS: [&str; 3] = ["stress", "limits", "nested"];
+
+/// The longest test of one thread, in which there can be no race.
+const ALONE: &str = "a_pin_that_is_held";
+
+pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
+    let mut command = cargo(root, "miri")?;
+    command.args(["test", "--target-dir", "target/miri"]);
+    command.env("MIRIFLAGS", format!("-Zmiri-many-seeds={SEEDS} {QUIET}"));
+    step::run("miri", with_tests(&mut command))
+}
+
+pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
+    let mut command = cargo(root, "test")?;
+    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
+    command.env("RUSTFLAGS", "-Zsanitizer=thread");
+    with_tests(&mut command).args(["--test", "stuck"]).args(["--", "--skip", ALONE]);
+    step::run("thread sanitizer", &mut command)
+}
+
+pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {
+    let mut command = cargo(root, "test")?;
+    command.args(["--target", TARGET, "--target-dir", "target/asan"]);
+    command.env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer");
+    step::run("address sanitizer", with_tests(&mut command).args(["--test", "stuck"]))
+}
+
+fn with_tests(command: &mut Command) -> &mut Command {
+    command.args(["--package", "frazil", "--locked"]);
+    command.args(TESTS.iter().flat_map(|test| ["--test", test]))
+}
+
+/// The nightly's cargo, and not the one that started us.
+fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
+    ensure_nightly()?;
+    let mut command = Command::new("rustup");
+    command.current_dir(root).args(["run", NIGHTLY, "cargo", subcommand]);
+    // The pinned toolchain's, set by the cargo that started us.
+    command.env_remove("CARGO").env_remove("LD_LIBRARY_PATH");
+    // Not asked whether it may set itself up.
+    command.env("CI", "1");
+    Ok(command)
+}
+
+/// Installs a nightly, or what is missing of it.
+fn ensure_nightly() -> anyhow::Result<()> {
+    let installed = Command::new("rustup")
+        .args(["component", "list", "--installed", "--toolchain", NIGHTLY])
+        .output()
+        .context("cannot start rustup, which has the nightly compiler")?;
+    let installed = String::from_utf8_lossy(&installed.stdout);
+    let has = |wanted: &&str| installed.lines().any(|line| line.starts_with(wanted));
+    if COMPONENTS.iter().all(has) {
+        return Ok(());
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        bail!("the sanitizers are set up for {TARGET} only");
+    }
+    // The newest nightly that has all of them: not every day's has Miri.
+    let install = ["toolchain", "install", NIGHTLY, "--profile", "minimal", "--no-self-update"];
+    let components = COMPONENTS.iter().flat_map(|component| ["--component", component]);
+    step::run("install a nightly", Command::new("rustup").args(install).args(components))
+}
