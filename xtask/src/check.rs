@@ -1,7 +1,7 @@
 //! `cargo xtask check`: the cache under programs that look for what tests meet by luck.
 //!
-//! Each replaces something below the code: loom the atomics, which is done by
-//! a `--cfg` and so builds all anew; hence each has a directory of its own to build in.
+//! Each replaces something below the code: loom and shuttle the atomics, which
+//! is done by a `--cfg` and so builds all anew; hence each has a directory of its own to build in.
 
 use std::path::Path;
 
@@ -14,6 +14,8 @@ use crate::step;
 pub(crate) enum Checker {
     /// Every interleaving of the small protocols
     Loom,
+    /// Chosen interleavings of the whole cache
+    Shuttle,
     /// All of them
     All,
 }
@@ -25,7 +27,11 @@ const PREEMPTIONS_MAX: &str = "2";
 pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
     match checker {
         Checker::Loom => loom(root),
-        Checker::All => loom(root),
+        Checker::Shuttle => shuttle(root),
+        Checker::All => {
+            loom(root)?;
+            shuttle(root)
+        }
     }
 }
 
@@ -42,4 +48,16 @@ fn loom(root: &Path) -> anyhow::Result<()> {
 
 fn preemptions() -> String {
     std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| PREEMPTIONS_MAX.to_owned())
+}
+
+fn shuttle(root: &Path) -> anyhow::Result<()> {
+    step::run(
+        "shuttle",
+        step::cargo(root, ["test", "--package", "frazil", "--locked"])
+            .args(["--test", "shuttle", "--target-dir", "target/shuttle", "--"])
+            // Threads have numbers that are the process's: one schedule at a time, or
+            // none could be played again.
+            .args(["--test-threads", "1"])
+            .env("RUSTFLAGS", "--cfg shuttle"),
+    )
 }
