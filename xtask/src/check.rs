@@ -1,7 +1,8 @@
 //! `cargo xtask check`: the cache under programs that look for what tests meet by luck.
 //!
-//! Each replaces something below the code: loom the atomics, Miri the processor, the
-//! sanitizers every access to memory. So each builds all anew, in a directory of its own.
+//! Each replaces something below the code: loom and shuttle the atomics, Miri the
+//! processor, the sanitizers every access to memory. So each builds all anew, in a
+//! directory of its own.
 
 use std::path::Path;
 
@@ -14,6 +15,8 @@ use crate::{nightly, step};
 pub(crate) enum Checker {
     /// Every interleaving of the small protocols
     Loom,
+    /// Chosen interleavings of the whole cache
+    Shuttle,
     /// The rules of the language, interpreted
     Miri,
     /// Races, in the tests at full length: ThreadSanitizer
@@ -31,11 +34,13 @@ const PREEMPTIONS_MAX: &str = "2";
 pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
     match checker {
         Checker::Loom => loom(root),
+        Checker::Shuttle => shuttle(root),
         Checker::Miri => nightly::miri(root),
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
         Checker::All => {
             loom(root)?;
+            shuttle(root)?;
             nightly::miri(root)?;
             nightly::tsan(root)?;
             nightly::asan(root)
@@ -56,4 +61,16 @@ fn loom(root: &Path) -> anyhow::Result<()> {
 
 fn preemptions() -> String {
     std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| PREEMPTIONS_MAX.to_owned())
+}
+
+fn shuttle(root: &Path) -> anyhow::Result<()> {
+    step::run(
+        "shuttle",
+        step::cargo(root, ["test", "--package", "frazil", "--locked"])
+            .args(["--test", "shuttle", "--target-dir", "target/shuttle", "--"])
+            // Threads have numbers that are the process's: one schedule at a time, or
+            // none could be played again.
+            .args(["--test-threads", "1"])
+            .env("RUSTFLAGS", "--cfg shuttle"),
+    )
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::together;
 use crate::index::{Index, Seen};
 
-/// The hash of the only key.
+/// The hash of the key in question, and of one whose tag differs.
 const HASH: u64 = 7;
+const OTHER: u64 = 8;
 
 /// Admits `slot`. Whether no other word can be of the same key.
 fn admit(index: &Index, slot: u32) -> bool {
@@ -26,12 +27,17 @@ fn shown(index: &Index) -> Vec<u32> {
     slots
 }
 
+/// In different cells, because one finds a cell full that is empty for the other.
 #[test]
 fn of_two_that_admit_a_key_one_sees_the_other() {
     loom::model(|| {
-        let index = Arc::new(Index::new(2));
-        let threads: [fn(&Index) -> bool; 2] = [|index| admit(index, 1), |index| admit(index, 2)];
-        let alone = together(&index, &threads);
+        let index = Arc::new(Index::new(3));
+        assert!(index.admit(index.place(OTHER), 3).is_some());
+        let after_another_left: fn(&Index) -> bool = |index| {
+            assert!(index.unlink(index.place(OTHER), 3));
+            admit(index, 1)
+        };
+        let alone = together(&index, &[after_another_left, |index| admit(index, 2)]);
         assert_ne!(alone, [true, true]);
         let mut slots = shown(&index);
         slots.sort_unstable();
