@@ -33,7 +33,8 @@ impl<'c> Hazard<'c> {
     /// The hazard of the thread whose reader this is, unless it is in use.
     #[inline(always)]
     pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
-        (reader.hazard.load(Relaxed) == 0).then_some(Hazard { reader })
+        // Made only if it is free: one that is made and dropped clears what is named.
+        (reader.hazard.load(Relaxed) == 0).then(|| Hazard { reader })
     }
 }
 

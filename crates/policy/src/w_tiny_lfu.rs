@@ -108,6 +108,11 @@ impl WTinyLfu {
         self.capacity - self.window_capacity
     }
 
+    /// Four fifths of main, rounded in a way that does not depend on the unit of weight.
+    fn protected_capacity(&self) -> u64 {
+        self.main_capacity() - self.main_capacity().div_ceil(5)
+    }
+
     fn main_victim(&self) -> Option<Slot> {
         self.lists.tail(PROBATION).or_else(|| self.lists.tail(PROTECTED))
     }
@@ -152,7 +157,7 @@ impl WTinyLfu {
     fn promote(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.transfer(host, slot, PROTECTED);
         host.count(Work::Delink, 1);
-        let protected_capacity = self.main_capacity() / 5 * 4;
+        let protected_capacity = self.protected_capacity();
         while self.weight[PROTECTED] > protected_capacity {
             let Some(oldest) = self.lists.tail(PROTECTED) else { break };
             self.transfer(host, oldest, PROBATION);

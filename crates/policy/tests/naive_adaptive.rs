@@ -295,7 +295,7 @@ impl Model for WTinyLfuModel {
         if take(&mut self.probation, id) {
             self.hits += 1;
             self.protected.insert(0, id);
-            while self.protected.len() > self.main_capacity() / 5 * 4 {
+            while self.protected.len() > self.main_capacity() * 4 / 5 {
                 let oldest = self.protected.pop().unwrap();
                 self.probation.insert(0, oldest);
             }
