@@ -137,6 +137,47 @@ fn clone_eq_hash_and_drop_may_use_the_cache() {
     }
 }
 
+/// A value that empties its cache while it is cloned, and looks whether it is there still.
+struct Last {
+    home: &'static Cache<u64, Last>,
+    dropped: &'static AtomicU64,
+}
+
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        let new = || Last { home: self.home, dropped: Box::leak(Box::default()) };
+        nested(|| {
+            // A look-up and a removal, each of which must leave the outer one's entry alone.
+            self.home.contains_key(&1);
+            assert!(self.home.invalidate(&0));
+            // Enough to reclaim whatever may be reclaimed, many times.
+            (1..2_000).for_each(|key| self.home.insert(key, new()));
+            assert_eq!(self.dropped.load(Relaxed), 0, "dropped while it is being cloned");
+        });
+        new()
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn what_a_look_up_reads_outlives_what_is_called_within_it() {
+    for policy in Policy::ALL {
+        let home: &'static Cache<u64, Last> =
+            Box::leak(Box::new(Cache::builder(10).policy(policy).build()));
+        let dropped: &'static AtomicU64 = Box::leak(Box::default());
+        home.insert(0, Last { home, dropped });
+        assert!(home.get(&0).is_some(), "{policy}");
+        (0..2_000)
+            .for_each(|key| home.insert(key, Last { home, dropped: Box::leak(Box::default()) }));
+        assert_eq!(dropped.load(Relaxed), 1, "{policy}: dropped once nobody reads it");
+    }
+}
+
 const BURNT: &str = "the fuse has burnt down";
 
 /// Panics if the fuse burns down here.
