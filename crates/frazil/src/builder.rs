@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::policy::Policy;
 
 /// The most entries that a cache can have.
-const ENTRIES_MAX: u64 = 1 << 30;
+const ENTRIES_MAX: u64 = 1 << 29;
 
 pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 
@@ -81,7 +81,7 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// The table and the slots are laid out for this many. Without a weigher it is the
     /// capacity; with one, and unless set, the capacity up to 65,536 and beyond that a
-    /// 256th of it, which suits weights in bytes of a few hundred and more. At most 2^30.
+    /// 256th of it, which suits weights in bytes of a few hundred and more. At most 2^29.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =

@@ -178,22 +178,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// After the key of `slot` was admitted in the cell `own`: another word that leads to
-    /// the same key, and whether it comes before that one.
-    #[inline(always)]
-    pub(crate) fn rival<'c>(
+    /// Another word than that in the cell `own` that leads to the same key, and whether it
+    /// comes before that one.
+    pub(crate) fn rival<'c, Q>(
         &'c self,
-        protection: &impl Protect,
+        protection: &Pinned<'_>,
         place: Place,
         own: &AtomicU32,
-        key: &K,
+        key: &Q,
     ) -> Option<(Found<'c>, bool)>
     where
-        K: Eq,
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
     {
-        if self.index.is_alone(place, own) {
-            return None;
-        }
         let mut first = true;
         let look = |cell: &'c AtomicU32, word| {
             if std::ptr::eq(cell, own) {

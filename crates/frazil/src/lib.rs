@@ -259,7 +259,7 @@
 //! reclaimed any more, so that newcomers are refused in the end. On x86-64 a bucket is
 //! scanned with SSE2.
 //!
-//! - At most 2^30 entries. A capacity beyond that, or none to speak of (`u64::MAX`) without
+//! - At most 2^29 entries. A capacity beyond that, or none to speak of (`u64::MAX`) without
 //!   [`entries`](Builder::entries), lays out a table of that size: 48 GB of
 //!   address space for `u64` → `u64`. The process aborts if the system does not give it.
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every

@@ -24,14 +24,13 @@ pub(crate) const DEAD: u8 = 2;
 /// What a policy keeps beside an entry.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
-    /// Where in its queue the slot lies; see `evict/segments.rs`.
+    /// Where the slot lies: see `Berth` in `evict/segments.rs`. Policies under a lock keep
+    /// their own kind of place here.
     pub(crate) position: AtomicU32,
     /// `visited`, or a small count.
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`].
     pub(crate) state: AtomicU8,
-    /// Which of a policy's queues the slot is in, where the policy must know.
-    pub(crate) queue: AtomicU8,
 }
 
 struct Entry<K, V> {

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::Cache;
 use crate::evict::Order;
 use crate::evict::s3_fifo::{SMALL, WEIGHT};
-use crate::evict::segments::IDLE;
+use crate::evict::segments::{Berth, IDLE, SECOND, SLOT};
 use crate::index::Seen;
 use crate::slab::{DEAD, OCCUPIED, Slab, VACANT};
 use crate::stripe::Cursor;
@@ -22,7 +22,7 @@ const FINDINGS: usize = 20;
 /// Where a slot is, beside the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
-    /// In a queue of the policy, at a position.
+    /// In a queue of the policy, at what the header should say.
     Queued {
         queue: usize,
         position: u32,
@@ -158,8 +158,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         for index in 0..self.segments.length() {
             let position = self.segments.position(segment, index);
-            let slot = self.segments.word(position).load(Relaxed);
-            if slot != 0 {
+            let word = self.segments.word(position).load(Relaxed);
+            if word != 0 {
+                let (slot, mark) = (word & SLOT, word & SECOND);
+                survey.expect("the mark of a slot", mark.into(), queue as u64 * u64::from(SECOND));
+                let position = Berth::new(position, mark).noted();
                 survey.slot(slot, Whereabouts::Queued { queue, position });
             }
         }
@@ -329,12 +332,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     }
                     residents += u64::from(indexed);
                     weight += if indexed { self.slab.weight(slot) } else { 0 };
-                    if matches!(self.order, Order::S3Fifo(_)) {
-                        let noted = header.queue.load(Relaxed);
-                        survey.expect("the queue of a slot", noted.into(), queue as u64);
-                        if queue == SMALL {
-                            small_weight = small_weight.wrapping_add(self.slab.weight(slot));
-                        }
+                    if matches!(self.order, Order::S3Fifo(_)) && queue == SMALL {
+                        small_weight = small_weight.wrapping_add(self.slab.weight(slot));
                     }
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
@@ -407,7 +406,7 @@ mod tests {
             }),
             ("an entry lost from its queue", &|cache| {
                 let (_, slot) = a_word(cache);
-                let position = cache.slab.header(slot).position.load(Relaxed);
+                let position = Berth::of(cache.slab.header(slot)).position();
                 cache.segments.word(position).store(0, Relaxed);
             }),
             ("a slot retired while resident", &|cache| {

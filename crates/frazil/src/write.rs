@@ -343,10 +343,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return Err(Setback::Changed);
             }
             arrival.content = Content::Published;
-            self.replaced(held, arrival, &found, slot);
+            let published = Ensure::new(held, |held| self.replaced(held, arrival, &found, slot));
+            self.settle_rivals(published.on, place, found.cell, slot);
+            drop(published);
             return Ok(());
         }
-        self.admit(held, protection, arrival, slot)
+        self.admit(held, arrival, slot)
     }
 
     /// Publishes a slot whose key was not there when it was looked for.
@@ -354,7 +356,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn admit(
         &self,
         held: &mut Held<'_>,
-        protection: &impl Protect,
         arrival: &mut Arrival<K, V>,
         slot: u32,
     ) -> Result<(), Setback> {
@@ -376,36 +377,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let published = Ensure::new(held, |held| {
             self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
         });
-        // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
-        let key = unsafe { self.slab.key(slot) };
-        // More than one other thread may have admitted it: each that comes first takes out
-        // all that it sees, and one that does not, itself.
-        while let Some((rival, first)) = self.rival(protection, place, own, key) {
-            self.resolve(published.on, place, (own, slot), &rival, first);
-            if first {
-                break;
-            }
-        }
+        self.settle_rivals(published.on, place, own, slot);
         drop(published);
         Ok(())
     }
 
-    /// Two threads have admitted one key: the word that a look-up meets first stays.
+    /// Sees to it that the key of `slot`, just published in the cell `own` and not queued
+    /// yet, is there once. Two threads may have admitted it, or one may have replaced what
+    /// the other has admitted: the word that a look-up meets first stays. As long as it is
+    /// not queued no eviction takes it away and shows what is older.
+    #[inline(always)]
+    fn settle_rivals(&self, held: &mut Held<'_>, place: Place, own: &AtomicU32, slot: u32) {
+        if !self.index.is_alone(place, own) {
+            self.take_out_rivals(held, place, own, slot);
+        }
+    }
+
     #[cold]
-    fn resolve(
-        &self,
-        held: &mut Held<'_>,
-        place: Place,
-        (own, slot): (&AtomicU32, u32),
-        rival: &Found<'_>,
-        rival_is_first: bool,
-    ) {
-        add(&held.counts().retries, 1);
-        let own_word = self.index.word(place, slot);
-        let (cell, word) = if rival_is_first { (own, own_word) } else { (rival.cell, rival.word) };
-        if self.index.unlink_cell(place, cell, word) {
-            // Both were counted as admitted; this one counts as removed.
-            self.bury(held, self.index.slot(word));
+    #[inline(never)]
+    fn take_out_rivals(&self, held: &mut Held<'_>, place: Place, own: &AtomicU32, slot: u32) {
+        // The hazard, if that protects the caller, may have something else to protect.
+        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+        // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
+        let key = unsafe { self.slab.key(slot) };
+        for _ in 0..ATTEMPTS {
+            let Some((rival, first)) = self.rival(&pinned, place, own, key) else { return };
+            add(&held.counts().retries, 1);
+            let (cell, word) =
+                if first { (own, self.index.word(place, slot)) } else { (rival.cell, rival.word) };
+            if self.index.unlink_cell(place, cell, word) {
+                // Both were counted as admitted; this one counts as removed.
+                self.bury(held, self.index.slot(word));
+            }
+            if first {
+                return;
+            }
         }
     }
 
@@ -522,6 +528,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
+            if !self.index.is_alone(place, found.cell) {
+                self.take_out_older(place, &found, key);
+            }
             let gone = self.index.unlink_cell(place, found.cell, found.word);
             if gone {
                 self.bury(&mut self.hold(), found.slot);
@@ -529,26 +538,31 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
-                let result = read(unsafe { self.slab.value(found.slot) });
-                self.take_out_rivals(protection, place, key);
-                return Some(result);
+                return Some(read(unsafe { self.slab.value(found.slot) }));
             }
         }
         None
     }
 
-    /// Takes out what is left of a key that the caller has removed. Two threads may have
-    /// admitted it, and the one that is to settle which stays may not have come to it; a
-    /// look-up would find what is older than what was removed.
-    fn take_out_rivals<Q>(&self, protection: &impl Protect, place: Place, key: &Q)
+    /// Takes out what a look-up of a key would find if `found` went. Two threads may have
+    /// admitted it, and the one that is to settle which stays may not have come to it.
+    #[cold]
+    #[inline(never)]
+    fn take_out_older<Q>(&self, place: Place, found: &Found<'_>, key: &Q)
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
+        // The hazard has `found` to protect.
+        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
         for _ in 0..ATTEMPTS {
-            let Some(found) = self.find(protection, place, key) else { return };
-            if self.index.unlink_cell(place, found.cell, found.word) {
-                self.bury(&mut self.hold(), found.slot);
+            let Some((older, first)) = self.rival(&pinned, place, found.cell, key) else { return };
+            if first {
+                // Newer than `found`, which it is about to take out.
+                return;
+            }
+            if self.index.unlink_cell(place, older.cell, older.word) {
+                self.bury(&mut self.hold(), older.slot);
             }
         }
     }
@@ -585,9 +599,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.is_empty());
     /// ```
     pub fn clear(&self) {
-        for bucket in 0..self.index.len() {
+        // Against the order of a look-up, which so meets nothing older than what has gone,
+        // should two threads have admitted one key just now.
+        for bucket in (0..self.index.len()).rev() {
             let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket) {
+            for cell in self.index.cells(bucket).iter().rev() {
                 // Acquire: partner is the Release with which the word was published.
                 let slot = self.index.slot(cell.load(Acquire));
                 if slot == 0 {

@@ -27,7 +27,7 @@ use locked::Locked;
 use mobius::Mobius;
 use queue::Queue;
 use s3_fifo::S3Fifo;
-use segments::Segments;
+use segments::{Berth, Segments};
 
 /// What a policy may know of the entries.
 pub(crate) trait Headers {
@@ -242,12 +242,12 @@ impl Order {
         if let Order::Sieve(sieve) = self {
             return sieve.detach(hand, slot);
         }
-        let position = hand.headers.header(slot).position.load(Relaxed);
+        let berth = Berth::of(hand.headers.header(slot));
         // Acquire: partner is the Release of `Queue::push`.
-        let word = hand.segments.word(position);
-        let taken = word.compare_exchange(slot, 0, AcqRel, Relaxed).is_ok();
+        let word = hand.segments.word(berth.position());
+        let taken = word.compare_exchange(slot | berth.mark(), 0, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (taken, self) {
-            s3_fifo.detached(hand, slot);
+            s3_fifo.detached(hand, slot, berth.mark());
         }
         taken
     }
@@ -258,19 +258,15 @@ impl Order {
         if let Order::Sieve(sieve) = self {
             return sieve.replace(hand, old, new);
         }
-        let header = hand.headers.header(new);
-        let position = hand.headers.header(old).position.load(Relaxed);
+        let berth = Berth::of(hand.headers.header(old));
         // Before the word, with which the new slot is anyone's to take.
-        header.position.store(position, Relaxed);
-        let queue = hand.headers.header(old).queue.load(Relaxed);
-        header.queue.store(queue, Relaxed);
-        // The new slot is anyone's once it is queued.
+        berth.note(hand.headers.header(new));
         let weight = hand.headers.weight(new);
-        let word = hand.segments.word(position);
+        let (word, mark) = (hand.segments.word(berth.position()), berth.mark());
         // Release: what was stored of the new slot; partner is the exchange in `pop`.
-        let replaced = word.compare_exchange(old, new, AcqRel, Relaxed).is_ok();
+        let replaced = word.compare_exchange(old | mark, new | mark, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (replaced, self) {
-            s3_fifo.reweighed(hand, old, weight);
+            s3_fifo.reweighed(hand, old, weight, mark);
         }
         replaced
     }
@@ -290,6 +286,7 @@ impl Order {
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
         let Hand { segments, reclaim, stripes, headers, .. } = *hand;
         for queue in self.queues() {
+            let mark = queue.mark();
             queue.compact(segments, hand.buffers, headers, |buffers, slot| {
                 // A segment for those that stay in the queue, and one for those that go.
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
@@ -298,7 +295,7 @@ impl Order {
                 if spare && dead {
                     let mut hand = Hand { segments, reclaim, stripes, headers, buffers };
                     if let Order::S3Fifo(s3_fifo) = self {
-                        s3_fifo.detached(&mut hand, slot);
+                        s3_fifo.detached(&mut hand, slot, mark);
                     }
                     hand.retire(slot);
                 }
@@ -367,7 +364,7 @@ mod tests {
             let mut evict = || order.evict(&mut bench.hand(&mut buffers), None);
             while evict() != Decision::Empty {}
             let mut hand = bench.hand(&mut buffers);
-            let left = bench.headers.header(1).position.load(Relaxed);
+            let left = Berth::of(bench.headers.header(1)).position();
             // Into every segment that is empty, the one that it lay in among them.
             while bench.segments.word(left).load(Relaxed) == 0 {
                 hand.retire(1);

@@ -12,7 +12,7 @@
 
 use crate::evict::Headers;
 use crate::evict::ring::Ring;
-use crate::evict::segments::{LINE, Segments};
+use crate::evict::segments::{Berth, LINE, SECOND, SLOT, Segments};
 use crate::stripe::{Buffers, Cursor};
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -22,12 +22,14 @@ pub(crate) struct Queue {
     ring: Ring,
     /// Which of a stripe's ends belong to it.
     number: usize,
+    /// What its slots are marked with.
+    mark: u32,
 }
 
 impl Queue {
-    /// A queue that can hold all segments.
+    /// The first or the second queue of a policy, which can hold all segments.
     pub(crate) fn new(number: usize, segments: &Segments) -> Self {
-        Queue { ring: Ring::new(segments.count()), number }
+        Queue { ring: Ring::new(segments.count()), number, mark: number as u32 * SECOND }
     }
 
     /// Appends a slot that the caller owns.
@@ -45,9 +47,9 @@ impl Queue {
         }
         let position = segments.position(back.segment, back.next);
         // Before the word, with which the slot is anyone's to take.
-        headers.header(slot).position.store(position, Relaxed);
+        Berth::new(position, self.mark).note(headers.header(slot));
         // Release: partner is the exchange that takes the slot.
-        segments.word(position).store(slot, Release);
+        segments.word(position).store(slot | self.mark, Release);
         back.next += 1;
         if back.next == segments.length() {
             let segment = std::mem::take(back).segment;
@@ -92,7 +94,7 @@ impl Queue {
                     // Acquire: partner is the Release of `push`. 0 if a removal was first.
                     let slot = word.swap(0, AcqRel);
                     if slot != 0 {
-                        return Some(slot);
+                        return Some(slot & SLOT);
                     }
                 }
             }
@@ -169,12 +171,17 @@ impl Queue {
             });
             // Before its slots go elsewhere, because they may need a segment to go to.
             buffers.spares.give(segments, segment, &mut buffers.traffic);
-            for slot in slots.into_iter().filter(|&slot| slot != 0) {
+            for slot in slots.into_iter().map(|word| word & SLOT).filter(|&slot| slot != 0) {
                 if !bury(buffers, slot) {
                     self.push(segments, buffers, headers, slot);
                 }
             }
         }
+    }
+
+    /// What its slots are marked with.
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark
     }
 
     /// The ring between the stripes' ends.

@@ -9,7 +9,7 @@
 use frazil_policy::AgedGhost;
 
 use super::queue::Queue;
-use super::segments::Segments;
+use super::segments::{SECOND, Segments};
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::slab::DEAD;
 use crate::stripe::Buffers;
@@ -97,7 +97,6 @@ impl S3Fifo {
 
     #[inline(always)]
     fn push<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize, slot: u32) {
-        hand.headers.header(slot).queue.store(queue as u8, Relaxed);
         if queue == SMALL {
             self.add(hand.buffers, WEIGHT, hand.headers.weight(slot));
         }
@@ -189,16 +188,22 @@ impl S3Fifo {
         None
     }
 
-    /// A slot was taken out of the middle of its queue.
-    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
-        if usize::from(hand.headers.header(slot).queue.load(Relaxed)) == SMALL {
+    /// A slot was taken out of the middle of the queue with this mark.
+    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32, mark: u32) {
+        if mark != SECOND {
             self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
         }
     }
 
-    /// A slot was put in the place of another, which the caller has taken.
-    pub(crate) fn reweighed<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, weight: u64) {
-        if usize::from(hand.headers.header(old).queue.load(Relaxed)) == SMALL {
+    /// A slot of this weight was put in the place of another in the queue with this mark.
+    pub(crate) fn reweighed<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        old: u32,
+        weight: u64,
+        mark: u32,
+    ) {
+        if mark != SECOND {
             let change = weight.wrapping_sub(hand.headers.weight(old));
             self.add(hand.buffers, WEIGHT, change);
         }

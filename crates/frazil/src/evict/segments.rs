@@ -10,10 +10,12 @@
 //! slot: the evictor that consumes the segment, or a removal that knows the slot's
 //! position. Only the taker may retire it. Segment 0 does not exist.
 //!
-//! A slot in a stack is stored with [`IDLE`]. A removal may look at a position that the
-//! slot has left meanwhile; should the slot have been retired into that very word, it
-//! does not take it for queued.
+//! A removal may look at a position that the slot has left meanwhile, and segments are
+//! used again: the slot may have come back to that very word in another part. So a word
+//! says which: a slot in a stack is stored with [`IDLE`], one in the second of a policy's
+//! queues with [`SECOND`].
 
+use crate::slab::Header;
 use crate::stripe::Traffic;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -24,8 +26,54 @@ use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
 /// The most words that a segment has.
 pub(crate) const LINE: usize = 16;
 
-/// The mark of a slot that is vacant or retired: no slot has a number as high.
+/// The mark of a slot that is vacant or retired.
 pub(crate) const IDLE: u32 = 1 << 31;
+
+/// The mark of a slot in the second queue.
+pub(crate) const SECOND: u32 = 1 << 30;
+
+/// The bits of a word that number the slot.
+pub(crate) const SLOT: u32 = SECOND - 1;
+
+/// Where a queued slot lies, as it is kept beside the slot: its position, and [`IDLE`],
+/// which no queued slot has, in the place of [`SECOND`], which positions reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Berth(u32);
+
+impl Berth {
+    /// The place at `position` of a queue with this mark.
+    #[inline(always)]
+    pub(crate) fn new(position: u32, mark: u32) -> Self {
+        Berth(position | mark << 1)
+    }
+
+    /// As the header keeps it.
+    #[inline(always)]
+    pub(crate) fn of(header: &Header) -> Self {
+        Berth(header.position.load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(self, header: &Header) {
+        header.position.store(self.0, Relaxed);
+    }
+
+    /// What [`Berth::note`] notes.
+    pub(crate) fn noted(self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn position(self) -> u32 {
+        self.0 & !(SECOND << 1)
+    }
+
+    /// Of the queue.
+    #[inline(always)]
+    pub(crate) fn mark(self) -> u32 {
+        (self.0 >> 1) & SECOND
+    }
+}
 
 /// As many words as a cache line has.
 #[derive(Debug, Default)]
@@ -225,7 +273,7 @@ impl Segments {
     /// The slots in a segment, queued or idle, just now.
     pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = u32> {
         let words = (0..self.length()).map(move |at| self.position(segment, at));
-        words.map(|at| self.word(at).load(Relaxed) & !IDLE).filter(|&slot| slot != 0)
+        words.map(|at| self.word(at).load(Relaxed) & SLOT).filter(|&slot| slot != 0)
     }
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
