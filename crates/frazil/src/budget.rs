@@ -27,18 +27,14 @@ impl Budget {
         self.capacity
     }
 
-    /// Takes `need` from the credit in hand, filled up from what is free. False if that
-    /// is too little; then what was free is in hand.
+    /// Whether the credit in hand, filled up from what is free, comes to `need`. If not,
+    /// all that was free is in hand.
     #[inline(always)]
-    pub(crate) fn acquire(&self, credit: &mut u64, need: u64, traffic: &mut Traffic) -> bool {
+    pub(crate) fn gather(&self, credit: &mut u64, need: u64, traffic: &mut Traffic) -> bool {
         if *credit < need {
             *credit += self.draw(need - *credit, traffic);
         }
-        let enough = *credit >= need;
-        if enough {
-            *credit -= need;
-        }
-        enough
+        *credit >= need
     }
 
     #[inline(always)]

@@ -182,7 +182,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// comes before that one.
     pub(crate) fn rival<'c, Q>(
         &'c self,
-        protection: &Pinned<'_>,
+        protection: &impl Protect,
         place: Place,
         own: &AtomicU32,
         key: &Q,
@@ -230,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
-        match Hazard::of(reader) {
+        match Hazard::of(&reader.hazard) {
             Some(hazard) => self.get_under(&hazard, reader, place, key),
             None => self.get_nested(reader, place, key),
         }
@@ -298,7 +298,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
-        if let Some(hazard) = Hazard::of(reader) {
+        if let Some(hazard) = Hazard::of(&reader.hazard) {
             let found = self.find(&hazard, place, key)?;
             // SAFETY: published and protected.
             Some(read(unsafe { self.slab.value(found.slot) }))

@@ -26,15 +26,15 @@ pub(crate) trait Protect {
 
 /// Protects one slot at a time.
 pub(crate) struct Hazard<'c> {
-    reader: &'c Reader,
+    named: &'c AtomicU32,
 }
 
 impl<'c> Hazard<'c> {
-    /// The hazard of the thread whose reader this is, unless it is in use.
+    /// One of the calling thread's two, unless it is in use.
     #[inline(always)]
-    pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
+    pub(crate) fn of(named: &'c AtomicU32) -> Option<Self> {
         // Made only if it is free: one that is made and dropped clears what is named.
-        (reader.hazard.load(Relaxed) == 0).then(|| Hazard { reader })
+        (named.load(Relaxed) == 0).then(|| Hazard { named })
     }
 }
 
@@ -43,7 +43,7 @@ impl Protect for Hazard<'_> {
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: what was read under the last hazard; partner is the Acquire in
         // `Reclaim::run`.
-        self.reader.hazard.store(slot, Release);
+        self.named.store(slot, Release);
         // Either this second look sees that the slot was unlinked, or the reclaimer sees
         // the hazard. Partner: the heavy fence of `Reclaim::run`.
         fence::light();
@@ -55,7 +55,7 @@ impl Drop for Hazard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         // Release: as in `covers`.
-        self.reader.hazard.store(0, Release);
+        self.named.store(0, Release);
     }
 }
 

@@ -230,7 +230,8 @@ impl Reclaim {
             .unwrap_or(u64::MAX);
         let hazards: Vec<u32> = stripes
             .iter()
-            .map(|stripe| stripe.reader.hazard.load(Acquire))
+            .flat_map(|stripe| [&stripe.reader.hazard, &stripe.reader.second])
+            .map(|hazard| hazard.load(Acquire))
             .filter(|&slot| slot != 0)
             .collect();
         // The epoch, and this count itself.

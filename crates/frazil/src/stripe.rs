@@ -40,6 +40,8 @@ use crate::sync::atomic::{
 pub(crate) struct Reader {
     /// The slot that a `get` of this thread reads, or 0.
     pub(crate) hazard: AtomicU32,
+    /// Another, which it is compared with, or 0.
+    pub(crate) second: AtomicU32,
     /// How many pins this thread holds. More than can be forgotten in a lifetime.
     pub(crate) depth: AtomicU64,
     /// The epoch at which the first of them began, or 0.

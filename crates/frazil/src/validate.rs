@@ -171,8 +171,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// What each stripe has in hand.
     fn survey_stripes(&self, survey: &mut Survey) {
         for (number, stripe) in self.stripes.iter().enumerate() {
-            let (hazard, depth) = (&stripe.reader.hazard, &stripe.reader.depth);
-            survey.expect("hazards at rest", 0, u64::from(hazard.load(Relaxed)));
+            let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
+            let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
+            survey.expect("hazards at rest", 0, named.into());
             let pinned = stripe.reader.pinned.load(Relaxed) != 0;
             survey.expect("pins", u64::from(depth.load(Relaxed) != 0), u64::from(pinned));
             let Some(held) = stripe.claim() else {

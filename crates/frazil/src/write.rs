@@ -29,40 +29,20 @@ const SCAVENGES: u32 = 3;
 
 /// What is known of an entry before it is looked for.
 struct Arriving {
-    hash: u64,
-    place: Place,
-    weight: u64,
-}
-
-/// An entry on its way in.
-struct Arrival<K, V> {
-    content: Content<K, V>,
     place: Place,
     newcomer: Newcomer,
-    /// The weight of the entry of the same key, when it was last seen.
-    resident: Option<u64>,
-    /// Whether a place and how much weight it has paid for.
-    paid: Paid,
 }
 
-/// Key and value of an arrival.
-enum Content<K, V> {
-    Loose(K, V),
-    /// In a slot that is not published yet, and came from the buffers in hand.
-    Filled(u32),
-    /// In the index: the cache's.
-    Published,
+/// An attempt at an insertion that did not end in an entry.
+struct Setback<K, V> {
+    cause: Cause,
+    key: K,
+    value: V,
 }
 
-/// Credit that an insertion has drawn for itself.
-#[derive(Clone, Copy, Default)]
-struct Paid {
-    places: u64,
-    weight: u64,
-}
-
-/// Why an attempt did not end in an entry.
-enum Setback {
+/// Why it did not.
+#[derive(Clone, Copy)]
+enum Cause {
     /// This thread can reach no slot of a queue, or there is no vacant one.
     Shortage,
     /// The policy does not want the newcomer.
@@ -93,9 +73,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.refuse(place, &key);
             return;
         }
-        let arriving = Arriving { hash, place, weight };
+        let arriving = Arriving { place, newcomer: Newcomer { hash, weight, remembered: false } };
         let reader = &self.stripe().reader;
-        match Hazard::of(reader) {
+        match Hazard::of(&reader.hazard) {
             Some(hazard) => self.insert_under(&hazard, arriving, key, value),
             None => self.insert_nested(arriving, key, value),
         }
@@ -109,25 +89,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.insert_under(&protection, arriving, key, value);
     }
 
-    #[inline(always)]
-    fn insert_under(&self, protection: &impl Protect, arriving: Arriving, key: K, value: V) {
-        let Arriving { hash, place, weight } = arriving;
-        let found = self.find(protection, place, &key);
-        let resident = found.map(|found| self.slab.weight(found.slot));
-        let newcomer = Newcomer { hash, weight, remembered: false };
-        let content = Content::Loose(key, value);
-        let paid = Paid::default();
-        self.arrive(protection, Arrival { content, place, newcomer, resident, paid });
-    }
-
     /// Sees an arrival through: most get in at the first attempt.
     #[inline(always)]
-    fn arrive(&self, protection: &impl Protect, mut arrival: Arrival<K, V>) {
+    fn insert_under(&self, protection: &impl Protect, arriving: Arriving, key: K, value: V) {
+        let Arriving { place, mut newcomer } = arriving;
+        let found = self.find(protection, place, &key);
         let mut held = self.hold();
-        if arrival.resident.is_none() {
-            arrival.newcomer.remembered = self.order.miss(&held, arrival.newcomer.hash);
+        if found.is_none() {
+            newcomer.remembered = self.order.miss(&held, newcomer.hash);
         }
-        match self.attempt(protection, &mut held, &mut arrival) {
+        match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
                 let due = held.retired.segment == 0 && self.reclaim.due();
@@ -136,26 +107,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     self.reclaim();
                 }
             }
-            Err(setback) => self.persist(protection, held, arrival, setback),
+            Err(setback) => self.persist(protection, held, Arriving { place, newcomer }, setback),
         }
     }
 
     /// Sees an arrival through that has met with a setback.
     #[cold]
+    #[inline(never)]
     fn persist<'c>(
         &'c self,
         protection: &impl Protect,
         mut held: Held<'c>,
-        mut arrival: Arrival<K, V>,
-        mut setback: Setback,
+        arriving: Arriving,
+        mut setback: Setback<K, V>,
     ) {
+        let Arriving { place, newcomer } = arriving;
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
-            match setback {
-                Setback::Changed => {}
-                Setback::Refused => break,
-                Setback::Shortage => {
-                    self.give_back(&mut held, &mut arrival);
+            match setback.cause {
+                Cause::Changed => {}
+                Cause::Refused => break,
+                Cause::Shortage => {
                     drop(held);
                     let freed = self.reclaim();
                     if freed == 0 && scavenged < SCAVENGES {
@@ -168,7 +140,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     scavenged += u32::from(freed == 0);
                 }
             }
-            match self.attempt(protection, &mut held, &mut arrival) {
+            let Setback { key, value, .. } = setback;
+            let found = self.find(protection, place, &key);
+            match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
                 Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
@@ -177,118 +151,111 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Err(next) => setback = next,
             }
         }
-        // It is not to be. What it had is given back, and what it would have replaced goes.
-        self.give_back(&mut held, &mut arrival);
+        // It is not to be, and what it would have replaced goes.
         self.settle(&mut held);
         drop(held);
-        if let Content::Loose(key, _) = &arrival.content {
-            self.refuse(arrival.place, key);
-        }
+        self.refuse(place, &setback.key);
     }
 
-    /// Takes from an arrival what it has drawn from the buffers, which are still in hand.
-    #[cold]
-    fn give_back(&self, held: &mut Held<'_>, arrival: &mut Arrival<K, V>) {
-        let paid = std::mem::take(&mut arrival.paid);
-        held.places += paid.places;
-        held.credit += paid.weight;
-        if let Content::Filled(slot) = arrival.content {
-            // SAFETY: filled by this insertion and never published.
-            let (key, value) = unsafe { self.slab.vacate(slot) };
-            arrival.content = Content::Loose(key, value);
-            self.reclaim.hand_back(&self.segments, held, slot);
-        }
-    }
-
-    /// One attempt at an insertion. Should the user's code panic in it, nothing is lost.
+    /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
+    /// entry of the same key, if there was one, is still protected.
+    ///
+    /// Credit is drawn and a slot filled only when no more of the user's code can run, so
+    /// that a panic of that loses nothing.
     #[inline(always)]
     fn attempt(
         &self,
-        protection: &impl Protect,
         held: &mut Held<'_>,
-        arrival: &mut Arrival<K, V>,
-    ) -> Result<(), Setback> {
-        let mut parts = (held, arrival);
-        let under_way = Ensure::new(&mut parts, |(held, arrival)| self.give_back(held, arrival));
-        let (held, arrival) = &mut *under_way.on;
-        let outcome = self.attempt_unguarded(protection, held, arrival);
-        under_way.waive();
-        outcome
-    }
-
-    /// Pays for an arrival, fills a slot, publishes and queues it.
-    #[inline(always)]
-    fn attempt_unguarded(
-        &self,
-        protection: &impl Protect,
-        held: &mut Held<'_>,
-        arrival: &mut Arrival<K, V>,
-    ) -> Result<(), Setback> {
-        let buffers = &mut **held;
-        if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-            return Err(Setback::Shortage);
+        place: Place,
+        newcomer: &Newcomer,
+        found: Option<&Found<'_>>,
+        key: K,
+        value: V,
+    ) -> Result<(), Setback<K, V>> {
+        let places = u64::from(found.is_none());
+        let old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
+        let growth = newcomer.weight.saturating_sub(old_weight);
+        if let Err(cause) = self.make_room(held, newcomer, places, growth) {
+            return Err(Setback { cause, key, value });
         }
-        self.pay(held, arrival)?;
-        let slot = match arrival.content {
-            Content::Filled(slot) => slot,
-            Content::Published => return Ok(()),
-            Content::Loose(..) => {
-                let prepare = |slot| {
-                    // SAFETY: `vacant` shows each slot once, before anyone knows it.
-                    unsafe { self.slab.prepare(slot) }
-                };
-                let vacant = self.reclaim.vacant(&self.segments, held, prepare);
-                let slot = vacant.ok_or(Setback::Shortage)?;
-                let content = std::mem::replace(&mut arrival.content, Content::Filled(slot));
-                if let Content::Loose(key, value) = content {
-                    // SAFETY: vacant, and this thread's alone until it is published.
-                    unsafe { self.slab.fill(slot, key, value, arrival.newcomer.weight) };
-                }
-                slot
+        let prepare = |slot| {
+            // SAFETY: `vacant` shows each slot once, before anyone knows it.
+            unsafe { self.slab.prepare(slot) }
+        };
+        let Some(slot) = self.reclaim.vacant(&self.segments, held, prepare) else {
+            return Err(Setback { cause: Cause::Shortage, key, value });
+        };
+        // SAFETY: vacant, and this thread's alone until it is published.
+        unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
+        let published = match found {
+            None => self.index.admit(place, slot),
+            Some(Found { cell, word, .. }) => {
+                self.index.replace(place, cell, *word, slot).then_some(*cell)
             }
         };
-        self.publish(protection, held, arrival, slot)
+        let Some(own) = published else {
+            return Err(self.withdraw(held, slot, found.is_some()));
+        };
+        held.places -= places;
+        if self.weights.is_some() {
+            held.credit -= growth;
+            held.credit += old_weight.saturating_sub(newcomer.weight);
+            add(&held.counts().weight, newcomer.weight.wrapping_sub(old_weight));
+        }
+        let counts = held.counts();
+        add(if found.is_some() { &counts.replacements } else { &counts.insertions }, 1);
+        if !self.index.is_alone(place, own) {
+            self.take_out_rivals(held, place, own, (slot, newcomer, found));
+        }
+        self.queue(held, slot, newcomer, found);
+        Ok(())
     }
 
-    /// Draws credit for what the arrival adds to what is there, evicting until it is
-    /// there.
+    /// Takes back a filled slot that could not be published.
+    #[cold]
+    fn withdraw(&self, held: &mut Held<'_>, slot: u32, replaces: bool) -> Setback<K, V> {
+        // SAFETY: filled by this insertion and never published.
+        let (key, value) = unsafe { self.slab.vacate(slot) };
+        self.reclaim.hand_back(&self.segments, held, slot);
+        let cause = if replaces { Cause::Changed } else { Cause::Refused };
+        Setback { cause, key, value }
+    }
+
+    /// Evicts until there is credit in hand for an entry, and segments for all that an
+    /// insertion may need.
     #[inline(always)]
-    fn pay(&self, held: &mut Held<'_>, arrival: &mut Arrival<K, V>) -> Result<(), Setback> {
-        let places = u64::from(arrival.resident.is_none());
-        let weight = arrival.newcomer.weight.saturating_sub(arrival.resident.unwrap_or(0));
+    fn make_room(
+        &self,
+        held: &mut Held<'_>,
+        newcomer: &Newcomer,
+        places: u64,
+        growth: u64,
+    ) -> Result<(), Cause> {
         // As many evictions as there are slots free all there is.
         let mut evictions = 0;
         while evictions <= self.slab.last() {
             evictions += 1;
             let buffers = &mut **held;
-            let mut enough = true;
-            if arrival.paid.places < places {
-                enough = self.places.acquire(&mut buffers.places, 1, &mut buffers.traffic);
-                arrival.paid.places += u64::from(enough);
+            // Victims of a locked policy leave no segment empty for those they fill.
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                return Err(Cause::Shortage);
             }
-            if let (true, Some(budget)) = (arrival.paid.weight < weight, &self.weights) {
-                let need = weight - arrival.paid.weight;
-                let drawn = budget.acquire(&mut buffers.credit, need, &mut buffers.traffic);
-                arrival.paid.weight += if drawn { need } else { 0 };
-                enough &= drawn;
+            let mut enough = self.places.gather(&mut buffers.places, places, &mut buffers.traffic);
+            if let Some(weights) = &self.weights {
+                enough &= weights.gather(&mut buffers.credit, growth, &mut buffers.traffic);
             }
             if enough {
                 return Ok(());
             }
-            // Victims of a locked policy leave no segment empty for those they fill.
-            let buffers = &mut **held;
-            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                return Err(Setback::Shortage);
-            }
             // An entry that grows is no newcomer: the policy may not refuse it.
-            let newcomer = arrival.resident.is_none().then_some(&arrival.newcomer);
+            let newcomer = (places > 0).then_some(newcomer);
             match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
                 Decision::Victim(victim) => self.let_go(held, victim),
-                Decision::Refuse => return Err(Setback::Refused),
-                Decision::Empty => return Err(Setback::Shortage),
+                Decision::Refuse => return Err(Cause::Refused),
+                Decision::Empty => return Err(Cause::Shortage),
             }
         }
-        Err(Setback::Shortage)
+        Err(Cause::Shortage)
     }
 
     /// Ends the residency of a slot that was taken, unless it has ended already.
@@ -315,93 +282,47 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.hand(held, |hand| hand.retire(victim));
     }
 
-    /// Makes a filled slot visible and queues it.
-    #[inline(always)]
-    fn publish(
-        &self,
-        protection: &impl Protect,
-        held: &mut Held<'_>,
-        arrival: &mut Arrival<K, V>,
-        slot: u32,
-    ) -> Result<(), Setback> {
-        let (place, paid) = (arrival.place, arrival.paid);
-        // SAFETY: filled and not published, so this thread's alone.
-        let key = unsafe { self.slab.key(slot) };
-        if arrival.resident.is_some() {
-            let Some(found) = self.find(protection, place, key) else {
-                // It has gone since it was seen.
-                arrival.resident = None;
-                return Err(Setback::Changed);
-            };
-            let old_weight = self.slab.weight(found.slot);
-            if paid.weight + old_weight < arrival.newcomer.weight && self.weights.is_some() {
-                // It has shrunk since it was seen.
-                arrival.resident = Some(old_weight);
-                return Err(Setback::Changed);
-            }
-            if !self.index.replace(place, found.cell, found.word, slot) {
-                return Err(Setback::Changed);
-            }
-            arrival.content = Content::Published;
-            let published = Ensure::new(held, |held| self.replaced(held, arrival, &found, slot));
-            self.settle_rivals(published.on, place, found.cell, slot);
-            drop(published);
-            return Ok(());
-        }
-        self.admit(held, arrival, slot)
-    }
-
-    /// Publishes a slot whose key was not there when it was looked for.
-    #[inline(always)]
-    fn admit(
-        &self,
-        held: &mut Held<'_>,
-        arrival: &mut Arrival<K, V>,
-        slot: u32,
-    ) -> Result<(), Setback> {
-        let weight = arrival.newcomer.weight;
-        let place = arrival.place;
-        let Some(own) = self.index.admit(place, slot) else {
-            return Err(Setback::Refused);
-        };
-        arrival.content = Content::Published;
-        let paid = std::mem::take(&mut arrival.paid);
-        add(&held.counts().insertions, 1);
-        // An entry that was to grow and then went has paid for less than a place, or for
-        // more than its weight.
-        held.places += paid.places - 1;
-        if self.weights.is_some() {
-            add(&held.counts().weight, weight);
-            held.credit += paid.weight - weight;
-        }
-        let published = Ensure::new(held, |held| {
-            self.hand(held, |hand| self.order.insert(hand, slot, &arrival.newcomer));
-        });
-        self.settle_rivals(published.on, place, own, slot);
-        drop(published);
-        Ok(())
-    }
-
-    /// Sees to it that the key of `slot`, just published in the cell `own` and not queued
+    /// Sees to it that the key of a slot, just published in the cell `own` and not queued
     /// yet, is there once. Two threads may have admitted it, or one may have replaced what
     /// the other has admitted: the word that a look-up meets first stays. As long as it is
     /// not queued no eviction takes it away and shows what is older.
-    #[inline(always)]
-    fn settle_rivals(&self, held: &mut Held<'_>, place: Place, own: &AtomicU32, slot: u32) {
-        if !self.index.is_alone(place, own) {
-            self.take_out_rivals(held, place, own, slot);
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn take_out_rivals(&self, held: &mut Held<'_>, place: Place, own: &AtomicU32, slot: u32) {
-        // The hazard, if that protects the caller, may have something else to protect.
-        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+    fn take_out_rivals(
+        &self,
+        held: &mut Held<'_>,
+        place: Place,
+        own: &AtomicU32,
+        (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
+    ) {
+        // Keys are compared: should that panic, the slot is queued all the same.
+        let unsettled = Ensure::new(held, |held| self.queue(held, slot, newcomer, found));
+        let held = &mut *unsettled.on;
+        // The first hazard has `found` to protect. Not a pin where a hazard will do: a
+        // thread that is suspended here should hold up next to nothing.
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.second) {
+            Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot),
+            None => {
+                let pinned = Pinned::new(reader, &self.reclaim);
+                self.take_out_rivals_under(&pinned, held, place, own, slot);
+            }
+        }
+        unsettled.waive();
+    }
+
+    fn take_out_rivals_under(
+        &self,
+        protection: &impl Protect,
+        held: &mut Held<'_>,
+        place: Place,
+        own: &AtomicU32,
+        slot: u32,
+    ) {
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
-            let Some((rival, first)) = self.rival(&pinned, place, own, key) else { return };
+            let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
             let (cell, word) =
                 if first { (own, self.index.word(place, slot)) } else { (rival.cell, rival.word) };
@@ -415,25 +336,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
+    /// Queues a published slot, in the place of the one that it replaces.
+    #[inline(always)]
+    fn queue(
+        &self,
+        held: &mut Held<'_>,
+        slot: u32,
+        newcomer: &Newcomer,
+        replaced: Option<&Found<'_>>,
+    ) {
+        match replaced {
+            None => self.hand(held, |hand| self.order.insert(hand, slot, newcomer)),
+            Some(found) => self.replaced(held, newcomer, found, slot),
+        }
+    }
+
     /// Puts a slot where the one was that it replaces, and gives that one up. The caller
     /// protects it.
     fn replaced(
         &self,
         held: &mut Held<'_>,
-        arrival: &mut Arrival<K, V>,
-        found: &Found<'_>,
+        newcomer: &Newcomer,
+        &Found { slot: old, .. }: &Found<'_>,
         slot: u32,
     ) {
-        let old = found.slot;
-        let old_weight = self.slab.weight(old);
-        add(&held.counts().replacements, 1);
-        let paid = std::mem::take(&mut arrival.paid);
-        held.places += paid.places;
-        if self.weights.is_some() {
-            let change = arrival.newcomer.weight.wrapping_sub(old_weight);
-            add(&held.counts().weight, change);
-            held.credit += paid.weight.wrapping_sub(change);
-        }
         let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
         mark.clear();
         // A replacement is a use.
@@ -447,7 +373,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if self.order.replace(hand, old, slot) {
                 hand.retire(old);
             } else {
-                self.order.insert(hand, slot, &arrival.newcomer);
+                self.order.insert(hand, slot, newcomer);
             }
         });
     }
@@ -506,7 +432,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Eq + ?Sized,
     {
         let reader = &self.stripe().reader;
-        let result = match Hazard::of(reader) {
+        let result = match Hazard::of(&reader.hazard) {
             Some(hazard) => self.take_out_under(&hazard, place, key, read),
             None => self.take_out_under(&Pinned::new(reader, &self.reclaim), place, key, read),
         };
@@ -529,7 +455,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
             if !self.index.is_alone(place, found.cell) {
-                self.take_out_older(place, &found, key);
+                let reader = &self.stripe().reader;
+                // As in `take_out_rivals`.
+                match Hazard::of(&reader.second) {
+                    Some(hazard) => self.take_out_older(&hazard, place, &found, key),
+                    None => {
+                        let pinned = Pinned::new(reader, &self.reclaim);
+                        self.take_out_older(&pinned, place, &found, key);
+                    }
+                }
             }
             let gone = self.index.unlink_cell(place, found.cell, found.word);
             if gone {
@@ -548,15 +482,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// admitted it, and the one that is to settle which stays may not have come to it.
     #[cold]
     #[inline(never)]
-    fn take_out_older<Q>(&self, place: Place, found: &Found<'_>, key: &Q)
+    fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: &Found<'_>, key: &Q)
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        // The hazard has `found` to protect.
-        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
         for _ in 0..ATTEMPTS {
-            let Some((older, first)) = self.rival(&pinned, place, found.cell, key) else { return };
+            let Some((older, first)) = self.rival(protection, place, found.cell, key) else {
+                return;
+            };
             if first {
                 // Newer than `found`, which it is about to take out.
                 return;

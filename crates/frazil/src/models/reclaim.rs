@@ -94,7 +94,7 @@ impl Store {
     }
 
     fn hazard(&self) -> Hazard<'_> {
-        Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time")
+        Hazard::of(&self.stripes.of(0).reader.hazard).expect("one look-up at a time")
     }
 
     fn pin(&self) -> Pinned<'_> {
