@@ -5,6 +5,7 @@
 //! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
 //! O(capacity), in time and memory.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
@@ -39,7 +40,7 @@ enum Whereabouts {
 struct Survey {
     slots: Vec<Option<Whereabouts>>,
     /// Where each segment is.
-    segments: Vec<Option<String>>,
+    segments: BTreeMap<u32, Option<String>>,
     /// What no slot may be: the index and the policy have their own opinion.
     places_in_hand: u64,
     credit_in_hand: u64,
@@ -74,7 +75,7 @@ impl Survey {
 
     /// False if it is known already, or does not exist.
     fn segment(&mut self, segment: u32, whereabouts: String) -> bool {
-        match self.segments.get_mut(segment as usize) {
+        match self.segments.get_mut(&segment) {
             Some(known @ None) => {
                 *known = Some(whereabouts);
                 return true;
@@ -116,7 +117,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let used = self.reclaim.used();
         let mut survey = Survey {
             slots: vec![None; used.end as usize],
-            segments: vec![None; self.segments.used().end as usize],
+            segments: self.segments.used().map(|segment| (segment, None)).collect(),
             places_in_hand: 0,
             credit_in_hand: 0,
             unsaid: 0,
@@ -127,10 +128,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.survey_stacks(&mut survey);
         self.check_index(&mut survey);
         self.check_residents(&mut survey);
-        for segment in self.segments.used() {
-            if survey.segments[segment as usize].is_none() {
-                survey.found(format!("segment {segment} is nowhere"));
-            }
+        let known = std::mem::take(&mut survey.segments);
+        for (segment, _) in known.iter().filter(|(_, whereabouts)| whereabouts.is_none()) {
+            survey.found(format!("segment {segment} is nowhere"));
         }
         if survey.findings.is_empty() { Ok(()) } else { Err(survey.findings.join("\n")) }
     }

@@ -173,8 +173,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         value: V,
     ) -> Result<(), Setback<K, V>> {
         let places = u64::from(found.is_none());
-        let old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
-        let growth = newcomer.weight.saturating_sub(old_weight);
+        let (mut old_weight, mut growth) = (0, 0);
+        if self.weights.is_some() {
+            old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
+            growth = newcomer.weight.saturating_sub(old_weight);
+        }
         if let Err(cause) = self.make_room(held, newcomer, places, growth) {
             return Err(Setback { cause, key, value });
         }

@@ -49,11 +49,15 @@ impl Mobius {
         self.pass.0.load(Relaxed) >> 1
     }
 
-    /// The active queue and the dormant one in a pass.
+    /// The active queue in a pass.
     #[inline(always)]
-    fn roles(&self, pass: u64) -> (&Queue, &Queue) {
-        let active = (pass >> 1 & 1) as usize;
-        (&self.queues[active], &self.queues[active ^ 1])
+    fn active(&self, pass: u64) -> &Queue {
+        &self.queues[(pass >> 1 & 1) as usize]
+    }
+
+    #[inline(always)]
+    fn dormant(&self, pass: u64) -> &Queue {
+        &self.queues[(!pass >> 1 & 1) as usize]
     }
 
     /// What is to be done where a thread finds the active queue empty and the other not.
@@ -85,16 +89,15 @@ impl Mobius {
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
         let mut pass = self.pass.0.load(Acquire);
-        let (mut active, mut dormant) = self.roles(pass);
         // Once for taking over, once for trading.
         for _ in 0..2 {
-            if !hand.is_empty(active) || hand.is_empty(dormant) {
+            if !hand.is_empty(self.active(pass)) || hand.is_empty(self.dormant(pass)) {
                 break;
             }
             self.turn(hand, pass);
             pass = self.pass.0.load(Acquire);
-            (active, dormant) = self.roles(pass);
         }
+        let active = self.active(pass);
         hand.push(active, slot);
         if pass & 1 == 1 && active.ring().len() < SHORT {
             active.publish_back(hand.segments, hand.buffers);
@@ -109,10 +112,9 @@ impl Mobius {
         let mut turns = 0;
         loop {
             let pass = self.pass.0.load(Acquire);
-            let (active, dormant) = self.roles(pass);
-            let Some(candidate) = hand.pop(active) else {
+            let Some(candidate) = hand.pop(self.active(pass)) else {
                 // An empty queue is no reason to wait, and two are the end of it.
-                if turns == TURNS_MAX || hand.is_empty(dormant) {
+                if turns == TURNS_MAX || hand.is_empty(self.dormant(pass)) {
                     return Decision::Empty;
                 }
                 turns += 1;
@@ -123,7 +125,7 @@ impl Mobius {
                 return Decision::Victim(candidate);
             }
             chances -= 1;
-            hand.push(dormant, candidate);
+            hand.push(self.dormant(pass), candidate);
         }
     }
 }

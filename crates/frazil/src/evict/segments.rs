@@ -8,7 +8,9 @@
 //!
 //! A word holds a slot or 0. Whoever exchanges a word from a slot to 0 has *taken* the
 //! slot: the evictor that consumes the segment, or a removal that knows the slot's
-//! position. Only the taker may retire it. Segment 0 does not exist.
+//! position. Only the taker may retire it.
+//!
+//! A segment goes by the position of its first word. Segment 0 does not exist.
 //!
 //! A removal may look at a position that the slot has left meanwhile, and segments are
 //! used again: the slot may have come back to that very word in another part. So a word
@@ -100,7 +102,8 @@ unsafe impl ZeroDefault for Tail {}
 pub(crate) struct Segments {
     lines: Box<[Line]>,
     tails: Box<[Tail]>,
-    shift: u32,
+    /// Words in a segment, a power of two.
+    length: u32,
     /// The first that was never handed out.
     fresh: OwnLine<AtomicU32>,
     empty: SegmentStack,
@@ -114,8 +117,8 @@ impl Segments {
         Segments {
             lines: zeroed_slice((count * length).div_ceil(LINE)),
             tails: zeroed_slice(count),
-            shift: length.trailing_zeros(),
-            fresh: OwnLine(AtomicU32::new(1)),
+            length: length as u32,
+            fresh: OwnLine(AtomicU32::new(length as u32)),
             empty: SegmentStack::default(),
         }
     }
@@ -123,7 +126,7 @@ impl Segments {
     /// Words in a segment.
     #[inline]
     pub(crate) fn length(&self) -> u32 {
-        1 << self.shift
+        self.length
     }
 
     /// How many segments there are.
@@ -134,7 +137,7 @@ impl Segments {
     /// The place of a word among all of them.
     #[inline]
     pub(crate) fn position(&self, segment: u32, index: u32) -> u32 {
-        (segment << self.shift) | index
+        segment + index
     }
 
     /// The word at a position that [`Segments::position`] has given.
@@ -148,7 +151,11 @@ impl Segments {
 
     /// When the slots of a segment were stamped as unlinked.
     pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
-        &self.tails[segment as usize].stamp
+        &self.tail(segment).stamp
+    }
+
+    fn tail(&self, segment: u32) -> &Tail {
+        &self.tails[(segment >> self.length.trailing_zeros()) as usize]
     }
 
     /// An empty segment, or `None` where all are in use.
@@ -159,8 +166,9 @@ impl Segments {
         // Bounded: a failed attempt may pass the end by one a thread, so it is undone
         // by never counting past it.
         let mut fresh = self.fresh.0.load(Relaxed);
-        while (fresh as usize) < self.tails.len() {
-            match self.fresh.0.compare_exchange(fresh, fresh + 1, Relaxed, Relaxed) {
+        let end = self.tails.len() as u32 * self.length;
+        while fresh < end {
+            match self.fresh.0.compare_exchange(fresh, fresh + self.length, Relaxed, Relaxed) {
                 Ok(_) => {
                     traffic.writes += 1;
                     return Some(fresh);
@@ -173,8 +181,8 @@ impl Segments {
     }
 
     /// The segments that were ever handed out.
-    pub(crate) fn used(&self) -> std::ops::Range<u32> {
-        1..self.fresh.0.load(Acquire)
+    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + use<> {
+        (self.length..self.fresh.0.load(Acquire)).step_by(self.length as usize)
     }
 
     /// Those that hold nothing and are in no hands.
@@ -207,7 +215,7 @@ impl SegmentStack {
     pub(crate) fn push(&self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
         let mut head = self.head.0.load(Relaxed);
         loop {
-            segments.tails[segment as usize].next.store(head as u32, Relaxed);
+            segments.tail(segment).next.store(head as u32, Relaxed);
             // Release: the words and `next`; partner: the Acquire of pop and take_all.
             match self.head.0.compare_exchange(head, raised(head, segment), Release, Relaxed) {
                 Ok(_) => {
@@ -229,7 +237,7 @@ impl SegmentStack {
                 return None;
             }
             // May be stale where another thread has popped it; then the version differs.
-            let next = segments.tails[top as usize].next.load(Relaxed);
+            let next = segments.tail(top).next.load(Relaxed);
             match self.head.0.compare_exchange(head, raised(head, next), AcqRel, Acquire) {
                 Ok(_) => {
                     traffic.writes += 1;
@@ -278,7 +286,7 @@ impl Segments {
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
     pub(crate) fn next(&self, segment: u32) -> u32 {
-        self.tails[segment as usize].next.load(Relaxed)
+        self.tail(segment).next.load(Relaxed)
     }
 }
 
