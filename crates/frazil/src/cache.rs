@@ -23,8 +23,6 @@ use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::{fence, thread};
 
-/// Slots beyond a 32nd more than entries, for those that wait.
-const SPARE_SLOTS: u64 = if CHECKED { 8 } else { 128 };
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 /// Entries of a cache for each that a thread may have in a segment.
@@ -86,7 +84,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
         let entries = builder.entry_limit();
-        let slots = (entries + entries / 32 + SPARE_SLOTS) as u32;
+        let slots = (entries + spare_slots(entries)) as u32;
         // What threads have in hand is hidden from the others: little, in a small cache.
         let fitting = 1 << (entries / STEP_FROM).clamp(1, 16).ilog2();
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
@@ -475,6 +473,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             + self.segments.heap_bytes()
             + self.stripes.heap_bytes()
     }
+}
+
+/// Slots for what waits to be reclaimed, beside those of the entries. More make fences
+/// rarer, and let more values wait: in a small cache its share counts.
+fn spare_slots(entries: u64) -> u64 {
+    if CHECKED { 8 } else { entries / 32 + (entries / 8).clamp(128, 1024) }
 }
 
 /// A sum of counts that were read one after the other. Those of different moments may add

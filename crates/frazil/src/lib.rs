@@ -187,7 +187,7 @@
 //!   a shared line after all; a [pin](Pin) is not.
 //! - Pin for a batch of gets, not for the life of a thread: while a pin lives nothing is
 //!   reclaimed that was let go after it began, and a full cache starts to refuse newcomers
-//!   when a 32nd of its entries (and 128) wait.
+//!   when a 32nd of its entries (and 128 to 1,024 more) wait.
 //! - Do not write the same value again and again. A `get` before an `insert` is cheaper
 //!   than a replacement.
 //! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
@@ -235,7 +235,7 @@
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a 32nd of that and 128. A cache that nobody writes to leaves them waiting;
+//! built for, a 32nd of that and an eighth (from 128 to 1,024). A cache that nobody writes to leaves them waiting;
 //! [`clear`](Cache::clear) drops all that nobody can be looking at. So do not put into a
 //! cache what must be closed at a certain moment.
 //!

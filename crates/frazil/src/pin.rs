@@ -16,7 +16,7 @@ use crate::thread::Lodger;
 /// it costs the look-up.
 ///
 /// While a pin lives, entries that are evicted, replaced or removed keep their memory. A
-/// full cache has room for a 32nd of its entries and 128 in that state; when that is
+/// full cache has room for a 32nd of its entries and 128 to 1,024 more in that state; when that is
 /// used up it refuses newcomers ([`Stats::refusals`](crate::Stats::refusals)) until the
 /// pin goes. So hold it for a batch of gets, not for the life of a thread. It stays on
 /// its thread.

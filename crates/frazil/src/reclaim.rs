@@ -13,8 +13,8 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo, stamped ◄──┘
 //! ```
 //!
-//! What waits is bounded: a cache has 1/32 more slots than entries (and 128), so of a full
-//! one at most that many are in limbo; when a pin holds up more, newcomers are refused and
+//! What waits is bounded: a cache has 1/32 more slots than entries and an eighth (from 128
+//! to 1,024), so of a full one at most that many are in limbo; when a pin holds up more, newcomers are refused and
 //! counted, rather than that memory grows or anyone waits. A `get` holds up one segment.
 
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
@@ -58,7 +58,7 @@ impl Reclaim {
             fresh: OwnLine(AtomicU32::new(1)),
             shared_writes: OwnLine::default(),
             last,
-            batch: (entries / 64).clamp(BATCH_MIN, BATCH_MAX),
+            batch: ((u64::from(last) - entries) / 3).min(entries / 16).clamp(BATCH_MIN, BATCH_MAX),
         }
     }
 

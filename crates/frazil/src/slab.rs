@@ -99,7 +99,7 @@ impl<K, V> Slab<K, V> {
     /// Brings a slot's line near.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: u32) {
-        crate::index::prefetch(self.entry(slot).cast());
+        crate::index::prefetch_for_writing(self.entry(slot).cast());
     }
 
     /// Puts a key and a value into a vacant slot.

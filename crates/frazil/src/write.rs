@@ -630,17 +630,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
     fn scavenge(&self, pack: bool) {
-        for stripe in self.stripes.iter() {
-            if let Some(mut held) = stripe.claim() {
-                self.hand(&mut held, |hand| self.order.flush(hand));
-                let buffers = &mut *held;
-                self.reclaim.flush_retired(&self.segments, buffers);
-                self.reclaim.flush_vacant(&self.segments, buffers);
-                buffers.spares.flush(&self.segments, &mut buffers.traffic);
-                self.places.flush(&mut buffers.places, &mut buffers.traffic);
-                if let Some(weights) = &self.weights {
-                    weights.flush(&mut buffers.credit, &mut buffers.traffic);
-                }
+        for mut held in self.stripes.claim_all() {
+            self.hand(&mut held, |hand| self.order.flush(hand));
+            let buffers = &mut *held;
+            self.reclaim.flush_retired(&self.segments, buffers);
+            self.reclaim.flush_vacant(&self.segments, buffers);
+            buffers.spares.flush(&self.segments, &mut buffers.traffic);
+            self.places.flush(&mut buffers.places, &mut buffers.traffic);
+            if let Some(weights) = &self.weights {
+                weights.flush(&mut buffers.credit, &mut buffers.traffic);
             }
         }
         if pack {

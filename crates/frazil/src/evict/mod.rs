@@ -112,10 +112,8 @@ impl<H: Headers> Hand<'_, H> {
     /// are at work.
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
-        for stripe in self.stripes.iter() {
-            if let Some(mut other) = stripe.claim() {
-                queues.iter().for_each(|queue| queue.flush(self.segments, &mut other));
-            }
+        for mut other in self.stripes.claim_all() {
+            queues.iter().for_each(|queue| queue.flush(self.segments, &mut other));
         }
     }
 

@@ -159,14 +159,18 @@ mod scan {
     }
 }
 
-/// Brings a line near, where the processor knows how.
+/// Brings a line near that is about to be written, where the processor knows how.
 #[inline(always)]
-pub(crate) fn prefetch(address: *const u8) {
+pub(crate) fn prefetch_for_writing(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch of any address is allowed; SSE is part of x86-64.
+    // SAFETY: a prefetch of any address is allowed; a processor without this one does
+    // nothing.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        std::arch::asm!(
+            "prefetchw [{address}]",
+            address = in(reg) address,
+            options(nostack, readonly, preserves_flags),
+        );
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;

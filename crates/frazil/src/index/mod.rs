@@ -18,7 +18,7 @@
 
 mod bucket;
 
-pub(crate) use bucket::prefetch;
+pub(crate) use bucket::prefetch_for_writing;
 
 use bucket::{Bucket, WORDS};
 
@@ -120,8 +120,8 @@ impl Index {
             // Acquire: the entry's key and value; partner is the Release of `admit`
             // and `replace`.
             let word = cell.load(Acquire);
-            let same_tag = word & !self.slot_mask == place.tag && self.slot(word) != 0;
-            match if same_tag { look(cell, word) } else { Seen::Other } {
+            // Not whether it has the tag still: if not, its key is another.
+            match if self.slot(word) != 0 { look(cell, word) } else { Seen::Other } {
                 Seen::Match(found) => return Some(found),
                 Seen::Other => candidates &= candidates - 1,
                 // Each time round, another thread has replaced the key.
