@@ -153,24 +153,15 @@ impl Stripe {
     /// The buffers, for another thread than the owner. `None` if they are in use. Costs a
     /// heavy fence.
     pub(crate) fn claim(&self) -> Option<Held<'_>> {
-        let held = self.announce()?;
-        // Partner: the light fence of `own`.
-        let free = fence::heavy() && self.is_left();
-        free.then_some(held)
-    }
-
-    /// Begins a claim, unless another thread has: what comes of it is known after a heavy
-    /// fence.
-    fn announce(&self) -> Option<Held<'_>> {
         // Not a swap, which would write even if it fails: loom then takes the flag for raised.
-        let announced = self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_ok();
-        announced.then(|| Held { stripe: self, flag: &self.claimed })
-    }
-
-    /// Whether the owner is not at work.
-    fn is_left(&self) -> bool {
-        // Acquire: partner is the Release with which the owner leaves.
-        !self.busy.load(Acquire)
+        if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            return None;
+        }
+        let held = Held { stripe: self, flag: &self.claimed };
+        // Partner: the light fence of `own`. Acquire: partner is the Release with which
+        // the owner leaves.
+        let free = fence::heavy() && !self.busy.load(Acquire);
+        free.then_some(held)
     }
 }
 
@@ -250,12 +241,10 @@ impl Stripes {
         self.chunks.iter().filter_map(OnceLock::get).flatten()
     }
 
-    /// The buffers of all stripes that nobody is at work with, for one heavy fence.
-    pub(crate) fn claim_all(&self) -> impl Iterator<Item = Held<'_>> {
-        let announced: Vec<_> = self.iter().filter_map(Stripe::announce).collect();
-        // Partner: the light fence of `own`.
-        let fenced = fence::heavy();
-        announced.into_iter().filter(move |held| fenced && held.stripe.is_left())
+    /// The buffers of all stripes that nobody is at work with, one after the other: an
+    /// owner whose stripe is claimed makes do with another, and must find one.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_>> {
+        self.iter().filter_map(Stripe::claim)
     }
 
     /// Bytes on the heap.

@@ -630,7 +630,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
     fn scavenge(&self, pack: bool) {
-        for mut held in self.stripes.claim_all() {
+        for mut held in self.stripes.claims() {
             self.hand(&mut held, |hand| self.order.flush(hand));
             let buffers = &mut *held;
             self.reclaim.flush_retired(&self.segments, buffers);

@@ -112,7 +112,7 @@ impl<H: Headers> Hand<'_, H> {
     /// are at work.
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
-        for mut other in self.stripes.claim_all() {
+        for mut other in self.stripes.claims() {
             queues.iter().for_each(|queue| queue.flush(self.segments, &mut other));
         }
     }
