@@ -153,9 +153,8 @@
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
-//! on working; it may have lost the use of a slot, or keep an entry that no eviction finds,
-//! only a removal or a replacement. What they call of the cache finds the thread's buffers
-//! in use and borrows others, which costs it a system call.
+//! on working and has lost nothing. What they call of the cache finds the thread's buffers
+//! in use and borrows others, which costs it a lock.
 //!
 //! Equal keys must have equal hashes, and no key may change its hash while it is in the
 //! cache, as in a `HashMap`.
@@ -235,9 +234,9 @@
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a 32nd of that and an eighth (from 128 to 1,024). A cache that nobody writes to leaves them waiting;
-//! [`clear`](Cache::clear) drops all that nobody can be looking at. So do not put into a
-//! cache what must be closed at a certain moment.
+//! built for, a 32nd of that and an eighth (from 128 to 1,024). A cache that nobody writes
+//! to leaves them waiting; [`clear`](Cache::clear) drops all that nobody can be looking at.
+//! So do not put into a cache what must be closed at a certain moment.
 //!
 //! ```
 //! use std::sync::Arc;
