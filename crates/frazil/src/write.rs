@@ -27,12 +27,6 @@ const ATTEMPTS: usize = 64;
 /// How often it gathers what idle threads have in hand.
 const SCAVENGES: u32 = 3;
 
-/// What is known of an entry before it is looked for.
-struct Arriving {
-    place: Place,
-    newcomer: Newcomer,
-}
-
 /// An attempt at an insertion that did not end in an entry.
 struct Setback<K, V> {
     cause: Cause,
@@ -73,31 +67,35 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.refuse(place, &key);
             return;
         }
-        let arriving = Arriving { place, newcomer: Newcomer { hash, weight, remembered: false } };
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.insert_under(&hazard, arriving, key, value),
-            None => self.insert_nested(arriving, key, value),
+            Some(hazard) => self.insert_under(&hazard, place, (hash, weight), key, value),
+            None => self.insert_nested(place, (hash, weight), key, value),
         }
     }
 
     /// From code of the user's that a look-up of this thread runs.
     #[cold]
     #[inline(never)]
-    fn insert_nested(&self, arriving: Arriving, key: K, value: V) {
+    fn insert_nested(&self, place: Place, traits: (u64, u64), key: K, value: V) {
         let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-        self.insert_under(&protection, arriving, key, value);
+        self.insert_under(&protection, place, traits, key, value);
     }
 
     /// Sees an arrival through: most get in at the first attempt.
     #[inline(always)]
-    fn insert_under(&self, protection: &impl Protect, arriving: Arriving, key: K, value: V) {
-        let Arriving { place, mut newcomer } = arriving;
+    fn insert_under(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        (hash, weight): (u64, u64),
+        key: K,
+        value: V,
+    ) {
         let found = self.find(protection, place, &key);
         let mut held = self.hold();
-        if found.is_none() {
-            newcomer.remembered = self.order.miss(&held, newcomer.hash);
-        }
+        let remembered = found.is_none() && self.order.miss(&held, hash);
+        let newcomer = Newcomer { hash, weight, remembered };
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
@@ -107,7 +105,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     self.reclaim();
                 }
             }
-            Err(setback) => self.persist(protection, held, Arriving { place, newcomer }, setback),
+            Err(setback) => self.persist(protection, held, place, newcomer, setback),
         }
     }
 
@@ -118,10 +116,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &'c self,
         protection: &impl Protect,
         mut held: Held<'c>,
-        arriving: Arriving,
+        place: Place,
+        newcomer: Newcomer,
         mut setback: Setback<K, V>,
     ) {
-        let Arriving { place, newcomer } = arriving;
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
             match setback.cause {
