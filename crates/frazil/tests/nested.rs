@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use frazil::{Cache, Policy};
 use tracked::{Census, Chance, Tracked};
@@ -39,18 +40,20 @@ const DROP: u64 = 4_000;
 /// A key and value that use the cache they are in whenever they are called.
 struct Nosy {
     number: u64,
-    home: &'static Cache<Nosy, Nosy>,
+    home: Weak<Cache<Nosy, Nosy>>,
     alive: Box<bool>,
 }
 
 impl Nosy {
-    fn new(number: u64, home: &'static Cache<Nosy, Nosy>) -> Self {
-        Nosy { number, home, alive: Box::new(true) }
+    fn new(number: u64, home: &Weak<Cache<Nosy, Nosy>>) -> Self {
+        Nosy { number, home: Weak::clone(home), alive: Box::new(true) }
     }
 
     fn visit(&self, work: impl FnOnce(&Cache<Nosy, Nosy>, &dyn Fn(u64) -> Nosy)) {
         assert!(*self.alive);
-        nested(|| work(self.home, &|number| Nosy::new(number, self.home)));
+        // It has gone when the test has ended.
+        let Some(home) = self.home.upgrade() else { return };
+        nested(|| work(&home, &|number| Nosy::new(number, &self.home)));
     }
 }
 
@@ -60,7 +63,7 @@ impl Clone for Nosy {
             home.insert(new(CLONE + self.number % 8), new(0));
             assert!(home.get(&new(self.number)).is_none_or(|value| *value.alive));
         });
-        Nosy::new(self.number, self.home)
+        Nosy::new(self.number, &self.home)
     }
 }
 
@@ -101,13 +104,11 @@ impl Drop for Nosy {
 #[test]
 fn clone_eq_hash_and_drop_may_use_the_cache() {
     for policy in Policy::ALL {
-        let cache: *mut Cache<Nosy, Nosy> =
-            Box::into_raw(Box::new(Cache::builder(8).policy(policy).build()));
-        // SAFETY: shared until the threads have ended, and never freed.
-        let home: &'static Cache<_, _> = unsafe { &*cache };
+        let cache = Arc::new(Cache::builder(8).policy(policy).build());
+        let home = Arc::downgrade(&cache);
         std::thread::scope(|scope| {
             for thread in 0..3 {
-                let cache = home;
+                let (cache, home) = (&cache, &home);
                 scope.spawn(move || {
                     let mut chance = Chance(thread);
                     for _ in 0..TURNS / 100 + 1 {
@@ -128,33 +129,36 @@ fn clone_eq_hash_and_drop_may_use_the_cache() {
                 });
             }
         });
-        // Silent from here on, so that the cache is at rest.
-        DEPTH.set(2);
-        // SAFETY: only values still refer to it, and they are silent.
-        let cache = unsafe { &mut *cache };
+        // Nobody finds it from here on, so it is at rest.
+        let mut cache = Arc::into_inner(cache).expect("the threads have ended");
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
-        DEPTH.set(0);
     }
 }
 
 /// A value that empties its cache while it is cloned, and looks whether it is there still.
 struct Last {
-    home: &'static Cache<u64, Last>,
-    dropped: &'static AtomicU64,
+    home: Weak<Cache<u64, Last>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Last {
+    fn new(home: &Weak<Cache<u64, Last>>) -> Self {
+        Last { home: Weak::clone(home), dropped: Arc::default() }
+    }
 }
 
 impl Clone for Last {
     fn clone(&self) -> Self {
-        let new = || Last { home: self.home, dropped: Box::leak(Box::default()) };
         nested(|| {
+            let home = self.home.upgrade().expect("in use");
             // A look-up and a removal, each of which must leave the outer one's entry alone.
-            self.home.contains_key(&1);
-            assert!(self.home.invalidate(&0));
+            home.contains_key(&1);
+            assert!(home.invalidate(&0));
             // Enough to reclaim whatever may be reclaimed, many times.
-            (1..2_000).for_each(|key| self.home.insert(key, new()));
+            (1..2_000).for_each(|key| home.insert(key, Last::new(&self.home)));
             assert_eq!(self.dropped.load(Relaxed), 0, "dropped while it is being cloned");
         });
-        new()
+        Last::new(&self.home)
     }
 }
 
@@ -167,13 +171,12 @@ impl Drop for Last {
 #[test]
 fn what_a_look_up_reads_outlives_what_is_called_within_it() {
     for policy in Policy::ALL {
-        let home: &'static Cache<u64, Last> =
-            Box::leak(Box::new(Cache::builder(10).policy(policy).build()));
-        let dropped: &'static AtomicU64 = Box::leak(Box::default());
-        home.insert(0, Last { home, dropped });
+        let home = Arc::new(Cache::builder(10).policy(policy).build());
+        let value = Last::new(&Arc::downgrade(&home));
+        let dropped = Arc::clone(&value.dropped);
+        home.insert(0, value);
         assert!(home.get(&0).is_some(), "{policy}");
-        (0..2_000)
-            .for_each(|key| home.insert(key, Last { home, dropped: Box::leak(Box::default()) }));
+        (0..2_000).for_each(|key| home.insert(key, Last::new(&Arc::downgrade(&home))));
         assert_eq!(dropped.load(Relaxed), 1, "{policy}: dropped once nobody reads it");
     }
 }
@@ -320,7 +323,7 @@ fn a_hash_that_changes_shows_no_dead_entry() {
 type Shared = Cache<u64, Box<u64>>;
 
 /// Uses a cache when its thread's variables are destroyed.
-struct Late(&'static Shared);
+struct Late(Arc<Shared>);
 
 impl Drop for Late {
     fn drop(&mut self) {
@@ -338,12 +341,13 @@ thread_local! {
 #[test]
 fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
     for policy in Policy::ALL {
-        let cache: &'static Shared = Box::leak(Box::new(Cache::builder(10).policy(policy).build()));
+        let cache: Arc<Shared> = Arc::new(Cache::builder(10).policy(policy).build());
         let threads: Vec<_> = (0..8)
             .map(|_| {
+                let cache = Arc::clone(&cache);
                 std::thread::spawn(move || {
                     // Before and after the cache's own variables, whatever the order.
-                    LATE.set(Some(Late(cache)));
+                    LATE.set(Some(Late(Arc::clone(&cache))));
                     cache.insert(1, Box::new(1));
                 })
             })
