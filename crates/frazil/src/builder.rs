@@ -80,8 +80,13 @@ impl<K, V, S> Builder<K, V, S> {
     /// The most entries that the cache will hold, whatever they weigh.
     ///
     /// The table and the slots are laid out for this many. Without a weigher it is the
-    /// capacity; with one, and unless set, the capacity up to 65,536 and beyond that a
-    /// 256th of it, which suits weights in bytes of a few hundred and more. At most 2^29.
+    /// capacity, and can only be less; with one, and unless set, the capacity up to 65,536
+    /// and beyond that a 256th of it, which suits weights in bytes of a few hundred and more.
+    /// At most 2^29.
+    ///
+    /// Let the weight be what fills the cache: S3-FIFO's small queue is a tenth of the
+    /// weight, and where the number of entries is what ends first it may never fill, and the
+    /// policy does no better than FIFO.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =
@@ -127,11 +132,14 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// Entries, within the limits of the table.
     pub(crate) fn entry_limit(&self) -> u64 {
-        let by_weight = match self.weigher {
-            None => self.capacity,
-            Some(_) => self.capacity.min((1 << 16).max(self.capacity / 256)),
+        let by_capacity = match (&self.weigher, self.entries) {
+            (None, entries) => self.capacity.min(entries.unwrap_or(u64::MAX)),
+            // What weighs nothing would fit into nothing.
+            (Some(_), _) if self.capacity == 0 => 0,
+            (Some(_), Some(entries)) => entries,
+            (Some(_), None) => self.capacity.min((1 << 16).max(self.capacity / 256)),
         };
-        self.entries.unwrap_or(by_weight).min(ENTRIES_MAX)
+        by_capacity.min(ENTRIES_MAX)
     }
 }
 

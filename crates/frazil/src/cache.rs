@@ -83,14 +83,15 @@ impl<K, V> Cache<K, V> {
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
+        let weighted = builder.weigher.is_some();
         let entries = builder.entry_limit();
         let slots = (entries + spare_slots(entries)) as u32;
         // What threads have in hand is hidden from the others: little, in a small cache.
         let fitting = 1 << (entries / STEP_FROM).clamp(1, 16).ilog2();
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
         let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
-        let weighted = builder.weigher.is_some();
-        let order = Order::new(&builder.policy, builder.capacity, entries, &segments);
+        let capacity = if weighted { builder.capacity } else { entries };
+        let order = Order::new(&builder.policy, capacity, entries, &segments);
         Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
@@ -176,13 +177,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Another word than that in the cell `own` that leads to the same key, and whether it
-    /// comes before that one.
+    /// Another word than `own_word` in its cell that leads to the same key, and whether it
+    /// comes before that one. `None` as well if that has gone: whoever has taken or replaced
+    /// it sees to the others.
     pub(crate) fn rival<'c, Q>(
         &'c self,
         protection: &impl Protect,
         place: Place,
-        own: &AtomicU32,
+        (own, own_word): (&AtomicU32, u32),
         key: &Q,
     ) -> Option<(Found<'c>, bool)>
     where
@@ -191,14 +193,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let mut first = true;
         let look = |cell: &'c AtomicU32, word| {
-            if std::ptr::eq(cell, own) {
+            if std::ptr::eq(cell, own) && word == own_word {
                 first = false;
                 return Seen::Other;
             }
             self.look(protection, key, cell, word)
         };
-        let found = self.index.find(place, look);
-        found.map(|found| (found, first))
+        let found = self.index.find(place, look)?;
+        (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
     /// Marks a hit, where the policy wants it.

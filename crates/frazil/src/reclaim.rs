@@ -185,6 +185,7 @@ impl Reclaim {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         if segment != 0 {
             segments.stamp(segment).store(0, Relaxed);
+            buffers.flushed = true;
             // First, so that who takes them finds them counted.
             self.waiting.0.fetch_add(u64::from(next), Relaxed);
             buffers.traffic.writes += 1;

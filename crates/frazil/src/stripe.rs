@@ -81,6 +81,8 @@ pub(crate) struct Buffers {
     pub(crate) vacant: Cursor,
     /// Slots that wait to be reclaimed.
     pub(crate) retired: Cursor,
+    /// Whether some have gone to limbo since someone asked.
+    pub(crate) flushed: bool,
     /// This stripe's ends of the policy's queues.
     pub(crate) ends: [Ends; 2],
     /// What the policy counts of this stripe and has not told the others yet.

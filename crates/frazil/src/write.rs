@@ -63,7 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert(&self, key: K, value: V) {
         let (hash, place) = self.place(&key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
-        if weight > self.capacity() || self.capacity() == 0 {
+        if weight > self.capacity() || self.places.capacity() == 0 {
             self.refuse(place, &key);
             return;
         }
@@ -99,7 +99,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
-                let due = held.retired.segment == 0 && self.reclaim.due();
+                let due = std::mem::take(&mut held.flushed) && self.reclaim.due();
                 drop(held);
                 if due {
                     self.reclaim();
@@ -296,8 +296,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         own: &AtomicU32,
         (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
     ) {
-        // Keys are compared: should that panic, the slot is queued all the same.
-        let unsettled = Ensure::new(held, |held| self.queue(held, slot, newcomer, found));
+        let own = (own, self.index.word(place, slot));
+        // Keys are compared: should that panic, this one goes, so that none is there twice,
+        // and is queued all the same, for whoever dequeues it.
+        let unsettled = Ensure::new(held, |held| {
+            if self.index.unlink_cell(place, own.0, own.1) {
+                self.bury(held, slot);
+            }
+            self.queue(held, slot, newcomer, found);
+        });
         let held = &mut *unsettled.on;
         // The first hazard has `found` to protect. Not a pin where a hazard will do: a
         // thread that is suspended here should hold up next to nothing.
@@ -317,7 +324,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         protection: &impl Protect,
         held: &mut Held<'_>,
         place: Place,
-        own: &AtomicU32,
+        own: (&AtomicU32, u32),
         slot: u32,
     ) {
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
@@ -325,8 +332,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for _ in 0..ATTEMPTS {
             let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
-            let (cell, word) =
-                if first { (own, self.index.word(place, slot)) } else { (rival.cell, rival.word) };
+            let (cell, word) = if first { own } else { (rival.cell, rival.word) };
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
                 self.bury(held, self.index.slot(word));
@@ -489,9 +495,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Eq + ?Sized,
     {
         for _ in 0..ATTEMPTS {
-            let Some((older, first)) = self.rival(protection, place, found.cell, key) else {
-                return;
-            };
+            let own = (found.cell, found.word);
+            let Some((older, first)) = self.rival(protection, place, own, key) else { return };
             if first {
                 // Newer than `found`, which it is about to take out.
                 return;
@@ -534,8 +539,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.is_empty());
     /// ```
     pub fn clear(&self) {
-        // Against the order of a look-up, which so meets nothing older than what has gone,
-        // should two threads have admitted one key just now.
+        // Against the order of a look-up, but for buckets that wrap round: should two threads
+        // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
             let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in self.index.cells(bucket).iter().rev() {
@@ -652,12 +657,18 @@ impl<K, V, S> Drop for Cache<K, V, S> {
         if !Slab::<K, V>::NEEDS_DROP {
             return;
         }
-        for slot in self.reclaim.used() {
-            if self.slab.header(slot).state.load(Relaxed) != VACANT {
-                // SAFETY: the cache is exclusively borrowed, so nobody reads it; the slot
-                // was handed out, so its header says whether it is occupied.
-                drop(unsafe { self.slab.vacate(slot) });
+        let drop_all = |slots: &mut std::ops::Range<u32>| {
+            for slot in slots {
+                if self.slab.header(slot).state.load(Relaxed) != VACANT {
+                    // SAFETY: the cache is exclusively borrowed, so nobody reads it; the slot
+                    // was handed out, so its header says whether it is occupied.
+                    drop(unsafe { self.slab.vacate(slot) });
+                }
             }
-        }
+        };
+        let mut slots = self.reclaim.used();
+        // Should one panic, the others are dropped all the same.
+        let others = Ensure::new(&mut slots, drop_all);
+        drop_all(others.on);
     }
 }

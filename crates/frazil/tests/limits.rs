@@ -114,6 +114,37 @@ fn a_pin_that_is_forgotten_is_one_that_is_held() {
     assert_eq!(census.living(), 0);
 }
 
+/// Each insertion retires two: what it replaces, and what it evicts because it weighs more.
+#[test]
+fn what_waits_is_reclaimed_however_it_came() {
+    const ENTRIES: u64 = 50_000 / SCALE;
+    for policy in [Policy::Fifo, Policy::Mobius] {
+        let builder = Cache::builder(ENTRIES).entries(ENTRIES).policy(policy);
+        let cache: Cache<u64, u64> = builder.weigher(|_, weight| *weight).build();
+        // One more than there is room for, so that what follows retires by twos and one.
+        (0..=ENTRIES).for_each(|key| cache.insert(key, 1));
+        let mut most = 0;
+        for key in 0..ENTRIES / 3 {
+            cache.insert(ENTRIES - 1 - key, 2);
+            most = most.max(cache.stats().waiting);
+        }
+        assert!(most <= 600, "{policy}: {most} waiting");
+    }
+}
+
+/// The number of entries may be set lower than the capacity, and not higher.
+#[test]
+fn entries_do_not_lift_the_capacity() {
+    for (capacity, entries) in [(10, 100), (100, 10), (0, 5), (5, 0)] {
+        let cache: Cache<u64, u64> = Cache::builder(capacity).entries(entries).build();
+        (0..200).for_each(|key| cache.insert(key, key));
+        assert_eq!((cache.len(), cache.capacity()), (capacity.min(entries), capacity.min(entries)));
+    }
+    let cache: Cache<u64, u64> = Cache::builder(0).entries(5).weigher(|_, _| 0).build();
+    cache.insert(1, 1);
+    assert!(cache.is_empty());
+}
+
 /// A removal may come upon an entry that its inserter has not queued yet. Such an entry
 /// is left for whoever evicts; here nobody does.
 #[test]

@@ -1,13 +1,13 @@
 //! One cache line of the index: fifteen words and a count.
 
-use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
+use crate::sync::{CHECKED, ZeroDefault};
 
-/// Words in a bucket.
-pub(crate) const WORDS: usize = 15;
+/// Words in a bucket. Under checkers few, or no word would ever go further on.
+pub(crate) const WORDS: usize = if CHECKED { 2 } else { 15 };
 
 /// From here on the count of displaced words stays as it is: the bucket is always read
 /// past. Only keys with equal hashes get there. The room above is for threads that count
