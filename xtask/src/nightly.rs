@@ -29,16 +29,21 @@ const QUIET: &str = "-Zmiri-permissive-provenance";
 
 /// What replays traces, or times, gains nothing from being watched. The tests within the
 /// library damage caches and give them up, which is a leak to these checkers.
-const TESTS: [&str; 3] = ["stress", "limits", "nested"];
+const TESTS: [&str; 4] = ["stress", "limits", "nested", "rivals"];
 
 /// The longest test of one thread, in which there can be no race.
 const ALONE: &str = "a_pin_that_is_held";
+
+/// Tests of one thread that refuse or put back again and again: minutes each, interpreted,
+/// of what other tests do as well.
+const TOO_LONG: [&str; 3] = ["a_pin_that_is", "a_hash_that_changes", "what_waits"];
 
 pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "miri")?;
     command.args(["test", "--target-dir", "target/miri"]);
     command.env("MIRIFLAGS", format!("-Zmiri-many-seeds={SEEDS} {QUIET}"));
-    step::run("miri", with_tests(&mut command))
+    with_tests(&mut command).arg("--");
+    step::run("miri", command.args(TOO_LONG.iter().flat_map(|test| ["--skip", test])))
 }
 
 pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
