@@ -14,6 +14,8 @@ use frazil::{Cache, Policy};
 use tracked::{Census, Chance, Tracked};
 
 const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+/// Insertions that reclaim a small cache's slots several times over.
+const MANY: u64 = if cfg!(miri) { 200 } else { 2_000 };
 
 thread_local! {
     /// How deep the calls of the user's code into the cache are.
@@ -155,7 +157,7 @@ impl Clone for Last {
             home.contains_key(&1);
             assert!(home.invalidate(&0));
             // Enough to reclaim whatever may be reclaimed, many times.
-            (1..2_000).for_each(|key| home.insert(key, Last::new(&self.home)));
+            (1..MANY).for_each(|key| home.insert(key, Last::new(&self.home)));
             assert_eq!(self.dropped.load(Relaxed), 0, "dropped while it is being cloned");
         });
         Last::new(&self.home)
@@ -176,7 +178,7 @@ fn what_a_look_up_reads_outlives_what_is_called_within_it() {
         let dropped = Arc::clone(&value.dropped);
         home.insert(0, value);
         assert!(home.get(&0).is_some(), "{policy}");
-        (0..2_000).for_each(|key| home.insert(key, Last::new(&Arc::downgrade(&home))));
+        (0..MANY).for_each(|key| home.insert(key, Last::new(&Arc::downgrade(&home))));
         assert_eq!(dropped.load(Relaxed), 1, "{policy}: dropped once nobody reads it");
     }
 }

@@ -11,7 +11,7 @@ use tracked::{Census, Chance, Tracked};
 
 const THREADS: u64 = 4;
 /// Operations a thread and cache. Miri is a thousand times slower.
-const OPERATIONS: u64 = if cfg!(miri) { 60 } else { 8_000 };
+const OPERATIONS: u64 = if cfg!(miri) { 20 } else { 8_000 };
 const CAPACITIES: &[u64] = if cfg!(miri) { &[1, 5] } else { &[1, 2, 3, 7, 16, 64, 700, 9_000] };
 
 type Tested<'c> = Cache<u64, Tracked<'c>>;
