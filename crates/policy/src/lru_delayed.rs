@@ -39,6 +39,18 @@ impl LruDelayed {
         LruDelayed { list: Lists::new(), window }
     }
 
+    /// Whether a hit at `now` promotes an object that was put at the head at
+    /// `promoted_at`. For hosts that ask before they take a lock.
+    ///
+    /// ```
+    /// use frazil_policy::LruDelayed;
+    /// assert!(!LruDelayed::is_due(1000, 500, 1499) && LruDelayed::is_due(1000, 500, 1500));
+    /// ```
+    #[inline]
+    pub fn is_due(window: u64, promoted_at: u64, now: u64) -> bool {
+        now.saturating_sub(promoted_at) >= window
+    }
+
     fn push(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
         host.meta(slot).store(host.now(), Relaxed);
         self.list.push_head(0, slot);
@@ -54,7 +66,7 @@ impl Policy for LruDelayed {
     #[inline]
     fn hit(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
         let now = host.now();
-        if now.saturating_sub(host.meta(slot).load(Relaxed)) < self.window {
+        if !Self::is_due(self.window, host.meta(slot).load(Relaxed), now) {
             return;
         }
         host.meta(slot).store(now, Relaxed);

@@ -28,6 +28,19 @@ impl LruProb {
     pub fn new(q: f64, seed: u64) -> Self {
         LruProb { lru: Lru::default(), q, rng: Rng::new(seed) }
     }
+
+    /// Draws whether a hit promotes: with probability 1 - `q`. For hosts that ask
+    /// before they take a lock, and then tell an [`Lru`] the hits that do.
+    ///
+    /// ```
+    /// use frazil_policy::{LruProb, Rng};
+    /// let mut rng = Rng::new(1);
+    /// assert!(LruProb::promotes(0.0, &mut rng) && !LruProb::promotes(1.0, &mut rng));
+    /// ```
+    #[inline]
+    pub fn promotes(q: f64, rng: &mut Rng) -> bool {
+        rng.unit() >= q
+    }
 }
 
 impl Policy for LruProb {
@@ -36,7 +49,7 @@ impl Policy for LruProb {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        if self.rng.unit() >= self.q {
+        if Self::promotes(self.q, &mut self.rng) {
             self.lru.hit(host, slot);
         }
     }

@@ -19,6 +19,20 @@ impl Rng {
         Rng(seed)
     }
 
+    /// All of its state: [`Rng::new`] of it goes on where this one is. So a sequence can
+    /// be kept in a word, such as an atomic of a thread's.
+    ///
+    /// ```
+    /// use frazil_policy::Rng;
+    /// let mut rng = Rng::new(7);
+    /// rng.bits();
+    /// assert_eq!(Rng::new(rng.state()).bits(), rng.bits());
+    /// ```
+    #[inline]
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The next 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {

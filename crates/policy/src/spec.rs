@@ -1,30 +1,19 @@
-//! Policies by name: `clock:bits=2` as users write it, and the one place where a
-//! name becomes a type.
+//! Policies by name as the simulator runs them: the online ones, and the optima that
+//! are told the future.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::parameters::Parameters;
-use crate::{
-    AdaptiveReplacement, Belady, BeladySize, Cacheus, Clock, Fifo, Gdsf, Hyperbolic, Lecar, Lfu,
-    Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, Mobius, Policy, Random, S3Fifo, Sieve, Slru,
-    TwoQueue, WTinyLfu,
-};
-
-/// Where chance starts unless the user says otherwise.
-const SEED: u64 = 1;
-/// Default of `lru-delayed:window`: short against the life of an object in all
-/// but the smallest caches, long against the pauses of the objects whose
-/// promotions cost most.
-const WINDOW: u64 = 1000;
+use crate::{Belady, BeladySize, Online, Policy};
 
 /// A policy and its parameters.
 ///
 /// ```
-/// use frazil_policy::PolicySpec;
+/// use frazil_policy::{Online, PolicySpec};
 /// let spec: PolicySpec = "clock:bits=2".parse()?;
-/// assert_eq!(spec, PolicySpec::Clock { bits: 2 });
+/// assert_eq!(spec, PolicySpec::Online(Online::Clock { bits: 2 }));
 /// assert_eq!(spec.to_string(), "clock:bits=2");
 /// assert!("clock:bits=9".parse::<PolicySpec>().is_err());
 /// # Ok::<(), frazil_policy::SpecError>(())
@@ -32,82 +21,8 @@ const WINDOW: u64 = 1000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PolicySpec {
-    /// [`Fifo`].
-    Fifo,
-    /// [`Lru`].
-    Lru,
-    /// [`LruProb`].
-    LruProb {
-        /// Share of the hits that promote nothing.
-        q: f64,
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`LruDelayed`].
-    LruDelayed {
-        /// Ticks of the host in which an object is promoted at most once.
-        window: u64,
-    },
-    /// [`LruSampled`].
-    LruSampled {
-        /// Residents that are sampled for a victim.
-        k: u8,
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`Clock`].
-    Clock {
-        /// Width of the count: 1 or 2.
-        bits: u8,
-    },
-    /// [`Slru`].
-    Slru {
-        /// How many segments.
-        segments: u8,
-    },
-    /// [`TwoQueue`].
-    TwoQueue,
-    /// [`Sieve`].
-    Sieve,
-    /// [`Mobius`].
-    Mobius,
-    /// [`S3Fifo`].
-    S3Fifo,
-    /// [`Lfu`].
-    Lfu,
-    /// [`WTinyLfu`].
-    WTinyLfu,
-    /// [`AdaptiveReplacement`].
-    Arc,
-    /// [`Lirs`].
-    Lirs,
-    /// [`Lhd`].
-    Lhd {
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`Hyperbolic`].
-    Hyperbolic {
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`Gdsf`].
-    Gdsf,
-    /// [`Lecar`].
-    Lecar {
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`Cacheus`].
-    Cacheus {
-        /// Where its chance starts.
-        seed: u64,
-    },
-    /// [`Random`].
-    Random {
-        /// Where its chance starts.
-        seed: u64,
-    },
+    /// A policy that runs anywhere.
+    Online(Online),
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
@@ -117,9 +32,12 @@ pub enum PolicySpec {
 /// Why a name cannot be read as a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No policy has this name.
-    #[error("unknown policy `{0}`; known are {known}", known = PolicySpec::NAMES.join(", "))]
-    UnknownPolicy(String),
+    /// No policy has this name; beside it, those that there are.
+    #[error("unknown policy `{0}`; known are {known}", known = .1.join(", "))]
+    UnknownPolicy(String, &'static [&'static str]),
+    /// The policy is told the future, which no cache can be.
+    #[error("policy `{0}` needs the future: only the simulator runs it")]
+    Offline(String),
     /// The policy has no such parameter.
     #[error("policy `{policy}` has no parameter `{parameter}`; it takes {expected}")]
     UnknownParameter {
@@ -142,67 +60,33 @@ pub enum SpecError {
     },
 }
 
-/// What to do with a policy once its type is known: [`PolicySpec::visit`].
+/// What to do with a policy once its type is known: [`PolicySpec::visit`],
+/// [`Online::visit`].
 pub trait PolicyVisitor {
     /// What comes of it.
     type Output;
 
     /// Called once with the policy.
-    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output;
+    fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output;
 }
 
 impl PolicySpec {
-    /// The names of all policies.
-    pub const NAMES: [&str; 23] = [
-        "fifo",
-        "lru",
-        "lru-prob",
-        "lru-delayed",
-        "lru-sampled",
-        "clock",
-        "slru",
-        "two-queue",
-        "sieve",
-        "mobius",
-        "s3-fifo",
-        "lfu",
-        "w-tinylfu",
-        "arc",
-        "lirs",
-        "lhd",
-        "hyperbolic",
-        "gdsf",
-        "lecar",
-        "cacheus",
-        "random",
-        "belady",
-        "belady-size",
-    ];
+    /// The names of all policies: the online ones first.
+    pub const NAMES: [&str; Online::NAMES.len() + 2] = {
+        let mut names = ["belady"; Online::NAMES.len() + 2];
+        let mut place = 0;
+        while place < Online::NAMES.len() {
+            names[place] = Online::NAMES[place];
+            place += 1;
+        }
+        names[place + 1] = "belady-size";
+        names
+    };
 
     /// The name without parameters.
     pub fn name(&self) -> &'static str {
         match self {
-            PolicySpec::Fifo => "fifo",
-            PolicySpec::Lru => "lru",
-            PolicySpec::LruProb { .. } => "lru-prob",
-            PolicySpec::LruDelayed { .. } => "lru-delayed",
-            PolicySpec::LruSampled { .. } => "lru-sampled",
-            PolicySpec::Clock { .. } => "clock",
-            PolicySpec::Slru { .. } => "slru",
-            PolicySpec::TwoQueue => "two-queue",
-            PolicySpec::Sieve => "sieve",
-            PolicySpec::Mobius => "mobius",
-            PolicySpec::S3Fifo => "s3-fifo",
-            PolicySpec::Lfu => "lfu",
-            PolicySpec::WTinyLfu => "w-tinylfu",
-            PolicySpec::Arc => "arc",
-            PolicySpec::Lirs => "lirs",
-            PolicySpec::Lhd { .. } => "lhd",
-            PolicySpec::Hyperbolic { .. } => "hyperbolic",
-            PolicySpec::Gdsf => "gdsf",
-            PolicySpec::Lecar { .. } => "lecar",
-            PolicySpec::Cacheus { .. } => "cacheus",
-            PolicySpec::Random { .. } => "random",
+            PolicySpec::Online(policy) => policy.name(),
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
         }
@@ -210,22 +94,15 @@ impl PolicySpec {
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize)
+        !matches!(self, PolicySpec::Online(_))
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
-    pub fn with_seed(mut self, another: u64) -> Option<Self> {
-        match &mut self {
-            PolicySpec::LruProb { seed, .. }
-            | PolicySpec::LruSampled { seed, .. }
-            | PolicySpec::Lhd { seed }
-            | PolicySpec::Hyperbolic { seed }
-            | PolicySpec::Lecar { seed }
-            | PolicySpec::Cacheus { seed }
-            | PolicySpec::Random { seed } => *seed = another,
-            _ => return None,
+    pub fn with_seed(self, another: u64) -> Option<Self> {
+        match self {
+            PolicySpec::Online(policy) => policy.with_seed(another).map(PolicySpec::Online),
+            PolicySpec::Belady | PolicySpec::BeladySize => None,
         }
-        Some(self)
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
@@ -238,29 +115,8 @@ impl PolicySpec {
         future: impl FnOnce() -> Arc<[u32]>,
         visitor: V,
     ) -> V::Output {
-        match *self {
-            PolicySpec::Fifo => visitor.visit(Fifo::default()),
-            PolicySpec::Lru => visitor.visit(Lru::default()),
-            PolicySpec::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
-            PolicySpec::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
-            PolicySpec::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
-            PolicySpec::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
-            PolicySpec::Clock { .. } => visitor.visit(Clock::<3>::default()),
-            PolicySpec::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
-            PolicySpec::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
-            PolicySpec::Sieve => visitor.visit(Sieve::default()),
-            PolicySpec::Mobius => visitor.visit(Mobius::default()),
-            PolicySpec::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
-            PolicySpec::Lfu => visitor.visit(Lfu::default()),
-            PolicySpec::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
-            PolicySpec::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
-            PolicySpec::Lirs => visitor.visit(Lirs::new(capacity)),
-            PolicySpec::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
-            PolicySpec::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
-            PolicySpec::Gdsf => visitor.visit(Gdsf::default()),
-            PolicySpec::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
-            PolicySpec::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
-            PolicySpec::Random { seed } => visitor.visit(Random::new(seed)),
+        match self {
+            PolicySpec::Online(policy) => policy.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
         }
@@ -271,81 +127,33 @@ impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let mut given = Parameters::of(text);
+        let given = Parameters::of(text);
         let spec = match given.policy {
-            "fifo" => PolicySpec::Fifo,
-            "lru" => PolicySpec::Lru,
-            "lru-prob" => PolicySpec::LruProb {
-                q: given.number("q", 0.5, 0.0, 1.0)?,
-                seed: given.number("seed", SEED, 0, u64::MAX)?,
-            },
-            "lru-delayed" => {
-                PolicySpec::LruDelayed { window: given.number("window", WINDOW, 0, u64::MAX)? }
-            }
-            "lru-sampled" => PolicySpec::LruSampled {
-                k: given.number("k", 5, 1, 64)?,
-                seed: given.number("seed", SEED, 0, u64::MAX)?,
-            },
-            "clock" => PolicySpec::Clock { bits: given.number("bits", 1, 1, 2)? },
-            "slru" => PolicySpec::Slru {
-                segments: given.number("segments", 2, 1, Slru::MOST_SEGMENTS as u8)?,
-            },
-            "two-queue" => PolicySpec::TwoQueue,
-            "sieve" => PolicySpec::Sieve,
-            "mobius" => PolicySpec::Mobius,
-            "s3-fifo" => PolicySpec::S3Fifo,
-            "lfu" => PolicySpec::Lfu,
-            "w-tinylfu" => PolicySpec::WTinyLfu,
-            "arc" => PolicySpec::Arc,
-            "lirs" => PolicySpec::Lirs,
-            "lhd" => PolicySpec::Lhd { seed: given.number("seed", SEED, 0, u64::MAX)? },
-            "hyperbolic" => {
-                PolicySpec::Hyperbolic { seed: given.number("seed", SEED, 0, u64::MAX)? }
-            }
-            "gdsf" => PolicySpec::Gdsf,
-            "lecar" => PolicySpec::Lecar { seed: given.number("seed", SEED, 0, u64::MAX)? },
-            "cacheus" => PolicySpec::Cacheus { seed: given.number("seed", SEED, 0, u64::MAX)? },
-            "random" => PolicySpec::Random { seed: given.number("seed", SEED, 0, u64::MAX)? },
             "belady" => PolicySpec::Belady,
             "belady-size" => PolicySpec::BeladySize,
-            unknown => return Err(SpecError::UnknownPolicy(unknown.to_owned())),
+            _ => return text.parse().map(PolicySpec::Online).map_err(with_offline_names),
         };
         given.finish()?;
         Ok(spec)
     }
 }
 
-impl fmt::Display for PolicySpec {
-    /// The canonical form: parameters only where they are not the default.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
-        match *self {
-            PolicySpec::LruProb { q, seed } => {
-                unless_default(f, "q", q, 0.5)?;
-                unless_default(f, "seed", seed, SEED)
-            }
-            PolicySpec::LruDelayed { window } => unless_default(f, "window", window, WINDOW),
-            PolicySpec::LruSampled { k, seed } => {
-                unless_default(f, "k", k, 5)?;
-                unless_default(f, "seed", seed, SEED)
-            }
-            PolicySpec::Clock { bits } => unless_default(f, "bits", bits, 1),
-            PolicySpec::Slru { segments } => unless_default(f, "segments", segments, 2),
-            PolicySpec::Lhd { seed }
-            | PolicySpec::Hyperbolic { seed }
-            | PolicySpec::Lecar { seed }
-            | PolicySpec::Cacheus { seed }
-            | PolicySpec::Random { seed } => unless_default(f, "seed", seed, SEED),
-            _ => Ok(()),
-        }
+/// Whoever mistypes a name is shown the offline policies too.
+fn with_offline_names(error: SpecError) -> SpecError {
+    match error {
+        SpecError::UnknownPolicy(name, _) => SpecError::UnknownPolicy(name, &PolicySpec::NAMES),
+        other => other,
     }
 }
 
-fn unless_default<N>(f: &mut fmt::Formatter<'_>, key: &str, value: N, default: N) -> fmt::Result
-where
-    N: PartialEq + fmt::Display,
-{
-    if value == default { Ok(()) } else { write!(f, ":{key}={value}") }
+impl fmt::Display for PolicySpec {
+    /// The canonical form: parameters only where they are not the usual ones.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicySpec::Online(policy) => policy.fmt(f),
+            PolicySpec::Belady | PolicySpec::BeladySize => f.write_str(self.name()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -355,47 +163,19 @@ mod tests {
     #[test]
     fn every_name_parses_and_prints_itself() {
         for name in PolicySpec::NAMES {
-            assert_eq!(
-                name.parse::<PolicySpec>().map(|spec| spec.to_string()),
-                Ok(name.to_owned())
-            );
+            let spec: PolicySpec = name.parse().expect("it parses");
+            assert_eq!((spec.to_string().as_str(), spec.name()), (name, name));
         }
-    }
-
-    #[test]
-    fn parameters_parse_and_print_themselves() {
-        for text in [
-            "lru-prob:q=0.986:seed=7",
-            "lru-delayed:window=0",
-            "lru-sampled:k=10",
-            "slru:segments=4",
-            "random:seed=0",
-            "hyperbolic:seed=7",
-            "lhd:seed=7",
-            "lecar:seed=7",
-            "cacheus:seed=7",
-        ] {
-            let spec: PolicySpec = text.parse().expect("it parses");
-            assert_eq!(spec.to_string(), text);
-            if let Some(seeded) = spec.with_seed(3) {
-                assert!(seeded.to_string().ends_with(":seed=3"), "{seeded}");
-            }
-        }
-        assert_eq!("slru:segments=2".parse(), Ok(PolicySpec::Slru { segments: 2 }));
-        assert!("lru-prob:q=NaN".parse::<PolicySpec>().is_err());
+        let offline = PolicySpec::NAMES.map(str::parse::<PolicySpec>);
+        let offline = offline.iter().flatten().filter(|spec| spec.is_offline());
+        assert_eq!(offline.count(), 2);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
-        assert!(error("lruu").starts_with("unknown policy `lruu`; known are fifo, lru"));
-        assert_eq!(error("lru:k=5"), "policy `lru` has no parameter `k=5`; it takes none");
-        assert_eq!(
-            error("clock:bits=3"),
-            "policy `clock`: `bits=3` is not allowed; it takes bits from 1 to 2"
-        );
-        assert!(error("clock:bits").contains("`bits` is not allowed"));
-        assert!(error("clock:bits=1:bits=2").contains("no parameter `bits=2`"));
-        assert!(error("clock:").contains("no parameter ``"));
+        assert!(error("lruu").ends_with("random, belady, belady-size"));
+        assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
+        assert!(error("clock:bits=3").contains("bits from 1 to 2"));
     }
 }

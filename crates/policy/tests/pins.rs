@@ -3,10 +3,8 @@
 
 mod cache;
 
-use std::sync::Arc;
-
 use cache::Cache;
-use frazil_policy::{Policy, PolicySpec, PolicyVisitor, Rng};
+use frazil_policy::{Online, Policy, PolicyVisitor, Rng};
 
 /// Few, many, and more than any policy samples at once.
 const CAPACITIES: [u64; 5] = [1, 2, 5, 20, 70];
@@ -109,15 +107,15 @@ impl PolicyVisitor for Unpinned {
     }
 }
 
-fn hidden(spec: PolicySpec) -> Vec<String> {
+fn hidden(spec: Online) -> Vec<String> {
     let mut found = Vec::new();
     for capacity in CAPACITIES {
         for heaviest in [1, 4] {
             for seed in 0..30 {
                 // GDSF may find all others worth more, and so may any where weights differ.
-                let admits = heaviest == 1 && spec != PolicySpec::Gdsf;
+                let admits = heaviest == 1 && spec != Online::Gdsf;
                 let pins = Pins { capacity, seed, heaviest, admits };
-                let outcome = spec.visit(capacity * heaviest, || Arc::from([]), &pins);
+                let outcome = spec.visit(capacity * heaviest, &pins);
                 if let Err(error) = outcome {
                     found.push(format!("{spec}: {error}, {capacity} {heaviest} {seed}"));
                 }
@@ -127,19 +125,16 @@ fn hidden(spec: PolicySpec) -> Vec<String> {
     found
 }
 
-fn online() -> impl Iterator<Item = PolicySpec> {
-    let variants = ["clock:bits=2", "slru:segments=4", "lru-sampled:k=1"];
-    let names = PolicySpec::NAMES.into_iter().chain(variants);
-    names
-        .map(|name| name.parse::<PolicySpec>().expect("it parses"))
-        .filter(|spec| !spec.is_offline())
+fn online() -> impl Iterator<Item = Online> {
+    let variants = [Online::Slru { segments: 4 }, Online::LruSampled { k: 1, seed: 1 }];
+    Online::ALL.into_iter().chain(variants)
 }
 
 #[test]
 fn what_came_back_can_go() {
     for spec in online() {
         for capacity in [2, 20, 70] {
-            let stay = spec.visit(capacity, || Arc::from([]), Unpinned(capacity));
+            let stay = spec.visit(capacity, Unpinned(capacity));
             assert_eq!(stay, 0, "{spec} {capacity}");
         }
     }

@@ -1,0 +1,387 @@
+//! The policies that run without knowing the future, by name: what a cache is built
+//! with, and all but the optima in the simulator.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::parameters::Parameters;
+use crate::{
+    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, Hyperbolic, Lecar, Lfu, Lhd, Lirs, Lru,
+    LruDelayed, LruProb, LruSampled, Mobius, PolicyVisitor, Random, S3Fifo, Sieve, Slru, SpecError,
+    TwoQueue, WTinyLfu,
+};
+
+/// Where chance starts unless the user says otherwise.
+const SEED: u64 = 1;
+/// Default of `lru-delayed:window`: short against the life of an object in all
+/// but the smallest caches, long against the pauses of the objects whose
+/// promotions cost most.
+const WINDOW: u64 = 1000;
+
+/// Which entry goes when the cache is full: an eviction policy and its parameters.
+///
+/// In the concurrent cache [`Mobius`](Self::Mobius), [`S3Fifo`](Self::S3Fifo),
+/// [`Clock`](Self::Clock) and [`Fifo`](Self::Fifo) run without a lock; the others order
+/// entries under one. `frazil advise` tells which of them misses least on a trace.
+///
+/// ```
+/// use frazil_policy::Online;
+/// assert_eq!("clock:bits=2".parse(), Ok(Online::Clock { bits: 2 }));
+/// assert_eq!(Online::LruProb { q: 0.9, seed: 1 }.to_string(), "lru-prob:q=0.9");
+/// assert_eq!(Online::default(), Online::Mobius);
+/// assert!("belady".parse::<Online>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Online {
+    /// The oldest goes; a hit does nothing at all. Where every hit counts and order
+    /// hardly matters. ([`Fifo`](crate::Fifo))
+    Fifo,
+    /// What was not asked for longest goes; every hit reorders. Where what was asked for
+    /// last comes next, and hits are few or threads are. ([`Lru`](crate::Lru))
+    Lru,
+    /// LRU in which a share of the hits, by chance, changes nothing: the order of LRU,
+    /// nearly, for fewer locks. ([`LruProb`](crate::LruProb))
+    LruProb {
+        /// Share of the hits that promote nothing, from 0 (LRU) to 1 (FIFO).
+        q: f64,
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// LRU in which a hit that finds the lock taken changes nothing: no hit ever waits,
+    /// and one thread alone has LRU. ([`Lru`](crate::Lru))
+    LruRelaxed,
+    /// LRU in which an entry is promoted at most once in a window: spares the lock the
+    /// entries that are asked for most. ([`LruDelayed`](crate::LruDelayed))
+    LruDelayed {
+        /// Requests in which an entry is promoted at most once.
+        window: u64,
+    },
+    /// Of a few entries chosen by chance, what was not asked for longest goes; a hit
+    /// notes the time. LRU, nearly, with no list. ([`LruSampled`](crate::LruSampled))
+    LruSampled {
+        /// Entries that are sampled for a victim, from 1 to 64.
+        k: u8,
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// FIFO with second chances: a hit raises a count, which eviction lowers. Keys whose
+    /// popularity soon passes. ([`Clock`](crate::Clock))
+    Clock {
+        /// Width of the count: 1 or 2.
+        bits: u8,
+    },
+    /// LRU in segments: what was asked for again is protected from what was not. Scans
+    /// between requests that repeat. ([`Slru`](crate::Slru))
+    Slru {
+        /// How many segments, from 1 (LRU) to [`MOST_SEGMENTS`](crate::Slru::MOST_SEGMENTS).
+        segments: u8,
+    },
+    /// A FIFO on trial, and an LRU of what was asked for again after it had gone. Scans,
+    /// and keys asked for only a few times at once. ([`TwoQueue`](crate::TwoQueue))
+    TwoQueue,
+    /// A hand that sweeps a FIFO queue and leaves what was asked for where it is. Evicts
+    /// as [`Mobius`](Self::Mobius) does; for comparison. ([`Sieve`](crate::Sieve))
+    Sieve,
+    /// SIEVE as two queues that trade places: what is asked for again stays, for one mark
+    /// on a hit. The fewest writes; the default. ([`Mobius`](crate::Mobius))
+    #[default]
+    Mobius,
+    /// A small queue on trial, a main queue, and the memory of what went from the small
+    /// one. Scans and many keys asked for only once. ([`S3Fifo`](crate::S3Fifo))
+    S3Fifo,
+    /// What was asked for least often since it came goes. Keys whose popularity lasts; it
+    /// clings to those whose popularity has passed. ([`Lfu`](crate::Lfu))
+    Lfu,
+    /// Newcomers must be asked for more often than what they displace, by counts that
+    /// age and outlast eviction. Popularity that lasts. ([`WTinyLfu`](crate::WTinyLfu))
+    WTinyLfu,
+    /// Two LRU lists, for recency and for frequency, whose shares follow the misses.
+    /// Changing workloads. ([`AdaptiveReplacement`](crate::AdaptiveReplacement))
+    Arc,
+    /// What comes back soonest stays, judged by the time between its last two requests.
+    /// Loops and scans longer than the cache. ([`Lirs`](crate::Lirs))
+    Lirs,
+    /// What has the fewest hits to expect for its weight and time goes, learned from hits
+    /// and evictions so far. Entries of different weights. ([`Lhd`](crate::Lhd))
+    Lhd {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// What was asked for least often for its weight and its time here goes, of a sample.
+    /// Entries of different ages and weights. ([`Hyperbolic`](crate::Hyperbolic))
+    Hyperbolic {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// What is large, seldom asked for, and not lately goes; large newcomers are refused.
+    /// The most hits where weights differ much. ([`Gdsf`](crate::Gdsf))
+    Gdsf,
+    /// Learns from its mistakes whether LRU or LFU evicts better. Small caches.
+    /// ([`Lecar`](crate::Lecar))
+    Lecar {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// Learns from its mistakes whether a scan-resistant LRU or an LFU evicts better.
+    /// Changing workloads with scans. ([`Cacheus`](crate::Cacheus))
+    Cacheus {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// Any entry may go. Loops longer than the cache; otherwise for comparison.
+    /// ([`Random`](crate::Random))
+    Random {
+        /// Where its chance starts.
+        seed: u64,
+    },
+}
+
+impl Online {
+    /// Every policy with its usual parameters, and CLOCK with two bits too.
+    ///
+    /// ```
+    /// use frazil_policy::Online;
+    /// assert!(Online::ALL.contains(&Online::Lru));
+    /// ```
+    pub const ALL: [Online; 23] = [
+        Online::Fifo,
+        Online::Lru,
+        Online::LruProb { q: 0.5, seed: SEED },
+        Online::LruRelaxed,
+        Online::LruDelayed { window: WINDOW },
+        Online::LruSampled { k: 5, seed: SEED },
+        Online::Clock { bits: 1 },
+        Online::Clock { bits: 2 },
+        Online::Slru { segments: 2 },
+        Online::TwoQueue,
+        Online::Sieve,
+        Online::Mobius,
+        Online::S3Fifo,
+        Online::Lfu,
+        Online::WTinyLfu,
+        Online::Arc,
+        Online::Lirs,
+        Online::Lhd { seed: SEED },
+        Online::Hyperbolic { seed: SEED },
+        Online::Gdsf,
+        Online::Lecar { seed: SEED },
+        Online::Cacheus { seed: SEED },
+        Online::Random { seed: SEED },
+    ];
+
+    /// The names of all policies.
+    pub const NAMES: [&str; 22] = [
+        "fifo",
+        "lru",
+        "lru-prob",
+        "lru-relaxed",
+        "lru-delayed",
+        "lru-sampled",
+        "clock",
+        "slru",
+        "two-queue",
+        "sieve",
+        "mobius",
+        "s3-fifo",
+        "lfu",
+        "w-tinylfu",
+        "arc",
+        "lirs",
+        "lhd",
+        "hyperbolic",
+        "gdsf",
+        "lecar",
+        "cacheus",
+        "random",
+    ];
+
+    /// The name without parameters.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Online::Fifo => "fifo",
+            Online::Lru => "lru",
+            Online::LruProb { .. } => "lru-prob",
+            Online::LruRelaxed => "lru-relaxed",
+            Online::LruDelayed { .. } => "lru-delayed",
+            Online::LruSampled { .. } => "lru-sampled",
+            Online::Clock { .. } => "clock",
+            Online::Slru { .. } => "slru",
+            Online::TwoQueue => "two-queue",
+            Online::Sieve => "sieve",
+            Online::Mobius => "mobius",
+            Online::S3Fifo => "s3-fifo",
+            Online::Lfu => "lfu",
+            Online::WTinyLfu => "w-tinylfu",
+            Online::Arc => "arc",
+            Online::Lirs => "lirs",
+            Online::Lhd { .. } => "lhd",
+            Online::Hyperbolic { .. } => "hyperbolic",
+            Online::Gdsf => "gdsf",
+            Online::Lecar { .. } => "lecar",
+            Online::Cacheus { .. } => "cacheus",
+            Online::Random { .. } => "random",
+        }
+    }
+
+    /// The policy of that name with its usual parameters.
+    fn usual(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The same policy with another seed; `None` if chance plays no part in it.
+    pub fn with_seed(mut self, another: u64) -> Option<Self> {
+        *self.seed_mut()? = another;
+        Some(self)
+    }
+
+    fn seed_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Online::LruProb { seed, .. }
+            | Online::LruSampled { seed, .. }
+            | Online::Lhd { seed }
+            | Online::Hyperbolic { seed }
+            | Online::Lecar { seed }
+            | Online::Cacheus { seed }
+            | Online::Random { seed } => Some(seed),
+            _ => None,
+        }
+    }
+
+    /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
+    ///
+    /// What comes of [`LruRelaxed`](Self::LruRelaxed) is [`Lru`](crate::Lru): what it
+    /// leaves out is the host's to leave out.
+    pub fn visit<V: PolicyVisitor>(&self, capacity: u64, visitor: V) -> V::Output {
+        match *self {
+            Online::Fifo => visitor.visit(Fifo::default()),
+            Online::Lru | Online::LruRelaxed => visitor.visit(Lru::default()),
+            Online::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
+            Online::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
+            Online::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
+            Online::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
+            Online::Clock { .. } => visitor.visit(Clock::<3>::default()),
+            Online::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
+            Online::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
+            Online::Sieve => visitor.visit(Sieve::default()),
+            Online::Mobius => visitor.visit(Mobius::default()),
+            Online::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            Online::Lfu => visitor.visit(Lfu::default()),
+            Online::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
+            Online::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
+            Online::Lirs => visitor.visit(Lirs::new(capacity)),
+            Online::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
+            Online::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
+            Online::Gdsf => visitor.visit(Gdsf::default()),
+            Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
+            Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
+            Online::Random { seed } => visitor.visit(Random::new(seed)),
+        }
+    }
+}
+
+impl FromStr for Online {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let mut given = Parameters::of(text);
+        let mut policy = Self::usual(given.policy).ok_or_else(|| match given.policy {
+            "belady" | "belady-size" => SpecError::Offline(given.policy.to_owned()),
+            unknown => SpecError::UnknownPolicy(unknown.to_owned(), &Self::NAMES),
+        })?;
+        match &mut policy {
+            Online::LruProb { q, .. } => *q = given.number("q", *q, 0.0, 1.0)?,
+            Online::LruDelayed { window } => {
+                *window = given.number("window", *window, 0, u64::MAX)?;
+            }
+            Online::LruSampled { k, .. } => *k = given.number("k", *k, 1, 64)?,
+            Online::Clock { bits } => *bits = given.number("bits", *bits, 1, 2)?,
+            Online::Slru { segments } => {
+                *segments = given.number("segments", *segments, 1, Slru::MOST_SEGMENTS as u8)?;
+            }
+            _ => {}
+        }
+        if let Some(seed) = policy.seed_mut() {
+            *seed = given.number("seed", *seed, 0, u64::MAX)?;
+        }
+        given.finish()?;
+        Ok(policy)
+    }
+}
+
+impl fmt::Display for Online {
+    /// The canonical form: parameters only where they are not the usual ones.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match *self {
+            Online::LruProb { q, .. } if q != 0.5 => write!(f, ":q={q}")?,
+            Online::LruDelayed { window } if window != WINDOW => write!(f, ":window={window}")?,
+            Online::LruSampled { k, .. } if k != 5 => write!(f, ":k={k}")?,
+            Online::Clock { bits } if bits != 1 => write!(f, ":bits={bits}")?,
+            Online::Slru { segments } if segments != 2 => write!(f, ":segments={segments}")?,
+            _ => {}
+        }
+        match { *self }.seed_mut() {
+            Some(&mut seed) if seed != SEED => write!(f, ":seed={seed}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_named_and_print_themselves() {
+        let mut names = Online::ALL.map(|policy| policy.name()).to_vec();
+        names.dedup();
+        assert_eq!(names, Online::NAMES);
+        for policy in Online::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for name in Online::NAMES {
+            assert_eq!(name.parse::<Online>().map(|policy| policy.to_string()), Ok(name.into()));
+        }
+    }
+
+    #[test]
+    fn parameters_parse_and_print_themselves() {
+        for text in [
+            "lru-prob:q=0.986:seed=7",
+            "lru-delayed:window=0",
+            "lru-sampled:k=10",
+            "slru:segments=4",
+            "random:seed=0",
+            "hyperbolic:seed=7",
+            "lhd:seed=7",
+            "lecar:seed=7",
+            "cacheus:seed=7",
+        ] {
+            let policy: Online = text.parse().expect("it parses");
+            assert_eq!(policy.to_string(), text);
+            if let Some(seeded) = policy.with_seed(3) {
+                assert!(seeded.to_string().ends_with(":seed=3"), "{seeded}");
+            }
+        }
+        assert_eq!("slru:segments=2".parse(), Ok(Online::Slru { segments: 2 }));
+        assert!("lru-prob:q=NaN".parse::<Online>().is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| text.parse::<Online>().unwrap_err().to_string();
+        assert!(error("lruu").starts_with("unknown policy `lruu`; known are fifo, lru"));
+        assert!(error("lruu").ends_with("random"));
+        assert_eq!(error("lru:k=5"), "policy `lru` has no parameter `k=5`; it takes none");
+        assert_eq!(
+            error("clock:bits=3"),
+            "policy `clock`: `bits=3` is not allowed; it takes bits from 1 to 2"
+        );
+        assert!(error("clock:bits").contains("`bits` is not allowed"));
+        assert!(error("clock:bits=1:bits=2").contains("no parameter `bits=2`"));
+        assert!(error("clock:").contains("no parameter ``"));
+        assert!(error("belady").contains("`belady` needs the future"));
+        assert!(error("belady-size:k=1").contains("only the simulator"));
+    }
+}
