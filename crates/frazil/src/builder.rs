@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
-use crate::policy::Policy;
+use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.
 const ENTRIES_MAX: u64 = 1 << 29;
@@ -28,6 +28,8 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) capacity: u64,
     pub(crate) entries: Option<u64>,
     pub(crate) policy: Policy,
+    pub(crate) promotion: Option<Promotion>,
+    pub(crate) shards: u32,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) batch: u32,
@@ -39,6 +41,8 @@ impl<K, V> Builder<K, V> {
             capacity,
             entries: None,
             policy: Policy::default(),
+            promotion: None,
+            shards: 1,
             weigher: None,
             hasher: RandomState::default(),
             batch: 16,
@@ -56,6 +60,39 @@ impl<K, V, S> Builder<K, V, S> {
     /// ```
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// What a hit does where the policy is one under a lock; see [`Promotion`] for what it
+    /// does unless this is set. Of no effect for the policies without a lock.
+    ///
+    /// ```
+    /// use frazil::{Cache, Policy, Promotion};
+    /// let cache: Cache<u64, u64> =
+    ///     Cache::builder(1_000).policy(Policy::Lru).promotion(Promotion::Adaptive).build();
+    /// # cache.insert(1, 1);
+    /// ```
+    pub fn promotion(mut self, promotion: Promotion) -> Self {
+        self.promotion = Some(promotion);
+        self
+    }
+
+    /// Divides a policy under a lock, by the hashes of the keys, into parts with a lock each:
+    /// 1 to 64, rounded up to a power of two; 1 unless set. Of no effect for the policies
+    /// without a lock.
+    ///
+    /// Threads get less into each other's way, and each part guesses from what it sees alone.
+    /// The capacity is not divided: an entry goes from the part that holds more than its
+    /// share. A cache should have some hundred entries a shard.
+    ///
+    /// ```
+    /// use frazil::{Cache, Policy};
+    /// let cache: Cache<u64, u64> = Cache::builder(100_000).policy(Policy::Arc).shards(16).build();
+    /// (0..200_000).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(cache.len(), 100_000);
+    /// ```
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards;
         self
     }
 
@@ -109,8 +146,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(cache.get("key"), Some(1));
     /// ```
     pub fn with_hasher<T>(self, hasher: T) -> Builder<K, V, T> {
-        let Builder { capacity, entries, policy, weigher, batch, .. } = self;
-        Builder { capacity, entries, policy, weigher, hasher, batch }
+        let Builder { capacity, entries, policy, promotion, shards, weigher, batch, .. } = self;
+        Builder { capacity, entries, policy, promotion, shards, weigher, hasher, batch }
     }
 
     /// How many entries go from a thread to the shared queues in one step, from 1 to 16.

@@ -13,7 +13,6 @@ use crate::evict::{Headers, Order};
 use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
 use crate::pin::Pin;
-use crate::policy::Policy;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
 use crate::slab::{Header, Slab};
@@ -21,7 +20,7 @@ use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{fence, thread};
+use crate::{Policy, fence, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
@@ -80,6 +79,13 @@ impl<K, V> Cache<K, V> {
     }
 }
 
+impl<K, V, S> Cache<K, V, S> {
+    #[inline(always)]
+    pub(crate) fn stripe(&self) -> &Stripe {
+        thread::stripe(self.identity, &self.stripes)
+    }
+}
+
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
@@ -91,7 +97,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
         let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
         let capacity = if weighted { builder.capacity } else { entries };
-        let order = Order::new(&builder.policy, capacity, entries, &segments);
+        let order = Order::new(&builder, capacity, entries, &segments, slots);
         Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
@@ -113,11 +119,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
         let hash = self.hasher.hash_one(key);
         (hash, self.index.place(hash))
-    }
-
-    #[inline(always)]
-    pub(crate) fn stripe(&self) -> &Stripe {
-        thread::stripe(self.identity, &self.stripes)
     }
 
     /// Finds a key. The slot may be looked at while `protection` lives and is not asked
@@ -203,11 +204,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
-    /// Marks a hit, where the policy wants it.
+    /// Marks a hit, where the policy wants it. It was counted before.
     #[inline(always)]
     pub(crate) fn touch(&self, slot: u32) {
         let mark: &Mark = &self.slab.header(slot).mark;
-        mark.raise(self.mark_max);
+        if mark.count() < self.mark_max {
+            match &self.order {
+                Order::Locked(locked) if !locked.marks() => locked.hit(self, slot),
+                _ => _ = mark.raise(self.mark_max),
+            }
+        }
     }
 
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
@@ -228,11 +234,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        let (_, place) = self.place(key);
+        let arrival = self.place(key);
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.get_under(&hazard, reader, place, key),
-            None => self.get_nested(reader, place, key),
+            Some(hazard) => self.get_under(&hazard, reader, arrival, key),
+            None => self.get_nested(reader, arrival, key),
         }
     }
 
@@ -241,7 +247,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &impl Protect,
         reader: &Reader,
-        place: Place,
+        (hash, place): (u64, Place),
         key: &Q,
     ) -> Option<V>
     where
@@ -251,10 +257,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let Some(found) = self.find(protection, place, key) else {
             add(&reader.misses, 1);
+            reader.missed.store(hash, Relaxed);
             return None;
         };
-        self.touch(found.slot);
         add(&reader.hits, 1);
+        self.touch(found.slot);
         // SAFETY: published and protected.
         Some(unsafe { self.slab.value(found.slot) }.clone())
     }
@@ -262,13 +269,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// From code of the user's that another look-up of this thread runs.
     #[cold]
     #[inline(never)]
-    fn get_nested<Q>(&self, reader: &Reader, place: Place, key: &Q) -> Option<V>
+    fn get_nested<Q>(&self, reader: &Reader, arrival: (u64, Place), key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
         V: Clone,
     {
-        self.get_under(&Pinned::new(reader, &self.reclaim), reader, place, key)
+        self.get_under(&Pinned::new(reader, &self.reclaim), reader, arrival, key)
     }
 
     /// A clone of the value of `key`, without a trace: no mark, no count.
@@ -447,6 +454,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             for (sum, count) in [
                 (&mut stats.hits, &reader.hits),
                 (&mut stats.misses, &reader.misses),
+                (&mut stats.promotions_skipped, &reader.notes.skipped),
                 (&mut stats.insertions, &counts.insertions),
                 (&mut stats.replacements, &counts.replacements),
                 (&mut stats.evictions, &counts.evictions),
@@ -494,6 +502,10 @@ impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
     #[inline(always)]
     fn header(&self, slot: u32) -> &Header {
         self.slab.header(slot)
+    }
+    #[inline(always)]
+    fn reader(&self) -> &Reader {
+        &self.stripe().reader
     }
     #[inline(always)]
     fn prefetch(&self, slot: u32) {

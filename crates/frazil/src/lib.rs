@@ -277,7 +277,6 @@ mod iter;
 #[cfg(all(test, loom))]
 mod models;
 mod pin;
-mod policy;
 mod protect;
 mod reclaim;
 mod slab;
@@ -290,7 +289,8 @@ mod write;
 
 pub use builder::Builder;
 pub use cache::Cache;
+pub use evict::locked::Promotion;
+pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::Iter;
 pub use pin::Pin;
-pub use policy::{Policy, PolicyError};
 pub use stats::Stats;

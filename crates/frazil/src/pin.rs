@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use crate::cache::Cache;
 use crate::protect::Pinned;
 use crate::stripe::{Reader, add};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::thread::Lodger;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
@@ -57,13 +58,14 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (_, place) = self.cache.place(key);
+        let (hash, place) = self.cache.place(key);
         let Some(found) = self.cache.find(&self.protection, place, key) else {
             add(&self.reader.misses, 1);
+            self.reader.missed.store(hash, Relaxed);
             return None;
         };
-        self.cache.touch(found.slot);
         add(&self.reader.hits, 1);
+        self.cache.touch(found.slot);
         // SAFETY: published, and protected while the pin lives, which the value borrows.
         Some(unsafe { self.cache.slab.value(found.slot) })
     }

@@ -35,6 +35,8 @@ pub struct Stats {
     /// Newcomers not admitted: heavier than the capacity, not wanted by the policy, or
     /// without a slot, because pins hold too many up.
     pub refusals: u64,
+    /// Hits of which a policy under a lock was not told, because the lock was taken.
+    pub promotions_skipped: u64,
     /// Contention: attempts that another thread's progress made vain, and locks that were
     /// found taken. Against the other counts it says how much threads hinder each other.
     pub retries: u64,

@@ -20,12 +20,13 @@
 //! may give up. The owner executes no locked instruction (20 cycles of 110 that a miss
 //! takes). Nobody waits: a thread that does not get one stripe goes to another.
 //!
-//! 384 bytes; a cache has as many stripes as threads that used it at once.
+//! 768 bytes; a cache has as many stripes as threads that used it at once.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
+use crate::evict::locked::Notes;
 use crate::evict::segments::Spares;
 use crate::fence;
 use crate::sync::CHECKED;
@@ -48,6 +49,46 @@ pub(crate) struct Reader {
     pub(crate) pinned: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    /// Insertions of keys that this thread had not just missed.
+    pub(crate) sets: AtomicU64,
+    /// The hash of the key that this thread missed last, or 0.
+    pub(crate) missed: AtomicU64,
+    /// How many of its requests the clock of a locked policy knows of, and what that showed
+    /// then.
+    pub(crate) told: AtomicU64,
+    pub(crate) clock: AtomicU64,
+    /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
+    pub(crate) chance: AtomicU64,
+    pub(crate) drawing: AtomicU64,
+    /// Hits that a locked policy has not heard of yet.
+    pub(crate) notes: Notes,
+}
+
+impl Reader {
+    /// Requests of this thread: gets, and insertions that follow no miss.
+    #[inline(always)]
+    pub(crate) fn requests(&self) -> u64 {
+        self.hits
+            .load(Relaxed)
+            .wrapping_add(self.misses.load(Relaxed))
+            .wrapping_add(self.sets.load(Relaxed))
+    }
+
+    /// The time of a locked policy, as far as this thread knows it.
+    pub(crate) fn now(&self) -> u64 {
+        let untold = self.requests().wrapping_sub(self.told.load(Relaxed));
+        self.clock.load(Relaxed).wrapping_add(untold)
+    }
+
+    /// A key is about to be inserted: a request, unless this thread has just missed it.
+    #[inline(always)]
+    pub(crate) fn arrive(&self, hash: u64) {
+        if self.missed.load(Relaxed) == hash {
+            self.missed.store(0, Relaxed);
+        } else {
+            add(&self.sets, 1);
+        }
+    }
 }
 
 /// Adds to a count that only one thread writes at a time. No locked instruction.

@@ -89,6 +89,9 @@ pub(crate) unsafe trait ZeroDefault: Default {}
 unsafe impl ZeroDefault for atomic::AtomicU32 {}
 // SAFETY: as above.
 unsafe impl ZeroDefault for atomic::AtomicU64 {}
+// SAFETY: as above; `frazil-policy` has its own, which no checker replaces.
+#[cfg(any(loom, shuttle))]
+unsafe impl ZeroDefault for std::sync::atomic::AtomicU64 {}
 
 /// Keeps what several threads write apart from what lies beside it: two lines, because
 /// processors fetch them in pairs.

@@ -145,8 +145,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             survey.expect("segments in a ring", queue.ring().len(), count);
         }
-        if let Order::Sieve(sieve) = &self.order {
-            for (position, slot) in sieve.slots() {
+        if let Order::Locked(locked) = &self.order {
+            for (position, slot) in locked.slots() {
                 survey.slot(slot, Whereabouts::Queued { queue: 0, position });
             }
         }
@@ -364,7 +364,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::Policy;
     use crate::sync::atomic::AtomicU32;
 
     type Tested = Cache<u64, String>;

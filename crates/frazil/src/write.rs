@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::{Cache, Found};
-use crate::evict::{Decision, Ensure, Hand, Newcomer};
+use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
 use crate::index::Place;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::slab::{DEAD, Slab, VACANT};
@@ -63,11 +63,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert(&self, key: K, value: V) {
         let (hash, place) = self.place(&key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
+        let reader = &self.stripe().reader;
+        reader.arrive(hash);
         if weight > self.capacity() || self.places.capacity() == 0 {
+            self.order.pass_over(self, hash, weight);
             self.refuse(place, &key);
             return;
         }
-        let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => self.insert_under(&hazard, place, (hash, weight), key, value),
             None => self.insert_nested(place, (hash, weight), key, value),
@@ -94,8 +96,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) {
         let found = self.find(protection, place, &key);
         let mut held = self.hold();
-        let remembered = found.is_none() && self.order.miss(&held, hash);
-        let newcomer = Newcomer { hash, weight, remembered };
+        let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
+        let newcomer = Newcomer { hash, weight, recalled: recalled.into() };
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
@@ -150,6 +152,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         // It is not to be, and what it would have replaced goes.
+        self.order.forget(&newcomer);
         self.settle(&mut held);
         drop(held);
         self.refuse(place, &setback.key);
@@ -367,11 +370,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &Found { slot: old, .. }: &Found<'_>,
         slot: u32,
     ) {
-        let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
-        mark.clear();
-        // A replacement is a use.
-        for _ in 0..=old_mark.count() {
-            mark.raise(self.mark_max);
+        if let Order::Locked(locked) = &self.order {
+            // Missed before, and replaced at a further attempt.
+            locked.forget(newcomer);
+        } else {
+            let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
+            mark.clear();
+            // A replacement is a use.
+            for _ in 0..=old_mark.count() {
+                mark.raise(self.mark_max);
+            }
         }
         // Release: partner is the Acquire of `Hand::pop`. Before the attempt to take it,
         // so that whoever has it in hand may still see it.

@@ -268,7 +268,9 @@ fn panic_in(policy: Policy) {
         }
     }
     assert!(panics > TURNS / 10, "{panics}");
-    assert_eq!(cache.stats().refusals, 0, "{policy}");
+    // These two weigh a newcomer against what would go for it.
+    let may_refuse = [Policy::WTinyLfu, Policy::Gdsf].contains(&policy);
+    assert!(may_refuse || cache.stats().refusals == 0, "{policy}");
     cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
     drop(cache);
     assert_eq!(census.living(), 0, "{policy}");

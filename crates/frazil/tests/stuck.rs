@@ -184,7 +184,8 @@ fn compare(spot: Spot) {
         );
         assert!((free - ratio).abs() < 0.01, "{policy} {spot:?}: {ratio} instead of {free}");
         assert!(seconds < 20.0 * free_seconds + 1.0, "{policy} {spot:?}: {seconds} s");
-        assert!(policy == Policy::Fifo || ratio > 0.98, "{policy} {spot:?}: {ratio}");
+        let heeds_hits = !matches!(policy, Policy::Fifo | Policy::Random { .. });
+        assert!(!heeds_hits || ratio > 0.98, "{policy} {spot:?}: {ratio}");
     }
 }
 

@@ -1,29 +1,31 @@
 //! How policies meet threads.
 //!
 //! FIFO, CLOCK, Mobius and S3-FIFO run on lock-free queues of segments (`queue.rs`); any
-//! other policy of `frazil-policy` runs as it is under a lock (`locked.rs`). Each has a
+//! other policy of `frazil-policy` runs as it is under a lock (`locked/`). Each has a
 //! *position* for every resident slot, kept in the slot's header, at which a removal or
 //! a replacement finds it without a search: [`Order::detach`], [`Order::replace`].
 //!
 //! Which policy it is, is asked once an operation and never on a hit: a hit raises the
 //! mark up to [`Order::mark_max`].
 
-mod locked;
+pub(crate) mod locked;
 mod mobius;
 pub(crate) mod queue;
 pub(crate) mod ring;
 pub(crate) mod s3_fifo;
 pub(crate) mod segments;
 
-use frazil_policy::{Mark, Sieve};
+use std::cell::Cell;
 
-use crate::policy::Policy;
+use frazil_policy::{Mark, Online};
+
+use crate::builder::Builder;
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, Header};
-use crate::stripe::{Buffers, Stripes};
+use crate::stripe::{Buffers, Reader, Stripes};
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use locked::Locked;
+use locked::{Locked, Promotion};
 use mobius::Mobius;
 use queue::Queue;
 use s3_fifo::S3Fifo;
@@ -33,6 +35,8 @@ use segments::{Berth, Segments};
 pub(crate) trait Headers {
     /// What it keeps of a slot.
     fn header(&self, slot: u32) -> &Header;
+    /// What the calling thread has for itself.
+    fn reader(&self) -> &Reader;
     /// Brings a slot's line near, because it will be examined soon.
     fn prefetch(&self, slot: u32);
     /// The weight of an occupied slot.
@@ -42,12 +46,14 @@ pub(crate) trait Headers {
 }
 
 /// The newcomer for which something must go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) hash: u64,
     pub(crate) weight: u64,
-    /// Whether the policy remembered it when it was missed.
-    pub(crate) remembered: bool,
+    /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it; the
+    /// ticket of a locked policy, which hears of it at the first eviction or at its
+    /// insertion; else 0.
+    pub(crate) recalled: Cell<u32>,
 }
 
 /// What an eviction came to.
@@ -159,19 +165,37 @@ pub(crate) enum Order {
     Clock(Queue, u8),
     Mobius(Mobius),
     S3Fifo(Box<S3Fifo>),
-    Sieve(Box<Locked<Sieve>>),
+    /// Any other.
+    Locked(Box<Locked>),
 }
 
 impl Order {
-    pub(crate) fn new(policy: &Policy, capacity: u64, entries: u64, segments: &Segments) -> Self {
-        match *policy {
-            Policy::Fifo => Order::Fifo(Queue::new(0, segments)),
-            Policy::Clock { bits } => {
+    /// The policy of a cache that has slots up to `last`.
+    pub(crate) fn new<K, V, S>(
+        builder: &Builder<K, V, S>,
+        capacity: u64,
+        entries: u64,
+        segments: &Segments,
+        last: u32,
+    ) -> Self {
+        match builder.policy {
+            Online::Fifo => Order::Fifo(Queue::new(0, segments)),
+            Online::Clock { bits } => {
                 Order::Clock(Queue::new(0, segments), (1 << bits.clamp(1, 2)) - 1)
             }
-            Policy::Mobius => Order::Mobius(Mobius::new(segments)),
-            Policy::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries, segments))),
-            Policy::Sieve => Order::Sieve(Box::new(Locked::new(Sieve::default()))),
+            Online::Mobius => Order::Mobius(Mobius::new(segments)),
+            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries, segments))),
+            policy => {
+                let promotion = builder.promotion.unwrap_or(Promotion::of(policy));
+                let slots = [entries, last.into()];
+                Order::Locked(Box::new(Locked::new(
+                    policy,
+                    promotion,
+                    builder.shards,
+                    capacity,
+                    slots,
+                )))
+            }
         }
     }
 
@@ -180,17 +204,35 @@ impl Order {
         match self {
             Order::Fifo(_) => 0,
             Order::Clock(_, max) => *max,
-            Order::Mobius(_) | Order::Sieve(_) => 1,
+            Order::Mobius(_) => 1,
+            Order::Locked(locked) if locked.marks() => 1,
+            // Never reached: each hit is the policy's to see.
+            Order::Locked(_) => u8::MAX,
             Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
         }
     }
 
-    /// An absent key is about to be admitted: whether the policy remembers it.
+    /// An absent key is about to be admitted: what the policy recalls of it.
     #[inline(always)]
-    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
+    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> u32 {
         match self {
-            Order::S3Fifo(s3_fifo) => s3_fifo.miss(buffers, hash),
-            _ => false,
+            Order::S3Fifo(s3_fifo) => s3_fifo.miss(buffers, hash).into(),
+            _ => 0,
+        }
+    }
+
+    /// A newcomer that was missed is not admitted after all.
+    pub(crate) fn forget(&self, newcomer: &Newcomer) {
+        if let Order::Locked(locked) = self {
+            locked.forget(newcomer);
+        }
+    }
+
+    /// An object was asked for that is too heavy to be admitted.
+    #[cold]
+    pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
+        if let Order::Locked(locked) = self {
+            locked.pass_over(headers, hash, weight);
         }
     }
 
@@ -207,15 +249,18 @@ impl Order {
             Order::Fifo(queue) | Order::Clock(queue, _) => hand.push(queue, slot),
             Order::Mobius(mobius) => mobius.insert(hand, slot),
             Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
-            Order::Sieve(sieve) => sieve.insert(hand, slot, newcomer),
+            Order::Locked(locked) => locked.insert(hand, slot, newcomer),
         }
     }
 
     /// Queues a victim that could not be let go.
     #[cold]
     pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+        if let Order::Locked(locked) = self {
+            return locked.put_back(hand, slot);
+        }
         let weight = hand.headers.weight(slot);
-        self.insert(hand, slot, &Newcomer { hash: 0, weight, remembered: true });
+        self.insert(hand, slot, &Newcomer { hash: 0, weight, recalled: Cell::new(1) });
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.
@@ -230,15 +275,15 @@ impl Order {
             Order::Clock(queue, max) => evict_clock(hand, queue, *max),
             Order::Mobius(mobius) => mobius.evict(hand),
             Order::S3Fifo(s3_fifo) => s3_fifo.evict(hand, newcomer),
-            Order::Sieve(sieve) => sieve.evict(hand),
+            Order::Locked(locked) => locked.evict(hand, newcomer),
         }
     }
 
     /// Takes an unlinked slot out of the middle. False if another thread has it in hand:
     /// that one will find it dead.
     pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
-        if let Order::Sieve(sieve) = self {
-            return sieve.detach(hand, slot);
+        if let Order::Locked(locked) = self {
+            return locked.detach(hand, slot);
         }
         let berth = Berth::of(hand.headers.header(slot));
         // Acquire: partner is the Release of `Queue::push`.
@@ -253,8 +298,8 @@ impl Order {
     /// Puts a published slot in the place of the unlinked one that it replaces. False if
     /// another thread has that in hand.
     pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
-        if let Order::Sieve(sieve) = self {
-            return sieve.replace(hand, old, new);
+        if let Order::Locked(locked) = self {
+            return locked.replace(hand, old, new);
         }
         let berth = Berth::of(hand.headers.header(old));
         // Before the word, with which the new slot is anyone's to take.
@@ -300,8 +345,8 @@ impl Order {
                 spare && dead
             });
         }
-        if let Order::Sieve(sieve) = self {
-            sieve.bury_dead(hand);
+        if let Order::Locked(locked) = self {
+            locked.bury_dead(hand);
         }
     }
 
@@ -311,7 +356,7 @@ impl Order {
             Order::Fifo(queue) | Order::Clock(queue, _) => std::slice::from_ref(queue),
             Order::Mobius(mobius) => mobius.queues(),
             Order::S3Fifo(s3_fifo) => s3_fifo.queues(),
-            Order::Sieve(_) => &[],
+            Order::Locked(_) => &[],
         }
     }
 
@@ -321,7 +366,7 @@ impl Order {
         queues
             + match self {
                 Order::S3Fifo(s3_fifo) => s3_fifo.heap_bytes(),
-                Order::Sieve(sieve) => sieve.heap_bytes(),
+                Order::Locked(locked) => locked.heap_bytes(),
                 _ => 0,
             }
     }
@@ -352,10 +397,11 @@ mod tests {
     /// The word that a slot was queued in may become the word that it is retired in.
     #[test]
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
-        for policy in [Policy::Fifo, Policy::Mobius, Policy::S3Fifo] {
+        for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order = Order::new(&policy, 8, 8, &bench.segments);
-            let newcomer = Newcomer { hash: 0, weight: 1, remembered: false };
+            let order =
+                Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, 8, &bench.segments, 8);
+            let newcomer = Newcomer { hash: 0, weight: 1, recalled: Cell::new(0) };
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
             }

@@ -127,7 +127,8 @@ impl S3Fifo {
         newcomer: &Newcomer,
     ) {
         let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity;
-        let skips_trial = newcomer.remembered || (small_is_full && self.filling.load(Relaxed));
+        let skips_trial =
+            newcomer.recalled.get() != 0 || (small_is_full && self.filling.load(Relaxed));
         self.push(hand, if skips_trial { MAIN } else { SMALL }, slot);
     }
 
@@ -136,7 +137,7 @@ impl S3Fifo {
         hand: &mut Hand<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
-        if newcomer.is_some_and(|new| !new.remembered && new.weight > self.small_capacity) {
+        if newcomer.is_some_and(|new| new.recalled.get() == 0 && new.weight > self.small_capacity) {
             return Decision::Refuse;
         }
         if self.filling.load(Relaxed) {

@@ -4,14 +4,17 @@ use super::segments::Segments;
 use super::{Hand, Headers};
 use crate::reclaim::Reclaim;
 use crate::slab::Header;
-use crate::stripe::{Buffers, Stripes, Traffic};
+use crate::stripe::{Buffers, Reader, Stripes, Traffic};
 
 /// The headers of slots that all weigh 1.
-pub(crate) struct Bare(Vec<Header>);
+pub(crate) struct Bare(Vec<Header>, Reader);
 
 impl Headers for Bare {
     fn header(&self, slot: u32) -> &Header {
         &self.0[slot as usize]
+    }
+    fn reader(&self) -> &Reader {
+        &self.1
     }
     fn prefetch(&self, _slot: u32) {}
     fn weight(&self, _slot: u32) -> u64 {
@@ -37,7 +40,7 @@ impl Bench {
             segments: Segments::new(4 * last as usize + 16, length),
             reclaim: Reclaim::new(last, last.into()),
             stripes: Stripes::default(),
-            headers: Bare((0..=last).map(|_| Header::default()).collect()),
+            headers: Bare((0..=last).map(|_| Header::default()).collect(), Reader::default()),
         }
     }
 

@@ -10,7 +10,9 @@ use crate::slab::DEAD;
 use crate::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
 
-const NEWCOMER: Newcomer = Newcomer { hash: 0, weight: 1, remembered: false };
+fn newcomer() -> Newcomer {
+    Newcomer { hash: 0, weight: 1, recalled: 0.into() }
+}
 
 struct Queued {
     bench: Bench,
@@ -26,7 +28,7 @@ impl Queued {
     }
 
     fn insert(&self, slot: u32) {
-        self.order.insert(&mut self.bench.hand(&mut Buffers::default()), slot, &NEWCOMER);
+        self.order.insert(&mut self.bench.hand(&mut Buffers::default()), slot, &newcomer());
     }
 
     /// Takes a victim and retires it.

@@ -1,0 +1,418 @@
+//! Any policy of `frazil-policy` among threads: under a lock, or several.
+//!
+//! What a hit does is the *promotion*: it waits for the lock, tries it, or is noted for later
+//! (`notes.rs`). Before it there may be a *gate*, for which no lock is needed: by chance, or
+//! by the time of the last promotion. `docs/design/features.md` says when a policy hears of
+//! what.
+
+mod notes;
+mod shelf;
+
+use frazil_policy::{Lru, LruDelayed, LruProb, Online, Policy as Algorithm, PolicyVisitor, Rng};
+
+use super::{Decision, Hand, Headers, Newcomer};
+use crate::stripe::Reader;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{CHECKED, OwnLine, zeroed_slice};
+
+pub(crate) use notes::Notes;
+use shelf::{Shelf, Shelved};
+
+/// Entries of a cache for each hit that a thread may note before it tells.
+const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
+
+/// The most shards.
+pub(crate) const SHARDS_MAX: u32 = 64;
+
+/// What a hit does for a policy under a lock; the others mark what was hit and take none.
+///
+/// ```
+/// use frazil::{Cache, Policy, Promotion};
+/// let cache: Cache<u64, u64> =
+///     Cache::builder(1_000).policy(Policy::Lru).promotion(Promotion::Adaptive).build();
+/// cache.insert(1, 1);
+/// assert_eq!(cache.get(&1), Some(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Promotion {
+    /// Waits for the lock, every time: the textbook's LRU. Of [`Policy::Lru`](crate::Policy::Lru),
+    /// [`LruProb`](crate::Policy::LruProb) and [`LruDelayed`](crate::Policy::LruDelayed) unless
+    /// another is asked for.
+    EveryHit,
+    /// Does nothing if the lock is taken. Of [`Policy::LruRelaxed`](crate::Policy::LruRelaxed).
+    TryLock,
+    /// Is noted, and 32 hits of a thread are told under one lock if that is free. If it is
+    /// not they are dropped, and a share of the hits to come is not even noted, which
+    /// follows how often that happens. Of all other policies. A thread by itself drops nothing.
+    Adaptive,
+}
+
+impl Promotion {
+    /// The promotion that a policy has unless another is asked for.
+    pub(crate) fn of(policy: Online) -> Self {
+        match policy {
+            Online::Lru | Online::LruProb { .. } | Online::LruDelayed { .. } => Promotion::EveryHit,
+            Online::LruRelaxed => Promotion::TryLock,
+            _ => Promotion::Adaptive,
+        }
+    }
+}
+
+/// What a hit must pass before it concerns the policy.
+#[derive(Clone, Copy, Debug)]
+enum Gate {
+    Open,
+    /// It is passed over with probability `q`.
+    Chance {
+        q: f64,
+        seed: u64,
+    },
+    /// It is passed over if its object was promoted less than so many requests ago.
+    Window(u64),
+}
+
+/// One of `1 << bits` shards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shard {
+    number: u32,
+    bits: u32,
+}
+
+impl Shard {
+    /// The position of a slot at a place of this shard.
+    fn position(self, place: u32) -> u32 {
+        place << self.bits | self.number
+    }
+
+    /// The place that a position of this shard says; `None` for those of others, and for no
+    /// position.
+    fn place(self, position: u32) -> Option<u32> {
+        let place = position >> self.bits;
+        (place != 0 && !self.is_other(position)).then_some(place)
+    }
+
+    /// Whether a position lies in another shard.
+    fn is_other(self, position: u32) -> bool {
+        position >> self.bits != 0 && position & ((1 << self.bits) - 1) != self.number
+    }
+}
+
+/// A thread that calls a policy.
+pub(crate) struct Caller<'c> {
+    headers: &'c dyn Headers,
+    reader: &'c Reader,
+    stamps: &'c [std::sync::atomic::AtomicU64],
+    /// Requests of all threads, as far as they were told; for policies that ask for the time.
+    clock: Option<&'c AtomicU64>,
+}
+
+/// The time of a policy at the last request of a thread, and that request's number.
+struct Time {
+    now: u64,
+    request: u64,
+}
+
+impl Time {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The time of a request not long ago, of whose number the low half is known.
+    fn at(&self, request: u32) -> u64 {
+        self.now.saturating_sub(u64::from((self.request as u32).wrapping_sub(request)))
+    }
+}
+
+impl Caller<'_> {
+    /// Tells the others how many requests this thread has seen.
+    fn synchronize(&self) -> Time {
+        let Some(clock) = self.clock else { return Time { now: 0, request: 0 } };
+        let request = self.reader.requests();
+        let untold = request - self.reader.told.load(Relaxed);
+        let now = if untold == 0 {
+            clock.load(Relaxed)
+        } else {
+            clock.fetch_add(untold, Relaxed) + untold
+        };
+        self.reader.told.store(request, Relaxed);
+        self.reader.clock.store(now, Relaxed);
+        Time { now, request }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Locked {
+    /// As many as a power of two.
+    shelves: Box<[Box<dyn Shelf>]>,
+    /// By how much a hash is shifted to become a shard's number.
+    shift: u32,
+    promotion: Promotion,
+    gate: Gate,
+    /// How many hits a thread notes before it tells them. What it has noted is hidden from
+    /// the others' decisions: little, in a small cache.
+    notes: u32,
+    /// Threads whose chance has begun.
+    drawing: AtomicU64,
+    /// By slot, for policies that keep a time beside the entry; else empty.
+    stamps: Box<[std::sync::atomic::AtomicU64]>,
+    clock: Option<OwnLine<AtomicU64>>,
+    capacity: AtomicU64,
+    /// Whether a hit is a mark and no more.
+    marks: bool,
+}
+
+/// Makes one shard of a policy.
+struct Shelve(Shard);
+
+impl PolicyVisitor for Shelve {
+    type Output = Box<dyn Shelf>;
+    fn visit<P: Algorithm + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
+        Box::new(Shelved::new(policy, self.0))
+    }
+}
+
+impl Locked {
+    /// `policy` for so many entries, in slots up to `last`, in so many shards, rounded up to a power of two.
+    pub(crate) fn new(
+        policy: Online,
+        promotion: Promotion,
+        shards: u32,
+        capacity: u64,
+        [entries, last]: [u64; 2],
+    ) -> Self {
+        let bits = shards.clamp(1, SHARDS_MAX).next_power_of_two().ilog2();
+        let gate = match policy {
+            Online::LruProb { q, seed } => Gate::Chance { q, seed },
+            Online::LruDelayed { window } => Gate::Window(window),
+            _ => Gate::Open,
+        };
+        let shelf = |number| -> Box<dyn Shelf> {
+            let shard = Shard { number, bits };
+            match policy {
+                // The gate has drawn already.
+                Online::LruProb { .. } => Box::new(Shelved::new(Lru::default(), shard)),
+                _ => policy.visit((capacity >> bits).max(1), Shelve(shard)),
+            }
+        };
+        let timed = matches!(
+            policy,
+            Online::LruDelayed { .. }
+                | Online::LruSampled { .. }
+                | Online::Hyperbolic { .. }
+                | Online::Lhd { .. }
+        );
+        let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
+        let stamps = if stamped { last + 1 } else { 0 };
+        Locked {
+            shelves: (0..1 << bits).map(shelf).collect(),
+            shift: u64::BITS - bits,
+            promotion,
+            gate,
+            notes: (entries / NOTE_FROM).clamp(1, notes::LENGTH as u64) as u32,
+            drawing: AtomicU64::new(0),
+            stamps: zeroed_slice(stamps as usize),
+            clock: timed.then(OwnLine::default),
+            capacity: AtomicU64::new(capacity),
+            marks: policy == Online::Sieve,
+        }
+    }
+
+    /// Whether a hit raises a mark and the policy need not hear of it.
+    pub(crate) fn marks(&self) -> bool {
+        self.marks
+    }
+
+    fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
+        Caller {
+            headers,
+            reader: headers.reader(),
+            stamps: &self.stamps,
+            clock: self.clock.as_ref().map(|clock| &clock.0),
+        }
+    }
+
+    /// The number of the shard that a hash belongs to.
+    fn home(&self, hash: u64) -> usize {
+        // The index takes the upper bits of the hash as it is.
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed.checked_shr(self.shift).unwrap_or(0) as usize
+    }
+
+    fn shelf_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn Shelf {
+        let position = headers.header(slot).position.load(Relaxed);
+        &*self.shelves[position as usize & (self.shelves.len() - 1)]
+    }
+
+    /// Sees to a hit of a slot that the caller protects.
+    #[inline(always)]
+    pub(crate) fn hit<H: Headers>(&self, headers: &H, slot: u32) {
+        let reader = headers.reader();
+        if !self.is_due(reader, slot) {
+            return;
+        }
+        match self.promotion {
+            Promotion::Adaptive => {
+                let notes = &reader.notes;
+                if !notes.skips() && notes.push(slot, reader.requests(), self.notes) {
+                    self.tell(headers);
+                }
+            }
+            promotion => {
+                let wait = promotion == Promotion::EveryHit;
+                if !self.shelf_of(headers, slot).hit(&self.caller(headers), slot, wait) {
+                    let skipped = &reader.notes.skipped;
+                    skipped.store(skipped.load(Relaxed) + 1, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Whether a hit passes the gate.
+    #[inline(always)]
+    fn is_due(&self, reader: &Reader, slot: u32) -> bool {
+        match self.gate {
+            Gate::Open => true,
+            Gate::Chance { q, seed } => self.draw(reader, q, seed),
+            Gate::Window(window) => {
+                let promoted = self.stamps[slot as usize].load(Relaxed);
+                LruDelayed::is_due(window, promoted, reader.now())
+            }
+        }
+    }
+
+    /// Each thread has its own chance; the first has that of the simulator.
+    fn draw(&self, reader: &Reader, q: f64, seed: u64) -> bool {
+        let (begun, chance) = (&reader.drawing, &reader.chance);
+        if begun.load(Relaxed) == 0 {
+            begun.store(1, Relaxed);
+            chance.store(seed.wrapping_add(self.drawing.fetch_add(1, Relaxed) << 32), Relaxed);
+        }
+        let mut rng = Rng::new(chance.load(Relaxed));
+        let promotes = LruProb::promotes(q, &mut rng);
+        chance.store(rng.state(), Relaxed);
+        promotes
+    }
+
+    /// Tells what the calling thread has noted, if nobody is in the way.
+    #[cold]
+    #[inline(never)]
+    fn tell<H: Headers>(&self, headers: &H) {
+        let caller = self.caller(headers);
+        let notes = &caller.reader.notes;
+        let mut free = true;
+        if let [shelf] = &*self.shelves {
+            free = shelf.tell(&caller, false);
+        } else {
+            let mut noted = 0u64;
+            for slot in notes.slots() {
+                let position = headers.header(slot).position.load(Relaxed);
+                noted |= 1 << (position as usize & (self.shelves.len() - 1));
+            }
+            for (number, shelf) in self.shelves.iter().enumerate() {
+                free &= noted >> number & 1 == 0 || shelf.tell(&caller, false);
+            }
+        }
+        if free { notes.relax() } else { notes.give_way() }
+    }
+
+    /// Tells a policy of an object that was asked for and is too heavy to be admitted.
+    pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
+        self.shelves[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
+    }
+
+    /// A newcomer is not admitted after all.
+    pub(crate) fn forget(&self, newcomer: &Newcomer) {
+        if newcomer.recalled.get() != 0 {
+            self.shelves[self.home(newcomer.hash)].forget(newcomer);
+        }
+    }
+
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        let caller = self.caller(hand.headers);
+        let shelf = &self.shelves[self.home(newcomer.hash)];
+        shelf.insert(&caller, &mut hand.buffers.traffic, slot, Some(newcomer));
+    }
+
+    /// Takes back a victim that could not be let go.
+    pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+        // Any shard will do: none of them holds it, and its position will say which does.
+        let caller = self.caller(hand.headers);
+        self.shelves[0].insert(&caller, &mut hand.buffers.traffic, slot, None);
+    }
+
+    /// A victim from the newcomer's own shard if that holds its share, else from the next
+    /// that holds more than its own.
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        let caller = self.caller(hand.headers);
+        let traffic = &mut hand.buffers.traffic;
+        if let [shelf] = &*self.shelves {
+            return shelf.evict(&caller, traffic, newcomer);
+        }
+        let count = self.shelves.len();
+        let share = self.capacity.load(Relaxed) / count as u64;
+        let home = newcomer.map_or(0, |newcomer| self.home(newcomer.hash));
+        let from = |at: usize| &self.shelves[(home + at) % count];
+        // A newcomer's weight above the share is what one of them has too much of.
+        let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
+        let full = (1..count).find(|&at| from(at).held() > share);
+        let first = if from(0).held() + coming > share { 0 } else { full.unwrap_or(0) };
+        for at in first..first + count {
+            let newcomer = newcomer.filter(|_| at == 0);
+            let decision = from(at).evict(&caller, traffic, newcomer);
+            if decision != Decision::Empty {
+                return decision;
+            }
+        }
+        Decision::Empty
+    }
+
+    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+        let shelf = self.shelf_of(hand.headers, slot);
+        shelf.detach(&self.caller(hand.headers), &mut hand.buffers.traffic, slot)
+    }
+
+    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+        let caller = self.caller(hand.headers);
+        let used = self.is_due(caller.reader, old);
+        let shelf = self.shelf_of(hand.headers, old);
+        shelf.replace(&caller, &mut hand.buffers.traffic, [old, new], used)
+    }
+
+    /// Retires the dead that are in a place, as long as there are segments for them.
+    pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        for shelf in &self.shelves {
+            let mut from = 0;
+            loop {
+                let (segments, buffers) = (hand.segments, &mut *hand.buffers);
+                if !buffers.spares.stock(segments, &mut buffers.traffic) {
+                    return;
+                }
+                let caller = self.caller(hand.headers);
+                let dead = shelf.take_dead(&caller, &mut buffers.traffic, from);
+                let Some((slot, place)) = dead else { break };
+                hand.retire(slot);
+                from = place + 1;
+            }
+        }
+    }
+
+    /// The slots that are in a place, each with its position.
+    pub(crate) fn slots(&self) -> Vec<(u32, u32)> {
+        self.shelves.iter().flat_map(|shelf| shelf.slots()).collect()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let shelves: usize = self.shelves.iter().map(|shelf| shelf.heap_bytes()).sum();
+        shelves + size_of_val(&*self.stamps)
+    }
+}

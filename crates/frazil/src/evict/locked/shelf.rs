@@ -1,0 +1,483 @@
+//! One policy of `frazil-policy` under one lock.
+//!
+//! The policy orders *places*, and a table leads from a place to the slot that is there:
+//! a replacement puts its slot in the place of the old one, and the policy need not know.
+//! The slot's position says its place and shard; it is 0 while the slot is in no place, and
+//! written under the lock. 4 bytes an entry, 8 more for policies that remember, and the
+//! policy's own.
+
+use std::any::Any;
+
+use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
+
+use super::{Caller, Decision, Headers, Newcomer, Shard};
+use crate::slab::DEAD;
+use crate::stripe::Traffic;
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+use crate::sync::{Mutex, MutexGuard};
+
+/// Newcomers between their miss and their admission, at most. Of more than that some are
+/// missed anew when they are admitted.
+const TICKETS: usize = 1 << 12;
+
+/// A policy behind a lock, whatever its type.
+///
+/// Called through a table of functions: the lock costs many times as much, and the policies
+/// are compiled once and not for every type of keys and values.
+pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
+    /// Tells the policy what the caller has noted. False if it may not wait for the lock
+    /// and it is taken.
+    fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool;
+
+    /// Tells the policy of one hit. False if it may not wait for the lock and it is taken.
+    fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool;
+
+    /// Tells the policy of an object that was asked for and is too heavy to be admitted.
+    fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64);
+
+    /// A newcomer is not admitted after all.
+    fn forget(&self, newcomer: &Newcomer);
+
+    /// Admits a slot, or takes a victim back that could not be let go.
+    fn insert(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        slot: u32,
+        newcomer: Option<&Newcomer>,
+    );
+
+    /// Chooses and takes a victim. Tells the policy first of a newcomer that it has not
+    /// heard of.
+    fn evict(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision;
+
+    /// Takes a slot out. False if it is in no place.
+    fn detach(&self, caller: &Caller<'_>, traffic: &mut Traffic, slot: u32) -> bool;
+
+    /// Puts `new` in the place of `old`, which is a use of it if `used`. False if `old` is in
+    /// no place.
+    fn replace(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        slots: [u32; 2],
+        used: bool,
+    ) -> bool;
+
+    /// Takes out the first slot from the place `from` on that is dead, and says where it was.
+    fn take_dead(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        from: u32,
+    ) -> Option<(u32, u32)>;
+
+    /// The slots that are in a place, each with its position.
+    fn slots(&self) -> Vec<(u32, u32)>;
+
+    /// What the slots in a place weigh together.
+    fn held(&self) -> u64;
+
+    /// Bytes on the heap, beside the policy's own.
+    fn heap_bytes(&self) -> usize;
+}
+
+pub(crate) struct Shelved<P: Policy> {
+    shard: Shard,
+    places: Mutex<Places<P>>,
+    /// Written under the lock, for those who look for a shard that holds too much.
+    held: AtomicU64,
+}
+
+struct Places<P: Policy> {
+    policy: P,
+    table: Table<P::Meta>,
+    free: Vec<u32>,
+    /// What the policy remembers of newcomers, by ticket. Ticket 0 does not exist.
+    awaited: Vec<Option<Incoming<P::Pending>>>,
+    /// Tickets below that length that nobody has.
+    idle: Vec<u32>,
+    /// The ticket that is taken from its holder next, should all be in use.
+    oldest: usize,
+}
+
+/// What the policy may ask for of a place.
+struct Table<M> {
+    /// The slot by place; place 0 does not exist.
+    slots: Vec<u32>,
+    /// By place; empty unless the policy remembers.
+    hashes: Vec<u64>,
+    /// By place; empty, or of nothing, where the meta lies elsewhere.
+    metas: Vec<M>,
+}
+
+/// The cache as the policy sees it during one call.
+struct View<'c, M> {
+    headers: &'c dyn Headers,
+    stamps: &'c [std::sync::atomic::AtomicU64],
+    table: &'c Table<M>,
+    now: u64,
+    /// Writes to the neighbours of those that lists were changed for.
+    writes: u64,
+}
+
+impl<M: 'static> Host<M> for View<'_, M> {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// A mark lies in the slot's header and a time among the stamps, because readers look
+    /// at them without the lock; all else beside the place.
+    #[inline(always)]
+    fn meta(&self, place: Slot) -> &M {
+        let slot = self.table.slots[place.index()];
+        let mark: &dyn Any = &self.headers.header(slot).mark;
+        if let Some(mark) = mark.downcast_ref() {
+            return mark;
+        }
+        let stamp = self.stamps.get(slot as usize).map(|stamp| stamp as &dyn Any);
+        stamp
+            .and_then(|stamp| stamp.downcast_ref())
+            .unwrap_or_else(|| &self.table.metas[place.index()])
+    }
+
+    fn hash(&self, place: Slot) -> u64 {
+        self.table.hashes.get(place.index()).copied().unwrap_or_default()
+    }
+
+    fn weight(&self, place: Slot) -> u64 {
+        self.headers.weight(self.table.slots[place.index()])
+    }
+
+    #[inline(always)]
+    fn count(&mut self, work: Work, times: u32) {
+        if matches!(work, Work::Delink | Work::Head | Work::Tail) {
+            self.writes += 2 * u64::from(times);
+        }
+    }
+}
+
+impl<P: Policy + Send + 'static> Shelved<P> {
+    pub(crate) fn new(policy: P, shard: Shard) -> Self {
+        let table = Table { slots: vec![0], hashes: Vec::new(), metas: Vec::new() };
+        let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
+        let mut places = Places { policy, table, free, awaited, idle, oldest: 0 };
+        places.table.reserve(0, P::REMEMBERS);
+        Shelved { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
+    }
+
+    /// Takes the lock, and tells the policy first what its caller has noted before.
+    fn enter(&self, caller: &Caller<'_>, traffic: &mut Traffic) -> Entered<'_, P> {
+        // The lock is written when it is taken and when it is left.
+        traffic.writes += 2;
+        let places = self.places.try_lock().unwrap_or_else(|| {
+            traffic.retries += 1;
+            self.places.lock()
+        });
+        self.catch_up(caller, places)
+    }
+
+    fn try_enter(&self, caller: &Caller<'_>, wait: bool) -> Option<Entered<'_, P>> {
+        let places = if wait { self.places.lock() } else { self.places.try_lock()? };
+        Some(self.catch_up(caller, places))
+    }
+
+    fn catch_up<'p>(
+        &self,
+        caller: &Caller<'_>,
+        mut places: MutexGuard<'p, Places<P>>,
+    ) -> Entered<'p, P> {
+        let before = caller.synchronize();
+        let Places { policy, table, .. } = &mut *places;
+        let mut writes = 0;
+        caller.reader.notes.take(|slot, request| {
+            let position = caller.headers.header(slot).position.load(Relaxed);
+            let Some(place) = self.shard.place(position).filter(|&place| table.holds(place, slot))
+            else {
+                // Of another shard, or stale.
+                return self.shard.is_other(position);
+            };
+            let mut view = table.view(caller, before.at(request));
+            policy.hit(&mut view, Slot(place));
+            writes += view.writes;
+            false
+        });
+        Entered { places, now: before.now(), writes }
+    }
+
+    /// The place of a slot, if it is in one.
+    fn place_of(&self, caller: &Caller<'_>, slot: u32) -> Option<u32> {
+        self.shard.place(caller.headers.header(slot).position.load(Relaxed))
+    }
+
+    fn hold(&self, more: u64, less: u64) {
+        let held = self.held.load(Relaxed).wrapping_add(more).wrapping_sub(less);
+        self.held.store(held, Relaxed);
+    }
+}
+
+/// A shelf whose lock is held, up to date.
+struct Entered<'p, P: Policy> {
+    places: MutexGuard<'p, Places<P>>,
+    now: u64,
+    writes: u64,
+}
+
+impl<M: Default> Table<M> {
+    fn reserve(&mut self, place: usize, remembers: bool) {
+        if remembers && self.hashes.len() <= place {
+            self.hashes.resize(place + 1, 0);
+        }
+        if self.metas.len() <= place {
+            self.metas.resize_with(place + 1, M::default);
+        }
+    }
+
+    fn view<'c>(&'c self, caller: &Caller<'c>, now: u64) -> View<'c, M> {
+        View { headers: caller.headers, stamps: caller.stamps, table: self, now, writes: 0 }
+    }
+
+    fn holds(&self, place: u32, slot: u32) -> bool {
+        self.slots.get(place as usize) == Some(&slot)
+    }
+}
+
+impl<P: Policy + 'static> Places<P> {
+    /// Gives a slot a place.
+    fn seat(&mut self, shard: Shard, caller: &Caller<'_>, slot: u32, hash: u64) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.table.slots.push(0);
+            (self.table.slots.len() - 1) as u32
+        });
+        self.table.reserve(place as usize, P::REMEMBERS);
+        self.table.slots[place as usize] = slot;
+        if let Some(kept) = self.table.hashes.get_mut(place as usize) {
+            *kept = hash;
+        }
+        caller.headers.header(slot).position.store(shard.position(place), Relaxed);
+        place
+    }
+
+    /// Takes a slot from its place; the policy knows already.
+    fn unseat(&mut self, caller: &Caller<'_>, place: u32) -> u32 {
+        let slot = std::mem::take(&mut self.table.slots[place as usize]);
+        self.free.push(place);
+        caller.headers.header(slot).position.store(0, Relaxed);
+        slot
+    }
+
+    /// Keeps what the policy remembers of a newcomer, under a ticket.
+    fn expect(&mut self, incoming: Incoming<P::Pending>) -> u32 {
+        let ticket = self.idle.pop().unwrap_or_else(|| {
+            if self.awaited.len() <= TICKETS {
+                self.awaited.push(None);
+                return (self.awaited.len() - 1) as u32;
+            }
+            self.oldest = self.oldest % TICKETS + 1;
+            self.oldest as u32
+        });
+        self.awaited[ticket as usize] = Some(incoming);
+        ticket
+    }
+
+    /// Tells the policy of a newcomer, and keeps what it remembers. Writes to shared lines.
+    fn hear_of(&mut self, caller: &Caller<'_>, now: u64, newcomer: &Newcomer) -> u64 {
+        let Newcomer { hash, weight, .. } = *newcomer;
+        let Places { policy, table, .. } = self;
+        let mut view = table.view(caller, now);
+        let pending = policy.miss(&mut view, hash, weight);
+        let writes = view.writes;
+        newcomer.recalled.set(self.expect(Incoming { hash, weight, pending }));
+        writes
+    }
+
+    /// What was kept of a newcomer, unless its ticket went to another.
+    fn redeem(&mut self, newcomer: &Newcomer) -> Option<Incoming<P::Pending>> {
+        let ticket = newcomer.recalled.take();
+        let kept = self.awaited.get_mut(ticket as usize)?;
+        let redeemed = kept.take_if(|kept| kept.hash == newcomer.hash)?;
+        self.idle.push(ticket);
+        Some(redeemed)
+    }
+}
+
+impl<P: Policy> std::fmt::Debug for Shelved<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelved").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
+    fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
+        self.try_enter(caller, wait).is_some()
+    }
+
+    fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
+        let Some(mut entered) = self.try_enter(caller, wait) else { return false };
+        let Places { policy, table, .. } = &mut *entered.places;
+        if let Some(place) = self.place_of(caller, slot).filter(|&place| table.holds(place, slot)) {
+            policy.hit(&mut table.view(caller, entered.now), Slot(place));
+        }
+        true
+    }
+
+    fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
+        let mut entered = self.enter(caller, &mut Traffic::default());
+        let Places { policy, table, .. } = &mut *entered.places;
+        policy.miss(&mut table.view(caller, entered.now), hash, weight);
+    }
+
+    fn forget(&self, newcomer: &Newcomer) {
+        self.places.lock().redeem(newcomer);
+    }
+
+    fn insert(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        slot: u32,
+        newcomer: Option<&Newcomer>,
+    ) {
+        let mut entered = self.enter(caller, traffic);
+        let places = &mut *entered.places;
+        let redeemed = newcomer.and_then(|newcomer| places.redeem(newcomer));
+        let weight = caller.headers.weight(slot);
+        let hash = newcomer.map_or(0, |newcomer| newcomer.hash);
+        let place = places.seat(self.shard, caller, slot, hash);
+        let Places { policy, table, .. } = places;
+        let mut view = table.view(caller, entered.now);
+        match newcomer {
+            None => policy.put_back(&mut view, Slot(place)),
+            Some(_) => {
+                let incoming = redeemed.unwrap_or_else(|| {
+                    let pending = policy.miss(&mut view, hash, weight);
+                    Incoming { hash, weight, pending }
+                });
+                policy.insert(&mut view, Slot(place), incoming);
+            }
+        }
+        traffic.writes += 1 + entered.writes + view.writes;
+        self.hold(weight, 0);
+    }
+
+    fn evict(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        let mut entered = self.enter(caller, traffic);
+        if let Some(newcomer) = newcomer.filter(|newcomer| newcomer.recalled.get() == 0) {
+            entered.writes += entered.places.hear_of(caller, entered.now, newcomer);
+        }
+        let Places { policy, table, awaited, .. } = &mut *entered.places;
+        let mut view = table.view(caller, entered.now);
+        let incoming = newcomer.and_then(|newcomer| {
+            let kept = awaited.get(newcomer.recalled.get() as usize)?.as_ref();
+            kept.filter(|kept| kept.hash == newcomer.hash)
+        });
+        let eviction = policy.evict(&mut view, incoming);
+        traffic.writes += entered.writes + view.writes;
+        match eviction {
+            Eviction::Victim(place) => {
+                traffic.writes += 1;
+                let slot = entered.places.unseat(caller, place.0);
+                self.hold(0, caller.headers.weight(slot));
+                Decision::Victim(slot)
+            }
+            Eviction::Refuse => Decision::Refuse,
+            Eviction::Empty => Decision::Empty,
+        }
+    }
+
+    fn detach(&self, caller: &Caller<'_>, traffic: &mut Traffic, slot: u32) -> bool {
+        let mut entered = self.enter(caller, traffic);
+        let Some(place) = self.place_of(caller, slot) else { return false };
+        let Places { policy, table, .. } = &mut *entered.places;
+        let mut view = table.view(caller, entered.now);
+        policy.remove(&mut view, Slot(place));
+        traffic.writes += 1 + entered.writes + view.writes;
+        entered.places.unseat(caller, place);
+        self.hold(0, caller.headers.weight(slot));
+        true
+    }
+
+    fn replace(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        [old, new]: [u32; 2],
+        used: bool,
+    ) -> bool {
+        let mut entered = self.enter(caller, traffic);
+        let Some(place) = self.place_of(caller, old) else { return false };
+        let Places { policy, table, .. } = &mut *entered.places;
+        if used {
+            policy.hit(&mut table.view(caller, entered.now), Slot(place));
+        }
+        let [old_header, header] = [old, new].map(|slot| caller.headers.header(slot));
+        header.mark.clear();
+        for _ in 0..old_header.mark.count() {
+            header.mark.raise(u8::MAX);
+        }
+        if let (Some(old), Some(new)) =
+            (caller.stamps.get(old as usize), caller.stamps.get(new as usize))
+        {
+            new.store(old.load(Relaxed), Relaxed);
+        }
+        table.slots[place as usize] = new;
+        header.position.store(self.shard.position(place), Relaxed);
+        old_header.position.store(0, Relaxed);
+        let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
+        policy.reweigh(&mut table.view(caller, entered.now), Slot(place), old_weight);
+        traffic.writes += entered.writes;
+        self.hold(weight, old_weight);
+        true
+    }
+
+    fn take_dead(
+        &self,
+        caller: &Caller<'_>,
+        traffic: &mut Traffic,
+        from: u32,
+    ) -> Option<(u32, u32)> {
+        let mut entered = self.enter(caller, traffic);
+        let Places { policy, table, .. } = &mut *entered.places;
+        let dead = |place: &u32| {
+            let slot = table.slots[*place as usize];
+            // Acquire: partner is the Release with which it was declared dead.
+            slot != 0 && caller.headers.header(slot).state.load(Acquire) == DEAD
+        };
+        let place = (from.max(1)..table.slots.len() as u32).find(dead)?;
+        policy.remove(&mut table.view(caller, entered.now), Slot(place));
+        let slot = entered.places.unseat(caller, place);
+        self.hold(0, caller.headers.weight(slot));
+        Some((slot, place))
+    }
+
+    fn slots(&self) -> Vec<(u32, u32)> {
+        let places = self.places.lock();
+        let seated = (0..).zip(&places.table.slots).filter(|&(_, &slot)| slot != 0);
+        seated.map(|(place, &slot)| (self.shard.position(place), slot)).collect()
+    }
+
+    fn held(&self) -> u64 {
+        self.held.load(Relaxed)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let Places { table, free, awaited, .. } = &*self.places.lock();
+        (table.slots.capacity() + free.capacity()) * size_of::<u32>()
+            + table.hashes.capacity() * size_of::<u64>()
+            + table.metas.capacity() * size_of::<P::Meta>()
+            + awaited.capacity() * size_of::<Option<Incoming<P::Pending>>>()
+    }
+}
