@@ -28,7 +28,7 @@ pub(super) fn is_built_in(name: &str) -> bool {
     RIVALS.contains(&name) || ours(name).is_ok()
 }
 
-fn ours(name: &str) -> Result<frazil::Policy, frazil::PolicyError> {
+fn ours(name: &str) -> Result<frazil_driver::Setup, frazil::PolicyError> {
     name.strip_suffix(PINNED).unwrap_or(name).parse()
 }
 
@@ -63,8 +63,8 @@ pub(super) fn visit<V: EngineVisitor>(
     }
     #[cfg(not(feature = "rivals"))]
     let _ = foldhash;
-    let policy = ours(name).with_context(|| format!("engine `{name}`"))?;
-    let build = || frazil_driver::Ours::<u64>::new(policy, capacity, 0);
+    let setup = ours(name).with_context(|| format!("engine `{name}`"))?;
+    let build = || frazil_driver::Ours::<u64>::new(setup, capacity, 0);
     Ok(if name.ends_with(PINNED) {
         visitor.visit(|| frazil_driver::Pinned(build()))
     } else {

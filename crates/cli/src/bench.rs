@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
-use frazil::Policy;
-use frazil_driver::{Measured, Ours, Schedule, Stream, Value, Workload};
+use frazil_driver::{Measured, Ours, Schedule, Setup, Stream, Value, Workload};
 use frazil_simulator::trace::{Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit};
 
@@ -42,12 +41,22 @@ const LEAST_SHARE: f64 = 0.9;
 #[command(after_help = "Examples:
   frazil bench
   frazil bench --policy mobius,s3-fifo --capacity 1%,10% --threads 1,2
+  frazil bench --policy lru,adaptive+lru,w-tinylfu --workload hit --threads 2
   frazil bench --workload hit --keys 10M --value-bytes 100
   frazil bench --workload requests.csv.zst --capacity 5% --output json")]
 pub(crate) struct Args {
-    /// Policies of the concurrent cache: fifo, clock, clock:bits=2, mobius, s3-fifo, sieve.
+    /// Policies: any that needs no future. fifo, clock, mobius and s3-fifo take no lock. Of
+    /// the others, a prefix says what a hit does: every-hit+lru waits for the lock (what lru,
+    /// lru-prob and lru-delayed do by themselves), try-lock+lru gives up if it is taken (what
+    /// lru-relaxed does), adaptive+lru tells 32 hits under one lock and leaves some out while
+    /// it is contended (what all others do).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius")]
     policy: Vec<String>,
+
+    /// Parts with a lock each, of policies under a lock: 1 to 64.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=64))]
+    shards: u8,
 
     /// What the threads ask for. zipf:ALPHA: gets of keys of that popularity. hit: gets
     /// of keys that are all cached. write: Zipf 1.0, half of it inserts without a look-up.
@@ -111,7 +120,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 /// A row of the result.
 struct Line {
-    policy: Policy,
+    policy: Setup,
     capacity: u64,
     threads: usize,
     measured: Measured,
@@ -120,7 +129,7 @@ struct Line {
 
 /// Runs the verb. Prints only once every row is measured.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies = parse_policies(&args.policy)?;
+    let policies = parse_policies(args)?;
     let workload: Workload = args.workload.parse().map_err(Failure::usage)?;
     if args.measure_memory {
         return print_memory(args, &policies);
@@ -141,8 +150,11 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
-fn parse_policies(names: &[String]) -> Result<Vec<Policy>, Failure> {
-    names.iter().map(|name| name.parse().map_err(Failure::usage)).collect()
+fn parse_policies(args: &Args) -> Result<Vec<Setup>, Failure> {
+    let parse = |name: &String| -> Result<Setup, Failure> {
+        Ok(Setup { shards: args.shards.into(), ..name.parse().map_err(Failure::usage)? })
+    };
+    args.policy.iter().map(parse).collect()
 }
 
 /// What is to be measured.
@@ -154,7 +166,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    fn measure(&self, policies: &[Policy]) -> Result<Vec<Line>, Failure> {
+    fn measure(&self, policies: &[Setup]) -> Result<Vec<Line>, Failure> {
         let cores = frazil_driver::cores();
         let threads = match self.args.threads.as_slice() {
             [] if cores == 1 => vec![1],
@@ -227,7 +239,7 @@ impl Plan<'_> {
         streams.map_err(Failure::usage)
     }
 
-    fn drive(&self, policy: Policy, capacity: u64, streams: &[Stream]) -> Measured {
+    fn drive(&self, policy: Setup, capacity: u64, streams: &[Stream]) -> Measured {
         match self.args.value_bytes {
             None => self.drive_values::<u64>(policy, capacity, streams, 0),
             Some(bytes) => {
@@ -238,7 +250,7 @@ impl Plan<'_> {
 
     fn drive_values<V: Value>(
         &self,
-        policy: Policy,
+        policy: Setup,
         capacity: u64,
         streams: &[Stream],
         value_bytes: usize,
@@ -254,7 +266,7 @@ impl Plan<'_> {
 }
 
 /// Bytes an entry, measured in a process that has used no memory before.
-fn memory_of(args: &Args, policy: Policy, capacity: u64) -> anyhow::Result<Option<f64>> {
+fn memory_of(args: &Args, policy: Setup, capacity: u64) -> anyhow::Result<Option<f64>> {
     let entry = ENTRY_BYTES + u64::from(args.value_bytes.unwrap_or(0));
     if capacity.saturating_mul(entry) > MEMORY_MAX {
         note(&format!("{policy}: memory of {capacity} entries is not measured, it is too much"));
@@ -263,6 +275,7 @@ fn memory_of(args: &Args, policy: Policy, capacity: u64) -> anyhow::Result<Optio
     let mut command = Command::new(std::env::current_exe().context("no path to this program")?);
     command
         .args(["bench", "--measure-memory", "--policy", &policy.to_string()])
+        .args(["--shards", &policy.shards.to_string()])
         .args(["--capacity", &capacity.to_string()]);
     if let Some(bytes) = args.value_bytes {
         command.args(["--value-bytes", &bytes.to_string()]);
@@ -276,7 +289,7 @@ fn memory_of(args: &Args, policy: Policy, capacity: u64) -> anyhow::Result<Optio
     Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
 }
 
-fn print_memory(args: &Args, policies: &[Policy]) -> Done {
+fn print_memory(args: &Args, policies: &[Setup]) -> Done {
     let capacity = args.capacity.first().map(|capacity| capacity.known(Unit::Objects));
     let (Some(&policy), Some(Ok(Some(capacity)))) = (policies.first(), capacity) else {
         return Err(Failure::usage(anyhow!("--measure-memory takes a policy and a capacity")));

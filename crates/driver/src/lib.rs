@@ -15,7 +15,7 @@ mod workload;
 pub use cores::cores;
 pub use engine::{Engine, Session, Shared};
 pub use memory::bytes_per_entry;
-pub use ours::{Ours, Pinned, PinnedSession, Value};
+pub use ours::{Ours, Pinned, PinnedSession, Setup, Value};
 pub use pass::{Pass, one_pass};
 pub use run::{Latencies, Measured, Schedule, run};
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};

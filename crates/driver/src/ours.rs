@@ -1,8 +1,10 @@
 //! Our cache as an engine, looked up by `get` or through a pin.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use frazil::{Cache, Pin, Policy};
+use frazil::{Cache, Pin, Policy, PolicyError, Promotion};
 
 use crate::engine::{Engine, Session, Shared};
 
@@ -46,6 +48,60 @@ impl Value for Arc<[u8]> {
     }
 }
 
+/// What our cache is to run: a policy, and where that is under a lock, what a hit does.
+///
+/// ```
+/// use frazil::{Policy, Promotion};
+/// use frazil_driver::Setup;
+/// let setup: Setup = "adaptive+lru".parse()?;
+/// assert_eq!((setup.policy, setup.promotion), (Policy::Lru, Some(Promotion::Adaptive)));
+/// assert_eq!(setup.to_string(), "adaptive+lru");
+/// # Ok::<(), frazil::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setup {
+    /// Which entry goes.
+    pub policy: Policy,
+    /// What a hit does; the policy's own unless set.
+    pub promotion: Option<Promotion>,
+    /// Parts with a lock each.
+    pub shards: u32,
+}
+
+/// Before a policy's name, by which they are chosen.
+const PROMOTIONS: [(&str, Promotion); 3] = [
+    ("every-hit+", Promotion::EveryHit),
+    ("try-lock+", Promotion::TryLock),
+    ("adaptive+", Promotion::Adaptive),
+];
+
+impl From<Policy> for Setup {
+    fn from(policy: Policy) -> Self {
+        Setup { policy, promotion: None, shards: 1 }
+    }
+}
+
+impl FromStr for Setup {
+    type Err = PolicyError;
+
+    fn from_str(name: &str) -> Result<Self, PolicyError> {
+        for (prefix, promotion) in PROMOTIONS {
+            if let Some(name) = name.strip_prefix(prefix) {
+                let policy = name.parse::<Policy>()?;
+                return Ok(Setup { promotion: Some(promotion), ..policy.into() });
+            }
+        }
+        Ok(name.parse::<Policy>()?.into())
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = PROMOTIONS.iter().find(|(_, promotion)| self.promotion == Some(*promotion));
+        write!(f, "{}{}", prefix.map_or("", |(prefix, _)| prefix), self.policy)
+    }
+}
+
 /// Our cache, looked up by `get`, which clones the value.
 pub struct Ours<V> {
     cache: Cache<u64, V>,
@@ -61,8 +117,13 @@ impl<V: Value> Ours<V> {
     /// ours.session().insert(7);
     /// assert_eq!(ours.session().get(7), Some(7));
     /// ```
-    pub fn new(policy: Policy, capacity: u64, value_bytes: usize) -> Self {
-        Ours { cache: Cache::builder(capacity).policy(policy).build(), value_bytes }
+    pub fn new(setup: impl Into<Setup>, capacity: u64, value_bytes: usize) -> Self {
+        let Setup { policy, promotion, shards } = setup.into();
+        let mut builder = Cache::builder(capacity).policy(policy).shards(shards);
+        if let Some(promotion) = promotion {
+            builder = builder.promotion(promotion);
+        }
+        Ours { cache: builder.build(), value_bytes }
     }
 
     /// The cache itself, for what an engine is not asked for.

@@ -24,7 +24,8 @@ fn a_pass_counts_what_the_simulator_counts() {
     let stream = &trace_streams(&trace, 1, false).unwrap()[0];
     for policy in POLICIES {
         for capacity in [50, 500] {
-            let ours = Ours::<u64>::new(policy.parse().unwrap(), capacity, 0);
+            let ours =
+                Ours::<u64>::new(policy.parse::<frazil_driver::Setup>().unwrap(), capacity, 0);
             let pass = one_pass(&ours, stream);
             let simulated = simulated_misses(&trace, policy, capacity);
             assert_eq!(pass.misses, simulated, "{policy} at {capacity}");
@@ -37,7 +38,7 @@ fn a_pass_counts_what_the_simulator_counts() {
 fn values_and_pins_change_nothing() {
     let trace = trace();
     let stream = &trace_streams(&trace, 1, false).unwrap()[0];
-    let policy = "mobius".parse().unwrap();
+    let policy = "mobius".parse::<frazil_driver::Setup>().unwrap();
     let simulated = simulated_misses(&trace, "mobius", 500);
     let bytes = Ours::<std::sync::Arc<[u8]>>::new(policy, 500, 30);
     assert_eq!(one_pass(&bytes, stream).misses, simulated);
@@ -49,6 +50,9 @@ fn values_and_pins_change_nothing() {
 fn inserts_and_removals_are_no_gets() {
     let asked = [(Ask::Get, 1), (Ask::Remove, 1), (Ask::Get, 1), (Ask::Insert, 2), (Ask::Get, 2)];
     let stream = Stream::new(asked.map(|(ask, number)| Operation::new(ask, number)), 0);
-    let pass = one_pass(&Ours::<u64>::new("mobius".parse().unwrap(), 100, 0), &stream);
+    let pass = one_pass(
+        &Ours::<u64>::new("mobius".parse::<frazil_driver::Setup>().unwrap(), 100, 0),
+        &stream,
+    );
     assert_eq!((pass.hits, pass.misses), (1, 2));
 }
