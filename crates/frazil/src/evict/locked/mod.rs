@@ -416,3 +416,153 @@ impl Locked {
         shelves + size_of_val(&*self.stamps)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::slab::Header;
+
+    /// Slots that all weigh 1. With a barrier, who asks for a weight waits for the test, twice,
+    /// and has the policy's lock meanwhile.
+    struct Waiting<'t> {
+        headers: Vec<Header>,
+        reader: Reader,
+        barrier: Option<&'t Barrier>,
+    }
+
+    impl<'t> Waiting<'t> {
+        fn new(barrier: Option<&'t Barrier>) -> Self {
+            let headers = (0..10).map(|_| Header::default()).collect();
+            Waiting { headers, reader: Reader::default(), barrier }
+        }
+    }
+
+    impl Headers for Waiting<'_> {
+        fn header(&self, slot: u32) -> &Header {
+            &self.headers[slot as usize]
+        }
+        fn reader(&self) -> &Reader {
+            &self.reader
+        }
+        fn prefetch(&self, _slot: u32) {}
+        fn weight(&self, _slot: u32) -> u64 {
+            if let Some(barrier) = self.barrier {
+                barrier.wait();
+                barrier.wait();
+            }
+            1
+        }
+        fn hash(&self, slot: u32) -> u64 {
+            slot.into()
+        }
+    }
+
+    fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
+        let newcomer = Newcomer { hash: slot.into(), weight: 1, recalled: 0.into() };
+        let caller = locked.caller(headers);
+        let shelf = &locked.shelves[0];
+        shelf.insert(&caller, &mut Default::default(), slot, Some(&newcomer));
+    }
+
+    fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
+        locked.shelves[0].evict(&locked.caller(headers), &mut Default::default(), None)
+    }
+
+    fn skipped(headers: &Waiting<'_>) -> u64 {
+        headers.reader.notes.skipped.load(Relaxed)
+    }
+
+    /// Runs `act` while another thread has the lock.
+    fn while_taken(locked: &Locked, act: impl FnOnce()) {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| insert(locked, &Waiting::new(Some(&barrier)), 9));
+            barrier.wait();
+            // What fails in it must not leave the thread waiting.
+            let outcome = catch_unwind(AssertUnwindSafe(act));
+            barrier.wait();
+            outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        });
+        // It was of another's headers.
+        assert!(locked.shelves[0].slots().iter().any(|&(_, slot)| slot == 9));
+    }
+
+    #[test]
+    fn what_finds_the_lock_taken_is_passed_over_and_more_of_it() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        (1..=3).for_each(|slot| insert(&locked, &headers, slot));
+        while_taken(&locked, || {
+            (0..notes::LENGTH).for_each(|_| locked.hit(&headers, 1));
+            assert_eq!(skipped(&headers), notes::LENGTH as u64);
+            // From now on a quarter of the hits is not even noted.
+            (0..3_000).for_each(|_| locked.hit(&headers, 1));
+            assert!(headers.reader.notes.skips_share() > 0.9, "a vain attempt every 32 notes");
+            // The last few would be told at the next eviction.
+            headers.reader.notes.give_way();
+        });
+        assert_eq!(victim(&locked, &headers), Decision::Victim(1), "no hit was told");
+        (0..100_000).for_each(|_| locked.hit(&headers, 2));
+        assert_eq!(headers.reader.notes.skips_share(), 0.0, "nobody is in the way any more");
+        let before = skipped(&headers);
+        locked.hit(&headers, 2);
+        assert_eq!(victim(&locked, &headers), Decision::Victim(3));
+        assert_eq!(skipped(&headers), before);
+    }
+
+    #[test]
+    fn a_relaxed_hit_does_not_wait() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, [100, 9]);
+        (1..=2).for_each(|slot| insert(&locked, &headers, slot));
+        while_taken(&locked, || locked.hit(&headers, 1));
+        assert_eq!(skipped(&headers), 1);
+        assert_eq!(victim(&locked, &headers), Decision::Victim(1));
+        locked.hit(&headers, 2);
+        insert(&locked, &headers, 3);
+        locked.hit(&headers, 2);
+        // Slot 9 is older than the rest.
+        assert_eq!(victim(&locked, &headers), Decision::Victim(9));
+    }
+
+    #[test]
+    fn a_stale_note_promotes_nothing() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        (1..=2).for_each(|slot| insert(&locked, &headers, slot));
+        locked.hit(&headers, 1);
+        let caller = locked.caller(&headers);
+        // By another thread, which has noted nothing.
+        headers.header(1).position.store(0, Relaxed);
+        assert!(locked.shelves[0].tell(&caller, true));
+        assert_eq!(headers.reader.notes.slots().count(), 0);
+        assert_eq!(locked.shelves[0].slots().len(), 2);
+    }
+
+    #[test]
+    fn more_newcomers_than_tickets_are_admitted_all_the_same() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, [4, 9]);
+        (1..=4).for_each(|slot| insert(&locked, &headers, slot));
+        let caller = locked.caller(&headers);
+        // Each is told of, and then nothing comes of it: as if its thread had panicked.
+        let newcomers: Vec<Newcomer> = (0..2 * (1 << 12) + 10)
+            .map(|hash| Newcomer { hash: 100 + hash, weight: 1, recalled: 0.into() })
+            .collect();
+        let mut last = 0;
+        for newcomer in &newcomers {
+            let shelf = &locked.shelves[0];
+            let decision = shelf.evict(&caller, &mut Default::default(), Some(newcomer));
+            let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
+            shelf.insert(&caller, &mut Default::default(), slot, None);
+            last = slot;
+        }
+        assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
+        let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
+        locked.shelves[0].insert(&caller, &mut Default::default(), last, newcomers.first());
+        newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
+    }
+}

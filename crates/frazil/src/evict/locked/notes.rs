@@ -83,6 +83,12 @@ impl Notes {
         self.count.store(kept as u32, Relaxed);
     }
 
+    /// The share of the hits that is passed over.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn skips_share(&self) -> f64 {
+        f64::from(self.skip.load(Relaxed)) / f64::from(ALL)
+    }
+
     /// The slots that are noted.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
         let count = self.count.load(Relaxed) as usize;

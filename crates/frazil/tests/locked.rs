@@ -1,0 +1,128 @@
+//! Policies under a lock: what their promotions and their shards change, and what not.
+
+use std::sync::Barrier;
+
+use frazil::{Cache, Policy, Promotion};
+use frazil_policy::Rng;
+
+const CAPACITY: u64 = 5_000;
+const KEYS: f64 = 50_000.0;
+const REQUESTS: usize = 400_000;
+
+/// Keys of a popularity that falls about as Zipf's does.
+fn keys() -> impl Iterator<Item = u64> {
+    let mut rng = Rng::new(11);
+    (0..REQUESTS).map(move |_| KEYS.powf(rng.unit()) as u64)
+}
+
+fn replay(cache: &Cache<u64, u64>, keys: impl Iterator<Item = u64>) -> u64 {
+    let mut misses = 0;
+    for key in keys {
+        if cache.get(&key).is_none() {
+            misses += 1;
+            cache.insert(key, key);
+        }
+    }
+    misses
+}
+
+/// Policies that identify objects by nothing but their places, so that the seed of the hash
+/// changes nothing.
+const WITHOUT_HASHES: [Policy; 6] = [
+    Policy::Lru,
+    Policy::LruProb { q: 0.5, seed: 1 },
+    Policy::LruDelayed { window: 1_000 },
+    Policy::Slru { segments: 2 },
+    Policy::Lfu,
+    Policy::Hyperbolic { seed: 1 },
+];
+
+const PROMOTIONS: [Promotion; 3] = [Promotion::EveryHit, Promotion::TryLock, Promotion::Adaptive];
+
+#[test]
+fn on_one_thread_all_promotions_miss_equally_often() {
+    for policy in WITHOUT_HASHES {
+        let misses = PROMOTIONS.map(|promotion| {
+            let builder = Cache::builder(CAPACITY).policy(policy).promotion(promotion);
+            let mut cache = builder.build();
+            let misses = replay(&cache, keys());
+            assert_eq!(cache.stats().promotions_skipped, 0, "{policy}, {promotion:?}");
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, {promotion:?}:\n{found}"));
+            misses
+        });
+        assert!(misses.iter().all(|&one| one == misses[0]), "{policy}: {misses:?}");
+    }
+}
+
+#[test]
+fn two_threads_that_leave_promotions_out_miss_hardly_more_often() {
+    let [waiting, adaptive] = [Promotion::EveryHit, Promotion::Adaptive].map(|promotion| {
+        let cache = Cache::builder(CAPACITY).policy(Policy::Lru).promotion(promotion).build();
+        // Side by side, or what they miss would depend on who comes first.
+        let barrier = Barrier::new(2);
+        let misses: u64 = std::thread::scope(|scope| {
+            // Keys of each thread's own: two that miss one key at once would both count.
+            let replay = |thread| {
+                let (cache, barrier) = (&cache, &barrier);
+                scope.spawn(move || {
+                    let keys = keys().enumerate().map(|(request, key)| {
+                        if request % 500 == 0 {
+                            barrier.wait();
+                        }
+                        2 * key + thread
+                    });
+                    replay(cache, keys)
+                })
+            };
+            let threads = [replay(0), replay(1)];
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        misses as f64 / (2 * REQUESTS) as f64
+    });
+    let points = (adaptive - waiting).abs() * 100.0;
+    assert!(points < 0.3, "{points} points: {waiting} and {adaptive}");
+}
+
+#[test]
+fn shards_hold_the_capacity_together_and_miss_hardly_more_often() {
+    for policy in [Policy::Lru, Policy::Arc, Policy::WTinyLfu, Policy::TwoQueue] {
+        let [whole, sharded] = [1, 8].map(|shards| {
+            let mut cache = Cache::builder(CAPACITY).policy(policy).shards(shards).build();
+            let misses = replay(&cache, keys());
+            assert_eq!(cache.len(), CAPACITY, "{policy}");
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, {shards}:\n{found}"));
+            misses as f64 / REQUESTS as f64
+        });
+        let points = (sharded - whole).abs() * 100.0;
+        assert!(points < 0.5, "{policy}: {points} points: {whole} and {sharded}");
+    }
+}
+
+/// With more shards than entries, and with threads that replace and remove.
+#[test]
+fn shards_lose_nothing() {
+    for policy in Policy::ALL {
+        for (shards, capacity) in [(64, 20), (4, 1_000)] {
+            let mut cache: Cache<u64, u64> =
+                Cache::builder(capacity).policy(policy).shards(shards).weigher(|_, w| *w).build();
+            std::thread::scope(|scope| {
+                for thread in 0..3 {
+                    let cache = &cache;
+                    scope.spawn(move || {
+                        let mut rng = Rng::new(thread);
+                        for _ in 0..20_000 {
+                            let key = rng.below(2 * capacity);
+                            match rng.below(10) {
+                                0 => _ = cache.remove(&key),
+                                1..5 => cache.insert(key, 1 + rng.below(3)),
+                                _ => _ = cache.get(&key),
+                            }
+                        }
+                    });
+                }
+            });
+            assert!(cache.weight() <= capacity);
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, {shards}:\n{found}"));
+        }
+    }
+}
