@@ -219,8 +219,15 @@ impl Policy for Gdsf {
         let tick = self.tick(host);
         let record = &mut self.records[slot.index()];
         let requests = record.requests.saturating_add(1);
-        *record = Record { inflation: self.inflation, tick, requests };
+        let before =
+            std::mem::replace(record, Record { inflation: self.inflation, tick, requests });
         host.count(Work::Mark, 1);
+        // What came back was lifted above `L`, and may fall: the one hit that lowers a bound.
+        if before.inflation > self.inflation && self.heap.contains(slot) {
+            let key = record.key(host.weight(slot));
+            let levels = self.heap.rekey(slot, key);
+            host.count(Work::Heap, levels);
+        }
     }
 
     #[inline]
@@ -419,5 +426,19 @@ mod tests {
             let low = |record: &Record| record.inflation < high && record.tick <= gdsf.tick;
             assert!(gdsf.records.iter().all(low), "{:?}", gdsf.records);
         }
+    }
+
+    #[test]
+    fn a_hit_may_lower_what_came_back() {
+        let heavy = Incoming { hash: 0, weight: 1, pending: 1000 };
+        let mut gdsf = filled(Gdsf::default());
+        let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
+            panic!("nothing to evict")
+        };
+        gdsf.put_back(&mut Ones, slot);
+        gdsf.insert(&mut Ones, Slot(8), heavy);
+        // Five requests for a weight of 8 are still the least of all.
+        gdsf.hit(&mut Ones, slot);
+        assert_eq!(gdsf.evict(&mut Ones, None), Eviction::Victim(slot));
     }
 }
