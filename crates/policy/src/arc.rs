@@ -232,4 +232,9 @@ impl Policy for AdaptiveReplacement {
         self.target = self.target.min(capacity as f64);
         self.trim();
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let surplus = self.weight[ONCE].saturating_sub(self.target as u64);
+        self.lists.from_tails([ONCE, AGAIN], surplus, |slot| host.weight(slot))
+    }
 }

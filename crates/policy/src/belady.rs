@@ -103,4 +103,8 @@ impl Policy for Belady {
         host.count(Work::Heap, self.heap.depth());
         self.heap.remove(slot);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        self.heap.sorted_by(|key, _| key)
+    }
 }

@@ -161,4 +161,16 @@ impl Policy for BeladySize {
         self.unlink(host, slot, old_weight);
         self.link(host, slot, self.next[slot.index()]);
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let classes = self.classes.iter().map(|class| class.iter().copied().collect());
+        let mut classes: Vec<Vec<(u32, Slot)>> = classes.collect();
+        let cost = |&(next, slot): &(u32, Slot)| self.cost(next, host.weight(slot));
+        let dearest = || {
+            // The last of equals, as in `dearest`: one of the heaviest.
+            let class = classes.iter_mut().max_by_key(|class| class.last().map(cost))?;
+            class.pop().map(|(_, slot)| slot)
+        };
+        std::iter::from_fn(dearest).collect()
+    }
 }

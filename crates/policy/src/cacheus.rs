@@ -380,6 +380,14 @@ impl Policy for Cacheus {
         self.forget_surplus(LRU);
         self.forget_surplus(LFU);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        if self.weight_of_lru >= 0.5 {
+            self.lists.from_tail(SR).chain(self.lists.from_tail(R)).collect()
+        } else {
+            self.frequencies.most_recent_first().collect()
+        }
+    }
 }
 
 /// How strongly a regret counts: climbs towards the best hit ratio.

@@ -7,6 +7,7 @@
 //! textbook's hand. 8 bytes a slot and 1 beside the entry; eviction O(1)
 //! amortised: each step uses up one mark.
 
+use crate::mark::by_laps;
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
 /// CLOCK whose counts go up to `MAX`: 1 for one bit, 3 for two.
@@ -64,6 +65,10 @@ impl<const MAX: u8> Policy for Clock<MAX> {
     fn remove(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
         self.queue.unlink(slot);
         host.count(Work::Delink, 1);
+    }
+
+    fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
+        by_laps(self.queue.from_tail(0), host)
     }
 }
 

@@ -46,6 +46,10 @@ impl Policy for Fifo {
         self.queue.unlink(slot);
         host.count(Work::Delink, 1);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        self.queue.from_tail(0).collect()
+    }
 }
 
 impl SharedHit for Fifo {

@@ -309,6 +309,15 @@ impl Policy for Gdsf {
         let levels = self.heap.rekey(slot, key);
         host.count(Work::Heap, levels);
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let key = |slot: Slot| self.records[slot.index()].key(host.weight(slot));
+        let mut order = self.heap.sorted_by(|_, slot| key(slot));
+        let mut aside: Vec<Slot> = self.aside.iter(0).collect();
+        aside.sort_by_cached_key(|&slot| (key(slot), slot));
+        order.append(&mut aside);
+        order
+    }
 }
 
 #[cfg(test)]

@@ -104,6 +104,15 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.nodes.first().copied()
     }
 
+    /// All slots in the order of another key, which may follow from theirs; equal ones by
+    /// slot. O(n log n).
+    pub fn sorted_by<R: Ord>(&self, key: impl Fn(K, Slot) -> R) -> Vec<Slot> {
+        let mut nodes: Vec<(R, Slot)> =
+            self.nodes.iter().map(|&(own, slot)| (key(own, slot), slot)).collect();
+        nodes.sort_unstable();
+        nodes.into_iter().map(|(_, slot)| slot).collect()
+    }
+
     /// Takes out the slot with the smallest key.
     pub fn pop(&mut self) -> Option<Slot> {
         let (_, slot) = self.peek()?;

@@ -14,6 +14,8 @@
 //! 24 bytes a slot; a hit is O(1), an eviction looks at
 //! `FRESH + KEPT` residents.
 
+use std::cmp::Reverse;
+
 use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
 /// Residents drawn by chance at an eviction; all, if there are no more.
@@ -181,5 +183,11 @@ impl Policy for Hyperbolic {
 
     fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, _old_weight: u64) {
         self.residents.get_mut(slot).weight = Self::weight(host, slot);
+    }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let now = host.now();
+        // No idleness is negative, so its bits order as it does.
+        self.residents.ranked(|_, record| Reverse(record.idleness(now).to_bits()))
     }
 }

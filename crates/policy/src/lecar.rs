@@ -223,4 +223,12 @@ impl Policy for Lecar {
             while self.histories.forget_surplus(expert).is_some() {}
         }
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        if self.weight_of_lru >= 0.5 {
+            self.recency.from_tail(0).collect()
+        } else {
+            self.frequencies.least_recent_first().collect()
+        }
+    }
 }

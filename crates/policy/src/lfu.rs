@@ -180,4 +180,8 @@ impl Policy for Lfu {
         self.leave(slot);
         host.count(Work::Delink, 1);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        self.lists.from_tail(RANKED).chain(self.lists.from_tail(ASIDE)).collect()
+    }
 }

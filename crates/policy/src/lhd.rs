@@ -354,6 +354,11 @@ impl Policy for Lhd {
     fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        // No rank is negative, so its bits order as it does.
+        self.residents.ranked(|_, record| self.rank(record).to_bits())
+    }
 }
 
 #[cfg(test)]

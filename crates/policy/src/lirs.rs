@@ -211,4 +211,9 @@ impl Policy for Lirs {
         self.lir_capacity = capacity.saturating_sub(hir_capacity);
         self.ghost.set_capacity(capacity);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        // A surplus of LIR objects is at the tail, and becomes the head of Q.
+        self.lists.from_tail(HIR).chain(self.lists.from_tail(LIR)).collect()
+    }
 }

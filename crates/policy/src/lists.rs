@@ -194,6 +194,31 @@ impl<const K: usize> Lists<K> {
         }
     }
 
+    /// The slots of `list` from tail to head.
+    pub fn from_tail(&self, list: usize) -> impl Iterator<Item = Slot> + '_ {
+        std::iter::successors(self.tail(list), |&slot| self.newer(slot))
+    }
+
+    /// The slots of two lists from their tails: of `first` until a weight of `surplus` is
+    /// gone, then of `second`, then the rest of `first`.
+    pub fn from_tails(
+        &self,
+        [first, second]: [usize; 2],
+        mut surplus: u64,
+        weight: impl Fn(Slot) -> u64,
+    ) -> Vec<Slot> {
+        let mut first = self.from_tail(first);
+        let mut order = Vec::new();
+        while surplus > 0
+            && let Some(slot) = first.next()
+        {
+            surplus = surplus.saturating_sub(weight(slot));
+            order.push(slot);
+        }
+        order.extend(self.from_tail(second).chain(first));
+        order
+    }
+
     /// The slots of `list` from head to tail.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = Slot> + '_ {
         std::iter::successors(self.head(list), |&slot| self.older(slot))

@@ -53,4 +53,8 @@ impl Policy for Lru {
         self.list.unlink(slot);
         host.count(Work::Delink, 1);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        self.list.from_tail(0).collect()
+    }
 }

@@ -108,4 +108,8 @@ impl Policy for LruDelayed {
         self.list.unlink(slot);
         host.count(Work::Delink, 1);
     }
+
+    fn coldest_first(&self, _host: &impl Host<AtomicU64>) -> Vec<Slot> {
+        self.list.from_tail(0).collect()
+    }
 }

@@ -76,4 +76,8 @@ impl Policy for LruProb {
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.lru.remove(host, slot);
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        self.lru.coldest_first(host)
+    }
 }

@@ -82,4 +82,8 @@ impl Policy for LruSampled {
     fn remove(&mut self, _host: &mut impl Host<AtomicU64>, slot: Slot) {
         self.residents.remove(slot);
     }
+
+    fn coldest_first(&self, host: &impl Host<AtomicU64>) -> Vec<Slot> {
+        self.residents.ranked(|slot| host.meta(slot).load(Relaxed))
+    }
 }

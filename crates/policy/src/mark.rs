@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use crate::{Host, Slot};
+
 /// A count of 0 to 255 that readers raise and the eviction hand lowers.
 ///
 /// Plain loads and stores, never a read-modify-write: a mark that a reader sets
@@ -54,4 +56,13 @@ impl Mark {
     pub fn clear(&self) {
         self.0.store(0, Relaxed);
     }
+}
+
+/// Slots in the order in which a hand evicts that comes by them in this one, lap after
+/// lap, and lowers the count of each that it spares.
+pub(crate) fn by_laps(slots: impl Iterator<Item = Slot>, host: &impl Host<Mark>) -> Vec<Slot> {
+    let mut order: Vec<Slot> = slots.collect();
+    // Each count is read once: a sort must not see readers raise it.
+    order.sort_by_cached_key(|&slot| host.meta(slot).count());
+    order
 }

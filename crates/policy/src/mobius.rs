@@ -12,6 +12,7 @@
 //! the moment the active queue is empty makes every eviction equal SIEVE's.
 //! 8 bytes a slot and 1 beside the entry; eviction O(1) amortised.
 
+use crate::mark::by_laps;
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
 /// Mobius in its plain, single-threaded form.
@@ -90,6 +91,12 @@ impl Policy for Mobius {
         self.queues.unlink(slot);
         self.trade_places();
         host.count(Work::Delink, 1);
+    }
+
+    fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
+        let [active, dormant] =
+            [self.active, self.active ^ 1].map(|list| self.queues.from_tail(list));
+        by_laps(active.chain(dormant), host)
     }
 }
 

@@ -110,6 +110,39 @@ pub trait Policy {
     fn set_capacity(&mut self, capacity: u64) {
         let _ = capacity;
     }
+
+    /// The residents in the order in which they would go if nothing came to pass from
+    /// now on but evictions for nobody: the coldest first, each resident exactly once.
+    ///
+    /// Marks count as they are now. Where chance decides, or a choice between experts,
+    /// it is the order that they follow on the whole: of the rank that samples are
+    /// compared by, or of the expert that is asked more often.
+    ///
+    /// A host may let go of the policy's lock and ask a copy of it. If weights or marks
+    /// have changed meanwhile the order is a little off, and no worse comes of it; but it
+    /// has to answer for every slot that was resident. O(n) or O(n log n), and as much
+    /// memory.
+    ///
+    /// ```
+    /// use frazil_policy::{Host, Incoming, Lru, Policy, Slot};
+    ///
+    /// struct Ones;
+    /// impl Host<()> for Ones {
+    ///     fn now(&self) -> u64 { 0 }
+    ///     fn meta(&self, _: Slot) -> &() { &() }
+    ///     fn hash(&self, slot: Slot) -> u64 { slot.0.into() }
+    ///     fn weight(&self, _: Slot) -> u64 { 1 }
+    /// }
+    ///
+    /// let mut lru = Lru::default();
+    /// for slot in [Slot(0), Slot(1), Slot(2)] {
+    ///     lru.miss(&mut Ones, slot.0.into(), 1);
+    ///     lru.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending: () });
+    /// }
+    /// lru.hit(&mut Ones, Slot(0));
+    /// assert_eq!(lru.coldest_first(&Ones), [Slot(1), Slot(2), Slot(0)]);
+    /// ```
+    fn coldest_first(&self, host: &impl Host<Self::Meta>) -> Vec<Slot>;
 }
 
 /// A policy whose hit needs the slot's meta alone: no lock, no list.

@@ -54,6 +54,11 @@ impl SlotPool {
         self.table.remove(slot);
     }
 
+    /// All slots by rank: [`SampleTable::ranked`].
+    pub fn ranked<R: Ord>(&self, rank: impl Fn(Slot) -> R) -> Vec<Slot> {
+        self.table.ranked(|slot, ()| rank(slot))
+    }
+
     /// A slot at random, each that is not aside equally likely; `None` from an empty set.
     #[inline]
     pub fn choose(&self, rng: &mut Rng) -> Option<Slot> {

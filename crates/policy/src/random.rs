@@ -57,4 +57,8 @@ impl Policy for Random {
     fn remove(&mut self, _host: &mut impl Host<()>, slot: Slot) {
         self.residents.remove(slot);
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        self.residents.ranked(|_| ())
+    }
 }

@@ -261,6 +261,39 @@ impl Policy for S3Fifo {
         self.window = capacity;
         self.ghost.set_window(self.window, self.evicted);
     }
+
+    fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
+        let mut order = Vec::new();
+        // With what is aside, which counts all along but goes last.
+        let mut small_weight = self.weight[SMALL];
+        for aside in [0, ASIDE] {
+            let counted = |queue: usize| {
+                self.queues.from_tail(aside + queue).map(|slot| (host.meta(slot).count(), slot))
+            };
+            let mut small = counted(SMALL);
+            let mut main: Vec<(u8, Slot)> = counted(MAIN).collect();
+            loop {
+                while small_weight > self.small_capacity || main.is_empty() {
+                    let goes = |&(count, slot): &(u8, Slot)| {
+                        small_weight = small_weight.saturating_sub(host.weight(slot));
+                        if count >= PROMOTED_FROM {
+                            main.push((0, slot));
+                        }
+                        count < PROMOTED_FROM
+                    };
+                    let Some((_, victim)) = small.find(goes) else { break };
+                    order.push(victim);
+                }
+                if main.is_empty() {
+                    break;
+                }
+                // Lap after lap.
+                main.sort_by_key(|&(count, _)| count);
+                order.extend(main.drain(..).map(|(_, slot)| slot));
+            }
+        }
+        order
+    }
 }
 
 impl SharedHit for S3Fifo {

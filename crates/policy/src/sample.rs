@@ -139,6 +139,19 @@ impl<T> SampleTable<T> {
         &mut self.entries[place].1
     }
 
+    /// All slots by rank, the lowest first: the candidates, and then those set aside.
+    /// O(n log n).
+    pub fn ranked<R: Ord>(&self, rank: impl Fn(Slot, &T) -> R) -> Vec<Slot> {
+        let (candidates, aside) = self.entries.split_at(self.candidates());
+        let by_rank = |entries: &[(Slot, T)]| {
+            let ranks = entries.iter().map(|(slot, value)| (rank(*slot, value), *slot));
+            let mut ranks: Vec<(R, Slot)> = ranks.collect();
+            ranks.sort_unstable();
+            ranks.into_iter().map(|(_, slot)| slot)
+        };
+        by_rank(candidates).chain(by_rank(aside)).collect()
+    }
+
     /// A slot and what belongs to it, by its place among the
     /// [`candidates`](Self::candidates). Removal changes places.
     #[inline]

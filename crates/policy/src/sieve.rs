@@ -6,6 +6,7 @@
 //! head itself is examined like any other. 8 bytes a slot and 1 beside the
 //! entry; eviction O(1) amortised.
 
+use crate::mark::by_laps;
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
 /// SIEVE.
@@ -75,6 +76,13 @@ impl Policy for Sieve {
         }
         self.queue.unlink(slot);
         host.count(Work::Delink, 1);
+    }
+
+    fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
+        let next = self.hand.or(self.queue.tail(0));
+        let ahead = std::iter::successors(next, |&slot| self.queue.newer(slot));
+        let behind = self.queue.from_tail(0).take_while(|&slot| Some(slot) != next);
+        by_laps(ahead.chain(behind), host)
     }
 }
 

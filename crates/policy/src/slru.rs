@@ -183,4 +183,9 @@ impl Policy for Slru {
         self.share[1..=self.top].fill(equal);
         self.share[0] = capacity - equal * self.top as u64;
     }
+
+    fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
+        // What is to fall is at the tail of its segment, and falls to the head below.
+        (0..=self.top).flat_map(|segment| self.lists.from_tail(segment)).collect()
+    }
 }

@@ -146,4 +146,15 @@ impl Policy for TwoQueue {
         self.kin = capacity / 4;
         self.a1out.set_capacity(capacity / 2);
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let weight = |slot| host.weight(slot);
+        let surplus = self.a1in_weight.saturating_sub(self.kin);
+        match (surplus, self.given_back % 2 == 1) {
+            (_, false) => self.queues.from_tails([A1IN, AM], surplus, weight),
+            // The queue whose turn it is goes first, and as a whole.
+            (0, true) => self.queues.from_tails([AM, A1IN], 0, weight),
+            (_, true) => self.queues.from_tails([A1IN, AM], 0, weight),
+        }
+    }
 }

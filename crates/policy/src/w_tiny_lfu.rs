@@ -335,6 +335,40 @@ impl Policy for WTinyLfu {
         self.capacity = capacity;
         self.window_capacity = self.climber.window_of(capacity);
     }
+
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        let mut copy = self.clone();
+        copy.weight = [0; 3];
+        let mut said = Said(vec![(0, 0); self.list_of.len()]);
+        for slot in (WINDOW..=ASIDE).flat_map(|list| self.lists.iter(list)) {
+            let weight = host.weight(slot);
+            said.0[slot.index()] = (host.hash(slot), weight);
+            copy.weight[usize::from(self.list_of[slot.index()])] += weight;
+        }
+        std::iter::from_fn(|| match copy.evict(&mut said, None) {
+            Eviction::Victim(slot) => Some(slot),
+            Eviction::Refuse | Eviction::Empty => None,
+        })
+        .collect()
+    }
+}
+
+/// A host that repeats what another said at one time: hash and weight of each slot.
+struct Said(Vec<(u64, u64)>);
+
+impl Host<()> for Said {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn meta(&self, _slot: Slot) -> &() {
+        &()
+    }
+    fn hash(&self, slot: Slot) -> u64 {
+        self.0[slot.index()].0
+    }
+    fn weight(&self, slot: Slot) -> u64 {
+        self.0[slot.index()].1
+    }
 }
 
 /// The window's smallest share of the capacity, and its first.

@@ -37,6 +37,9 @@ impl Policy for FirstCome {
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.0.remove(host, slot);
     }
+    fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
+        self.0.coldest_first(host)
+    }
 }
 
 #[test]
@@ -69,6 +72,13 @@ struct DelayPending {
     delay: u64,
 }
 
+impl Delay {
+    fn rank(host: &impl Host<DelayMeta>, slot: Slot) -> u64 {
+        let meta = host.meta(slot);
+        meta.delay.load(Relaxed) / (host.now() - meta.last_access.load(Relaxed) + 1)
+    }
+}
+
 impl Policy for Delay {
     type Meta = DelayMeta;
     type Pending = DelayPending;
@@ -92,11 +102,8 @@ impl Policy for Delay {
         host: &mut impl Host<DelayMeta>,
         _: Option<&Incoming<DelayPending>>,
     ) -> Eviction {
-        let rank = |slot: &Slot| {
-            let meta = host.meta(*slot);
-            meta.delay.load(Relaxed) / (host.now() - meta.last_access.load(Relaxed) + 1)
-        };
-        let Some(place) = (0..self.resident.len()).min_by_key(|&p| rank(&self.resident[p])) else {
+        let rank = |&place: &usize| Self::rank(host, self.resident[place]);
+        let Some(place) = (0..self.resident.len()).min_by_key(rank) else {
             return Eviction::Empty;
         };
         Eviction::Victim(self.resident.swap_remove(place))
@@ -116,6 +123,11 @@ impl Policy for Delay {
     }
     fn remove(&mut self, _: &mut impl Host<DelayMeta>, slot: Slot) {
         self.resident.retain(|&other| other != slot);
+    }
+    fn coldest_first(&self, host: &impl Host<DelayMeta>) -> Vec<Slot> {
+        let mut order = self.resident.clone();
+        order.sort_by_cached_key(|&slot| Self::rank(host, slot));
+        order
     }
 }
 
@@ -388,6 +400,9 @@ impl Policy for FreezingLru {
     }
     fn remove(&mut self, _: &mut impl Host<()>, slot: Slot) {
         self.lists.unlink(slot);
+    }
+    fn coldest_first(&self, _: &impl Host<()>) -> Vec<Slot> {
+        self.lists.from_tail(DYNAMIC).chain(self.lists.from_tail(FROZEN)).collect()
     }
 }
 
