@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::builder::{Builder, Weigher};
 use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
+use crate::fetch::table::Table;
 use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
 use crate::pin::Pin;
@@ -47,6 +48,8 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) stripes: Stripes,
     pub(crate) reclaim: Reclaim,
     pub(crate) segments: Segments,
+    /// Values on their way.
+    pub(crate) flights: Table<K, V>,
     /// How many more entries there may be.
     pub(crate) places: Budget,
     /// How much more they may weigh, where they are weighed.
@@ -108,6 +111,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             places: Budget::new(entries, length as u64 - 1),
             weights: weighted.then(|| Budget::new(builder.capacity, builder.capacity / 1024)),
             segments,
+            flights: Table::new(),
             weigher: builder.weigher,
             hasher: builder.hasher,
             policy: builder.policy,
@@ -466,6 +470,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }
         }
+        self.flights.tally.0.add_to(&mut stats);
         stats
     }
 
@@ -482,6 +487,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             + self.order.heap_bytes()
             + self.segments.heap_bytes()
             + self.stripes.heap_bytes()
+            + self.flights.heap_bytes()
     }
 }
 

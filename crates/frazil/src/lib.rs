@@ -270,8 +270,10 @@
 mod budget;
 mod builder;
 mod cache;
+mod entry;
 mod evict;
 mod fence;
+mod fetch;
 mod index;
 mod iter;
 #[cfg(all(test, loom))]
@@ -289,6 +291,7 @@ mod write;
 
 pub use builder::Builder;
 pub use cache::Cache;
+pub use entry::{Compute, Computed, Entry};
 pub use evict::locked::Promotion;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::Iter;

@@ -1,5 +1,7 @@
 //! What a cache has counted.
 
+use std::time::Duration;
+
 /// Counts since the cache was built, summed over its threads.
 ///
 /// Every thread counts for itself, without a locked instruction and without a line that
@@ -22,8 +24,19 @@
 pub struct Stats {
     /// Gets that found their key.
     pub hits: u64,
-    /// Gets that did not.
+    /// Gets that did not, and for which nothing was on its way, so that the caller was the
+    /// one to load it.
     pub misses: u64,
+    /// Gets that did not, but found it being loaded, waited and shared what came. Hits,
+    /// delayed hits and misses together are the requests.
+    pub delayed_hits: u64,
+    /// Values that loaders have returned.
+    pub loads: u64,
+    /// Loaders that returned an error, panicked, or were dropped before their end.
+    pub load_failures: u64,
+    /// How long the loads took together, from their beginning to their value, in
+    /// nanoseconds; failed ones are not in it.
+    pub load_nanoseconds: u64,
     /// Entries admitted for keys that were not there.
     pub insertions: u64,
     /// Entries that replaced one of the same key.
@@ -55,13 +68,28 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Hits over hits and misses; 0 before the first get.
+    /// Hits over requests, which are hits, delayed hits and misses; 0 before the first get.
     ///
     /// ```
     /// assert_eq!(frazil::Stats::default().hit_ratio(), 0.0);
     /// ```
     pub fn hit_ratio(&self) -> f64 {
-        let gets = self.hits + self.misses;
+        let gets = self.hits + self.delayed_hits + self.misses;
         if gets == 0 { 0.0 } else { self.hits as f64 / gets as f64 }
+    }
+
+    /// How long a load took on average; zero before the first.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(2).build();
+    /// cache.get_or_insert_with(&1, || {
+    ///     std::thread::sleep(Duration::from_millis(2));
+    ///     1
+    /// });
+    /// assert!(cache.stats().mean_load() >= Duration::from_millis(2));
+    /// ```
+    pub fn mean_load(&self) -> Duration {
+        Duration::from_nanos(self.load_nanoseconds.checked_div(self.loads).unwrap_or(0))
     }
 }

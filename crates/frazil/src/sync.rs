@@ -7,13 +7,13 @@
 #[cfg(shuttle)]
 pub(crate) use lock::{Mutex, MutexGuard};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic;
+pub(crate) use loom::{sync::atomic, thread};
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(all(shuttle, not(loom)))]
-pub(crate) use shuttle::{sync::atomic, thread_local as checked_thread_local};
+pub(crate) use shuttle::{sync::atomic, thread, thread_local as checked_thread_local};
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use std::{sync::atomic, thread_local as checked_thread_local};
+pub(crate) use std::{sync::atomic, thread, thread_local as checked_thread_local};
 
 /// As the standard library's; loom's does not read `const` blocks.
 #[cfg(loom)]

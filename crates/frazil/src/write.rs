@@ -5,6 +5,8 @@
 //! gets the weight back), and the exchange of the **queue word** takes the slot (whoever
 //! makes it retires it). `docs/design/mobius.md` walks through the races.
 
+mod exchange;
+
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
@@ -62,6 +64,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn insert(&self, key: K, value: V) {
         let (hash, place) = self.place(&key);
+        self.overtake(hash, &key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
         let reader = &self.stripe().reader;
         reader.arrive(hash);
@@ -129,15 +132,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Cause::Refused => break,
                 Cause::Shortage => {
                     drop(held);
-                    let freed = self.reclaim();
-                    if freed == 0 && scavenged < SCAVENGES {
-                        self.scavenge(scavenged > 0);
-                    }
+                    let relieved = self.relieve(&mut scavenged);
                     held = self.hold();
-                    if freed == 0 && scavenged == SCAVENGES {
+                    if !relieved {
                         break;
                     }
-                    scavenged += u32::from(freed == 0);
                 }
             }
             let Setback { key, value, .. } = setback;
@@ -156,6 +155,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.settle(&mut held);
         drop(held);
         self.refuse(place, &setback.key);
+    }
+
+    /// Makes more slots and credit available, which the caller, who holds no stripe, has
+    /// gathered so often. False if it is no use.
+    fn relieve(&self, scavenged: &mut u32) -> bool {
+        if self.reclaim() > 0 {
+            return true;
+        }
+        if *scavenged == SCAVENGES {
+            return false;
+        }
+        self.scavenge(*scavenged > 0);
+        *scavenged += 1;
+        true
     }
 
     /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
@@ -421,7 +434,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.take_out(self.place(key).1, key, V::clone)
+        let (hash, place) = self.place(key);
+        self.overtake(hash, key);
+        self.take_out(place, key, V::clone)
     }
 
     /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
@@ -438,7 +453,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.take_out(self.place(key).1, key, |_| ()).is_some()
+        let (hash, place) = self.place(key);
+        self.overtake(hash, key);
+        self.take_out(place, key, |_| ()).is_some()
     }
 
     fn take_out<Q, R>(&self, place: Place, key: &Q, read: impl Fn(&V) -> R) -> Option<R>
@@ -469,21 +486,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
-            if !self.index.is_alone(place, found.cell) {
-                let reader = &self.stripe().reader;
-                // As in `take_out_rivals`.
-                match Hazard::of(&reader.second) {
-                    Some(hazard) => self.take_out_older(&hazard, place, &found, key),
-                    None => {
-                        let pinned = Pinned::new(reader, &self.reclaim);
-                        self.take_out_older(&pinned, place, &found, key);
-                    }
-                }
-            }
-            let gone = self.index.unlink_cell(place, found.cell, found.word);
-            if gone {
-                self.bury(&mut self.hold(), found.slot);
-            }
+            let gone = self.take_out_found(place, &found, key);
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
@@ -491,6 +494,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         None
+    }
+
+    /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
+    fn take_out_found<Q>(&self, place: Place, found: &Found<'_>, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        if !self.index.is_alone(place, found.cell) {
+            let reader = &self.stripe().reader;
+            // As in `take_out_rivals`.
+            match Hazard::of(&reader.second) {
+                Some(hazard) => self.take_out_older(&hazard, place, found, key),
+                None => {
+                    let pinned = Pinned::new(reader, &self.reclaim);
+                    self.take_out_older(&pinned, place, found, key);
+                }
+            }
+        }
+        let gone = self.index.unlink_cell(place, found.cell, found.word);
+        if gone {
+            self.bury(&mut self.hold(), found.slot);
+        }
+        gone
     }
 
     /// Takes out what a look-up of a key would find if `found` went. Two threads may have
@@ -547,6 +574,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.is_empty());
     /// ```
     pub fn clear(&self) {
+        self.overtake_all();
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
@@ -621,7 +649,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     #[inline(always)]
-    fn reclaim_if_due(&self) {
+    pub(crate) fn reclaim_if_due(&self) {
         if self.reclaim.due() {
             self.reclaim();
         }

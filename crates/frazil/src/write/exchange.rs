@@ -1,0 +1,121 @@
+//! Insertions and removals that happen only if the key is still as it was found.
+//!
+//! The entry that was found stays protected from its look-up to the exchange of its word,
+//! so the word cannot have gone and come back: an exchange that succeeds follows on what
+//! was read. Of a key that was absent no word can be exchanged; who admits one has the
+//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use super::{ATTEMPTS, Cause, Setback};
+use crate::cache::{Cache, Found};
+use crate::evict::Newcomer;
+use crate::index::Place;
+use crate::protect::{Hazard, Pinned, Protect};
+use crate::stripe::add;
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// What an entry weighs. Runs the user's weigher.
+    pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
+        self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
+    }
+
+    /// Puts an entry in, unless its key is there. The caller has the key's turn.
+    pub(crate) fn insert_absent(&self, place: Place, traits: (u64, u64), key: K, value: V) {
+        let reader = &self.stripe().reader;
+        let found = match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.find(&hazard, place, &key).is_some(),
+            None => self.find(&Pinned::new(reader, &self.reclaim), place, &key).is_some(),
+        };
+        if !found {
+            self.exchange(place, traits, None, key, value);
+        }
+    }
+
+    /// Puts an entry of this hash and weight in the place of what was `found`, which the
+    /// caller protects, or adds it where nothing was. False if the key has changed. One that
+    /// is not admitted is as if it had been, and had been evicted.
+    ///
+    /// Reclaims nothing unless it must: the caller does, when it is no longer in anyone's way.
+    pub(crate) fn exchange(
+        &self,
+        place: Place,
+        (hash, weight): (u64, u64),
+        found: Option<&Found<'_>>,
+        key: K,
+        value: V,
+    ) -> bool {
+        if weight > self.capacity() || self.places.capacity() == 0 {
+            return self.refuse_exchange(place, found, &key);
+        }
+        let mut held = self.hold();
+        let remembered = found.is_none() && self.order.miss(&held, hash);
+        let newcomer = Newcomer { hash, weight, remembered };
+        let (mut key, mut value) = (key, value);
+        let mut scavenged = 0;
+        for _ in 0..ATTEMPTS {
+            let outcome = self.attempt(&mut held, place, &newcomer, found, key, value);
+            self.settle(&mut held);
+            let Err(setback) = outcome else { return true };
+            // The key and value may be dropped from here on.
+            drop(held);
+            Setback { key, value, .. } = setback;
+            match setback.cause {
+                Cause::Changed => return false,
+                Cause::Shortage if self.relieve(&mut scavenged) => held = self.hold(),
+                Cause::Shortage | Cause::Refused => break,
+            }
+        }
+        self.refuse_exchange(place, found, &key)
+    }
+
+    /// Counts a refusal; what would have been replaced goes. False if that has changed.
+    #[cold]
+    fn refuse_exchange(&self, place: Place, found: Option<&Found<'_>>, key: &K) -> bool {
+        if found.is_some_and(|found| !self.take_out_found(place, found, key)) {
+            return false;
+        }
+        let held = self.hold();
+        add(&held.counts().refusals, 1);
+        true
+    }
+
+    /// Takes out what a look-up has found, if it is still there. The caller protects it.
+    pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
+        self.take_out_found(place, found, key)
+    }
+
+    /// Takes out a key, whatever is there.
+    pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.take_out(place, key, |_| ());
+    }
+
+    /// Finds a key and shows `work` what was found, which is protected meanwhile.
+    pub(crate) fn with_found<R>(
+        &self,
+        place: Place,
+        key: &K,
+        work: impl FnOnce(Option<&Found<'_>>) -> R,
+    ) -> R {
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.with_found_under(&hazard, place, key, work),
+            None => self.with_found_under(&Pinned::new(reader, &self.reclaim), place, key, work),
+        }
+    }
+
+    fn with_found_under<R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &K,
+        work: impl FnOnce(Option<&Found<'_>>) -> R,
+    ) -> R {
+        work(self.find(protection, place, key).as_ref())
+    }
+}
