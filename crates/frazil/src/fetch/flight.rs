@@ -195,7 +195,10 @@ impl<K, V> Flight<K, V> {
         let (waker, thread) = (waker.clone(), thread::number());
         let flight = Arc::clone(self);
         let mut state = self.state.lock();
-        if state.overtaken || state.phase == Phase::Over {
+        // What is being stored is no older than the caller's question: who overtakes it has
+        // not returned.
+        let too_old = state.overtaken && state.phase != Phase::Storing;
+        if too_old || state.phase == Phase::Over {
             return Joined::TooLate;
         }
         if state.phase == Phase::Vacant {
@@ -238,10 +241,14 @@ impl<K, V> Flight<K, V> {
             }
         };
         state.overtaken = true;
-        let mut waits = state.phase == Phase::Storing && !is_storing();
+        let stores = state.phase == Phase::Storing;
         drop(state);
-        table.remove(self);
+        // While it is being stored the next who comes must find it, and wait as well.
+        if !stores {
+            table.remove(self);
+        }
         drop(wakes);
+        let mut waits = stores && !is_storing();
         // Once: it is overtaken, and is not stored again.
         while waits {
             parker.park();
