@@ -3,8 +3,8 @@
 //! A [`Cache`] holds a bounded number of entries, or a bounded weight of them, and chooses
 //! by itself what goes. Use it where several threads look things up far more often than
 //! they add any, and where a miss costs more than a look-up: in front of a database, a
-//! disk, a network, a slow computation. It looks nothing up itself, so a miss is the
-//! caller's to serve; nothing expires; and its size is fixed when it is built. Where one
+//! disk, a network, a slow computation. It loads what is absent [once](#usage), however many
+//! ask; nothing expires; and its size is fixed when it is built. Where one
 //! thread alone uses it, a cache behind `&mut` does as well with less.
 //!
 //! 1. [Usage](#usage)
@@ -65,6 +65,25 @@
 //! returns a clone of what it took out; [`invalidate`](Cache::invalidate) does the same for
 //! values that are not `Clone`. [`clear`](Cache::clear) removes everything.
 //!
+//! **Loading.** [`get_or_insert_with`](Cache::get_or_insert_with) and its kind for errors
+//! and for tasks run one loader for an absent key, however many ask for it; the others wait
+//! and share its value. A loader that fails, panics or is cancelled hands over to the next
+//! who waits. A write of the key *overtakes* a load that is under way: what was read before
+//! is not stored.
+//!
+//! ```
+//! # #[derive(Debug, PartialEq)] struct Offline;
+//! # fn fetch(page: &str) -> Result<String, Offline> { Ok(format!("<h1>{page}</h1>")) }
+//! let pages: frazil::Cache<String, String> = frazil::Cache::builder(100).build();
+//! let page = pages.try_get_or_insert_with("index", || fetch("index"))?;
+//! assert_eq!(pages.get("index"), Some(page));
+//! # Ok::<(), Offline>(())
+//! ```
+//!
+//! **One key in one step.** [`entry(key)`](Cache::entry) has `or_insert` and its like, and
+//! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
+//! seen what is there.
+//!
 //! **Looking around.** [`iter`](Cache::iter) shows clones of all entries,
 //! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
 //! other's way; [`len`](Cache::len) and [`weight`](Cache::weight) what is held.
@@ -122,7 +141,13 @@
 //! - **Two first inserts at the same time.** If two threads insert a key that neither
 //!   found there, both values may be in the table until both calls have returned, and then
 //!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
-//!   seen. A get that runs into the moment in which one is taken out may miss.
+//!   seen. A get that runs into the moment in which one is taken out may miss. The same holds
+//!   for an insert and a load that begins during it.
+//! - **What is loaded is not stored if its key was written since**: if an insert, a removal or
+//!   [`clear`](Cache::clear) begins after the loader has, none who asks later is shown what
+//!   that loader returned. So a change of the source and then an `invalidate` leave nothing
+//!   that is out of date, if loaders see the change in any way that orders memory: a lock,
+//!   a system call, SeqCst.
 //! - **An insert may not be admitted**: heavier than the capacity, not wanted by the
 //!   policy (S3-FIFO refuses what weighs more than a tenth of a full cache), or no slot free
 //!   because [pins](Pin) hold too many up. Then the key is absent afterwards, never out of
@@ -149,7 +174,8 @@
 //! | weigher | in `insert`, before anything else | nothing has changed |
 //! | `Hash` | in every call with a key; of victims too, in `insert`; of all keys, in `clear` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
-//! | `Clone` | in `get`, `peek`, `remove`, `iter` | the cache is as after the call |
+//! | `Clone` | in `get`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
+//! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
@@ -173,6 +199,7 @@
 //! | `insert` that evicts | 3, and one for each survivor passed over | newcomer's and victim's bucket, entry and queue word, written |
 //! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
+//! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
 //!
 //! Everything else a write does (queue ends, free slots, counts of what is free) goes
 //! through buffers of the thread's own, and touches what threads share once for up to 16
@@ -195,7 +222,9 @@
 //!   each other.
 //!
 //! No step of an operation waits for another thread's, except under [`Policy::Sieve`], and
-//! except for a thread's first call, which takes a lock to number the thread. A thread that
+//! except for a thread's first call, which takes a lock to number the thread, and for what is
+//! being loaded: who asks for it waits for its loader, and who writes it while it is put in
+//! waits for that. A thread that
 //! is suspended in the middle of an eviction hides at most the 64 entries in its hands.
 //!
 //! # Memory
@@ -263,8 +292,7 @@
 //!   address space for `u64` → `u64`. The process aborts if the system does not give it.
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
-//! - Sizes and policy are fixed when a cache is built. There is no expiry, no loading of
-//!   absent keys, and no listener.
+//! - Sizes and policy are fixed when a cache is built. There is no expiry and no listener.
 #![warn(missing_docs)]
 
 mod budget;

@@ -244,7 +244,8 @@ fn a_panic_is_its_callers_and_the_next_loads() {
 
 #[test]
 fn a_write_overtakes_a_load() {
-    let writes: [(fn(&Small), Option<u64>); 5] = [
+    type Write = fn(&Small);
+    let writes: [(Write, Option<u64>); 5] = [
         (|cache| _ = cache.invalidate(&1), None),
         (|cache| _ = cache.remove(&1), None),
         (|cache| cache.clear(), None),

@@ -7,7 +7,7 @@
 //!
 //! A flight that is begun looks again whether the key is there: between the look-up that
 //! missed and the beginning another may have come and gone. A miss beside the load costs an
-//! allocation or two, some ten uncontended locks, and two readings of the clock.
+//! few allocations, some ten uncontended locks, and two readings of the clock.
 
 pub(crate) mod flight;
 pub(crate) mod park;
