@@ -46,12 +46,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: K,
         value: V,
     ) -> bool {
+        self.stripe().reader.arrive(hash);
         if weight > self.capacity() || self.places.capacity() == 0 {
+            self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, &key);
         }
         let mut held = self.hold();
-        let remembered = found.is_none() && self.order.miss(&held, hash);
-        let newcomer = Newcomer { hash, weight, remembered };
+        let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
+        let newcomer = Newcomer { hash, weight, recalled: recalled.into() };
         let (mut key, mut value) = (key, value);
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
@@ -62,11 +64,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             drop(held);
             Setback { key, value, .. } = setback;
             match setback.cause {
-                Cause::Changed => return false,
+                Cause::Changed => {
+                    self.order.forget(&newcomer);
+                    return false;
+                }
                 Cause::Shortage if self.relieve(&mut scavenged) => held = self.hold(),
                 Cause::Shortage | Cause::Refused => break,
             }
         }
+        self.order.forget(&newcomer);
         self.refuse_exchange(place, found, &key)
     }
 
