@@ -1,0 +1,225 @@
+//! From a file to requests, whatever the file holds.
+//!
+//! Nothing is allocated by a number that the file says before the number was checked.
+
+use crate::{
+    BLOCK_HEAD, END_BYTES, HAS_SIZES, HEADER_BYTES, Header, MAGIC, Operation, PAYLOAD_BYTES,
+    RECORD_BYTES_MIN, Record, VERSION, checksum, header_checksum,
+};
+
+/// Why bytes are no recording.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: {problem}")]
+pub struct DecodeError {
+    /// Offset into the file.
+    pub offset: u64,
+    /// What was expected and what was found.
+    pub problem: String,
+}
+
+/// What a complete file ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Records in the file.
+    pub records: u64,
+    /// Records that should be there and were lost, because they came faster than they could
+    /// be written.
+    pub lost: u64,
+}
+
+/// Reads a file piece by piece.
+///
+/// ```
+/// use frazil_recording::{Decoder, Encoder, Header, Operation, Record};
+///
+/// let header = Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
+/// let mut encoder = Encoder::new(Vec::new(), &header)?;
+/// let record = Record { time_ns: 5, id: 7, size: None, operation: Operation::Delete };
+/// encoder.push(&record)?;
+/// let file = encoder.finish(2)?;
+///
+/// let (mut decoder, mut records, mut at) = (Decoder::default(), Vec::new(), 0);
+/// while at < file.len() {
+///     at += decoder.decode(&file[at..], &mut records)?;
+/// }
+/// assert_eq!(records, [record]);
+/// assert_eq!(decoder.end().map(|end| (end.records, end.lost)), Some((1, 2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Decoder {
+    header: Option<Header>,
+    end: Option<End>,
+    /// Offset of the next byte.
+    offset: u64,
+    /// Checksum of what was read last.
+    before: u64,
+    records: u64,
+}
+
+impl Decoder {
+    /// Decodes what comes next, the header or a block, from the front of `bytes` and appends
+    /// its records to `out`; returns the bytes used, 0 if that is not there as a whole.
+    ///
+    /// # Errors
+    /// When the bytes are not what belongs there; nothing is appended then.
+    pub fn decode(&mut self, bytes: &[u8], out: &mut Vec<Record>) -> Result<usize, DecodeError> {
+        let used = match &self.header {
+            None => self.read_header(bytes),
+            Some(_) if self.end.is_some() && !bytes.is_empty() => {
+                Err("expected nothing after the end of the recording".to_owned())
+            }
+            Some(header) => {
+                let has_sizes = header.has_sizes;
+                let held = out.len();
+                self.read_block(bytes, has_sizes, out).inspect_err(|_| out.truncate(held))
+            }
+        };
+        let used = used.map_err(|problem| DecodeError { offset: self.offset, problem })?;
+        self.offset += used as u64;
+        Ok(used)
+    }
+
+    /// The header, once it was read.
+    pub fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
+    }
+
+    /// The end, once it was read. Without one a file was cut short, or is still written.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Offset of what comes next.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn read_header(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        if !bytes.starts_with(&MAGIC) && !MAGIC.starts_with(bytes) {
+            return Err("expected the beginning of a recording, \\x89frazil\\n".to_owned());
+        }
+        let Some(bytes) = bytes.get(..HEADER_BYTES) else { return Ok(0) };
+        let version = u32_at(bytes, 8);
+        if version != VERSION {
+            return Err(format!("expected version {VERSION} of recordings, found {version}"));
+        }
+        self.before = u64_at(bytes, 32);
+        if header_checksum(&bytes[..32]) != self.before {
+            return Err("the header does not have its checksum: it is damaged".to_owned());
+        }
+        let (flags, rate) = (u32_at(bytes, 12), f64::from_bits(u64_at(bytes, 16)));
+        if flags & !HAS_SIZES != 0 {
+            return Err(format!("expected flags 0 or 1, found {flags}"));
+        }
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(format!("expected a rate above 0 and at most 1, found {rate}"));
+        }
+        let has_sizes = flags & HAS_SIZES != 0;
+        self.header = Some(Header { rate, start_unix_ns: u64_at(bytes, 24), has_sizes });
+        Ok(HEADER_BYTES)
+    }
+
+    fn read_block(
+        &mut self,
+        bytes: &[u8],
+        has_sizes: bool,
+        out: &mut Vec<Record>,
+    ) -> Result<usize, String> {
+        let Some((head, rest)) = bytes.split_at_checked(BLOCK_HEAD) else { return Ok(0) };
+        let (length, records) = (u32_at(head, 0) as usize, u32_at(head, 4) as usize);
+        let is_end = records == 0;
+        if is_end && length != END_BYTES {
+            return Err(format!("expected an end of {END_BYTES} bytes, found one of {length}"));
+        }
+        if length > PAYLOAD_BYTES || records > length / RECORD_BYTES_MIN {
+            return Err(format!(
+                "expected a block of at most {PAYLOAD_BYTES} bytes, and {RECORD_BYTES_MIN} or more \
+                 a record, found one of {length} bytes and {records} records"
+            ));
+        }
+        let Some(payload) = rest.get(..length) else { return Ok(0) };
+        let sum = checksum(&head[..16], payload, self.before);
+        if sum != u64_at(head, 16) {
+            let damaged = "the block does not have its checksum: it is damaged, or something \
+                           before it is missing";
+            return Err(damaged.to_owned());
+        }
+        if is_end {
+            self.read_end(payload)?;
+        } else {
+            read_records(payload, records, u64_at(head, 8), has_sizes, out)?;
+        }
+        self.before = sum;
+        self.records += records as u64;
+        Ok(BLOCK_HEAD + length)
+    }
+
+    fn read_end(&mut self, payload: &[u8]) -> Result<(), String> {
+        let (records, lost) = (u64_at(payload, 0), u64_at(payload, 8));
+        if records != self.records {
+            return Err(format!("expected {} records in all, found {records}", self.records));
+        }
+        self.end = Some(End { records, lost });
+        Ok(())
+    }
+}
+
+fn read_records(
+    mut payload: &[u8],
+    records: usize,
+    mut time_ns: u64,
+    has_sizes: bool,
+    out: &mut Vec<Record>,
+) -> Result<(), String> {
+    let cut = || "the records of the block are not as long as it says".to_owned();
+    for _ in 0..records {
+        let delta = take_varint(&mut payload).ok_or_else(cut)?;
+        time_ns = time_ns.wrapping_add(((delta >> 1) as i64 ^ -((delta & 1) as i64)) as u64);
+        let (id, rest) = payload.split_first_chunk().ok_or_else(cut)?;
+        payload = rest;
+        let sized = take_varint(&mut payload).ok_or_else(cut)?;
+        let size = has_sizes.then_some(sized >> 2);
+        let (operation, size) = match sized & 3 {
+            0 => (Operation::Get, size),
+            1 => (Operation::Set, size),
+            2 => (Operation::Delete, None),
+            _ => (Operation::Get, None),
+        };
+        out.push(Record { time_ns, id: u64::from_le_bytes(*id), size, operation });
+    }
+    if payload.is_empty() { Ok(()) } else { Err(cut()) }
+}
+
+/// A varint from the front, unless it does not end there or is beyond 64 bits.
+#[inline]
+fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let (&first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    if first < 0x80 {
+        return Some(u64::from(first));
+    }
+    let mut number = u64::from(first & 0x7f);
+    for shift in (7..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let bits = u64::from(byte & 0x7f);
+        if bits << shift >> shift != bits {
+            return None;
+        }
+        number |= bits << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+// The callers have looked at the length.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
