@@ -174,7 +174,7 @@ fn convert(args: &ConvertArgs) -> Done {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
     let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
-    trace::save(&loaded.trace, args.to, &args.out)?;
+    trace::save(&loaded.trace, loaded.origin.recording, args.to, &args.out)?;
     note(&format!(
         "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),

@@ -16,6 +16,7 @@ use crate::iter::Iter;
 use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
+use crate::record::{Deed, Recorder};
 use crate::slab::{Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
@@ -56,6 +57,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) weights: Option<Budget>,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
+    pub(crate) recorder: Recorder,
     policy: Policy,
     /// By which threads remember their stripe.
     identity: u64,
@@ -114,6 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             flights: Table::new(),
             weigher: builder.weigher,
             hasher: builder.hasher,
+            recorder: Recorder::new(),
             policy: builder.policy,
             identity: thread::identity(),
         }
@@ -239,11 +242,39 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         let arrival = self.place(key);
+        if self.recorder.wants(arrival.0) {
+            return self.get_recorded(arrival, key);
+        }
+        self.get_at(arrival, key)
+    }
+
+    #[inline(always)]
+    fn get_at<Q>(&self, arrival: (u64, Place), key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+        V: Clone,
+    {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => self.get_under(&hazard, reader, arrival, key),
             None => self.get_nested(reader, arrival, key),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_recorded<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+        V: Clone,
+    {
+        let weight = self.weight_of(place, key);
+        let value = self.get_at((hash, place), key);
+        let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
+        self.recorder.note(hash, deed, weight);
+        value
     }
 
     #[inline(always)]
@@ -352,6 +383,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn pin(&self) -> Pin<'_, K, V, S> {
         Pin::new(self)
+    }
+
+    /// What the entry of `key` weighs, without a trace; 1 if there is none.
+    pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        if self.weights.is_none() {
+            return 1;
+        }
+        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot))
     }
 
     /// Clones of all entries, in no order.

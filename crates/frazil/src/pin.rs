@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::cache::Cache;
+use crate::index::Place;
 use crate::protect::Pinned;
+use crate::record::Deed;
 use crate::stripe::{Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::thread::Lodger;
@@ -59,6 +61,32 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         let (hash, place) = self.cache.place(key);
+        if self.cache.recorder.wants(hash) {
+            return self.get_recorded((hash, place), key);
+        }
+        self.get_at((hash, place), key)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_recorded<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let weight = self.cache.weight_of(place, key);
+        let value = self.get_at((hash, place), key);
+        let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
+        self.cache.recorder.note(hash, deed, weight);
+        value
+    }
+
+    #[inline(always)]
+    fn get_at<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         let Some(found) = self.cache.find(&self.protection, place, key) else {
             add(&self.reader.misses, 1);
             self.reader.missed.store(hash, Relaxed);

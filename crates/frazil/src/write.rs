@@ -14,6 +14,7 @@ use crate::cache::{Cache, Found};
 use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
 use crate::index::Place;
 use crate::protect::{Hazard, Pinned, Protect};
+use crate::record::Deed;
 use crate::slab::{DEAD, Slab, VACANT};
 use crate::stripe::{Held, Traffic, add};
 use crate::sync::atomic::{
@@ -68,6 +69,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
         let reader = &self.stripe().reader;
         reader.arrive(hash);
+        if self.recorder.wants(hash) {
+            self.recorder.note(hash, Deed::Insert, weight);
+        }
         if weight > self.capacity() || self.places.capacity() == 0 {
             self.order.pass_over(self, hash, weight);
             self.refuse(place, &key);
@@ -434,9 +438,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        let (hash, place) = self.place(key);
-        self.overtake(hash, key);
-        self.take_out(place, key, V::clone)
+        self.take_out(self.place_to_remove(key), key, V::clone)
     }
 
     /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
@@ -453,9 +455,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        self.take_out(self.place_to_remove(key), key, |_| ()).is_some()
+    }
+
+    /// The place of a key that is to be removed, which overtakes a load of it, and is noted
+    /// where requests are recorded.
+    fn place_to_remove<Q>(&self, key: &Q) -> Place
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let (hash, place) = self.place(key);
         self.overtake(hash, key);
-        self.take_out(place, key, |_| ()).is_some()
+        if self.recorder.wants(hash) {
+            self.recorder.note(hash, Deed::Remove, 0);
+        }
+        place
     }
 
     fn take_out<Q, R>(&self, place: Place, key: &Q, read: impl Fn(&V) -> R) -> Option<R>

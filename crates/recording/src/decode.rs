@@ -25,6 +25,8 @@ pub struct End {
     /// Records that should be there and were lost, because they came faster than they could
     /// be written.
     pub lost: u64,
+    /// Gets of all keys, recorded or not, while it was recorded; `None` if that is not known.
+    pub gets: Option<u64>,
 }
 
 /// Reads a file piece by piece.
@@ -33,17 +35,18 @@ pub struct End {
 /// use frazil_recording::{Decoder, Encoder, Header, Operation, Record};
 ///
 /// let header = Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
-/// let mut encoder = Encoder::new(Vec::new(), &header)?;
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(&mut file, &header)?;
 /// let record = Record { time_ns: 5, id: 7, size: None, operation: Operation::Delete };
 /// encoder.push(&record)?;
-/// let file = encoder.finish(2)?;
+/// encoder.finish(2, Some(9))?;
 ///
 /// let (mut decoder, mut records, mut at) = (Decoder::default(), Vec::new(), 0);
 /// while at < file.len() {
 ///     at += decoder.decode(&file[at..], &mut records)?;
 /// }
 /// assert_eq!(records, [record]);
-/// assert_eq!(decoder.end().map(|end| (end.records, end.lost)), Some((1, 2)));
+/// assert_eq!(decoder.end().map(|end| (end.lost, end.gets)), Some((2, Some(9))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
@@ -160,7 +163,8 @@ impl Decoder {
         if records != self.records {
             return Err(format!("expected {} records in all, found {records}", self.records));
         }
-        self.end = Some(End { records, lost });
+        let gets = u64_at(payload, 16);
+        self.end = Some(End { records, lost, gets: (gets > 0).then_some(gets) });
         Ok(())
     }
 }

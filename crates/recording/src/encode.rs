@@ -13,11 +13,12 @@ use crate::{
 /// use frazil_recording::{Encoder, Header, Operation, Record};
 ///
 /// let header = Header { rate: 0.01, start_unix_ns: 0, has_sizes: true };
-/// let mut encoder = Encoder::new(Vec::new(), &header)?;
+/// let mut file = Vec::new();
+/// let mut encoder = Encoder::new(&mut file, &header)?;
 /// let record = Record { time_ns: 5, id: 7, size: Some(100), operation: Operation::Get };
 /// encoder.push(&record)?;
-/// let file = encoder.finish(0)?;
-/// assert_eq!(file.len(), 40 + (24 + 11) + (24 + 16));
+/// assert_eq!(encoder.finish(0, None)?, 40 + (24 + 11) + (24 + 24));
+/// assert_eq!(file.len(), 123);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
@@ -106,18 +107,20 @@ impl<W: Write> Encoder<W> {
         self.out.flush()
     }
 
-    /// Ends the file, which `lost` more records should have come into; returns the output.
+    /// Ends the file, which `lost` more records should have come into, and says how many
+    /// `gets` there were of all keys, recorded or not; returns its bytes.
     ///
     /// # Errors
     /// What the output reports.
-    pub fn finish(mut self, lost: u64) -> io::Result<W> {
+    pub fn finish(mut self, lost: u64, gets: Option<u64>) -> io::Result<u64> {
         self.flush()?;
         self.payload.extend(self.total.to_le_bytes());
         self.payload.extend(lost.to_le_bytes());
+        self.payload.extend(gets.unwrap_or(0).to_le_bytes());
         self.begin_ns = self.last_ns;
         self.end_block()?;
         self.out.flush()?;
-        Ok(self.out)
+        Ok(self.bytes)
     }
 
     /// Records so far.

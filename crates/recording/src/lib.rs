@@ -11,7 +11,8 @@
 //!          u64 checksum   payload: a record after the other
 //! record = varint time since the record before, ns, zigzag   u64 id
 //!          varint (size << 2 | operation)
-//! end    = a block of no records; its payload: u64 records in all, u64 records lost
+//! end    = a block of no records; its payload: u64 records in all, u64 records lost, u64 gets
+//!          of all keys, recorded or not, 0 if that is not known
 //! ```
 //!
 //! Operations are 0 get, 1 set, 2 delete, and 3 get of unknown size; the size is 0 of the
@@ -46,7 +47,7 @@ const HAS_SIZES: u32 = 1;
 const HEADER_BYTES: usize = 40;
 const BLOCK_HEAD: usize = 24;
 const PAYLOAD_BYTES: usize = 16 << 10;
-const END_BYTES: usize = 16;
+const END_BYTES: usize = 24;
 /// Two varints of one byte, and an id.
 const RECORD_BYTES_MIN: usize = 10;
 /// Two of ten.

@@ -38,6 +38,29 @@ impl Outcome {
         self.requests - self.hits
     }
 
+    /// The same misses among so many times the requests, the difference being hits: for a
+    /// sample that holds too many requests or too few ([`trace::Recording::correction`]).
+    /// Bytes alike.
+    ///
+    /// [`trace::Recording::correction`]: crate::trace::Recording::correction
+    ///
+    /// ```
+    /// use frazil_simulator::Outcome;
+    /// let sample = Outcome { requests: 1_000, hits: 900, ..Outcome::default() };
+    /// assert_eq!(sample.among(0.5).miss_ratio(), 0.2);
+    /// assert_eq!(sample.among(0.01).miss_ratio(), 1.0);
+    /// ```
+    pub fn among(&self, factor: f64) -> Outcome {
+        let times = |count: u64| (count as f64 * factor).round() as u64;
+        let requests = times(self.requests).max(self.misses());
+        Outcome {
+            requests,
+            hits: requests - self.misses(),
+            bytes_requested: times(self.bytes_requested).max(self.bytes_missed),
+            ..*self
+        }
+    }
+
     /// Misses over requests; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         ratio(self.misses(), self.requests)

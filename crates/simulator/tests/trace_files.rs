@@ -108,7 +108,7 @@ fn oracle_general_is_written_as_it_was() {
     let path = directory.join("libcachesim/cloudPhysicsIO.oracleGeneral.bin.zst");
     let trace = read(&path, &with_times()).unwrap().trace;
     let mut ours = Vec::new();
-    write(&trace, Format::OracleGeneral, &mut ours).unwrap();
+    write(&trace, None, Format::OracleGeneral, &mut ours).unwrap();
     let original = zstd::decode_all(std::fs::File::open(&path).unwrap()).unwrap();
     assert!(ours == original, "the files differ");
 }

@@ -39,6 +39,12 @@ pub(crate) struct Place {
     tag: u32,
 }
 
+/// Spreads the hashes of poor hashers, most into the upper bits.
+#[inline(always)]
+pub(crate) fn mix(hash: u64) -> u64 {
+    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// The concurrent hash table.
 #[derive(Debug)]
 pub(crate) struct Index {
@@ -63,10 +69,10 @@ impl Index {
         Index { buckets: zeroed_slice(buckets), slot_mask: u32::MAX >> (slots | 1).leading_zeros() }
     }
 
-    /// Where a hash is looked for. The multiplication spreads the hashes of poor hashers.
+    /// Where a hash is looked for.
     #[inline(always)]
     pub(crate) fn place(&self, hash: u64) -> Place {
-        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mix(hash);
         let home = ((mixed >> 32) * self.buckets.len() as u64) >> 32;
         let tag = (mixed as u32) & !self.slot_mask;
         let tag = if tag == 0 { self.slot_mask.wrapping_add(1) } else { tag };

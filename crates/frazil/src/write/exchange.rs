@@ -13,6 +13,7 @@ use crate::cache::{Cache, Found};
 use crate::evict::Newcomer;
 use crate::index::Place;
 use crate::protect::{Hazard, Pinned, Protect};
+use crate::record::Deed;
 use crate::stripe::add;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -47,6 +48,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         value: V,
     ) -> bool {
         self.stripe().reader.arrive(hash);
+        if self.recorder.wants(hash) {
+            self.recorder.note(hash, Deed::Insert, weight);
+        }
         if weight > self.capacity() || self.places.capacity() == 0 {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, &key);

@@ -14,7 +14,7 @@ use memchr::memchr;
 use super::error::{Position, RecordError, TraceError, expected};
 use super::intern::Interner;
 use super::source::{BLOCK_BYTES, BlockSizes, Blocks};
-use super::{Format, Operation, ReadOptions, Record, Trace, formats, guess};
+use super::{Format, Operation, ReadOptions, Record, Recording, Trace, formats, guess};
 
 /// Records decoded before their ids are mapped.
 pub(super) const BATCH: usize = 512;
@@ -44,6 +44,11 @@ pub(super) trait Decode {
 
     /// The columns; known once a record has been decoded.
     fn columns(&self) -> Columns;
+
+    /// What the file says of how it was recorded, once it has been read.
+    fn recording(&self) -> Option<Recording> {
+        None
+    }
 }
 
 /// A format whose records are lines.
@@ -230,13 +235,13 @@ impl Sink for Builder {
 /// The usual sizes of blocks.
 pub(super) const BLOCK_SIZES: BlockSizes = BlockSizes { block: BLOCK_BYTES, room: MAX_LINE };
 
-/// Decodes the blocks of `file` into a sink; returns the format.
+/// Decodes the blocks of `file` into a sink; returns the format, and how it was recorded.
 pub(super) fn decode_file(
     file: &str,
     blocks: &mut Blocks,
     options: &ReadOptions<'_>,
     sink: &mut dyn Sink,
-) -> Result<Format, TraceError> {
+) -> Result<(Format, Option<Recording>), TraceError> {
     let mut block = blocks.next()?;
     let format = match options.format {
         Some(format) => format,
@@ -284,7 +289,7 @@ pub(super) fn decode_file(
         let file = file.to_owned();
         return Err(TraceError::Empty { file });
     }
-    Ok(format)
+    Ok((format, decoder.recording()))
 }
 
 #[cfg(test)]
@@ -343,7 +348,24 @@ mod tests {
                     objects: vec![5, 1 << 40, u64::MAX],
                 };
                 let mut file = Vec::new();
-                crate::trace::write(&trace, format, &mut file).unwrap();
+                crate::trace::write(&trace, None, format, &mut file).unwrap();
+                return file;
+            }
+            Format::Frazil => {
+                let trace = Trace {
+                    ids: vec![0, 1, 2, 0],
+                    sizes: vec![1, 2, 3, 400],
+                    times_ns: vec![5, 5, 1 << 40, 1 << 41],
+                    operations: vec![
+                        Operation::Get,
+                        Operation::Set,
+                        Operation::Delete,
+                        Operation::Get,
+                    ],
+                    objects: vec![5, 1 << 40, u64::MAX],
+                };
+                let mut file = Vec::new();
+                crate::trace::write(&trace, None, format, &mut file).unwrap();
                 return file;
             }
             Format::Cache2k => "\0\0\0\u{1}\0\0\0\u{2}\0\0\0\u{1}",

@@ -36,11 +36,13 @@ pub enum Format {
     AdaptSize,
     /// `timestamp;object`; an empty line is a slot without a request.
     DelayedHits,
+    /// What a running cache has recorded (`frazil::Cache::record`): a sample of its requests.
+    Frazil,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::OracleGeneral,
         Self::Csv,
         Self::Twitter,
@@ -51,6 +53,7 @@ impl Format {
         Self::Cache2k,
         Self::AdaptSize,
         Self::DelayedHits,
+        Self::Frazil,
     ];
 
     /// The name on the command line.
@@ -70,6 +73,7 @@ impl Format {
             Self::Cache2k => "cache2k",
             Self::AdaptSize => "adaptsize",
             Self::DelayedHits => "delayed-hits",
+            Self::Frazil => "frazil",
         }
     }
 

@@ -3,8 +3,8 @@
 //! Each text format's own decoder is tried on the first lines, the strict
 //! formats first: what decodes at least half of them is it. Half, and not all,
 //! because a file with a bad line should be refused for that line and not for
-//! its format. Binary formats have no marks; they are told by what their
-//! numbers must look like. The file's name has no say: content that two formats
+//! its format. Binary formats have no marks, save our own; they are told by what
+//! their numbers must look like. The file's name has no say: content that two formats
 //! share (bare ids) is the same trace in both.
 
 use super::decode::line_content;
@@ -20,6 +20,9 @@ const RECORDS: usize = 1_000;
 /// The format of content that begins with `block`, or what was seen instead. `whole` says that
 /// there is no more.
 pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
+    if block.starts_with(&frazil_recording::MAGIC) {
+        return Ok(Format::Frazil);
+    }
     if let Some(kind) = foreign(block) {
         return Err(kind.to_owned());
     }

@@ -182,6 +182,53 @@ pub struct Origin {
     pub compression: Compression,
     /// Wall-clock time of the decoding, or of the generation.
     pub decode_seconds: f64,
+    /// How it was recorded; `None` unless the format is [`Format::Frazil`].
+    pub recording: Option<Recording>,
+}
+
+impl Origin {
+    /// The share of all objects whose requests the trace holds: 1 unless it was recorded at
+    /// a lower rate.
+    pub fn rate(&self) -> f64 {
+        self.recording.map_or(1.0, |recording| recording.rate)
+    }
+}
+
+/// What a recorded trace says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recording {
+    /// The share of all keys whose requests it holds, above 0 and at most 1.
+    pub rate: f64,
+    /// When it began, in nanoseconds since 1970.
+    pub start_unix_ns: u64,
+    /// Records that were lost because they came too fast; `None` if the end of the file was
+    /// not read: behind a limit, or not there, because the file was cut short or is still
+    /// written.
+    pub lost: Option<u64>,
+    /// Gets of all keys while it was recorded; `None` if it does not say, or its end was
+    /// not read.
+    pub gets: Option<u64>,
+}
+
+impl Recording {
+    /// What the number of gets in a sample must be multiplied by to be what it should be.
+    ///
+    /// A sample may hold the hottest keys of all, or not; their requests are hits in any cache,
+    /// and are too many or too few, which would spoil every ratio. How many gets there were of
+    /// all keys is known, and so how many a fair sample has. The difference is taken
+    /// for hits (Waldspurger and others, FAST '15: SHARDS-adj). 1 where nothing is known.
+    ///
+    /// ```
+    /// use frazil_simulator::trace::Recording;
+    /// let recording = Recording { rate: 0.1, start_unix_ns: 0, lost: Some(0), gets: Some(5_000) };
+    /// assert_eq!(recording.correction(1_000), 0.5);
+    /// ```
+    pub fn correction(&self, gets: u64) -> f64 {
+        match self.gets {
+            Some(all) if self.rate < 1.0 && gets > 0 => all as f64 * self.rate / gets as f64,
+            _ => 1.0,
+        }
+    }
 }
 
 /// A trace and its origin.
@@ -298,6 +345,7 @@ fn load_into(
         guessed: false,
         compression: Compression::None,
         decode_seconds: start.elapsed().as_secs_f64(),
+        recording: None,
     })
 }
 
@@ -308,11 +356,12 @@ fn read_into(
 ) -> Result<Origin, TraceError> {
     let start = Instant::now();
     let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
-    let format = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
+    let (format, recording) = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
     Ok(Origin {
         format: Some(format),
         guessed: options.format.is_none(),
         compression: blocks.compression,
         decode_seconds: start.elapsed().as_secs_f64(),
+        recording,
     })
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::error::shown;
 use super::write::check;
-use super::{Format, Trace, TraceError, write};
+use super::{Format, Recording, Trace, TraceError, write};
 
 /// Writes a trace to the file `path`.
 ///
@@ -23,7 +23,7 @@ use super::{Format, Trace, TraceError, write};
 /// let options = ReadOptions::default();
 /// let loaded = load("loop:objects=2:requests=5", &options)?;
 /// let path = std::env::temp_dir().join(format!("frazil-save-{}.zst", std::process::id()));
-/// save(&loaded.trace, Format::Plain, &path)?;
+/// save(&loaded.trace, None, Format::Plain, &path)?;
 /// assert_eq!(read(&path, &options)?.trace.ids, loaded.trace.ids);
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,14 +31,18 @@ use super::{Format, Trace, TraceError, write};
 ///
 /// # Errors
 /// As [`write()`], and when the file can't be created, written or renamed.
-pub fn save(trace: &Trace, format: Format, path: &Path) -> Result<(), TraceError> {
+pub fn save(
+    trace: &Trace,
+    recording: Option<Recording>,
+    format: Format,
+    path: &Path,
+) -> Result<(), TraceError> {
+    let content = &Content { trace, recording, format };
     check(trace, format).map_err(|problem| TraceError::Unwritable { format, problem })?;
     let saved = match std::fs::canonicalize(path) {
-        Ok(target) => replace(trace, format, path, &target),
+        Ok(target) => replace(content, path, &target),
         // There is nothing yet.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            create(trace, format, path, path, None)
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => create(content, path, path, None),
         Err(error) => Err(output_error(error)),
     };
     saved.map_err(|error| match error {
@@ -47,32 +51,38 @@ pub fn save(trace: &Trace, format: Format, path: &Path) -> Result<(), TraceError
     })
 }
 
+/// What is written.
+struct Content<'a> {
+    trace: &'a Trace,
+    recording: Option<Recording>,
+    format: Format,
+}
+
 /// Writes to `target`, which is there already; `path` is how the user calls it.
-fn replace(trace: &Trace, format: Format, path: &Path, target: &Path) -> Result<(), TraceError> {
+fn replace(content: &Content<'_>, path: &Path, target: &Path) -> Result<(), TraceError> {
     let metadata = std::fs::metadata(target).map_err(output_error)?;
     if metadata.is_dir() {
         return Err(TraceError::Directory { file: shown(path) });
     }
     if !metadata.is_file() {
         let device = OpenOptions::new().write(true).open(target).map_err(output_error)?;
-        return write_as(trace, format, path, device);
+        return write_as(content, path, device);
     }
     if metadata.permissions().readonly() {
         return Err(output_error(ErrorKind::PermissionDenied.into()));
     }
-    create(trace, format, path, target, Some(metadata.permissions()))
+    create(content, path, target, Some(metadata.permissions()))
 }
 
 /// Writes a new file beside `target` and gives it that name.
 fn create(
-    trace: &Trace,
-    format: Format,
+    content: &Content<'_>,
     path: &Path,
     target: &Path,
     permissions: Option<std::fs::Permissions>,
 ) -> Result<(), TraceError> {
     let (partial, file) = create_beside(target).map_err(output_error)?;
-    let saved = write_as(trace, format, path, file).and_then(|()| {
+    let saved = write_as(content, path, file).and_then(|()| {
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&partial, permissions).map_err(output_error)?;
         }
@@ -106,28 +116,28 @@ fn output_error(error: io::Error) -> TraceError {
 }
 
 /// Writes to an open file, compressed as the name `path` says.
-fn write_as(trace: &Trace, format: Format, path: &Path, file: File) -> Result<(), TraceError> {
+fn write_as(content: &Content<'_>, path: &Path, file: File) -> Result<(), TraceError> {
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => {
             // Level 3 is the library's own default.
             let mut encoder = zstd::Encoder::new(file, 3).map_err(output_error)?;
-            write(trace, format, &mut encoder)?;
+            write(content.trace, content.recording, content.format, &mut encoder)?;
             encoder.finish()
         }
         Some("gz") => {
             let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::default());
-            write(trace, format, &mut encoder)?;
+            write(content.trace, content.recording, content.format, &mut encoder)?;
             encoder.finish()
         }
         Some("xz") => {
             let options = lzma_rust2::XzOptions::with_preset(6);
             let mut encoder = lzma_rust2::XzWriter::new(file, options).map_err(output_error)?;
-            write(trace, format, &mut encoder)?;
+            write(content.trace, content.recording, content.format, &mut encoder)?;
             encoder.finish()
         }
         _ => {
             let mut file = file;
-            write(trace, format, &mut file)?;
+            write(content.trace, content.recording, content.format, &mut file)?;
             Ok(file)
         }
     }
@@ -175,10 +185,10 @@ mod tests {
         let folder = Folder::new("else");
         let file = |name: &str| folder.0.join(name);
         std::fs::write(file("out.partial"), "mine").unwrap();
-        save(&two(), Format::Plain, &file("out")).unwrap();
+        save(&two(), None, Format::Plain, &file("out")).unwrap();
         // What the format can't hold is refused before anything is created.
         let sets = Trace { operations: vec![Operation::Set; 2], ..two() };
-        save(&sets, Format::Plain, &file("refused")).unwrap_err();
+        save(&sets, None, Format::Plain, &file("refused")).unwrap_err();
         assert_eq!(folder.names(), ["out", "out.partial"]);
         assert_eq!(std::fs::read_to_string(file("out")).unwrap(), "7\n8\n");
         assert_eq!(std::fs::read_to_string(file("out.partial")).unwrap(), "mine");
@@ -194,17 +204,17 @@ mod tests {
         let mode = |mode| std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(file("real"), mode(0o640)).unwrap();
         symlink(file("real"), file("link")).unwrap();
-        save(&two(), Format::Plain, &file("link")).unwrap();
+        save(&two(), None, Format::Plain, &file("link")).unwrap();
         assert_eq!(std::fs::read_to_string(file("real")).unwrap(), "7\n8\n");
         assert!(std::fs::symlink_metadata(file("link")).unwrap().is_symlink());
         let kept = std::fs::metadata(file("real")).unwrap().permissions().mode();
         assert_eq!(kept & 0o777, 0o640);
 
         std::fs::set_permissions(file("real"), mode(0o444)).unwrap();
-        let error = save(&two(), Format::Plain, &file("real")).unwrap_err();
+        let error = save(&two(), None, Format::Plain, &file("real")).unwrap_err();
         assert!(error.to_string().contains("real: "), "{error}");
 
-        save(&two(), Format::Plain, Path::new("/dev/null")).unwrap();
+        save(&two(), None, Format::Plain, Path::new("/dev/null")).unwrap();
         assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     }
 }

@@ -7,13 +7,15 @@
 use std::io::{BufWriter, Write};
 
 use super::formats::MSR_TICK_NS;
-use super::{Format, Operation, Trace, TraceError};
+use super::{Format, Operation, Recording, Trace, TraceError};
 
 /// Writes a trace.
 ///
 /// - `csv` has the columns `time,id,size,operation` that the trace has, times in seconds.
 /// - `oracle-general` has times in whole seconds, rounded down, counted from the first record
 ///   where they would pass 32 bits; sizes are 1 where the trace has none.
+/// - `frazil` has the rate and the date of `recording`, how `trace` was recorded; without it
+///   the rate is 1.
 /// - `twitter` and `msr` set what a trace doesn't tell (client, host, …) to 0; so do all formats
 ///   with a time for a trace without.
 ///
@@ -22,14 +24,19 @@ use super::{Format, Operation, Trace, TraceError};
 ///
 /// let loaded = load("loop:objects=2:requests=3", &ReadOptions::default())?;
 /// let mut file = Vec::new();
-/// write(&loaded.trace, Format::Plain, &mut file)?;
+/// write(&loaded.trace, None, Format::Plain, &mut file)?;
 /// assert_eq!(file, b"0\n1\n0\n");
 /// # Ok::<(), frazil_simulator::trace::TraceError>(())
 /// ```
 ///
 /// # Errors
 /// When the output can't be written or the format can't carry what the trace holds.
-pub fn write(trace: &Trace, format: Format, out: &mut dyn Write) -> Result<(), TraceError> {
+pub fn write(
+    trace: &Trace,
+    recording: Option<Recording>,
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<(), TraceError> {
     check(trace, format).map_err(|problem| TraceError::Unwritable { format, problem })?;
     let mut out = BufWriter::with_capacity(1 << 16, out);
     let written = match format {
@@ -38,6 +45,7 @@ pub fn write(trace: &Trace, format: Format, out: &mut dyn Write) -> Result<(), T
             rows(trace).try_for_each(|row| out.write_all(&(row.id as u32).to_be_bytes()))
         }
         Format::Csv => write_csv(trace, &mut out),
+        Format::Frazil => write_recording(trace, recording, &mut out),
         _ => rows(trace).try_for_each(|row| write_line(format, &row, &mut out)),
     };
     written.and_then(|()| out.flush()).map_err(|error| TraceError::Output { error })
@@ -64,7 +72,8 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
 
 /// Says what of a trace a format can't carry.
 pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
-    let carries_operations = matches!(format, Format::Csv | Format::Twitter | Format::Msr);
+    let carries_operations =
+        matches!(format, Format::Csv | Format::Twitter | Format::Msr | Format::Frazil);
     if !carries_operations && !trace.operations.is_empty() {
         return Err("it has operations other than get".to_owned());
     }
@@ -121,6 +130,30 @@ fn write_oracle_general(trace: &Trace, out: &mut dyn Write) -> std::io::Result<(
         out.write_all(&row.size.to_le_bytes())?;
         out.write_all(&next.to_le_bytes())?;
     }
+    Ok(())
+}
+
+fn write_recording(
+    trace: &Trace,
+    recording: Option<Recording>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let has_sizes = !trace.sizes.is_empty();
+    let (rate, start_unix_ns) =
+        recording.map_or((1.0, 0), |recording| (recording.rate, recording.start_unix_ns));
+    let header = frazil_recording::Header { rate, start_unix_ns, has_sizes };
+    let mut encoder = frazil_recording::Encoder::new(out, &header)?;
+    for Row { time_ns, id, size, operation, .. } in rows(trace) {
+        let operation = match operation {
+            Operation::Get => frazil_recording::Operation::Get,
+            Operation::Set => frazil_recording::Operation::Set,
+            Operation::Delete => frazil_recording::Operation::Delete,
+        };
+        let size = has_sizes.then_some(u64::from(size));
+        encoder.push(&frazil_recording::Record { time_ns, id, size, operation })?;
+    }
+    let lost = recording.and_then(|recording| recording.lost).unwrap_or_default();
+    encoder.finish(lost, recording.and_then(|recording| recording.gets))?;
     Ok(())
 }
 
@@ -217,12 +250,12 @@ mod tests {
 
     fn written(trace: &Trace, format: Format) -> Vec<u8> {
         let mut file = Vec::new();
-        write(trace, format, &mut file).unwrap();
+        write(trace, None, format, &mut file).unwrap();
         file
     }
 
     fn problem(trace: &Trace, format: Format) -> String {
-        write(trace, format, &mut Vec::new()).unwrap_err().to_string()
+        write(trace, None, format, &mut Vec::new()).unwrap_err().to_string()
     }
 
     fn sample() -> Trace {
@@ -276,7 +309,7 @@ mod tests {
         assert!(problem(&trace, Format::OracleGeneral).contains("times span"));
         trace.operations = vec![Operation::Delete; 4];
         for format in Format::ALL {
-            if !matches!(format, Format::Csv | Format::Twitter) {
+            if !matches!(format, Format::Csv | Format::Twitter | Format::Frazil) {
                 assert!(problem(&trace, format).contains("it has"), "{format}");
             }
         }
@@ -313,13 +346,20 @@ mod tests {
                         format,
                         Format::Plain | Format::Arc | Format::Lirs | Format::Cache2k | Format::DelayedHits
                     );
-                    if sized {
+                    // A delete has no size there.
+                    let sizeless =
+                        format == Format::Frazil && row.operation == Operation::Delete;
+                    if sized && !sizeless {
                         prop_assert_eq!(row.size, record.size);
                     }
                     let unit = match format {
                         Format::OracleGeneral => NANOSECONDS,
                         Format::Msr => MSR_TICK_NS,
-                        Format::Csv | Format::Twitter | Format::AdaptSize | Format::DelayedHits => 1,
+                        Format::Csv
+                        | Format::Twitter
+                        | Format::AdaptSize
+                        | Format::DelayedHits
+                        | Format::Frazil => 1,
                         _ => continue,
                     };
                     prop_assert_eq!(row.time_ns / unit, record.time_ns / unit);

@@ -8,6 +8,7 @@ mod delayed_hits;
 mod ids;
 mod msr;
 mod oracle_general;
+mod recorded;
 mod twitter;
 
 use super::decode::{Decode, LineFormat, Lines};
@@ -29,6 +30,7 @@ pub(super) fn open(
     Ok(match format {
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
         Format::Cache2k => Box::new(cache2k::Cache2k::default()),
+        Format::Frazil => Box::new(recorded::Recorded::default()),
         Format::Csv => Box::new(Lines::of(csv::Csv::new(layout, times)?)),
         Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(keep(1_000_000_000)))),
         Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)))),
@@ -45,7 +47,7 @@ pub(super) fn open(
 pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn LineFormat>> {
     let clock = Clock { unit_ns: 1, keep: false };
     Some(match format {
-        Format::OracleGeneral | Format::Cache2k => return None,
+        Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
         Format::Csv => Box::new(csv::Csv::new(layout, false).ok()?),
         Format::Twitter => Box::new(twitter::Twitter::new(clock)),
         Format::Msr => Box::new(msr::Msr::new(clock)),

@@ -1,0 +1,230 @@
+//! The writer of a recording: from notes on many tapes to records in one order.
+//!
+//! **Order.** A round reads the clock, empties all tapes, and writes what is older than that;
+//! nobody can add to that any more, because a note is dated under its tape's lock. What
+//! several threads noted within one tick of the clock is dealt out evenly: the first of
+//! ten notes of one goes before the second of twenty of another. So the file is in order of
+//! time as a whole.
+//!
+//! **Pairs.** A miss waits for the insertion that serves it, on whatever thread, and both
+//! become one get, in the insertion's place: it is there that the cache changes. What waits longer
+//! than a second is written without a size.
+//!
+//! 40 ns a note or so.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use frazil_recording::{Encoder, Operation, Record};
+
+use super::{CHUNKS, Chunk, Deed, Note, Recorded, Tapes, clock};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Between two rounds, at most.
+const ROUND: Duration = Duration::from_millis(50);
+/// Between two moments at which all that is known is in the file.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How long a miss waits for its insertion.
+const PATIENCE_NS: u64 = 1_000_000_000;
+/// Misses that may wait.
+const WAITING: usize = 1 << 16;
+
+/// The writer's thread.
+pub(super) fn run(
+    tapes: &Tapes,
+    file: Encoder<BufWriter<File>>,
+    begun_ns: u64,
+) -> io::Result<Recorded> {
+    let mut order = Order::default();
+    let mut pairs = Pairs::new(Output { file, begun_ns, last_ns: 0, failure: None });
+    let mut lost = 0;
+    let mut flushed = Instant::now();
+    loop {
+        // Acquire: partner is the Release with which the recording ends.
+        let mut stop = tapes.stop.load(Acquire);
+        if !stop {
+            std::thread::park_timeout(ROUND);
+            stop = tapes.stop.load(Acquire);
+        }
+        let now_ns = clock::coarse_ns();
+        lost += order.gather(tapes, stop);
+        let until_ns = if stop { u64::MAX } else { now_ns };
+        order.drain(until_ns, |note| pairs.see(note));
+        if stop {
+            pairs.give_up(u64::MAX, now_ns);
+            lost += tapes.lost.load(Relaxed);
+            return pairs.out.finish(lost, tapes.gets.load(Relaxed));
+        }
+        pairs.give_up(now_ns.saturating_sub(PATIENCE_NS), now_ns);
+        if flushed.elapsed() >= FLUSH {
+            flushed = Instant::now();
+            pairs.out.flush();
+        }
+    }
+}
+
+/// Notes on their way into one order.
+#[derive(Default)]
+struct Order {
+    chunks: Vec<Chunk>,
+    /// By tape: what is not old enough yet.
+    held: Vec<Vec<Note>>,
+    /// With their times, and where within a tick they go.
+    ready: Vec<(u64, u32, Note)>,
+}
+
+impl Order {
+    /// Empties all tapes, and closes them if this is the end. How many notes were lost.
+    fn gather(&mut self, tapes: &Tapes, end: bool) -> u64 {
+        let mut lost = 0;
+        for (number, tape) in tapes.tapes.iter().enumerate() {
+            let mut tape = tape.0.lock();
+            lost += std::mem::take(&mut tape.lost);
+            tape.open &= !end;
+            if !tape.notes.is_empty() {
+                let notes = std::mem::take(&mut tape.notes);
+                self.chunks.push(Chunk { tape: number, sequence: tape.sequence, notes });
+                tape.sequence += 1;
+            }
+        }
+        // After the tapes: what was handed over before one was emptied is here.
+        let mut queue = tapes.queue.lock();
+        self.chunks.append(&mut queue.chunks);
+        drop(queue);
+        self.chunks.sort_unstable_by_key(|chunk| (chunk.tape, chunk.sequence));
+        self.held.resize_with(tapes.tapes.len(), Vec::new);
+        for Chunk { tape, mut notes, .. } in self.chunks.drain(..) {
+            self.held[tape].append(&mut notes);
+            let mut queue = tapes.queue.lock();
+            if queue.spare.len() < CHUNKS {
+                queue.spare.push(notes);
+            }
+        }
+        lost
+    }
+
+    /// Shows `see` all that is older than `until_ns`, in order.
+    fn drain(&mut self, until_ns: u64, mut see: impl FnMut(&Note)) {
+        for notes in &mut self.held {
+            let old = notes.partition_point(|note| note.time_ns < until_ns);
+            for tick in notes[..old].chunk_by(|a, b| a.time_ns == b.time_ns) {
+                let part =
+                    |index: usize| (((2 * index as u64 + 1) << 31) / tick.len() as u64) as u32;
+                let ready = |(index, note): (usize, &Note)| (note.time_ns, part(index), *note);
+                self.ready.extend(tick.iter().enumerate().map(ready));
+            }
+            notes.drain(..old);
+        }
+        // Stable, and quick where it is in order already, as with one thread.
+        self.ready.sort_by_key(|&(time_ns, part, _)| (time_ns, part));
+        self.ready.drain(..).for_each(|(_, _, note)| see(&note));
+    }
+}
+
+/// Gets that missed and wait for their insertion.
+struct Pairs {
+    /// By hash: how many, and since when.
+    waiting: HashMap<u64, (u64, u64), RandomState>,
+    /// In the order in which they began to; some do not any more.
+    queue: VecDeque<(u64, u64)>,
+    out: Output,
+}
+
+impl Pairs {
+    fn new(out: Output) -> Self {
+        Pairs { waiting: HashMap::default(), queue: VecDeque::new(), out }
+    }
+
+    fn see(&mut self, note: &Note) {
+        let &Note { time_ns, hash, weight, deed } = note;
+        if deed == Deed::Miss {
+            let (count, since_ns) = self.waiting.entry(hash).or_insert((0, time_ns));
+            *count += 1;
+            if *count == 1 {
+                self.queue.push_back((*since_ns, hash));
+            }
+            if self.queue.len() > WAITING {
+                self.give_up_first(time_ns);
+            }
+            return;
+        }
+        let served = self.waiting.remove(&hash);
+        let size = (deed != Deed::Remove).then_some(weight);
+        for _ in 0..served.map_or(0, |(count, _)| count) {
+            self.out.write(time_ns, hash, size, Operation::Get);
+        }
+        match deed {
+            Deed::Hit => self.out.write(time_ns, hash, size, Operation::Get),
+            Deed::Insert if served.is_none() => {
+                self.out.write(time_ns, hash, size, Operation::Set);
+            }
+            Deed::Remove => self.out.write(time_ns, hash, None, Operation::Delete),
+            // Served what waited.
+            Deed::Insert | Deed::Miss => {}
+        }
+    }
+
+    /// Writes those without a size that have waited since before a moment.
+    fn give_up(&mut self, before_ns: u64, now_ns: u64) {
+        while self.queue.front().is_some_and(|&(since_ns, _)| since_ns < before_ns) {
+            self.give_up_first(now_ns);
+        }
+    }
+
+    fn give_up_first(&mut self, now_ns: u64) {
+        let Some((since_ns, hash)) = self.queue.pop_front() else { return };
+        // Unless it was served, even if another of its kind waits again.
+        let waits = self.waiting.get(&hash).is_some_and(|waiting| waiting.1 == since_ns);
+        if waits && let Some((count, _)) = self.waiting.remove(&hash) {
+            (0..count).for_each(|_| self.out.write(now_ns, hash, None, Operation::Get));
+        }
+    }
+}
+
+/// The file, until it fails.
+struct Output {
+    file: Encoder<BufWriter<File>>,
+    begun_ns: u64,
+    last_ns: u64,
+    failure: Option<io::Error>,
+}
+
+impl Output {
+    fn write(&mut self, time_ns: u64, hash: u64, size: Option<u64>, operation: Operation) {
+        // What was given up may be dated a little later than what comes next.
+        self.last_ns = self.last_ns.max(time_ns.saturating_sub(self.begun_ns));
+        let record = Record { time_ns: self.last_ns, id: scramble(hash), size, operation };
+        self.attempt(|file| file.push(&record));
+    }
+
+    fn flush(&mut self) {
+        self.attempt(Encoder::flush);
+    }
+
+    fn attempt(&mut self, work: impl FnOnce(&mut Encoder<BufWriter<File>>) -> io::Result<()>) {
+        // After a failure notes are thrown away, and the threads that take them none the wiser.
+        if self.failure.is_none() {
+            self.failure = work(&mut self.file).err();
+        }
+    }
+
+    fn finish(self, lost: u64, gets: u64) -> io::Result<Recorded> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let records = self.file.records();
+        let bytes = self.file.finish(lost, Some(gets))?;
+        Ok(Recorded { records, lost, bytes })
+    }
+}
+
+/// The id of a key with this hash: another number for each, and not the hash. The last step
+/// of MurmurHash3.
+fn scramble(hash: u64) -> u64 {
+    let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
