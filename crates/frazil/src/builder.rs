@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
+use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.
@@ -31,6 +32,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) promotion: Option<Promotion>,
     pub(crate) shards: u32,
     pub(crate) weigher: Option<Weigher<K, V>>,
+    pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) batch: u32,
 }
@@ -44,6 +46,7 @@ impl<K, V> Builder<K, V> {
             promotion: None,
             shards: 1,
             weigher: None,
+            listener: None,
             hasher: RandomState::default(),
             batch: 16,
         }
@@ -114,6 +117,39 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
+    /// Who is told of every entry that goes, and why.
+    ///
+    /// Called once for each entry that was admitted and is not there any more, except for
+    /// those that are there when the cache is dropped: [`clear`](Cache::clear) it before,
+    /// if they matter. A newcomer that is not admitted was never there, and is not told;
+    /// what it would have replaced is, as [`Cause::Replaced`].
+    ///
+    /// The thread that caused it calls, before its operation returns, and holds nothing
+    /// but a [pin](crate::Pin): the listener may use the cache, this one too, and sees the
+    /// entry gone already. What it makes go itself is told after it has returned. While
+    /// it runs nothing is reclaimed that went meanwhile, so let it be quick: send what
+    /// takes long to another thread. Calls for one key from several threads come in no
+    /// order. If it panics the panic goes on to the caller of the operation, which has
+    /// taken effect, after the other entries of that operation have been told.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// static EVICTED: AtomicU64 = AtomicU64::new(0);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100)
+    ///     .listener(|_key, _value, cause| {
+    ///         if cause.was_evicted() {
+    ///             EVICTED.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///     })
+    ///     .build();
+    /// (0..250).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(EVICTED.load(Ordering::Relaxed), 150);
+    /// ```
+    pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
+        self
+    }
+
     /// The most entries that the cache will hold, whatever they weigh.
     ///
     /// The table and the slots are laid out for this many. Without a weigher it is the
@@ -146,8 +182,17 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(cache.get("key"), Some(1));
     /// ```
     pub fn with_hasher<T>(self, hasher: T) -> Builder<K, V, T> {
-        let Builder { capacity, entries, policy, promotion, shards, weigher, batch, .. } = self;
-        Builder { capacity, entries, policy, promotion, shards, weigher, hasher, batch }
+        Builder {
+            capacity: self.capacity,
+            entries: self.entries,
+            policy: self.policy,
+            promotion: self.promotion,
+            shards: self.shards,
+            weigher: self.weigher,
+            listener: self.listener,
+            hasher,
+            batch: self.batch,
+        }
     }
 
     /// How many entries go from a thread to the shared queues in one step, from 1 to 16.

@@ -13,6 +13,7 @@ use crate::evict::{Headers, Order};
 use crate::fetch::table::Table;
 use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
+use crate::listen::Listener;
 use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
@@ -56,6 +57,7 @@ pub struct Cache<K, V, S = RandomState> {
     /// How much more they may weigh, where they are weighed.
     pub(crate) weights: Option<Budget>,
     pub(crate) weigher: Option<Weigher<K, V>>,
+    pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) recorder: Recorder,
     policy: Policy,
@@ -115,6 +117,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             segments,
             flights: Table::new(),
             weigher: builder.weigher,
+            listener: builder.listener,
             hasher: builder.hasher,
             recorder: Recorder::new(),
             policy: builder.policy,

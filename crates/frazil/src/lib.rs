@@ -101,6 +101,9 @@
 //! assert_eq!((cache.weight(), cache.len()), (1 << 20, 32));
 //! ```
 //!
+//! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes, with
+//! its [`Cause`]: once, by the thread that caused it, outside all locks.
+//!
 //! **Hashers.** Keys are hashed with `foldhash`, seeded by chance;
 //! [`with_hasher`](Builder::with_hasher) takes any other. Bits are mixed once more inside,
 //! so a plain hasher does.
@@ -177,6 +180,7 @@
 //! | `Clone` | in `get`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
+//! | listener | at the end of the operation that took entries away, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
 //! on working and has lost nothing. What they call of the cache finds the thread's buffers
@@ -304,6 +308,7 @@ mod fence;
 mod fetch;
 mod index;
 mod iter;
+mod listen;
 #[cfg(all(test, loom))]
 mod models;
 mod pin;
@@ -324,6 +329,7 @@ pub use entry::{Compute, Computed, Entry};
 pub use evict::locked::Promotion;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::Iter;
+pub use listen::Cause;
 pub use pin::Pin;
 pub use record::{Recorded, Recording};
 pub use stats::Stats;

@@ -22,13 +22,14 @@
 //!
 //! 768 bytes; a cache has as many stripes as threads that used it at once.
 
-use std::cell::UnsafeCell;
+use std::cell::{OnceCell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use crate::evict::locked::Notes;
 use crate::evict::segments::Spares;
 use crate::fence;
+use crate::listen::Departed;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -62,6 +63,8 @@ pub(crate) struct Reader {
     pub(crate) drawing: AtomicU64,
     /// Hits that a locked policy has not heard of yet.
     pub(crate) notes: Notes,
+    /// What its thread has to tell the listener. Nobody else looks at it.
+    pub(crate) departed: OnceCell<Box<Departed>>,
 }
 
 impl Reader {
@@ -170,7 +173,8 @@ pub(crate) struct Stripe {
 }
 
 // SAFETY: `buffers` is reached through `Held` alone, and `own` and `claim` see to it that
-// there is one at a time.
+// there is one at a time. `departed` is reached by `listen.rs` alone, through the stripe of
+// the calling thread.
 unsafe impl Sync for Stripe {}
 
 impl Stripe {

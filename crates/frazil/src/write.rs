@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::{Cache, Found};
 use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
 use crate::index::Place;
+use crate::listen::{self, Telling};
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
 use crate::slab::{DEAD, Slab, VACANT};
@@ -101,6 +102,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: K,
         value: V,
     ) {
+        let telling = self.telling();
         let found = self.find(protection, place, &key);
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
@@ -110,11 +112,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 self.settle(&mut held);
                 let due = std::mem::take(&mut held.flushed) && self.reclaim.due();
                 drop(held);
+                drop(telling);
                 if due {
                     self.reclaim();
                 }
             }
-            Err(setback) => self.persist(protection, held, place, newcomer, setback),
+            Err(setback) => self.persist(protection, (telling, held), place, newcomer, setback),
         }
     }
 
@@ -124,7 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn persist<'c>(
         &'c self,
         protection: &impl Protect,
-        mut held: Held<'c>,
+        (mut telling, mut held): (Telling<'c, K, V, S>, Held<'c>),
         place: Place,
         newcomer: Newcomer,
         mut setback: Setback<K, V>,
@@ -136,7 +139,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Cause::Refused => break,
                 Cause::Shortage => {
                     drop(held);
+                    telling.pause();
                     let relieved = self.relieve(&mut scavenged);
+                    telling.resume();
                     held = self.hold();
                     if !relieved {
                         break;
@@ -149,6 +154,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
+                    drop(telling);
                     return self.reclaim_if_due();
                 }
                 Err(next) => setback = next,
@@ -217,6 +223,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let Some(own) = published else {
             return Err(self.withdraw(held, slot, found.is_some()));
         };
+        if let Some(found) = found {
+            self.note(found.slot, listen::Cause::Replaced);
+        }
         held.places -= places;
         if self.weights.is_some() {
             held.credit -= growth;
@@ -287,6 +296,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
         });
         if self.index.unlink(self.index.place(hash), victim) {
+            self.note(victim, listen::Cause::Size);
             held.places += 1;
             if self.weights.is_some() {
                 held.credit += weight;
@@ -321,7 +331,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // and is queued all the same, for whoever dequeues it.
         let unsettled = Ensure::new(held, |held| {
             if self.index.unlink_cell(place, own.0, own.1) {
-                self.bury(held, slot);
+                self.bury(held, slot, listen::Cause::Removed);
             }
             self.queue(held, slot, newcomer, found);
         });
@@ -355,7 +365,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let (cell, word) = if first { own } else { (rival.cell, rival.word) };
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
-                self.bury(held, self.index.slot(word));
+                self.bury(held, self.index.slot(word), listen::Cause::Replaced);
             }
             if first {
                 return;
@@ -417,7 +427,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.take_out(place, key, |_| ());
+        self.take_out(place, key, |_| (), listen::Cause::Replaced);
         let held = self.hold();
         add(&held.counts().refusals, 1);
     }
@@ -438,7 +448,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.take_out(self.place_to_remove(key), key, V::clone)
+        self.take_out(self.place_to_remove(key), key, V::clone, listen::Cause::Removed)
     }
 
     /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
@@ -455,7 +465,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.take_out(self.place_to_remove(key), key, |_| ()).is_some()
+        self.take_out(self.place_to_remove(key), key, |_| (), listen::Cause::Removed).is_some()
     }
 
     /// The place of a key that is to be removed, which overtakes a load of it, and is noted
@@ -473,16 +483,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place
     }
 
-    fn take_out<Q, R>(&self, place: Place, key: &Q, read: impl Fn(&V) -> R) -> Option<R>
+    fn take_out<Q, R>(
+        &self,
+        place: Place,
+        key: &Q,
+        read: impl Fn(&V) -> R,
+        cause: listen::Cause,
+    ) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
+        let telling = self.telling();
         let reader = &self.stripe().reader;
         let result = match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.take_out_under(&hazard, place, key, read),
-            None => self.take_out_under(&Pinned::new(reader, &self.reclaim), place, key, read),
+            Some(hazard) => self.take_out_under(&hazard, place, key, read, cause),
+            None => {
+                let pinned = Pinned::new(reader, &self.reclaim);
+                self.take_out_under(&pinned, place, key, read, cause)
+            }
         };
+        drop(telling);
         self.reclaim_if_due();
         result
     }
@@ -493,6 +514,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         key: &Q,
         read: impl Fn(&V) -> R,
+        cause: listen::Cause,
     ) -> Option<R>
     where
         K: Borrow<Q>,
@@ -501,7 +523,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
-            let gone = self.take_out_found(place, &found, key);
+            let gone = self.take_out_found(place, &found, key, cause);
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
@@ -512,7 +534,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
-    fn take_out_found<Q>(&self, place: Place, found: &Found<'_>, key: &Q) -> bool
+    fn take_out_found<Q>(
+        &self,
+        place: Place,
+        found: &Found<'_>,
+        key: &Q,
+        cause: listen::Cause,
+    ) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -530,7 +558,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let gone = self.index.unlink_cell(place, found.cell, found.word);
         if gone {
-            self.bury(&mut self.hold(), found.slot);
+            self.bury(&mut self.hold(), found.slot, cause);
         }
         gone
     }
@@ -552,13 +580,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return;
             }
             if self.index.unlink_cell(place, older.cell, older.word) {
-                self.bury(&mut self.hold(), older.slot);
+                self.bury(&mut self.hold(), older.slot, listen::Cause::Replaced);
             }
         }
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
-    fn bury(&self, held: &mut Held<'_>, slot: u32) {
+    fn bury(&self, held: &mut Held<'_>, slot: u32, cause: listen::Cause) {
+        self.note(slot, cause);
         add(&held.counts().removals, 1);
         held.places += 1;
         if self.weights.is_some() {
@@ -593,6 +622,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
+            let telling = self.telling();
             let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in self.index.cells(bucket).iter().rev() {
                 // Acquire: partner is the Release with which the word was published.
@@ -603,10 +633,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 // SAFETY: it was in the index just now, and the pin is older.
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot);
+                    self.bury(&mut self.hold(), slot, listen::Cause::Removed);
                 }
             }
             drop(protection);
+            drop(telling);
             self.reclaim_if_due();
         }
         self.scavenge(false);

@@ -12,6 +12,7 @@ use super::{ATTEMPTS, Cause, Setback};
 use crate::cache::{Cache, Found};
 use crate::evict::Newcomer;
 use crate::index::Place;
+use crate::listen;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::add;
@@ -55,6 +56,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, &key);
         }
+        let mut telling = self.telling();
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
         let newcomer = Newcomer { hash, weight, recalled: recalled.into() };
@@ -72,8 +74,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     self.order.forget(&newcomer);
                     return false;
                 }
-                Cause::Shortage if self.relieve(&mut scavenged) => held = self.hold(),
-                Cause::Shortage | Cause::Refused => break,
+                Cause::Shortage => {
+                    telling.pause();
+                    let relieved = self.relieve(&mut scavenged);
+                    telling.resume();
+                    if !relieved {
+                        break;
+                    }
+                    held = self.hold();
+                }
+                Cause::Refused => break,
             }
         }
         self.order.forget(&newcomer);
@@ -83,9 +93,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Counts a refusal; what would have been replaced goes. False if that has changed.
     #[cold]
     fn refuse_exchange(&self, place: Place, found: Option<&Found<'_>>, key: &K) -> bool {
-        if found.is_some_and(|found| !self.take_out_found(place, found, key)) {
+        let telling = self.telling();
+        let replaced = listen::Cause::Replaced;
+        if found.is_some_and(|found| !self.take_out_found(place, found, key, replaced)) {
             return false;
         }
+        drop(telling);
         let held = self.hold();
         add(&held.counts().refusals, 1);
         true
@@ -93,7 +106,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Takes out what a look-up has found, if it is still there. The caller protects it.
     pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
-        self.take_out_found(place, found, key)
+        let _telling = self.telling();
+        self.take_out_found(place, found, key, listen::Cause::Removed)
     }
 
     /// Takes out a key, whatever is there.
@@ -102,7 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.take_out(place, key, |_| ());
+        self.take_out(place, key, |_| (), listen::Cause::Removed);
     }
 
     /// Finds a key and shows `work` what was found, which is protected meanwhile.
