@@ -11,20 +11,55 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
-    capacity: u64,
+    /// What is in circulation: free, in hand, or in use. Changes with [`Budget::grow`] and
+    /// [`Budget::withdraw`] only.
+    capacity: AtomicU64,
     /// What no thread has in hand and no entry uses.
     free: OwnLine<AtomicU64>,
     /// What a thread takes at once beyond its need, and may keep.
-    chunk: u64,
+    chunk: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(capacity: u64, chunk: u64) -> Self {
-        Budget { capacity, free: OwnLine(AtomicU64::new(capacity)), chunk }
+        Budget {
+            capacity: AtomicU64::new(capacity),
+            free: OwnLine(AtomicU64::new(capacity)),
+            chunk: AtomicU64::new(chunk),
+        }
     }
 
     pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
+        self.capacity.load(Relaxed)
+    }
+
+    /// What a thread may keep from now on.
+    pub(crate) fn set_chunk(&self, chunk: u64) {
+        self.chunk.store(chunk, Relaxed);
+    }
+
+    /// Raises the capacity to `capacity`, if it is less. One thread at a time.
+    pub(crate) fn grow(&self, capacity: u64) {
+        let more = capacity.saturating_sub(self.capacity());
+        // First, so that no one finds more in use than there may be.
+        self.capacity.store(self.capacity() + more, Relaxed);
+        self.free.0.fetch_add(more, Relaxed);
+    }
+
+    /// How much too much is in circulation for `capacity`.
+    pub(crate) fn surplus(&self, capacity: u64) -> u64 {
+        self.capacity().saturating_sub(capacity)
+    }
+
+    /// Takes out of circulation what there is too much of for `capacity`, from what is in
+    /// hand and what is free. How much it was. One thread at a time.
+    pub(crate) fn withdraw(&self, credit: &mut u64, capacity: u64, traffic: &mut Traffic) -> u64 {
+        let surplus = self.surplus(capacity);
+        self.gather(credit, surplus, traffic);
+        let withdrawn = surplus.min(*credit);
+        *credit -= withdrawn;
+        self.capacity.store(self.capacity() - withdrawn, Relaxed);
+        withdrawn
     }
 
     /// Whether the credit in hand, filled up from what is free, comes to `need`. If not,
@@ -41,7 +76,7 @@ impl Budget {
     fn draw(&self, need: u64, traffic: &mut Traffic) -> u64 {
         let mut free = self.free.0.load(Relaxed);
         while free > 0 {
-            let drawn = free.min(need.saturating_add(self.chunk));
+            let drawn = free.min(need.saturating_add(self.chunk.load(Relaxed)));
             match self.free.0.compare_exchange(free, free - drawn, Relaxed, Relaxed) {
                 Ok(_) => {
                     traffic.writes += 1;
@@ -57,10 +92,11 @@ impl Budget {
     /// Gives back what a thread has in hand beyond what it may keep.
     #[inline(always)]
     pub(crate) fn settle(&self, credit: &mut u64, traffic: &mut Traffic) {
-        if *credit > 2 * self.chunk {
-            self.free.0.fetch_add(*credit - self.chunk, Relaxed);
+        let chunk = self.chunk.load(Relaxed);
+        if *credit > 2 * chunk {
+            self.free.0.fetch_add(*credit - chunk, Relaxed);
             traffic.writes += 1;
-            *credit = self.chunk;
+            *credit = chunk;
         }
     }
 

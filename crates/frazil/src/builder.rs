@@ -152,10 +152,12 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// The most entries that the cache will hold, whatever they weigh.
     ///
-    /// The table and the slots are laid out for this many. Without a weigher it is the
-    /// capacity, and can only be less; with one, and unless set, the capacity up to 65,536
-    /// and beyond that a 256th of it, which suits weights in bytes of a few hundred and more.
-    /// At most 2^29.
+    /// The table and the slots are laid out for this many, at most 2^29. Without a weigher
+    /// it is the capacity unless set: if it is less, the capacity is lowered to it, and if
+    /// it is more, that is room for [`set_capacity`](Cache::set_capacity) to grow into.
+    /// With a weigher and unless set it is the capacity up to 65,536 and beyond that a 256th
+    /// of it, which suits weights in bytes of a few hundred and more; what `set_capacity`
+    /// changes then is the weight.
     ///
     /// Let the weight be what fills the cache: S3-FIFO's small queue is a tenth of the
     /// weight, and where the number of entries is what ends first it may never fill, and the
@@ -212,12 +214,10 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Entries, within the limits of the table.
+    /// What the table is laid out for.
     pub(crate) fn entry_limit(&self) -> u64 {
         let by_capacity = match (&self.weigher, self.entries) {
-            (None, entries) => self.capacity.min(entries.unwrap_or(u64::MAX)),
-            // What weighs nothing would fit into nothing.
-            (Some(_), _) if self.capacity == 0 => 0,
+            (None, entries) => entries.unwrap_or(self.capacity),
             (Some(_), Some(entries)) => entries,
             (Some(_), None) => self.capacity.min((1 << 16).max(self.capacity / 256)),
         };

@@ -18,6 +18,7 @@ use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
 use crate::record::{Deed, Recorder};
+use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
 use crate::slab::{Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
@@ -27,9 +28,6 @@ use crate::{Policy, fence, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
-/// Entries of a cache for each that a thread may have in a segment.
-const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
-
 /// A concurrent cache of bounded size.
 ///
 /// Threads share it by reference: put it into an [`Arc`](std::sync::Arc), a `static`, or
@@ -56,6 +54,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) places: Budget,
     /// How much more they may weigh, where they are weighed.
     pub(crate) weights: Option<Budget>,
+    pub(crate) resize: Resize,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
@@ -99,12 +98,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weighted = builder.weigher.is_some();
         let entries = builder.entry_limit();
         let slots = (entries + spare_slots(entries)) as u32;
-        // What threads have in hand is hidden from the others: little, in a small cache.
-        let fitting = 1 << (entries / STEP_FROM).clamp(1, 16).ilog2();
-        let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting);
+        let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
         let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
-        let capacity = if weighted { builder.capacity } else { entries };
-        let order = Order::new(&builder, capacity, entries, &segments, slots);
+        let places = places_for(builder.capacity, entries, weighted);
+        let step = length.min(fitting_step(places));
+        segments.set_step(step as u32);
+        let capacity = if weighted { builder.capacity } else { places };
+        let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
         Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
@@ -112,8 +112,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             order,
             stripes: Stripes::default(),
             reclaim: Reclaim::new(slots, entries),
-            places: Budget::new(entries, length as u64 - 1),
-            weights: weighted.then(|| Budget::new(builder.capacity, builder.capacity / 1024)),
+            places: Budget::new(places, step as u64 - 1),
+            weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
+            resize: Resize::new(entries),
             segments,
             flights: Table::new(),
             weigher: builder.weigher,
@@ -468,7 +469,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         likely(counted, self.capacity())
     }
 
-    /// The capacity, in entries or in weight.
+    /// The capacity, in entries or in weight. While [`set_capacity`](Cache::set_capacity)
+    /// lowers it, what is in force at the moment.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -315,6 +315,7 @@ mod pin;
 mod protect;
 mod reclaim;
 mod record;
+mod resize;
 mod slab;
 mod stats;
 mod stripe;

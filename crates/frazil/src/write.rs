@@ -29,7 +29,7 @@ use crate::thread;
 const ATTEMPTS: usize = 64;
 
 /// How often it gathers what idle threads have in hand.
-const SCAVENGES: u32 = 3;
+pub(crate) const SCAVENGES: u32 = 3;
 
 /// An attempt at an insertion that did not end in an entry.
 struct Setback<K, V> {
@@ -73,7 +73,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }
-        if weight > self.capacity() || self.places.capacity() == 0 {
+        if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
             self.refuse(place, &key);
             return;
@@ -277,6 +277,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if enough {
                 return Ok(());
             }
+            // The capacity may have been lowered since its weight was looked at.
+            if self.is_beyond(newcomer.weight) {
+                return Err(Cause::Refused);
+            }
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
             match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
@@ -290,7 +294,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Ends the residency of a slot that was taken, unless it has ended already.
     #[inline(always)]
-    fn let_go(&self, held: &mut Held<'_>, victim: u32) {
+    pub(crate) fn let_go(&self, held: &mut Held<'_>, victim: u32) {
         let weight = self.slab.weight(victim);
         let hash = self.hand(held, |hand| {
             hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
@@ -646,7 +650,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A stripe's buffers: the thread's own, or if those are in use, that of a number which
     /// no thread has.
     #[inline(always)]
-    fn hold(&self) -> Held<'_> {
+    pub(crate) fn hold(&self) -> Held<'_> {
         self.stripe().own().unwrap_or_else(|| self.hold_another())
     }
 
@@ -669,7 +673,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Lets a policy work with the buffers in hand.
     #[inline(always)]
-    fn hand<R>(&self, held: &mut Held<'_>, work: impl FnOnce(&mut Hand<'_, Self>) -> R) -> R {
+    pub(crate) fn hand<R>(
+        &self,
+        held: &mut Held<'_>,
+        work: impl FnOnce(&mut Hand<'_, Self>) -> R,
+    ) -> R {
         work(&mut Hand {
             segments: &self.segments,
             reclaim: &self.reclaim,
@@ -681,7 +689,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.
     #[inline(always)]
-    fn settle(&self, held: &mut Held<'_>) {
+    pub(crate) fn settle(&self, held: &mut Held<'_>) {
         let buffers = &mut **held;
         self.places.settle(&mut buffers.places, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
@@ -714,7 +722,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
-    fn scavenge(&self, pack: bool) {
+    pub(crate) fn scavenge(&self, pack: bool) {
         for mut held in self.stripes.claims() {
             self.hand(&mut held, |hand| self.order.flush(hand));
             let buffers = &mut *held;

@@ -139,7 +139,7 @@ fn what_waits_is_reclaimed_however_it_came() {
     }
 }
 
-/// The number of entries may be set lower than the capacity, and not higher.
+/// The number of entries may be set lower than the capacity; if higher, it is room to grow.
 #[test]
 fn entries_do_not_lift_the_capacity() {
     for (capacity, entries) in [(10, 100), (100, 10), (0, 5), (5, 0)] {

@@ -18,7 +18,7 @@
 //!
 //! 17.8 bytes a ghost, but 1 KiB at least; O(1), eight words looked at.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const WORDS: usize = 8;
 /// 18 ghosts to 5 buckets are a load of 9 in 20.
@@ -65,7 +65,38 @@ pub struct AgedGhost {
     room: u64,
     /// How often the table has doubled since it was allocated.
     doublings: u32,
-    span: Span,
+    span: SharedSpan,
+}
+
+/// A span that changes while others read it: they may see parts of two, and misjudge
+/// how old a word is.
+#[derive(Debug)]
+struct SharedSpan {
+    units: AtomicU64,
+    shift: AtomicU32,
+    past: AtomicU64,
+}
+
+impl SharedSpan {
+    fn new(span: Span) -> Self {
+        SharedSpan {
+            units: AtomicU64::new(span.units),
+            shift: AtomicU32::new(span.shift),
+            past: AtomicU64::new(span.past),
+        }
+    }
+
+    #[inline]
+    fn get(&self) -> Span {
+        let SharedSpan { units, shift, past } = self;
+        Span { units: units.load(Relaxed), shift: shift.load(Relaxed), past: past.load(Relaxed) }
+    }
+
+    fn set(&self, span: Span) {
+        self.units.store(span.units, Relaxed);
+        self.shift.store(span.shift, Relaxed);
+        self.past.store(span.past, Relaxed);
+    }
 }
 
 /// A window in units of time.
@@ -90,6 +121,11 @@ impl Span {
     fn time(self, clock: u64) -> u64 {
         (clock >> self.shift) << 32
     }
+
+    #[inline]
+    fn is_fresh(self, word: u64, now: u64) -> bool {
+        age(word, now) <= ((self.units + AHEAD) << 32) | TAG
+    }
 }
 
 impl AgedGhost {
@@ -97,7 +133,12 @@ impl AgedGhost {
     /// `entries` of them at once. Allocates the room.
     pub fn new(window: u64, entries: u64) -> Self {
         let buckets = vacant(buckets_for(entries));
-        AgedGhost { room: room_of(&buckets), buckets, doublings: 0, span: Span::of(window) }
+        AgedGhost {
+            room: room_of(&buckets),
+            buckets,
+            doublings: 0,
+            span: SharedSpan::new(Span::of(window)),
+        }
     }
 
     /// How many ghosts the table has room for. With more, some go before their time.
@@ -114,7 +155,7 @@ impl AgedGhost {
     /// and by what forgets all at most, so that no weight turns time full circle.
     #[inline]
     pub fn advance(&self, weight: u64) -> u64 {
-        weight.clamp(1, self.span.past)
+        weight.clamp(1, self.span.past.load(Relaxed))
     }
 
     /// Remembers `hash`, which is not in the set, as evicted at `clock`.
@@ -125,9 +166,10 @@ impl AgedGhost {
     #[inline]
     pub fn insert(&self, hash: u64, clock: u64) {
         let (bucket, tag) = self.place(hash);
-        let now = self.span.time(clock);
+        let span = self.span.get();
+        let now = span.time(clock);
         for _ in 0..TRIES {
-            let (place, seen) = self.least(bucket, now);
+            let (place, seen) = least(bucket, span, now);
             if place.compare_exchange(seen, now | tag, Relaxed, Relaxed).is_ok() {
                 return;
             }
@@ -138,13 +180,14 @@ impl AgedGhost {
     #[inline]
     pub fn take(&self, hash: u64, clock: u64) -> bool {
         let (bucket, tag) = self.place(hash);
-        let now = self.span.time(clock);
+        let span = self.span.get();
+        let now = span.time(clock);
         let mut remembered = false;
         for place in &bucket.0 {
             let word = place.load(Relaxed);
             // What fails here another thread has taken or replaced.
             if word & TAG == tag && place.compare_exchange(word, 0, Relaxed, Relaxed).is_ok() {
-                remembered |= self.is_fresh(word, now);
+                remembered |= span.is_fresh(word, now);
             }
         }
         remembered
@@ -169,18 +212,23 @@ impl AgedGhost {
         }
     }
 
-    /// Changes the window at `clock`, and forgets what is too old for both.
-    pub fn set_window(&mut self, window: u64, clock: u64) {
-        let (from, to) = (self.span, Span::of(window));
+    /// Changes the window at `clock`, and forgets what is too old for both. O(room).
+    ///
+    /// Threads that use the set meanwhile may take a ghost for older or younger than it
+    /// is, now or when the clock comes by again; two that change the window must not meet.
+    pub fn set_window(&self, window: u64, clock: u64) {
+        let (from, to) = (self.span.get(), Span::of(window));
         let (then, now) = (from.time(clock), to.time(clock));
-        for word in self.buckets.iter_mut().flat_map(|bucket| &mut bucket.0) {
-            let word = word.get_mut();
-            let units = (age(*word, then) >> 32).saturating_sub(AHEAD);
+        self.span.set(to);
+        for place in self.buckets.iter().flat_map(|bucket| &bucket.0) {
+            let word = place.load(Relaxed);
+            let units = (age(word, then) >> 32).saturating_sub(AHEAD);
             let age = (units << from.shift) >> to.shift;
-            let kept = *word != 0 && units <= from.units && age <= to.units;
-            *word = if kept { now.wrapping_sub(age << 32) | *word & TAG } else { 0 };
+            let kept = word != 0 && units <= from.units && age <= to.units;
+            let converted = if kept { now.wrapping_sub(age << 32) | word & TAG } else { 0 };
+            // What fails here another thread has taken or replaced.
+            _ = place.compare_exchange(word, converted, Relaxed, Relaxed);
         }
-        self.span = to;
     }
 
     /// Splits every bucket in two.
@@ -199,25 +247,6 @@ impl AgedGhost {
         self.doublings += 1;
     }
 
-    /// The word of a bucket that is worth least: one that remembers nothing, or the oldest.
-    #[inline]
-    fn least<'a>(&self, bucket: &'a Bucket, now: u64) -> (&'a AtomicU64, u64) {
-        for place in &bucket.0 {
-            let word = place.load(Relaxed);
-            if word == 0 || !self.is_fresh(word, now) {
-                return (place, word);
-            }
-        }
-        let mut oldest = (&bucket.0[0], bucket.0[0].load(Relaxed));
-        for place in &bucket.0[1..] {
-            let word = place.load(Relaxed);
-            if age(word, now) > age(oldest.1, now) {
-                oldest = (place, word);
-            }
-        }
-        oldest
-    }
-
     /// The bucket of a hash, and what tells it from others there: 32 bits, never 0.
     #[inline]
     fn place(&self, hash: u64) -> (&Bucket, u64) {
@@ -232,19 +261,37 @@ impl AgedGhost {
         let bucket = (bucket << self.doublings) | ((tag << self.doublings) >> 32);
         (&self.buckets[bucket as usize], tag)
     }
-
-    #[inline]
-    fn is_fresh(&self, word: u64, now: u64) -> bool {
-        age(word, now) <= ((self.span.units + AHEAD) << 32) | TAG
-    }
 }
 
 impl Clone for AgedGhost {
     fn clone(&self) -> Self {
         let copy = |word: &AtomicU64| AtomicU64::new(word.load(Relaxed));
         let bucket = |from: &Bucket| Bucket(from.0.each_ref().map(copy));
-        AgedGhost { buckets: self.buckets.iter().map(bucket).collect(), ..*self }
+        AgedGhost {
+            buckets: self.buckets.iter().map(bucket).collect(),
+            span: SharedSpan::new(self.span.get()),
+            ..*self
+        }
     }
+}
+
+/// The word of a bucket that is worth least: one that remembers nothing, or the oldest.
+#[inline]
+fn least(bucket: &Bucket, span: Span, now: u64) -> (&AtomicU64, u64) {
+    for place in &bucket.0 {
+        let word = place.load(Relaxed);
+        if word == 0 || !span.is_fresh(word, now) {
+            return (place, word);
+        }
+    }
+    let mut oldest = (&bucket.0[0], bucket.0[0].load(Relaxed));
+    for place in &bucket.0[1..] {
+        let word = place.load(Relaxed);
+        if age(word, now) > age(oldest.1, now) {
+            oldest = (place, word);
+        }
+    }
+    oldest
 }
 
 fn buckets_for(entries: u64) -> u64 {

@@ -69,7 +69,7 @@ impl Mobius {
     /// is published one by one. If it is empty all the same, the queues trade places.
     #[cold]
     fn turn<H: Headers>(&self, hand: &mut Hand<'_, H>, pass: u64) {
-        let short = pass & 1 == 1 || hand.segments.length() == 1;
+        let short = pass & 1 == 1 || hand.segments.step() == 1;
         let next = if short { (pass | 1) + 1 } else { pass + 1 };
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
         // one that traded. Whoever loses finds that another has seen to it.

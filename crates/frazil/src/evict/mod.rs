@@ -170,13 +170,13 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The policy of a cache that has slots up to `last`.
+    /// The policy of a cache of this capacity, and of so many entries, that was laid out for
+    /// `entries` and has slots up to `last`.
     pub(crate) fn new<K, V, S>(
         builder: &Builder<K, V, S>,
         capacity: u64,
-        entries: u64,
+        [places, entries, last]: [u64; 3],
         segments: &Segments,
-        last: u32,
     ) -> Self {
         match builder.policy {
             Online::Fifo => Order::Fifo(Queue::new(0, segments)),
@@ -187,7 +187,7 @@ impl Order {
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries, segments))),
             policy => {
                 let promotion = builder.promotion.unwrap_or(Promotion::of(policy));
-                let slots = [entries, last.into()];
+                let slots = [places, last];
                 Order::Locked(Box::new(Locked::new(
                     policy,
                     promotion,
@@ -209,6 +209,16 @@ impl Order {
             // Never reached: each hit is the policy's to see.
             Order::Locked(_) => u8::MAX,
             Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
+        }
+    }
+
+    /// Follows a change of the capacity; what is too much is the caller's to evict. The
+    /// buffers are those of the calling thread. One thread at a time.
+    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, places: u64) {
+        match self {
+            Order::S3Fifo(s3_fifo) => s3_fifo.set_capacity(buffers, capacity),
+            Order::Locked(locked) => locked.set_capacity(capacity, places),
+            Order::Fifo(_) | Order::Clock(..) | Order::Mobius(_) => {}
         }
     }
 
@@ -250,6 +260,18 @@ impl Order {
             Order::Mobius(mobius) => mobius.insert(hand, slot),
             Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
             Order::Locked(locked) => locked.insert(hand, slot, newcomer),
+        }
+        if hand.segments.step() < hand.segments.length() {
+            self.publish_steps(hand);
+        }
+    }
+
+    /// Lets others have what this thread has queued, where the capacity is small beside
+    /// what segments hold. At the end of an insertion: after it segments are stocked again.
+    #[cold]
+    fn publish_steps<H>(&self, hand: &mut Hand<'_, H>) {
+        for queue in self.queues() {
+            queue.publish_step(hand.segments, hand.buffers);
         }
     }
 
@@ -400,7 +422,7 @@ mod tests {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
             let order =
-                Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, 8, &bench.segments, 8);
+                Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 3], &bench.segments);
             let newcomer = Newcomer { hash: 0, weight: 1, recalled: Cell::new(0) };
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);

@@ -66,6 +66,13 @@ impl Queue {
         }
     }
 
+    /// Sends the newest segment to the ring if there is a step of entries in it.
+    pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
+        if buffers.ends[self.number & 1].back.next >= segments.step() {
+            self.publish_back(segments, buffers);
+        }
+    }
+
     fn publish(&self, segments: &Segments, buffers: &mut Buffers, segment: u32) {
         let pushed = self.ring.push(segment, &mut buffers.traffic);
         // The ring has a cell for every segment there is.

@@ -31,27 +31,43 @@ const CLOCK: usize = 1;
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
     queues: [Queue; 2],
-    small_capacity: u64,
+    small_capacity: AtomicU64,
     ghost: AgedGhost,
     /// Weight in the small queue, and weight evicted from it; both wrap.
     sums: [OwnLine<AtomicU64>; 2],
     /// The change that a thread keeps to itself, at most.
-    discretion: u64,
-    /// Whether nothing had to go yet.
+    discretion: AtomicU64,
+    /// Whether nothing had to go yet at this capacity.
     filling: AtomicBool,
 }
 
 impl S3Fifo {
     pub(crate) fn new(capacity: u64, entries: u64, segments: &Segments) -> Self {
-        let small_capacity = (capacity / 10).max(1);
+        let small_capacity = small_share(capacity);
         S3Fifo {
             queues: [Queue::new(SMALL, segments), Queue::new(MAIN, segments)],
-            small_capacity,
-            ghost: AgedGhost::new(capacity, entries.min(capacity)),
+            small_capacity: AtomicU64::new(small_capacity),
+            ghost: AgedGhost::new(capacity, entries),
             sums: Default::default(),
-            discretion: (small_capacity / 64).min(u64::from(u32::MAX)),
+            discretion: AtomicU64::new(discretion(small_capacity)),
             filling: AtomicBool::new(true),
         }
+    }
+
+    /// Divides another capacity. One thread at a time.
+    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64) {
+        let small_capacity = small_share(capacity);
+        if small_capacity > self.small_capacity() {
+            self.filling.store(true, Relaxed);
+        }
+        self.small_capacity.store(small_capacity, Relaxed);
+        self.discretion.store(discretion(small_capacity), Relaxed);
+        self.ghost.set_window(capacity, self.sum(buffers, CLOCK));
+    }
+
+    #[inline(always)]
+    fn small_capacity(&self) -> u64 {
+        self.small_capacity.load(Relaxed)
     }
 
     pub(crate) fn queues(&self) -> &[Queue] {
@@ -69,7 +85,7 @@ impl S3Fifo {
     fn add(&self, buffers: &mut Buffers, which: usize, change: u64) {
         let unsaid = &mut buffers.unsaid[which];
         *unsaid = unsaid.wrapping_add(change);
-        if (*unsaid).cast_signed().unsigned_abs() > self.discretion {
+        if (*unsaid).cast_signed().unsigned_abs() > self.discretion.load(Relaxed) {
             self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
             buffers.traffic.writes += 1;
         }
@@ -126,7 +142,7 @@ impl S3Fifo {
         slot: u32,
         newcomer: &Newcomer,
     ) {
-        let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity;
+        let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity();
         let skips_trial =
             newcomer.recalled.get() != 0 || (small_is_full && self.filling.load(Relaxed));
         self.push(hand, if skips_trial { MAIN } else { SMALL }, slot);
@@ -137,13 +153,14 @@ impl S3Fifo {
         hand: &mut Hand<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
-        if newcomer.is_some_and(|new| new.recalled.get() == 0 && new.weight > self.small_capacity) {
+        let is_new = |new: &Newcomer| new.recalled.get() == 0;
+        if newcomer.is_some_and(|new| is_new(new) && new.weight > self.small_capacity()) {
             return Decision::Refuse;
         }
         if self.filling.load(Relaxed) {
             self.filling.store(false, Relaxed);
         }
-        let small_pays = self.small_weight(hand.buffers) > self.small_capacity
+        let small_pays = self.small_weight(hand.buffers) > self.small_capacity()
             || hand.is_empty(&self.queues[MAIN]);
         let victim = if small_pays {
             self.evict_small(hand).or_else(|| self.evict_main(hand))
@@ -218,4 +235,13 @@ impl S3Fifo {
     pub(crate) fn heap_bytes(&self) -> usize {
         self.ghost.bytes()
     }
+}
+
+/// What the small queue may hold.
+fn small_share(capacity: u64) -> u64 {
+    (capacity / 10).max(1)
+}
+
+fn discretion(small_capacity: u64) -> u64 {
+    (small_capacity / 64).min(u64::from(u32::MAX))
 }

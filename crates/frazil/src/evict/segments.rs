@@ -104,6 +104,9 @@ pub(crate) struct Segments {
     tails: Box<[Tail]>,
     /// Words in a segment, a power of two.
     length: u32,
+    /// How many of them a thread keeps to itself. Fewer than all where the capacity is
+    /// small beside what the cache was laid out for.
+    step: AtomicU32,
     /// The first that was never handed out.
     fresh: OwnLine<AtomicU32>,
     empty: SegmentStack,
@@ -118,6 +121,7 @@ impl Segments {
             lines: zeroed_slice((count * length).div_ceil(LINE)),
             tails: zeroed_slice(count),
             length: length as u32,
+            step: AtomicU32::new(length as u32),
             fresh: OwnLine(AtomicU32::new(length as u32)),
             empty: SegmentStack::default(),
         }
@@ -127,6 +131,17 @@ impl Segments {
     #[inline]
     pub(crate) fn length(&self) -> u32 {
         self.length
+    }
+
+    /// How many slots a thread keeps to itself at an end of a queue, at most.
+    #[inline]
+    pub(crate) fn step(&self) -> u32 {
+        self.step.load(Relaxed)
+    }
+
+    pub(crate) fn set_step(&self, step: u32) {
+        debug_assert!((1..=self.length).contains(&step));
+        self.step.store(step, Relaxed);
     }
 
     /// How many segments there are.

@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }
-        if weight > self.capacity() || self.places.capacity() == 0 {
+        if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, &key);
         }

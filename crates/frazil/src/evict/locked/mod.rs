@@ -12,7 +12,7 @@ use frazil_policy::{Lru, LruDelayed, LruProb, Online, Policy as Algorithm, Polic
 
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::stripe::Reader;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 
 pub(crate) use notes::Notes;
@@ -20,6 +20,10 @@ use shelf::{Shelf, Shelved};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
+
+fn notes_for(entries: u64) -> u32 {
+    (entries / NOTE_FROM).clamp(1, notes::LENGTH as u64) as u32
+}
 
 /// The most shards.
 pub(crate) const SHARDS_MAX: u32 = 64;
@@ -151,7 +155,7 @@ pub(crate) struct Locked {
     gate: Gate,
     /// How many hits a thread notes before it tells them. What it has noted is hidden from
     /// the others' decisions: little, in a small cache.
-    notes: u32,
+    notes: AtomicU32,
     /// Threads whose chance has begun.
     drawing: AtomicU64,
     /// By slot, for policies that keep a time beside the entry; else empty.
@@ -209,13 +213,21 @@ impl Locked {
             shift: u64::BITS - bits,
             promotion,
             gate,
-            notes: (entries / NOTE_FROM).clamp(1, notes::LENGTH as u64) as u32,
+            notes: AtomicU32::new(notes_for(entries)),
             drawing: AtomicU64::new(0),
             stamps: zeroed_slice(stamps as usize),
             clock: timed.then(OwnLine::default),
             capacity: AtomicU64::new(capacity),
             marks: policy == Online::Sieve,
         }
+    }
+
+    /// Follows a change of the capacity, with which there are `entries` at most.
+    pub(crate) fn set_capacity(&self, capacity: u64, entries: u64) {
+        self.capacity.store(capacity, Relaxed);
+        self.notes.store(notes_for(entries), Relaxed);
+        let share = (capacity >> self.shelves.len().ilog2()).max(1);
+        self.shelves.iter().for_each(|shelf| shelf.set_capacity(share));
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
@@ -254,7 +266,7 @@ impl Locked {
         match self.promotion {
             Promotion::Adaptive => {
                 let notes = &reader.notes;
-                if !notes.skips() && notes.push(slot, reader.requests(), self.notes) {
+                if !notes.skips() && notes.push(slot, reader.requests(), self.notes.load(Relaxed)) {
                     self.tell(headers);
                 }
             }

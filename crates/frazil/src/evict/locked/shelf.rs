@@ -80,6 +80,9 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
         from: u32,
     ) -> Option<(u32, u32)>;
 
+    /// Tells the policy of another capacity.
+    fn set_capacity(&self, capacity: u64);
+
     /// The slots that are in a place, each with its position.
     fn slots(&self) -> Vec<(u32, u32)>;
 
@@ -461,6 +464,10 @@ impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
         let slot = entered.places.unseat(caller, place);
         self.hold(0, caller.headers.weight(slot));
         Some((slot, place))
+    }
+
+    fn set_capacity(&self, capacity: u64) {
+        self.places.lock().policy.set_capacity(capacity);
     }
 
     fn slots(&self) -> Vec<(u32, u32)> {
