@@ -309,6 +309,7 @@ mod fetch;
 mod index;
 mod iter;
 mod listen;
+mod many;
 #[cfg(all(test, loom))]
 mod models;
 mod pin;

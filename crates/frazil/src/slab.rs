@@ -102,6 +102,12 @@ impl<K, V> Slab<K, V> {
         crate::index::prefetch_for_writing(self.entry(slot).cast());
     }
 
+    /// Brings a slot's line near, because it will be read soon.
+    #[inline(always)]
+    pub(crate) fn prefetch_for_reading(&self, slot: u32) {
+        crate::index::prefetch_for_reading(self.entry(slot).cast());
+    }
+
     /// Puts a key and a value into a vacant slot.
     ///
     /// # Safety

@@ -590,7 +590,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
-    fn bury(&self, held: &mut Held<'_>, slot: u32, cause: listen::Cause) {
+    pub(crate) fn bury(&self, held: &mut Held<'_>, slot: u32, cause: listen::Cause) {
         self.note(slot, cause);
         add(&held.counts().removals, 1);
         held.places += 1;
@@ -623,27 +623,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn clear(&self) {
         self.overtake_all();
-        // Against the order of a look-up, but for buckets that wrap round: should two threads
-        // have admitted one key just now, the older goes first.
-        for bucket in (0..self.index.len()).rev() {
-            let telling = self.telling();
-            let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket).iter().rev() {
-                // Acquire: partner is the Release with which the word was published.
-                let slot = self.index.slot(cell.load(Acquire));
-                if slot == 0 {
-                    continue;
-                }
-                // SAFETY: it was in the index just now, and the pin is older.
-                let place = self.place(unsafe { self.slab.key(slot) }).1;
-                if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot, listen::Cause::Removed);
-                }
-            }
-            drop(protection);
-            drop(telling);
-            self.reclaim_if_due();
-        }
+        self.sweep(|_| true);
         self.scavenge(false);
     }
 

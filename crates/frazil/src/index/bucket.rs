@@ -159,6 +159,19 @@ mod scan {
     }
 }
 
+/// Brings a line near that is about to be read, where the language knows how.
+#[inline(always)]
+pub(crate) fn prefetch_for_reading(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch of any address is allowed.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
 /// Brings a line near that is about to be written, where the processor knows how.
 #[inline(always)]
 pub(crate) fn prefetch_for_writing(address: *const u8) {

@@ -18,7 +18,7 @@
 
 mod bucket;
 
-pub(crate) use bucket::prefetch_for_writing;
+pub(crate) use bucket::{prefetch_for_reading, prefetch_for_writing};
 
 use bucket::{Bucket, WORDS};
 
@@ -77,6 +77,21 @@ impl Index {
         let tag = (mixed as u32) & !self.slot_mask;
         let tag = if tag == 0 { self.slot_mask.wrapping_add(1) } else { tag };
         Place { home: home as usize, tag }
+    }
+
+    /// Brings the home bucket of a hash near.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, place: Place) {
+        prefetch_for_reading(std::ptr::from_ref(self.bucket(place.home)).cast());
+    }
+
+    /// The slot that a look-up would be shown first, if it is at home: for a prefetch.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, place: Place) -> Option<u32> {
+        let home = self.bucket(place.home);
+        let candidates = home.matches(place.tag, !self.slot_mask);
+        let word = (candidates != 0).then(|| home.word(candidates.trailing_zeros()));
+        word.map(|word| self.slot(word.load(Relaxed))).filter(|&slot| slot != 0)
     }
 
     /// The slot in a word.

@@ -1,0 +1,151 @@
+//! Operations on many keys: `get_many`, `insert_many`, `retain`.
+//!
+//! A look-up in a large cache waits twice for memory: for the bucket, and for the entry
+//! that it leads to. Many look-ups at once need not wait one after the other: the keys of
+//! a batch are hashed, all their buckets are asked for, then all their entries, and by
+//! then the first is there.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::index::Place;
+use crate::listen::Cause;
+use crate::protect::Pinned;
+use crate::record::Deed;
+use crate::stripe::add;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Keys that are looked up together: more than a core can have under way.
+const BATCH: usize = 16;
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Clones of the values of `keys`, in their order, with `None` for those that are not
+    /// there; a hit or a miss each, as [`Cache::get`] counts them.
+    ///
+    /// Where the cache is larger than the processor's, this takes about half as long as a
+    /// loop of gets, because it waits for the memory of 16 keys at once. It is no
+    /// snapshot: each key is looked up at its own moment. A pin is held for 16 keys at a
+    /// time.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert_many([("one".to_owned(), 1), ("two".to_owned(), 2)]);
+    /// assert_eq!(cache.get_many(["two", "three", "one"]), [Some(2), None, Some(1)]);
+    /// ```
+    pub fn get_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>) -> Vec<Option<V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized + 'q,
+        V: Clone,
+    {
+        let mut keys = keys.into_iter();
+        let mut values = Vec::with_capacity(keys.size_hint().0);
+        loop {
+            // The caller's iterator runs before anything is pinned.
+            let mut batch: [Option<(&Q, (u64, Place))>; BATCH] = [None; BATCH];
+            for (place, key) in batch.iter_mut().zip(keys.by_ref()) {
+                *place = Some((key, self.place(key)));
+            }
+            self.get_batch(batch.iter().map_while(|key| *key), &mut values);
+            if batch[BATCH - 1].is_none() {
+                return values;
+            }
+        }
+    }
+
+    fn get_batch<'q, Q>(
+        &self,
+        keys: impl Iterator<Item = (&'q Q, (u64, Place))> + Clone,
+        values: &mut Vec<Option<V>>,
+    ) where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized + 'q,
+        V: Clone,
+    {
+        let reader = &self.stripe().reader;
+        let pinned = Pinned::new(reader, &self.reclaim);
+        keys.clone().for_each(|(_, (_, place))| self.index.prefetch(place));
+        for (_, (_, place)) in keys.clone() {
+            if let Some(slot) = self.index.candidate(place) {
+                self.slab.prefetch_for_reading(slot);
+            }
+        }
+        for (key, (hash, place)) in keys {
+            let found = self.find(&pinned, place, key);
+            add(if found.is_some() { &reader.hits } else { &reader.misses }, 1);
+            if self.recorder.wants(hash) {
+                let weight = found.as_ref().map_or(0, |found| self.slab.weight(found.slot));
+                let deed = if found.is_some() { Deed::Hit } else { Deed::Miss };
+                self.recorder.note(hash, deed, weight);
+            }
+            if found.is_none() {
+                reader.missed.store(hash, Relaxed);
+            }
+            values.push(found.map(|found| {
+                self.touch(found.slot);
+                // SAFETY: published and protected.
+                unsafe { self.slab.value(found.slot) }.clone()
+            }));
+        }
+    }
+
+    /// Puts all entries in, one after the other, as [`Cache::insert`] does.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert_many((0..10).map(|key| (key, key * key)));
+    /// assert_eq!(cache.len(), 10);
+    /// ```
+    pub fn insert_many(&self, entries: impl IntoIterator<Item = (K, V)>) {
+        entries.into_iter().for_each(|(key, value)| self.insert(key, value));
+    }
+
+    /// Removes the entries for which `keep` answers false. O(capacity).
+    ///
+    /// What is removed is what was judged: a value that replaces it meanwhile stays. As in
+    /// [`Cache::iter`] an entry that comes or is replaced meanwhile may be judged or not.
+    /// No lock is held: `keep` may use the cache. A panic of it is passed on, and leaves
+    /// what is not judged yet.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..10).for_each(|key| cache.insert(key, key));
+    /// cache.retain(|key, _| key % 2 == 0);
+    /// assert_eq!(cache.len(), 5);
+    /// ```
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        self.sweep(|slot| {
+            // SAFETY: the sweep shows slots that it has found in the index under its pin.
+            let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+            !keep(key, value)
+        });
+    }
+
+    /// Removes all entries of which `is_doomed` says so. It is shown their slots, which are
+    /// protected.
+    pub(crate) fn sweep(&self, mut is_doomed: impl FnMut(u32) -> bool) {
+        // Against the order of a look-up, but for buckets that wrap round: should two threads
+        // have admitted one key just now, the older goes first.
+        for bucket in (0..self.index.len()).rev() {
+            let telling = self.telling();
+            let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
+            for cell in self.index.cells(bucket).iter().rev() {
+                // Acquire: partner is the Release with which the word was published.
+                let slot = self.index.slot(cell.load(Acquire));
+                if slot == 0 || !is_doomed(slot) {
+                    continue;
+                }
+                // SAFETY: it was in the index just now, and the pin is older.
+                let place = self.place(unsafe { self.slab.key(slot) }).1;
+                // The word of this slot, which no other entry can have while it is pinned.
+                if self.index.unlink(place, slot) {
+                    self.bury(&mut self.hold(), slot, Cause::Removed);
+                }
+            }
+            drop(protection);
+            drop(telling);
+            self.reclaim_if_due();
+        }
+    }
+}
