@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use frazil::{Cache, Policy};
 use tracked::{Census, Chance, Tracked};
@@ -196,6 +197,24 @@ fn nothing_is_left_when_all_are_cancelled() {
     drop(first);
     assert_eq!(cache.get_or_insert_with(&1, || 9), 9);
     assert_eq!(second.poll(), Poll::Ready(9));
+    assert_eq!(cache.flights(), 0);
+}
+
+#[test]
+fn one_is_woken_at_a_time() {
+    let cache = small();
+    let mut first = Task::new(cache.get_or_insert_async(&1, pending()));
+    let mut second = Task::new(cache.get_or_insert_async(&1, pending()));
+    let mut third = Task::new(cache.get_or_insert_async(&1, async { 3 }));
+    assert!(first.poll().is_pending() && second.poll().is_pending() && third.poll().is_pending());
+    drop(first);
+    // Takes the turn before the second has come, and leaves it again.
+    let mut newcomer = Task::new(cache.get_or_insert_async(&1, pending()));
+    assert!(newcomer.poll().is_pending());
+    drop(newcomer);
+    assert_eq!((second.wakes(), third.wakes()), (1, 0));
+    drop(second);
+    assert_eq!((third.wakes(), third.poll()), (1, Poll::Ready(3)));
     assert_eq!(cache.flights(), 0);
 }
 
@@ -386,6 +405,33 @@ fn what_is_written_while_a_load_is_stored_outlasts_it() {
             cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
         }
     }
+}
+
+/// The hash of a victim panics while another thread waits for the store to be over.
+#[test]
+fn a_store_that_panics_holds_up_no_writer() {
+    quietly();
+    let cache: Arc<Cache<Busy, u64>> = Arc::new(Cache::builder(3).policy(Policy::Fifo).build());
+    (0..3).for_each(|key| cache.insert(Busy(key), key));
+    let (storing, stores) = mpsc::channel();
+    let (ended, end) = mpsc::channel();
+    let other = Arc::clone(&cache);
+    std::thread::spawn(move || {
+        stores.recv().unwrap();
+        other.invalidate(&Busy(9));
+        ended.send(()).unwrap();
+    });
+    let act: Act = Rc::new(move || {
+        storing.send(()).unwrap();
+        // Until it waits, most probably; before that it has nothing to wait for.
+        std::thread::sleep(Duration::from_millis(50));
+        panic_any(Planned);
+    });
+    ON_HASH.set(Some((0, act)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| cache.get_or_insert_with(&Busy(9), || 10)));
+    assert!(outcome.is_err());
+    assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(()), "it waits for ever");
+    assert_eq!((cache.flights(), cache.get(&Busy(9))), (0, None));
 }
 
 #[test]
