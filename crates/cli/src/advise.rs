@@ -3,8 +3,8 @@
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::Trace;
-use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
+use frazil_simulator::trace::{Loaded, Trace};
+use frazil_simulator::{CapacityError, CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
 
 use crate::Done;
 use crate::advise_text::{json, table};
@@ -13,6 +13,7 @@ use crate::output::{self, Output};
 use crate::progress::Progress;
 use crate::recommend::{Measured, Recommendation, Winner, recommend, winner};
 use crate::replay_args::{ReplayArgs, parse_policies};
+use crate::sample::Sample;
 use crate::trace_args::{TraceArgs, Wanted};
 
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
@@ -25,10 +26,14 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 /// win; within 0.5 points it is a tie, which goes to the policy that does the
 /// least work on a hit. The size is the smallest whose doubling gains less than
 /// one point.
+///
+/// Of a trace that a cache has recorded at a rate below 1, capacities are those for all
+/// keys; requests and objects are those of the sample.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil advise
   frazil advise --trace requests.csv.zst
+  frazil advise --trace requests.frazil
   frazil advise --trace cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
 pub(crate) struct Args {
     /// The trace: a file, or a generated workload as in `frazil simulate`
@@ -97,9 +102,10 @@ pub(crate) fn run(args: &Args) -> Done {
         note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
     }
     let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
-    let trace = args.reading.load(trace_name, wanted)?.trace;
-    let capacities = capacities(args, &trace, trace_name)?;
-    let advice = advise(args, trace_name, &trace, &policies, &capacities)?;
+    let Loaded { trace, origin } = args.reading.load(trace_name, wanted)?;
+    let sample = Sample::of_trace(trace_name, &origin, &trace);
+    let capacities = capacities(args, &trace, &sample, trace_name)?;
+    let advice = advise(args, trace_name, (&trace, &sample), &policies, &capacities)?;
     output::print(&match args.replaying.output {
         Output::Table => table(&advice),
         Output::Json => output::json(&json(&advice)),
@@ -117,8 +123,18 @@ fn online(policies: Vec<PolicySpec>) -> Result<Vec<PolicySpec>, Failure> {
 }
 
 /// The sizes to compare, ascending and each once.
-fn capacities(args: &Args, trace: &Trace, name: &str) -> Result<Vec<u64>, Failure> {
-    let resolve = |capacity: &CapacitySpec| capacity.resolve(trace, args.replaying.unit);
+fn capacities(
+    args: &Args,
+    trace: &Trace,
+    sample: &Sample,
+    name: &str,
+) -> Result<Vec<u64>, Failure> {
+    let unit = args.replaying.unit;
+    let resolve = |capacity: &CapacitySpec| {
+        let resolved = capacity.resolve(trace, unit)?;
+        // A number is for all keys, a share of the sample.
+        Ok::<_, CapacityError>(capacity.known(unit)?.unwrap_or_else(|| sample.up(resolved)))
+    };
     let mut capacities = args
         .capacity
         .iter()
@@ -134,20 +150,21 @@ fn capacities(args: &Args, trace: &Trace, name: &str) -> Result<Vec<u64>, Failur
 fn advise<'a>(
     args: &Args,
     trace_name: &'a str,
-    trace: &Trace,
+    sampled: (&Trace, &Sample),
     policies: &'a [PolicySpec],
     capacities: &[u64],
 ) -> Result<Advice<'a>, Failure> {
-    let everything = match args.replaying.unit {
+    let trace = sampled.0;
+    let everything = sampled.1.up(match args.replaying.unit {
         Unit::Objects => trace.objects.len() as u64,
         Unit::Bytes => trace.footprint_bytes().unwrap_or_default(),
-    };
+    });
     let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
     let cells: Vec<(usize, u64)> = capacities
         .iter()
         .flat_map(|&capacity| (0..policies.len()).map(move |policy| (policy, capacity)))
         .collect();
-    let cells = replay(trace, policies, &cells, &options, "replaying");
+    let cells = replay(sampled, policies, &cells, &options, "replaying");
     if cells.iter().any(|cell| cell.outcome.requests == 0) {
         return Err(anyhow!("{trace_name}: holds no requests, only sets and deletes").into());
     }
@@ -168,7 +185,7 @@ fn advise<'a>(
         .map(|winner| (winner.chosen.policy, twice(winner.chosen.capacity)))
         .filter(|&(policy, capacity)| known(policy, capacity).is_none())
         .collect();
-    let probes = replay(trace, policies, &probes, &options, "doubling");
+    let probes = replay(sampled, policies, &probes, &options, "doubling");
     let doubled = |cell: &Measured| {
         if cell.capacity >= everything {
             return None;
@@ -195,7 +212,7 @@ fn advise<'a>(
 }
 
 fn replay(
-    trace: &Trace,
+    (trace, sample): (&Trace, &Sample),
     policies: &[PolicySpec],
     cells: &[(usize, u64)],
     options: &SweepOptions,
@@ -203,19 +220,19 @@ fn replay(
 ) -> Vec<Replayed> {
     let specs: Vec<CellSpec> = cells
         .iter()
-        .map(|&(policy, capacity)| CellSpec { policy: policies[policy], capacity })
+        .map(|&(policy, capacity)| CellSpec {
+            policy: policies[policy],
+            capacity: sample.down(capacity),
+        })
         .collect();
     let total = trace.ids.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records(what.to_owned(), total);
     let outcomes = sweep(trace, &specs, options, &|steps| progress.advance(steps));
-    let replayed = |(&(policy, capacity), outcome): (&(usize, u64), Outcome)| Replayed {
-        measured: Measured {
-            policy,
-            capacity,
-            miss_ratio: outcome.miss_ratio(),
-            work_per_hit: outcome.work_per_hit(),
-        },
-        outcome,
+    let replayed = |(&(policy, capacity), outcome): (&(usize, u64), Outcome)| {
+        // The work is that of the hits there were.
+        let (work_per_hit, outcome) = (outcome.work_per_hit(), sample.corrected(&outcome));
+        let miss_ratio = outcome.miss_ratio();
+        Replayed { measured: Measured { policy, capacity, miss_ratio, work_per_hit }, outcome }
     };
     cells.iter().zip(outcomes).map(replayed).collect()
 }

@@ -13,6 +13,7 @@ mod progress;
 mod recommend;
 mod replay_args;
 mod reproduce;
+mod sample;
 mod simulate;
 mod trace_args;
 mod trace_command;
@@ -28,6 +29,7 @@ use failure::Failure;
 #[command(after_help = "Examples:
   frazil advise
   frazil advise --trace requests.csv.zst
+  frazil advise --trace requests.frazil       # recorded by a running cache
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
   frazil bench --policy mobius,s3-fifo --threads 1,2
   frazil reproduce mobius

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::{ReplayArgs, parse_policies};
+use crate::sample::Sample;
 use crate::trace_args::{TraceArgs, Wanted};
 
 /// Replay traces against policies and sizes, and print the miss ratios.
@@ -22,9 +23,14 @@ use crate::trace_args::{TraceArgs, Wanted};
 /// A trace is decoded into memory once, 4 to 8 bytes a record, for all cells. With
 /// one online policy and one absolute capacity it is replayed as it is read, in
 /// memory that depends on the cache alone.
+///
+/// Of a trace that a cache has recorded at a rate below 1, capacities are those for all
+/// keys, and are replayed at that rate; requests, hits and misses are those of the sample,
+/// requests and hits corrected to as many as a fair sample has.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
+  frazil simulate --trace requests.frazil --policy mobius,s3-fifo --capacity 10K,100K
   frazil simulate --trace disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json")]
@@ -108,7 +114,9 @@ fn simulate<'a>(
         // Nothing about the trace needs to be known first, so it need not be kept.
         (&[policy], &[Some(capacity)]) if !policy.is_offline() => {
             let cell = CellSpec { policy, capacity };
-            (vec![cell], vec![args.reading.replay_stream(trace, cell, &options)?])
+            let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
+            let sample = Sample::of(trace, &origin, outcome.requests + args.warmup);
+            (vec![cell], vec![sample.corrected(&outcome)])
         }
         _ => sweep_cells(args, trace, policies, &options)?,
     };
@@ -139,20 +147,26 @@ fn sweep_cells(
 ) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
     let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
     let loaded = args.reading.load(trace, wanted)?;
+    let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
+    let (unit, mut scaled) = (args.replaying.unit, Vec::new());
     let mut cells = Vec::new();
     for &policy in policies {
         for capacity in &args.capacity {
-            let capacity = capacity
-                .resolve(&loaded.trace, args.replaying.unit)
+            let resolved = capacity
+                .resolve(&loaded.trace, unit)
                 .with_context(|| trace.to_owned())
                 .map_err(Failure::Usage)?;
+            // A number is for all keys, a share of the sample.
+            let absolute = capacity.known(unit).map_err(Failure::usage)?.is_some();
+            let capacity = if absolute { resolved } else { sample.up(resolved) };
             cells.push(CellSpec { policy, capacity });
+            scaled.push(CellSpec { policy, capacity: sample.down(capacity) });
         }
     }
     let total = loaded.trace.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
-    let outcomes = sweep(&loaded.trace, &cells, options, &|steps| progress.advance(steps));
-    Ok((cells, outcomes))
+    let outcomes = sweep(&loaded.trace, &scaled, options, &|steps| progress.advance(steps));
+    Ok((cells, outcomes.iter().map(|outcome| sample.corrected(outcome)).collect()))
 }
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {

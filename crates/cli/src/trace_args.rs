@@ -10,6 +10,7 @@ use frazil_simulator::trace::{
 use frazil_simulator::{CellSpec, Outcome, StreamError, SweepOptions, replay_stream};
 
 use crate::failure::{Failure, note};
+use crate::output::grouped;
 use crate::progress::Progress;
 
 /// How to read traces.
@@ -17,7 +18,7 @@ use crate::progress::Progress;
 #[command(next_help_heading = "Reading traces")]
 pub(crate) struct TraceArgs {
     /// Format of the trace: auto, oracle-general, csv, twitter, msr, plain, arc,
-    /// lirs, cache2k, adaptsize or delayed-hits. Compression (zstd, gzip, xz) is
+    /// lirs, cache2k, adaptsize, delayed-hits or frazil. Compression (zstd, gzip, xz) is
     /// recognised from the content.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_format)]
     format: FormatArg,
@@ -108,7 +109,7 @@ impl TraceArgs {
     /// format on standard error.
     pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
         let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
-        note_guess(spec, &loaded.origin);
+        self.note_origin(spec, &loaded.origin);
         Ok(loaded)
     }
 
@@ -118,15 +119,15 @@ impl TraceArgs {
         spec: &str,
         cell: CellSpec,
         options: &SweepOptions,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<(Outcome, Origin), Failure> {
         let wanted = Wanted { times: false, sizes: true };
         let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
         let (outcome, origin) = self.read(spec, wanted, replay)?.map_err(|error| match error {
             StreamError::Trace(error) => error.into(),
             error => Failure::Usage(anyhow!("{spec}: {error}")),
         })?;
-        note_guess(spec, &origin);
-        Ok(outcome)
+        self.note_origin(spec, &origin);
+        Ok((outcome, origin))
     }
 
     /// Calls `read` with the options that the flags ask for, and a progress bar.
@@ -152,6 +153,23 @@ impl TraceArgs {
         }))
     }
 
+    /// Says what people should know of where a trace comes from.
+    fn note_origin(&self, spec: &str, origin: &Origin) {
+        if let (Some(format), true) = (origin.format, origin.guessed) {
+            note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
+        }
+        match origin.recording.map(|recording| recording.lost) {
+            // A limit may end the reading before the end.
+            Some(None) if self.limit.is_none() => note(&format!(
+                "{spec}: has no end: the recording was cut short or goes on; read as far as it goes"
+            )),
+            Some(Some(lost @ 1..)) => {
+                note(&format!("{spec}: {} requests came too fast to be recorded", grouped(lost)))
+            }
+            _ => {}
+        }
+    }
+
     fn csv_layout(&self) -> Result<CsvLayout, Failure> {
         let column = |wanted| {
             self.columns.iter().find(|&&(column, _)| column == wanted).map(|&(_, number)| number)
@@ -173,11 +191,5 @@ impl TraceArgs {
             operation: column(Column::Operation),
             time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
         })
-    }
-}
-
-fn note_guess(spec: &str, origin: &Origin) {
-    if let (Some(format), true) = (origin.format, origin.guessed) {
-        note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
     }
 }

@@ -28,6 +28,7 @@ enum Verb {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil trace info requests.csv.zst
+  frazil trace info requests.frazil
   frazil trace info zipf:0.9:objects=100K:requests=1M --output json")]
 struct InfoArgs {
     /// Trace files, or generated workloads as in `frazil simulate`.
@@ -52,6 +53,7 @@ struct InfoArgs {
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil trace convert requests.csv.gz requests.bin.zst --to oracle-general
+  frazil trace convert requests.frazil requests.csv.zst
   frazil trace convert mix:requests=1M:seed=3 workload.csv")]
 struct ConvertArgs {
     /// The trace: a file, or a generated workload as in `frazil simulate`.
@@ -111,6 +113,8 @@ fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
         "trace" => name,
         "format" => loaded.origin.format.map(|format| format.to_string()),
         "compression" => loaded.origin.compression.to_string(),
+        "rate" => loaded.origin.rate(),
+        "lost" => loaded.origin.recording.and_then(|recording| recording.lost),
         "records" => info.records,
         "requests" => info.requests,
         "sets" => info.sets,
@@ -137,6 +141,7 @@ fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
     };
     let lines = [
         ("format", format),
+        ("rate", format!("the requests for {} of the keys", percent(loaded.origin.rate()))),
         ("requests", grouped(info.requests)),
         ("sets, deletes", format!("{}, {}", grouped(info.sets), grouped(info.deletes))),
         ("objects", grouped(info.objects)),
@@ -174,6 +179,14 @@ fn convert(args: &ConvertArgs) -> Done {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
     let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
+    if loaded.origin.rate() < 1.0 && args.to != Format::Frazil {
+        note(&format!(
+            "{} is a sample of {} of the keys, which {} can't say",
+            args.input,
+            percent(loaded.origin.rate()),
+            args.to
+        ));
+    }
     trace::save(&loaded.trace, loaded.origin.recording, args.to, &args.out)?;
     note(&format!(
         "wrote {} records as {} to {}",

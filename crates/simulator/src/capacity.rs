@@ -216,6 +216,27 @@ impl FromStr for CapacitySpec {
     }
 }
 
+/// The capacity that does for a sample of the objects, taken at `rate`, what `capacity` does
+/// for all of them; at least 1.
+///
+/// ```
+/// assert_eq!(frazil_simulator::sample_capacity(12_345, 0.01), 123);
+/// ```
+pub fn sample_capacity(capacity: u64, rate: f64) -> u64 {
+    if rate < 1.0 { ((capacity as f64 * rate).round() as u64).max(1) } else { capacity }
+}
+
+/// The other way round: the capacity for all objects.
+///
+/// ```
+/// use frazil_simulator::{full_capacity, sample_capacity};
+/// assert_eq!(full_capacity(123, 0.01), 12_300);
+/// assert!((1..1_000).all(|n| sample_capacity(full_capacity(n, 0.3), 0.3) == n));
+/// ```
+pub fn full_capacity(capacity: u64, rate: f64) -> u64 {
+    if rate < 1.0 { (capacity as f64 / rate).round() as u64 } else { capacity }
+}
+
 /// `12.5` as 12.5 / 100, exactly. At most 12 digits after the point.
 fn parse_percent(text: &str) -> Option<Fraction> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));

@@ -23,7 +23,7 @@ mod stream;
 mod sweep;
 pub mod trace;
 
-pub use capacity::{CapacityError, CapacitySpec, Unit};
+pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
 pub use index::HASH_SEED;
 pub use replay::{Outcome, WorkSplit};
 pub use stream::{StreamError, replay_stream};

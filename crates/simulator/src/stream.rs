@@ -10,8 +10,8 @@ use frazil_policy::{Policy, PolicySpec, PolicyVisitor};
 
 use crate::index::HashedIndex;
 use crate::replay::{Cell, Counting, Outcome, Tally};
-use crate::trace::{self, Operation, Origin, ReadOptions, Record, TraceError};
-use crate::{CapacityError, CellSpec, SweepOptions, Unit};
+use crate::trace::{self, Operation, Origin, ReadOptions, Record, StreamTraits, TraceError};
+use crate::{CapacityError, CellSpec, SweepOptions, Unit, sample_capacity};
 
 /// Why a stream could not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,9 @@ pub enum StreamError {
 
 /// Replays the trace `spec` ([`trace::load`]) through one cell without keeping it.
 ///
-/// Gives the outcome that [`crate::sweep`] gives. `options.threads` has no effect.
+/// Gives the outcome that [`crate::sweep`] gives. `options.threads` has no effect. The
+/// capacity is that for all objects: of a trace that was recorded at a lower rate it takes the
+/// share ([`sample_capacity`]).
 ///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, replay_stream, trace::ReadOptions};
@@ -54,64 +56,89 @@ pub fn replay_stream(
     if cell.policy.is_offline() {
         return Err(StreamError::Offline(cell.policy));
     }
-    let replay = Replay { spec, read, capacity: cell.capacity, options };
-    let no_future = || Vec::new().into();
-    cell.policy.visit(cell.capacity, no_future, replay)
+    let mut replay: Option<Box<dyn Feed>> = None;
+    let mut sizes = true;
+    let mut sink = |records: &[Record], traits: StreamTraits| {
+        sizes &= traits.sizes;
+        // How large it is to be depends on what the trace is a sample of.
+        let replay = replay.get_or_insert_with(|| {
+            let capacity = sample_capacity(cell.capacity, traits.rate);
+            let no_future = || Vec::new().into();
+            cell.policy.visit(capacity, no_future, Begin { capacity, options })
+        });
+        replay.feed(records);
+    };
+    let origin = trace::stream(spec, read, &mut sink)?;
+    if options.unit == Unit::Bytes && !sizes {
+        return Err(CapacityError::NoSizes.into());
+    }
+    // A trace without records is an error of its own.
+    let outcome = replay.map(|replay| replay.outcome()).unwrap_or_default();
+    Ok((outcome, origin))
 }
 
-struct Replay<'a> {
-    spec: &'a str,
-    read: &'a ReadOptions<'a>,
+/// A cell that is fed batch by batch, whatever its policy.
+trait Feed {
+    fn feed(&mut self, records: &[Record]);
+    fn outcome(&self) -> Outcome;
+}
+
+struct Replay<P: Policy, T, const BYTES: bool> {
+    cell: Cell<HashedIndex, P, T, BYTES>,
+    warmup_left: u64,
+    seconds: f64,
+}
+
+impl<P: Policy, T: Tally, const BYTES: bool> Feed for Replay<P, T, BYTES> {
+    fn feed(&mut self, records: &[Record]) {
+        let started = Instant::now();
+        let mut counted = records;
+        if self.warmup_left > 0 {
+            let is_get = |record: &Record| record.operation == Operation::Get;
+            let mut gets = records.iter().enumerate().filter(|(_, record)| is_get(record));
+            let last = usize::try_from(self.warmup_left - 1).unwrap_or(usize::MAX);
+            let end = gets.nth(last).map_or(records.len(), |(last, _)| last + 1);
+            let (warmup, rest) = records.split_at(end);
+            self.warmup_left -= warmup.iter().filter(|record| is_get(record)).count() as u64;
+            self.cell.feed_records(warmup);
+            self.cell.reset_counts();
+            counted = rest;
+        }
+        self.cell.feed_records(counted);
+        self.seconds += started.elapsed().as_secs_f64();
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.cell.outcome(self.seconds)
+    }
+}
+
+/// Makes the cell for a policy.
+struct Begin<'a> {
     capacity: u64,
     options: &'a SweepOptions,
 }
 
-impl Replay<'_> {
-    fn run<P: Policy, T: Tally, const BYTES: bool>(
+impl Begin<'_> {
+    fn cell<P: Policy + 'static, T: Tally + 'static, const BYTES: bool>(
         self,
         policy: P,
-    ) -> Result<(Outcome, Origin), StreamError> {
-        let index = HashedIndex::default();
-        let resize_on_get = self.options.resize_on_get;
-        let mut cell = Cell::<_, P, T, BYTES>::new(index, policy, self.capacity, resize_on_get);
-        let mut seconds = 0.0;
-        let mut warmup_left = self.options.warmup;
-        let mut sizes = true;
-        let mut sink = |records: &[Record], has_sizes: bool| {
-            let started = Instant::now();
-            sizes &= has_sizes;
-            let mut counted = records;
-            if warmup_left > 0 {
-                let is_get = |record: &Record| record.operation == Operation::Get;
-                let mut gets = records.iter().enumerate().filter(|(_, record)| is_get(record));
-                let last = usize::try_from(warmup_left - 1).unwrap_or(usize::MAX);
-                let end = gets.nth(last).map_or(records.len(), |(last, _)| last + 1);
-                let (warmup, rest) = records.split_at(end);
-                warmup_left -= warmup.iter().filter(|record| is_get(record)).count() as u64;
-                cell.feed_records(warmup);
-                cell.reset_counts();
-                counted = rest;
-            }
-            cell.feed_records(counted);
-            seconds += started.elapsed().as_secs_f64();
-        };
-        let origin = trace::stream(self.spec, self.read, &mut sink)?;
-        if BYTES && !sizes {
-            return Err(CapacityError::NoSizes.into());
-        }
-        Ok((cell.outcome(seconds), origin))
+    ) -> Box<dyn Feed> {
+        let (index, resize_on_get) = (HashedIndex::default(), self.options.resize_on_get);
+        let cell = Cell::<_, P, T, BYTES>::new(index, policy, self.capacity, resize_on_get);
+        Box::new(Replay { cell, warmup_left: self.options.warmup, seconds: 0.0 })
     }
 }
 
-impl PolicyVisitor for Replay<'_> {
-    type Output = Result<(Outcome, Origin), StreamError>;
+impl PolicyVisitor for Begin<'_> {
+    type Output = Box<dyn Feed>;
 
     fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output {
         match (self.options.unit, self.options.count_work) {
-            (Unit::Objects, false) => self.run::<P, (), false>(policy),
-            (Unit::Objects, true) => self.run::<P, Counting, false>(policy),
-            (Unit::Bytes, false) => self.run::<P, (), true>(policy),
-            (Unit::Bytes, true) => self.run::<P, Counting, true>(policy),
+            (Unit::Objects, false) => self.cell::<P, (), false>(policy),
+            (Unit::Objects, true) => self.cell::<P, Counting, false>(policy),
+            (Unit::Bytes, false) => self.cell::<P, (), true>(policy),
+            (Unit::Bytes, true) => self.cell::<P, Counting, true>(policy),
         }
     }
 }

@@ -151,6 +151,11 @@ impl<F: LineFormat> Decode for Lines<F> {
 
 /// Where decoded records go.
 pub(super) trait Sink {
+    /// Told how the trace was recorded, if it was, before the first record.
+    fn begin(&mut self, recording: Recording) {
+        let _ = recording;
+    }
+
     /// Takes records of a format that has `columns`; fails with the bound that was passed.
     fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String>;
 }
@@ -261,6 +266,11 @@ pub(super) fn decode_file(
         loop {
             records.clear();
             let decoded = decoder.decode(&block.bytes()[at..], block.last, &mut records);
+            if sink.taken == 0
+                && let Some(recording) = decoder.recording()
+            {
+                sink.sink.begin(recording);
+            }
             // The records before a fault count: a limit may end the trace before it.
             let more = sink
                 .push(&records, decoder.columns())

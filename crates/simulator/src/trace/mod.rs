@@ -297,7 +297,7 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// Passes the records of a trace on, batch by batch, without keeping them: for traces that do
 /// not fit in memory. `spec` as for [`load`].
 ///
-/// `sink` is given each batch, and whether the trace has sizes (otherwise they are all 1).
+/// `sink` is given each batch, and what holds for the whole trace.
 /// Memory is constant. Of the options, `times` and `sizes` have no effect.
 ///
 /// ```
@@ -316,16 +316,31 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 pub fn stream(
     spec: &str,
     options: &ReadOptions<'_>,
-    sink: &mut dyn FnMut(&[Record], bool),
+    sink: &mut dyn FnMut(&[Record], StreamTraits),
 ) -> Result<Origin, TraceError> {
-    struct Forward<'a>(&'a mut dyn FnMut(&[Record], bool));
+    struct Forward<'a> {
+        sink: &'a mut dyn FnMut(&[Record], StreamTraits),
+        rate: f64,
+    }
     impl Sink for Forward<'_> {
+        fn begin(&mut self, recording: Recording) {
+            self.rate = recording.rate;
+        }
         fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
-            (self.0)(records, columns.sizes);
+            (self.sink)(records, StreamTraits { sizes: columns.sizes, rate: self.rate });
             Ok(())
         }
     }
-    load_into(spec, options, &mut Forward(sink))
+    load_into(spec, options, &mut Forward { sink, rate: 1.0 })
+}
+
+/// What holds for all records of a [`stream()`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamTraits {
+    /// Whether the trace has sizes; otherwise they are all 1.
+    pub sizes: bool,
+    /// The share of all objects whose requests it holds, as [`Origin::rate`].
+    pub rate: f64,
 }
 
 fn load_into(

@@ -1,0 +1,56 @@
+//! Traces that are a sample: requests for a share of the keys, as a cache records them.
+//!
+//! A sample is replayed against the same share of each capacity. What is printed are
+//! capacities for all keys, and counts of the sample.
+
+use frazil_simulator::trace::{Operation, Origin, Trace, printable};
+use frazil_simulator::{Outcome, full_capacity, sample_capacity};
+
+use crate::failure::note;
+use crate::output::percent;
+
+/// What a trace is a sample of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    rate: f64,
+    /// What requests are multiplied by to be as many as a fair sample has.
+    correction: f64,
+}
+
+impl Sample {
+    /// Of a trace with so many gets; notes on standard error if it is not all there was.
+    pub(crate) fn of(name: &str, origin: &Origin, gets: u64) -> Self {
+        let rate = origin.rate();
+        if rate < 1.0 {
+            note(&format!(
+                "{}: holds the requests for {} of the keys; capacities are those for all keys, \
+                 replayed at that scale, and counts are of the sample",
+                printable(name),
+                percent(rate)
+            ));
+        }
+        let correction = origin.recording.map_or(1.0, |recording| recording.correction(gets));
+        Sample { rate, correction }
+    }
+
+    /// As [`Sample::of`], of a trace in memory.
+    pub(crate) fn of_trace(name: &str, origin: &Origin, trace: &Trace) -> Self {
+        let others = trace.operations.iter().filter(|&&operation| operation != Operation::Get);
+        Sample::of(name, origin, (trace.len() - others.count()) as u64)
+    }
+
+    /// The capacity to replay the sample at.
+    pub(crate) fn down(&self, capacity: u64) -> u64 {
+        sample_capacity(capacity, self.rate)
+    }
+
+    /// The capacity for all keys.
+    pub(crate) fn up(&self, capacity: u64) -> u64 {
+        full_capacity(capacity, self.rate)
+    }
+
+    /// What came of the sample, among as many requests as a fair one has.
+    pub(crate) fn corrected(&self, outcome: &Outcome) -> Outcome {
+        outcome.among(self.correction)
+    }
+}
