@@ -23,13 +23,18 @@ pub(super) trait EngineVisitor {
 /// Suffix of one of our policies that is looked up through a pin.
 const PINNED: &str = "+pin";
 
+/// Suffix of one of our policies with a lifetime that no entry comes to the end of.
+const EXPIRING: &str = "+ttl";
+const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
+
 /// Whether this build has the engine; a rival is there only with the feature `rivals`.
 pub(super) fn is_built_in(name: &str) -> bool {
     RIVALS.contains(&name) || ours(name).is_ok()
 }
 
 fn ours(name: &str) -> Result<frazil_driver::Setup, frazil::PolicyError> {
-    name.strip_suffix(PINNED).unwrap_or(name).parse()
+    let suffix = [PINNED, EXPIRING].iter().find_map(|suffix| name.strip_suffix(suffix));
+    suffix.unwrap_or(name).parse()
 }
 
 /// Hands the engine of this name to `visitor`.
@@ -64,7 +69,12 @@ pub(super) fn visit<V: EngineVisitor>(
     #[cfg(not(feature = "rivals"))]
     let _ = foldhash;
     let setup = ours(name).with_context(|| format!("engine `{name}`"))?;
-    let build = || frazil_driver::Ours::<u64>::new(setup, capacity, 0);
+    let build = || {
+        let builder = setup.builder(capacity);
+        let expiring = name.ends_with(EXPIRING);
+        let builder = if expiring { builder.time_to_live(LIFETIME) } else { builder };
+        frazil_driver::Ours::<u64>::from(builder.build())
+    };
     Ok(if name.ends_with(PINNED) {
         visitor.visit(|| frazil_driver::Pinned(build()))
     } else {

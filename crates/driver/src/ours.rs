@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use frazil::{Cache, Pin, Policy, PolicyError, Promotion};
+use frazil::{Builder, Cache, Pin, Policy, PolicyError, Promotion};
 
 use crate::engine::{Engine, Session, Shared};
 
@@ -81,6 +81,23 @@ impl From<Policy> for Setup {
     }
 }
 
+impl Setup {
+    /// A cache of this setup, begun.
+    ///
+    /// ```
+    /// let setup: frazil_driver::Setup = frazil::Policy::Lru.into();
+    /// let cache: frazil::Cache<u64, u64> = setup.builder(100).build();
+    /// assert_eq!(cache.policy(), frazil::Policy::Lru);
+    /// ```
+    pub fn builder<K, V>(self, capacity: u64) -> Builder<K, V> {
+        let builder = Cache::builder(capacity).policy(self.policy).shards(self.shards);
+        match self.promotion {
+            Some(promotion) => builder.promotion(promotion),
+            None => builder,
+        }
+    }
+}
+
 impl FromStr for Setup {
     type Err = PolicyError;
 
@@ -118,12 +135,7 @@ impl<V: Value> Ours<V> {
     /// assert_eq!(ours.session().get(7), Some(7));
     /// ```
     pub fn new(setup: impl Into<Setup>, capacity: u64, value_bytes: usize) -> Self {
-        let Setup { policy, promotion, shards } = setup.into();
-        let mut builder = Cache::builder(capacity).policy(policy).shards(shards);
-        if let Some(promotion) = promotion {
-            builder = builder.promotion(promotion);
-        }
-        Ours { cache: builder.build(), value_bytes }
+        Ours { cache: setup.into().builder(capacity).build(), value_bytes }
     }
 
     /// The cache itself, for what an engine is not asked for.

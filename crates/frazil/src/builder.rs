@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
+use crate::expiry::Terms;
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
 
@@ -35,6 +36,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) batch: u32,
+    pub(crate) terms: Terms<K, V>,
 }
 
 impl<K, V> Builder<K, V> {
@@ -49,6 +51,7 @@ impl<K, V> Builder<K, V> {
             listener: None,
             hasher: RandomState::default(),
             batch: 16,
+            terms: Terms::default(),
         }
     }
 }
@@ -194,6 +197,7 @@ impl<K, V, S> Builder<K, V, S> {
             listener: self.listener,
             hasher,
             batch: self.batch,
+            terms: self.terms,
         }
     }
 
@@ -246,6 +250,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
             .field("entries", &self.entry_limit())
             .field("policy", &self.policy)
             .field("weighted", &self.weigher.is_some())
+            .field("terms", &self.terms)
             .finish_non_exhaustive()
     }
 }

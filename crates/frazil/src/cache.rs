@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::builder::{Builder, Weigher};
 use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
+use crate::expiry::Expiry;
 use crate::fetch::table::Table;
 use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
@@ -59,6 +60,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) recorder: Recorder,
+    pub(crate) expiry: Expiry<K, V>,
     policy: Policy,
     /// By which threads remember their stripe.
     identity: u64,
@@ -121,6 +123,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             listener: builder.listener,
             hasher: builder.hasher,
             recorder: Recorder::new(),
+            expiry: Expiry::new(builder.terms, slots),
             policy: builder.policy,
             identity: thread::identity(),
         }
@@ -299,6 +302,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             reader.missed.store(hash, Relaxed);
             return None;
         };
+        if self.has_expired_in_use(found.slot) {
+            reader.missed.store(hash, Relaxed);
+            self.miss_expired(reader, place, &found);
+            return None;
+        }
         add(&reader.hits, 1);
         self.touch(found.slot);
         // SAFETY: published and protected.
@@ -332,12 +340,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.look_up(key, V::clone)
+        // SAFETY: `look_up` shows a slot that is published and protected.
+        self.look_up(key, |slot| unsafe { self.slab.value(slot) }.clone())
     }
 
-    /// Reads the value of `key` without a trace.
+    /// Reads what is in the slot of `key`, without a trace. The slot is published, and
+    /// protected meanwhile.
     #[inline(always)]
-    fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(&V) -> R) -> Option<R>
+    pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -346,13 +356,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(&reader.hazard) {
             let found = self.find(&hazard, place, key)?;
-            // SAFETY: published and protected.
-            Some(read(unsafe { self.slab.value(found.slot) }))
+            (!self.has_expired(found.slot)).then(|| read(found.slot))
         } else {
             let pinned = Pinned::new(reader, &self.reclaim);
             let found = self.find(&pinned, place, key)?;
-            // SAFETY: published and protected.
-            Some(read(unsafe { self.slab.value(found.slot) }))
+            (!self.has_expired(found.slot)).then(|| read(found.slot))
         }
     }
 
@@ -422,7 +430,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Iter::new(self)
     }
 
-    /// How many entries there are. O(threads); exact while nobody writes.
+    /// How many entries there are, with those that have expired and were not taken out yet.
+    /// O(threads); exact while nobody writes.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -435,6 +444,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             sum.wrapping_add(counts.insertions.load(Relaxed))
                 .wrapping_sub(counts.evictions.load(Relaxed))
                 .wrapping_sub(counts.removals.load(Relaxed))
+                .wrapping_sub(counts.expirations.load(Relaxed))
         });
         likely(counted, self.places.capacity())
     }
@@ -512,6 +522,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (&mut stats.replacements, &counts.replacements),
                 (&mut stats.evictions, &counts.evictions),
                 (&mut stats.removals, &counts.removals),
+                (&mut stats.expirations, &counts.expirations),
                 (&mut stats.refusals, &counts.refusals),
                 (&mut stats.retries, &counts.retries),
                 (&mut stats.shared_writes, &counts.shared_writes),
@@ -537,6 +548,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             + self.segments.heap_bytes()
             + self.stripes.heap_bytes()
             + self.flights.heap_bytes()
+            + self.expiry.heap_bytes()
     }
 }
 

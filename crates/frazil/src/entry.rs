@@ -257,11 +257,11 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'_, K, V, S> {
                         .then_some(Computed::Removed(removed))
                 }
                 (Compute::Put(value), found) => {
-                    let weight = cache.weigh(key, &value);
+                    let (weight, term) = (cache.weigh(key, &value), cache.term(key, &value));
                     let mut entry = Some((key.clone(), value.clone()));
                     let mut put = || {
                         entry.take().is_some_and(|(key, value)| {
-                            cache.exchange(*place, (*hash, weight), found, key, value)
+                            cache.exchange(*place, (*hash, weight, term), found, key, value)
                         })
                     };
                     exchange(&mut put).then(|| match old {

@@ -36,7 +36,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
             for cell in self.cache.index.cells(self.bucket) {
                 // Acquire: partner is the Release with which the word was published.
                 let slot = self.cache.index.slot(cell.load(Acquire));
-                if slot != 0 {
+                if slot != 0 && !self.cache.has_expired(slot) {
                     // SAFETY: it was in the index just now, and the pin is older.
                     let (key, value) =
                         unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };

@@ -302,8 +302,10 @@
 mod budget;
 mod builder;
 mod cache;
+mod clock;
 mod entry;
 mod evict;
+mod expiry;
 mod fence;
 mod fetch;
 mod index;

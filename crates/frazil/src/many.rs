@@ -10,11 +10,11 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
 use crate::index::Place;
-use crate::listen::Cause;
 use crate::protect::Pinned;
 use crate::record::Deed;
 use crate::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::write::Ending;
 
 /// Keys that are looked up together: more than a core can have under way.
 const BATCH: usize = 16;
@@ -73,6 +73,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         for (key, (hash, place)) in keys {
             let found = self.find(&pinned, place, key);
+            let found = found.filter(|found| !self.has_expired_in_use(found.slot));
             add(if found.is_some() { &reader.hits } else { &reader.misses }, 1);
             if self.recorder.wants(hash) {
                 let weight = found.as_ref().map_or(0, |found| self.slab.weight(found.slot));
@@ -140,7 +141,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 // The word of this slot, which no other entry can have while it is pinned.
                 if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot, Cause::Removed);
+                    self.bury(&mut self.hold(), slot, Ending::Removed);
                 }
             }
             drop(protection);

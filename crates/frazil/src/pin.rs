@@ -92,6 +92,11 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             self.reader.missed.store(hash, Relaxed);
             return None;
         };
+        if self.cache.has_expired_in_use(found.slot) {
+            self.reader.missed.store(hash, Relaxed);
+            self.cache.miss_expired(self.reader, place, &found);
+            return None;
+        }
         add(&self.reader.hits, 1);
         self.cache.touch(found.slot);
         // SAFETY: published, and protected while the pin lives, which the value borrows.
@@ -114,6 +119,9 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     {
         let (_, place) = self.cache.place(key);
         let slot = self.cache.find(&self.protection, place, key)?.slot;
+        if self.cache.has_expired(slot) {
+            return None;
+        }
         // SAFETY: published, and protected while the pin lives, which both borrow.
         Some(unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) })
     }

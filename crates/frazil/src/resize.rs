@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::evict::Decision;
 use crate::stripe::Held;
 use crate::sync::{CHECKED, Mutex};
-use crate::write::SCAVENGES;
+use crate::write::{Ending, SCAVENGES};
 
 /// Evictions while a stripe is held.
 const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
@@ -218,7 +218,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return evicted;
             }
             match self.hand(held, |hand| self.order.evict(hand, None)) {
-                Decision::Victim(victim) => self.let_go(held, victim),
+                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
                 Decision::Refuse | Decision::Empty => return evicted,
             }
         }

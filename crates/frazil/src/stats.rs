@@ -45,6 +45,8 @@ pub struct Stats {
     pub evictions: u64,
     /// Entries that were removed, one by one or all together.
     pub removals: u64,
+    /// Entries that were taken out because their time had come.
+    pub expirations: u64,
     /// Newcomers not admitted: heavier than the capacity, not wanted by the policy, or
     /// without a slot, because pins hold too many up.
     pub refusals: u64,

@@ -153,6 +153,7 @@ pub(crate) struct Counts {
     pub(crate) replacements: AtomicU64,
     pub(crate) evictions: AtomicU64,
     pub(crate) removals: AtomicU64,
+    pub(crate) expirations: AtomicU64,
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) shared_writes: AtomicU64,

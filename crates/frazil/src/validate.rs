@@ -348,6 +348,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (Some(_), _) => {}
             }
         }
+        if let Some(deadlines) = self.expiry.deadlines() {
+            let is_resident = |slot| indexed.get(slot as usize).is_some_and(|indexed| *indexed);
+            let findings = deadlines.check(is_resident).err();
+            findings.into_iter().for_each(|finding| survey.found(finding));
+        }
         survey.expect("len", self.len(), residents);
         survey.expect("weight", self.weight(), weight);
         let in_hand = survey.places_in_hand.wrapping_add(self.places.free());

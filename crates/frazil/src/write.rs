@@ -12,6 +12,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::{Cache, Found};
 use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
+use crate::expiry::deadlines::Term;
 use crate::index::Place;
 use crate::listen::{self, Telling};
 use crate::protect::{Hazard, Pinned, Protect};
@@ -49,6 +50,33 @@ enum Cause {
     Changed,
 }
 
+/// How a residency ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Made room for another.
+    Evicted,
+    /// Its deadline passed.
+    Expired,
+    /// Another entry of the same key has its place.
+    Replaced,
+    /// Another entry of the same key was admitted beside it, or refused.
+    Outdated,
+    /// Asked for.
+    Removed,
+}
+
+impl Ending {
+    /// What a listener is told.
+    fn cause(self) -> listen::Cause {
+        match self {
+            Ending::Evicted => listen::Cause::Size,
+            Ending::Expired => listen::Cause::Expired,
+            Ending::Replaced | Ending::Outdated => listen::Cause::Replaced,
+            Ending::Removed => listen::Cause::Removed,
+        }
+    }
+}
+
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Puts an entry in, in the place of the one of the same key if there is one.
     ///
@@ -65,6 +93,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&1), Some("uno"));
     /// ```
     pub fn insert(&self, key: K, value: V) {
+        let term = self.term(&key, &value);
+        self.put(key, value, term);
+    }
+
+    /// Puts an entry in that lives as long as `term` says.
+    #[inline(always)]
+    pub(crate) fn put(&self, key: K, value: V, term: Term) {
         let (hash, place) = self.place(&key);
         self.overtake(hash, &key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
@@ -79,17 +114,34 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return;
         }
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.insert_under(&hazard, place, (hash, weight), key, value),
-            None => self.insert_nested(place, (hash, weight), key, value),
+            Some(hazard) => self.insert_under(&hazard, place, (hash, weight, term), key, value),
+            None => self.insert_nested(place, (hash, weight, term), key, value),
         }
     }
 
     /// From code of the user's that a look-up of this thread runs.
     #[cold]
     #[inline(never)]
-    fn insert_nested(&self, place: Place, traits: (u64, u64), key: K, value: V) {
+    fn insert_nested(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
         let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
         self.insert_under(&protection, place, traits, key, value);
+    }
+
+    /// Finds a key, after what has expired of it is taken out.
+    #[inline(always)]
+    pub(crate) fn find_living(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &K,
+    ) -> Option<Found<'_>> {
+        let found = self.find(protection, place, key)?;
+        if !self.has_expired(found.slot) {
+            return Some(found);
+        }
+        // Not a newcomer's to replace: it is absent.
+        self.take_out_expired(place, &found);
+        self.find(protection, place, key)
     }
 
     /// Sees an arrival through: most get in at the first attempt.
@@ -98,15 +150,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &impl Protect,
         place: Place,
-        (hash, weight): (u64, u64),
+        (hash, weight, term): (u64, u64, Term),
         key: K,
         value: V,
     ) {
         let telling = self.telling();
-        let found = self.find(protection, place, &key);
+        let found = self.find_living(protection, place, &key);
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
-        let newcomer = Newcomer { hash, weight, recalled: recalled.into() };
+        let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
@@ -214,6 +266,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         };
         // SAFETY: vacant, and this thread's alone until it is published.
         unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
+        // Asked only now: whoever gave the slot a deadline before has made them known.
+        if let Some(deadlines) = self.expiry.deadlines() {
+            deadlines.begin(slot, newcomer.term);
+        }
         let published = match found {
             None => self.index.admit(place, slot),
             Some(Found { cell, word, .. }) => {
@@ -223,17 +279,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let Some(own) = published else {
             return Err(self.withdraw(held, slot, found.is_some()));
         };
-        if let Some(found) = found {
-            self.note(found.slot, listen::Cause::Replaced);
-        }
         held.places -= places;
         if self.weights.is_some() {
             held.credit -= growth;
             held.credit += old_weight.saturating_sub(newcomer.weight);
             add(&held.counts().weight, newcomer.weight.wrapping_sub(old_weight));
         }
-        let counts = held.counts();
-        add(if found.is_some() { &counts.replacements } else { &counts.insertions }, 1);
+        match found {
+            None => add(&held.counts().insertions, 1),
+            Some(found) => self.ended(held, found.slot, Ending::Replaced),
+        }
         if !self.index.is_alone(place, own) {
             self.take_out_rivals(held, place, own, (slot, newcomer, found));
         }
@@ -244,6 +299,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes back a filled slot that could not be published.
     #[cold]
     fn withdraw(&self, held: &mut Held<'_>, slot: u32, replaces: bool) -> Setback<K, V> {
+        if let Some(deadlines) = self.expiry.deadlines() {
+            deadlines.end(slot);
+        }
         // SAFETY: filled by this insertion and never published.
         let (key, value) = unsafe { self.slab.vacate(slot) };
         self.reclaim.hand_back(&self.segments, held, slot);
@@ -284,7 +342,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
             match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
-                Decision::Victim(victim) => self.let_go(held, victim),
+                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
                 Decision::Refuse => return Err(Cause::Refused),
                 Decision::Empty => return Err(Cause::Shortage),
             }
@@ -292,29 +350,62 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Err(Cause::Shortage)
     }
 
-    /// Ends the residency of a slot that was taken, unless it has ended already.
+    /// Counts the end of a residency, right after the exchange of the index word with which
+    /// this thread has ended it: the one place that all of them pass. The slot is still
+    /// protected or taken, so key and value are there.
     #[inline(always)]
-    pub(crate) fn let_go(&self, held: &mut Held<'_>, victim: u32) {
-        let weight = self.slab.weight(victim);
-        let hash = self.hand(held, |hand| {
-            hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
-        });
-        if self.index.unlink(self.index.place(hash), victim) {
-            self.note(victim, listen::Cause::Size);
+    fn ended(&self, held: &mut Held<'_>, slot: u32, ending: Ending) {
+        self.note(slot, ending.cause());
+        if let Some(deadlines) = self.expiry.deadlines() {
+            deadlines.end(slot);
+        }
+        // What replaces it has its place, and has paid for its weight.
+        if ending != Ending::Replaced {
             held.places += 1;
             if self.weights.is_some() {
+                let weight = self.slab.weight(slot);
                 held.credit += weight;
                 add(&held.counts().weight, weight.wrapping_neg());
             }
-            add(&held.counts().evictions, 1);
+        }
+        let counts = held.counts();
+        let count = match ending {
+            Ending::Evicted => &counts.evictions,
+            Ending::Expired => &counts.expirations,
+            Ending::Replaced => &counts.replacements,
+            Ending::Outdated | Ending::Removed => &counts.removals,
+        };
+        add(count, 1);
+    }
+
+    /// Ends the residency of a slot that was taken, unless it has ended already. Whether
+    /// it had not.
+    #[inline(always)]
+    pub(crate) fn let_go(&self, held: &mut Held<'_>, victim: u32, ending: Ending) -> bool {
+        let hash = self.hand(held, |hand| {
+            hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
+        });
+        let ours = self.index.unlink(self.index.place(hash), victim);
+        if ours {
+            self.ended(held, victim, ending);
+            self.hand(held, |hand| hand.retire(victim));
+        } else {
+            // Whoever has unlinked it has declared it dead or is about to; or its key has
+            // another hash than it had, and it is still there for all to read.
+            self.put_back(held, victim);
+        }
+        ours
+    }
+
+    /// Queues a slot that was taken, unless its residency has ended.
+    pub(crate) fn put_back(&self, held: &mut Held<'_>, slot: u32) {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
-        } else if self.slab.header(victim).state.load(Acquire) != DEAD {
-            // Whoever has unlinked it is about to say so; or its key has another hash
-            // than it had, and it is still there for all to read.
-            return self.hand(held, |hand| self.order.put_back(hand, victim));
-        }
-        self.hand(held, |hand| hand.retire(victim));
+        let dead = self.slab.header(slot).state.load(Acquire) == DEAD;
+        self.hand(held, |hand| match dead {
+            true => hand.retire(slot),
+            false => self.order.put_back(hand, slot),
+        });
     }
 
     /// Sees to it that the key of a slot, just published in the cell `own` and not queued
@@ -335,7 +426,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // and is queued all the same, for whoever dequeues it.
         let unsettled = Ensure::new(held, |held| {
             if self.index.unlink_cell(place, own.0, own.1) {
-                self.bury(held, slot, listen::Cause::Removed);
+                self.bury(held, slot, Ending::Removed);
             }
             self.queue(held, slot, newcomer, found);
         });
@@ -369,7 +460,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let (cell, word) = if first { own } else { (rival.cell, rival.word) };
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
-                self.bury(held, self.index.slot(word), listen::Cause::Replaced);
+                self.bury(held, self.index.slot(word), Ending::Outdated);
             }
             if first {
                 return;
@@ -431,7 +522,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.take_out(place, key, |_| (), listen::Cause::Replaced);
+        self.take_out(place, key, |_| (), Ending::Outdated);
         let held = self.hold();
         add(&held.counts().refusals, 1);
     }
@@ -452,7 +543,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.take_out(self.place_to_remove(key), key, V::clone, listen::Cause::Removed)
+        self.take_out(self.place_to_remove(key), key, V::clone, Ending::Removed)
     }
 
     /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
@@ -469,7 +560,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.take_out(self.place_to_remove(key), key, |_| (), listen::Cause::Removed).is_some()
+        self.take_out(self.place_to_remove(key), key, |_| (), Ending::Removed).is_some()
     }
 
     /// The place of a key that is to be removed, which overtakes a load of it, and is noted
@@ -492,7 +583,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         key: &Q,
         read: impl Fn(&V) -> R,
-        cause: listen::Cause,
+        ending: Ending,
     ) -> Option<R>
     where
         K: Borrow<Q>,
@@ -501,10 +592,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let telling = self.telling();
         let reader = &self.stripe().reader;
         let result = match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.take_out_under(&hazard, place, key, read, cause),
+            Some(hazard) => self.take_out_under(&hazard, place, key, read, ending),
             None => {
                 let pinned = Pinned::new(reader, &self.reclaim);
-                self.take_out_under(&pinned, place, key, read, cause)
+                self.take_out_under(&pinned, place, key, read, ending)
             }
         };
         drop(telling);
@@ -518,7 +609,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         key: &Q,
         read: impl Fn(&V) -> R,
-        cause: listen::Cause,
+        ending: Ending,
     ) -> Option<R>
     where
         K: Borrow<Q>,
@@ -527,7 +618,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
-            let gone = self.take_out_found(place, &found, key, cause);
+            let expired = self.has_expired(found.slot);
+            let ending = if expired { Ending::Expired } else { ending };
+            let gone = self.take_out_found(place, &found, key, ending);
+            if expired {
+                return None;
+            }
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
@@ -538,13 +634,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
-    fn take_out_found<Q>(
-        &self,
-        place: Place,
-        found: &Found<'_>,
-        key: &Q,
-        cause: listen::Cause,
-    ) -> bool
+    fn take_out_found<Q>(&self, place: Place, found: &Found<'_>, key: &Q, ending: Ending) -> bool
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -562,7 +652,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let gone = self.index.unlink_cell(place, found.cell, found.word);
         if gone {
-            self.bury(&mut self.hold(), found.slot, cause);
+            self.bury(&mut self.hold(), found.slot, ending);
         }
         gone
     }
@@ -584,21 +674,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return;
             }
             if self.index.unlink_cell(place, older.cell, older.word) {
-                self.bury(&mut self.hold(), older.slot, listen::Cause::Replaced);
+                self.bury(&mut self.hold(), older.slot, Ending::Outdated);
             }
         }
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
-    pub(crate) fn bury(&self, held: &mut Held<'_>, slot: u32, cause: listen::Cause) {
-        self.note(slot, cause);
-        add(&held.counts().removals, 1);
-        held.places += 1;
-        if self.weights.is_some() {
-            let weight = self.slab.weight(slot);
-            add(&held.counts().weight, weight.wrapping_neg());
-            held.credit += weight;
-        }
+    pub(crate) fn bury(&self, held: &mut Held<'_>, slot: u32, ending: Ending) {
+        self.ended(held, slot, ending);
         // Release: partner is the Acquire of `Hand::pop`.
         self.slab.header(slot).state.store(DEAD, Release);
         // Without a segment to spare, whoever dequeues it retires it.

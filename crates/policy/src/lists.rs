@@ -48,6 +48,18 @@ impl<const K: usize> Lists<K> {
         Lists { links }
     }
 
+    /// `K` empty lists that allocate no more as long as slots stay below `slots`.
+    pub fn with_capacity(slots: usize) -> Self {
+        let mut lists = Self::new();
+        lists.links.reserve_exact(slots);
+        lists
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.links.capacity() * size_of::<Link>()
+    }
+
     #[inline]
     fn node(slot: Slot) -> u32 {
         slot.0 + K as u32

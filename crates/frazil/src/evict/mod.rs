@@ -20,6 +20,7 @@ use std::cell::Cell;
 use frazil_policy::{Mark, Online};
 
 use crate::builder::Builder;
+use crate::expiry::deadlines::Term;
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, Header};
 use crate::stripe::{Buffers, Reader, Stripes};
@@ -54,6 +55,8 @@ pub(crate) struct Newcomer {
     /// ticket of a locked policy, which hears of it at the first eviction or at its
     /// insertion; else 0.
     pub(crate) recalled: Cell<u32>,
+    /// When it expires: not the policy's business.
+    pub(crate) term: Term,
 }
 
 /// What an eviction came to.
@@ -282,7 +285,8 @@ impl Order {
             return locked.put_back(hand, slot);
         }
         let weight = hand.headers.weight(slot);
-        self.insert(hand, slot, &Newcomer { hash: 0, weight, recalled: Cell::new(1) });
+        let term = Term::NEVER;
+        self.insert(hand, slot, &Newcomer { hash: 0, weight, recalled: Cell::new(1), term });
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.
@@ -423,7 +427,8 @@ mod tests {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
             let order =
                 Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 3], &bench.segments);
-            let newcomer = Newcomer { hash: 0, weight: 1, recalled: Cell::new(0) };
+            let term = Term::NEVER;
+            let newcomer = Newcomer { hash: 0, weight: 1, recalled: Cell::new(0), term };
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
             }

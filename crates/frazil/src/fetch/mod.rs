@@ -297,9 +297,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return;
         }
         let (owned, copy) = (key.to_owned(), value.clone());
-        let weight = self.weigh(&owned, &copy);
+        let (weight, term) = (self.weigh(&owned, &copy), self.term(&owned, &copy));
         turn.store(
-            || self.insert_absent(place, (hash, weight), owned, copy),
+            || self.insert_absent(place, (hash, weight, term), owned, copy),
             || self.remove_any(place, key),
         );
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::{large_model, together};
 use crate::evict::testing::Bench;
 use crate::evict::{Decision, Headers, Newcomer, Order};
+use crate::expiry::deadlines::Term;
 use crate::policy::Policy;
 use crate::slab::DEAD;
 use crate::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
 
 fn newcomer() -> Newcomer {
-    Newcomer { hash: 0, weight: 1, recalled: 0.into() }
+    Newcomer { hash: 0, weight: 1, recalled: 0.into(), term: Term::NEVER }
 }
 
 struct Queued {

@@ -8,11 +8,11 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use super::{ATTEMPTS, Cause, Setback};
+use super::{ATTEMPTS, Cause, Ending, Setback};
 use crate::cache::{Cache, Found};
 use crate::evict::Newcomer;
+use crate::expiry::deadlines::Term;
 use crate::index::Place;
-use crate::listen;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::add;
@@ -24,11 +24,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Puts an entry in, unless its key is there. The caller has the key's turn.
-    pub(crate) fn insert_absent(&self, place: Place, traits: (u64, u64), key: K, value: V) {
+    pub(crate) fn insert_absent(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
         let reader = &self.stripe().reader;
         let found = match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.find(&hazard, place, &key).is_some(),
-            None => self.find(&Pinned::new(reader, &self.reclaim), place, &key).is_some(),
+            Some(hazard) => self.find_living(&hazard, place, &key).is_some(),
+            None => self.find_living(&Pinned::new(reader, &self.reclaim), place, &key).is_some(),
         };
         if !found {
             self.exchange(place, traits, None, key, value);
@@ -43,7 +43,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn exchange(
         &self,
         place: Place,
-        (hash, weight): (u64, u64),
+        (hash, weight, term): (u64, u64, Term),
         found: Option<&Found<'_>>,
         key: K,
         value: V,
@@ -59,7 +59,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut telling = self.telling();
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
-        let newcomer = Newcomer { hash, weight, recalled: recalled.into() };
+        let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
         let (mut key, mut value) = (key, value);
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
@@ -94,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn refuse_exchange(&self, place: Place, found: Option<&Found<'_>>, key: &K) -> bool {
         let telling = self.telling();
-        let replaced = listen::Cause::Replaced;
+        let replaced = Ending::Outdated;
         if found.is_some_and(|found| !self.take_out_found(place, found, key, replaced)) {
             return false;
         }
@@ -107,7 +107,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out what a look-up has found, if it is still there. The caller protects it.
     pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
         let _telling = self.telling();
-        self.take_out_found(place, found, key, listen::Cause::Removed)
+        self.take_out_found(place, found, key, Ending::Removed)
     }
 
     /// Takes out a key, whatever is there.
@@ -116,7 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.take_out(place, key, |_| (), listen::Cause::Removed);
+        self.take_out(place, key, |_| (), Ending::Removed);
     }
 
     /// Finds a key and shows `work` what was found, which is protected meanwhile.
@@ -140,6 +140,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &K,
         work: impl FnOnce(Option<&Found<'_>>) -> R,
     ) -> R {
-        work(self.find(protection, place, key).as_ref())
+        work(self.find_living(protection, place, key).as_ref())
     }
 }

@@ -435,6 +435,7 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::expiry::deadlines::Term;
     use crate::slab::Header;
 
     /// Slots that all weigh 1. With a barrier, who asks for a weight waits for the test, twice,
@@ -473,7 +474,8 @@ mod tests {
     }
 
     fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
-        let newcomer = Newcomer { hash: slot.into(), weight: 1, recalled: 0.into() };
+        let newcomer =
+            Newcomer { hash: slot.into(), weight: 1, recalled: 0.into(), term: Term::NEVER };
         let caller = locked.caller(headers);
         let shelf = &locked.shelves[0];
         shelf.insert(&caller, &mut Default::default(), slot, Some(&newcomer));
@@ -562,7 +564,8 @@ mod tests {
         let caller = locked.caller(&headers);
         // Each is told of, and then nothing comes of it: as if its thread had panicked.
         let newcomers: Vec<Newcomer> = (0..2 * (1 << 12) + 10)
-            .map(|hash| Newcomer { hash: 100 + hash, weight: 1, recalled: 0.into() })
+            .map(|hash| 100 + hash)
+            .map(|hash| Newcomer { hash, weight: 1, recalled: 0.into(), term: Term::NEVER })
             .collect();
         let mut last = 0;
         for newcomer in &newcomers {

@@ -1,0 +1,384 @@
+//! When which slot expires, and the wheels that look after it.
+//!
+//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
+//! time to idle the *limit*, beyond which use cannot move it; and the tick for which the
+//! slot is *listed* in a wheel. The deadline belongs to the residency, and ends with it.
+//! The listing belongs to the slot, and stays: when its time has come the slot has a later
+//! deadline, or none. So an insertion touches a wheel only if its deadline is earlier than
+//! the tick for which its slot is listed, and in a cache where entries live equally long it
+//! never is.
+//!
+//! ```text
+//! insertion                       wheel
+//!   deadline = d                    listed = 0, under the lock
+//!   light fence                     heavy fence
+//!   listed = 0, or later than d?    deadline: none, later, or passed?
+//!     then lock and list              then forget, list again, or expire
+//! ```
+//!
+//! Whichever fence comes later sees the other side's store, so no slot is lost. Both may
+//! list it, which happens under the lock, and the earlier tick stays.
+//!
+//! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
+//! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
+//! idle, mapped when first used; 4 kB a wheel.
+
+use super::wheel::{NEVER, Wheel};
+use crate::clock::{BEGINNING, Clock, END};
+use crate::fence;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
+
+/// Slots that are looked at under one lock, at most.
+pub(crate) const STEP: usize = 64;
+
+/// Slots to a wheel, as long as there are not too many wheels.
+const SLOTS_A_WHEEL: u32 = 1 << 13;
+/// Wheels: each writer that finds nothing due has looked at what all of them say.
+const WHEELS_MAX: u32 = 256;
+/// Slots next to each other are a thread's, and go to one wheel.
+const RUN_BITS: u32 = 4;
+
+/// A deadline that has passed before the cache was made.
+const PASSED: u64 = 1;
+
+/// A tick, about a millisecond: the precision of the wheel. Look-ups are exact.
+const TICK: u64 = BEGINNING;
+
+/// The tick in which a time lies. That of a deadline is over when the next begins.
+pub(crate) fn tick_of(time: u64) -> u64 {
+    (time / TICK).max(1)
+}
+
+/// When an entry expires.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    deadline: u64,
+    limit: u64,
+}
+
+impl Term {
+    pub(crate) const NEVER: Term = Term { deadline: 0, limit: 0 };
+}
+
+/// What is done about a deadline when its entry is used.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// How long an entry lives unused, in nanoseconds.
+    span: u64,
+    /// Uses closer to each other than this move the deadline once.
+    grain: u64,
+    /// From a use to the new deadline, with what uses may have been passed over and with
+    /// what the clock of the use may have been behind.
+    reach: u64,
+}
+
+/// Slots that a wheel has handed out to be looked at.
+pub(crate) struct Batch {
+    wheel: usize,
+    slots: [u32; STEP],
+    count: usize,
+}
+
+impl Batch {
+    pub(crate) fn slots(&self) -> &[u32] {
+        &self.slots[..self.count]
+    }
+}
+
+/// Every slot's deadline, and the wheels.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    by_slot: Box<[AtomicU64]>,
+    /// Empty without time to idle.
+    limits: Box<[AtomicU64]>,
+    /// Written under the lock of the slot's wheel.
+    listed: Box<[AtomicU64]>,
+    idle: Option<Idle>,
+    wheels: Box<[OwnLine<Mutex<Wheel>>]>,
+    /// By wheel: the tick at which there is something to look at. Written under its lock,
+    /// and read without: together, so that a writer finds out with a few lines.
+    next: Box<[AtomicU64]>,
+    /// The last tick in which a writer has found nothing due.
+    quiet: OwnLine<AtomicU64>,
+    /// The wheel that a writer should look at first.
+    first: AtomicU32,
+}
+
+impl Deadlines {
+    /// For slots 1 ..= `last`, of which those below `used` have been used already.
+    pub(crate) fn new(last: u32, used: u32, idle: Option<u64>, clock: &Clock) -> Self {
+        let length = last + 1;
+        let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
+        let room =
+            |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
+        // What was never used has no number to be listed by.
+        let used = if used > 1 { room(used) } else { 0 };
+        let idle = idle.map(|span| {
+            let grain = span / 64;
+            Idle { span, grain, reach: span + grain + clock.lag() }
+        });
+        Deadlines {
+            by_slot: zeroed_slice(length as usize),
+            limits: zeroed_slice(if idle.is_some() { length as usize } else { 0 }),
+            listed: zeroed_slice(length as usize),
+            idle,
+            wheels: (0..count)
+                .map(|_| OwnLine(Mutex::new(Wheel::new(room(length), used))))
+                .collect(),
+            next: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
+            quiet: OwnLine::default(),
+            first: AtomicU32::new(0),
+        }
+    }
+
+    /// When an entry expires that is inserted now. Its lifetime is [`END`] where it has
+    /// none.
+    pub(crate) fn term(&self, now: u64, lifetime: u64) -> Term {
+        let after = |span| match span {
+            0 => PASSED,
+            END => 0,
+            _ => now + span,
+        };
+        let limit = after(lifetime);
+        let idle = self.idle.as_ref().map_or(0, |idle| after(idle.span));
+        let deadline = if limit == 0 || idle == 0 { limit | idle } else { limit.min(idle) };
+        Term { deadline, limit }
+    }
+
+    /// Whether the deadline of a slot has passed.
+    #[inline(always)]
+    pub(crate) fn passed(&self, slot: u32, now: u64) -> bool {
+        is_over(self.deadline(slot), now)
+    }
+
+    /// The deadline of a slot, or 0.
+    #[inline(always)]
+    pub(crate) fn deadline(&self, slot: u32) -> u64 {
+        self.by_slot[slot as usize].load(Relaxed)
+    }
+
+    /// Whether the deadline of a slot that is being used has passed. If not, and with time
+    /// to idle, it may move. The caller protects the slot.
+    #[inline(always)]
+    pub(crate) fn passed_in_use(&self, slot: u32, now: u64) -> bool {
+        let deadline = self.deadline(slot);
+        if is_over(deadline, now) {
+            return true;
+        }
+        if let Some(idle) = &self.idle
+            && (now + idle.reach).saturating_sub(deadline) > idle.grain
+        {
+            self.postpone(slot, deadline, now + idle.reach);
+        }
+        false
+    }
+
+    /// Moves a deadline to a later time, within its limit.
+    #[inline(never)]
+    fn postpone(&self, slot: u32, deadline: u64, wanted: u64) {
+        let limit = self.limits[slot as usize].load(Relaxed);
+        let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
+        // 0 after the end of the residency, whose deadline is to stay so: hence the exchange.
+        if deadline != 0 && wanted > deadline {
+            let by_slot = &self.by_slot[slot as usize];
+            let _ = by_slot.compare_exchange(deadline, wanted, Relaxed, Relaxed);
+        }
+    }
+
+    /// Begins the residency of a slot that the caller alone knows.
+    #[inline(always)]
+    pub(crate) fn begin(&self, slot: u32, term: Term) {
+        self.by_slot[slot as usize].store(term.deadline, Relaxed);
+        if let Some(limit) = self.limits.get(slot as usize) {
+            limit.store(term.limit, Relaxed);
+        }
+        if term.deadline != 0 {
+            // Partner: the heavy fence between `take` and a look at the deadline.
+            fence::light();
+            let (tick, listed) = (tick_of(term.deadline), self.listed[slot as usize].load(Relaxed));
+            if listed == 0 || listed > tick {
+                self.list(slot, tick);
+            }
+        }
+    }
+
+    /// Ends a residency, before the slot may be used again.
+    #[inline(always)]
+    pub(crate) fn end(&self, slot: u32) {
+        self.by_slot[slot as usize].store(0, Relaxed);
+    }
+
+    /// The wheel of a slot, and its number there.
+    #[inline]
+    fn place(&self, slot: u32) -> (usize, u32) {
+        let (run, wheels) = (slot >> RUN_BITS, self.wheels.len());
+        let at = (run >> wheels.trailing_zeros()) << RUN_BITS | slot & ((1 << RUN_BITS) - 1);
+        (run as usize & (wheels - 1), at)
+    }
+
+    /// The slot of this number in a wheel.
+    fn slot(&self, wheel: usize, at: u32) -> u32 {
+        let run = (at >> RUN_BITS) << self.wheels.len().trailing_zeros() | wheel as u32;
+        run << RUN_BITS | at & ((1 << RUN_BITS) - 1)
+    }
+
+    #[inline(never)]
+    fn list(&self, slot: u32, tick: u64) {
+        let (number, at) = self.place(slot);
+        let mut wheel = self.wheels[number].0.lock();
+        // What is past is looked at first, or there is nothing.
+        wheel.forward(self.quiet.0.load(Relaxed).saturating_sub(1));
+        self.list_in(&mut wheel, (slot, at), tick, false);
+        self.next[number].store(wheel.next(), Relaxed);
+    }
+
+    /// Lists a slot for `tick`, unless it is listed for one that is no later.
+    fn list_in(&self, wheel: &mut Wheel, (slot, at): (u32, u32), tick: u64, later: bool) {
+        let listed = &self.listed[slot as usize];
+        let was = listed.load(Relaxed);
+        if was != 0 && was <= tick {
+            return;
+        }
+        if was != 0 {
+            wheel.unlist(at, was);
+        }
+        if later {
+            wheel.list_later(at);
+        } else {
+            wheel.list(at, tick);
+        }
+        listed.store(tick, Relaxed);
+    }
+
+    /// Whether it is time for a writer to look for what is due.
+    #[inline(always)]
+    pub(crate) fn is_time(&self, now: u64) -> bool {
+        tick_of(now) > self.quiet.0.load(Relaxed)
+    }
+
+    /// Some slots that are due, for a writer that comes along: it waits for no other.
+    pub(crate) fn take_due(&self, now: u64) -> Option<Batch> {
+        let tick = tick_of(now);
+        let first = self.first.load(Relaxed) as usize;
+        let mut quiet = true;
+        for number in 0..self.wheels.len() {
+            let number = (first + number) & (self.wheels.len() - 1);
+            // In this tick a deadline may yet come.
+            if self.next[number].load(Relaxed) >= tick {
+                continue;
+            }
+            if let Some(wheel) = self.wheels[number].0.try_lock() {
+                let batch = self.take_from(number, wheel, tick - 1);
+                if batch.count > 0 {
+                    self.first.store(number as u32, Relaxed);
+                    return Some(batch);
+                }
+            } else {
+                quiet = false;
+            }
+        }
+        if quiet {
+            self.quiet.0.store(tick, Relaxed);
+        }
+        None
+    }
+
+    /// How many wheels there are.
+    pub(crate) fn wheels(&self) -> usize {
+        self.wheels.len()
+    }
+
+    /// How many batches a wheel can hand out of what is in it.
+    pub(crate) fn batches(&self) -> usize {
+        self.listed.len().div_ceil(STEP) + 1
+    }
+
+    /// Makes a wheel hand out again what was looked at too early.
+    pub(crate) fn recall(&self, wheel: usize) {
+        self.wheels[wheel].0.lock().recall();
+    }
+
+    /// Slots of a wheel that are due, or will be in this tick.
+    pub(crate) fn take(&self, wheel: usize, now: u64) -> Option<Batch> {
+        let batch = self.take_from(wheel, self.wheels[wheel].0.lock(), tick_of(now));
+        (batch.count > 0).then_some(batch)
+    }
+
+    fn take_from(&self, number: usize, mut wheel: MutexGuard<'_, Wheel>, upto: u64) -> Batch {
+        let mut batch = Batch { wheel: number, slots: [0; STEP], count: 0 };
+        while batch.count < STEP
+            && let Some(at) = wheel.pop(upto)
+        {
+            let slot = self.slot(number, at);
+            self.listed[slot as usize].store(0, Relaxed);
+            batch.slots[batch.count] = slot;
+            batch.count += 1;
+        }
+        self.next[number].store(wheel.next(), Relaxed);
+        batch
+    }
+
+    /// Lists again the slots of a batch that have a deadline still: one that has passed for
+    /// the next tick, because whoever has the slot in hand may put it back.
+    pub(crate) fn list_again(&self, batch: &Batch, now: u64) {
+        if batch.slots().iter().all(|&slot| self.deadline(slot) == 0) {
+            return;
+        }
+        let mut wheel = self.wheels[batch.wheel].0.lock();
+        for &slot in batch.slots() {
+            let (deadline, at) = (self.deadline(slot), (slot, self.place(slot).1));
+            let (tick, current) = (tick_of(deadline), wheel.current());
+            if is_over(deadline, now) {
+                self.list_in(&mut wheel, at, tick.max(current + 1), false);
+            } else if deadline != 0 {
+                self.list_in(&mut wheel, at, tick, tick <= current);
+            }
+        }
+        self.next[batch.wheel].store(wheel.next(), Relaxed);
+    }
+
+    /// Whether every slot is listed in its place or not at all, and no later than it may
+    /// be looked at; slots that are not resident have no deadline. For tests.
+    pub(crate) fn check(&self, is_resident: impl Fn(u32) -> bool) -> Result<(), String> {
+        let mut listed = vec![0; self.listed.len()];
+        let mut current = Vec::new();
+        for (number, wheel) in self.wheels.iter().enumerate() {
+            let wheel = wheel.0.lock();
+            let tick_of = |at| self.listed[self.slot(number, at) as usize].load(Relaxed);
+            let slots = wheel.check(tick_of).map_err(|what| format!("wheel {number}: {what}"))?;
+            slots.into_iter().for_each(|at| listed[self.slot(number, at) as usize] += 1);
+            if self.next[number].load(Relaxed) > wheel.next() {
+                return Err(format!("wheel {number} is looked at too late"));
+            }
+            current.push(wheel.current());
+        }
+        for (slot, count) in (0..).zip(listed) {
+            let (deadline, tick) = (self.deadline(slot), self.listed[slot as usize].load(Relaxed));
+            if count != u32::from(tick != 0) {
+                return Err(format!("slot {slot}, of tick {tick}, is listed {count} times"));
+            }
+            if deadline == 0 {
+                continue;
+            }
+            let latest = tick_of(deadline).max(current[self.place(slot).0] + 1);
+            if !is_resident(slot) || tick == 0 || tick > latest {
+                return Err(format!("slot {slot}: deadline {deadline}, listed for tick {tick}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let by_slot = self.by_slot.len() + self.limits.len() + self.listed.len();
+        let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
+        by_slot * size_of::<u64>() + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
+    }
+}
+
+/// Whether a deadline has passed; 0 never does.
+#[inline(always)]
+fn is_over(deadline: u64, now: u64) -> bool {
+    deadline.wrapping_sub(1) < now
+}

@@ -1,0 +1,314 @@
+//! Entries that go when their time has come.
+//!
+//! A cache without lifetimes asks one thing on a hit: whether there are deadlines, on a
+//! line that it reads anyway. They are made with the cache if its builder speaks of
+//! lifetimes, and otherwise with the first entry that has one.
+//!
+//! An entry whose deadline has passed is absent for every look-up, from the first moment
+//! that the look-up's clock shows. It is taken out by whoever finds it, or by the wheels
+//! (`deadlines.rs`), which writers turn: one batch of 64 slots for an insertion, at most.
+//! No thread of its own.
+//!
+//! A hit reads the coarse clock and the deadline, beside the entry and not after it: two
+//! loads that miss together. 24 bytes an entry, 32 with time to idle.
+
+mod builder;
+pub(crate) mod deadlines;
+pub(crate) mod wheel;
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::cache::{Cache, Found};
+use crate::clock::{Clock, END, UserClock, nanoseconds};
+use crate::evict::Ensure;
+use crate::fence;
+use crate::index::Place;
+use crate::stripe::{Held, Reader, add};
+use crate::write::Ending;
+
+use deadlines::{Batch, Deadlines, Term};
+
+/// How long an entry lives; `None` where it does not end by itself.
+pub(crate) type Lifetime<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
+
+/// What a builder says of lifetimes.
+pub(crate) struct Terms<K, V> {
+    pub(crate) to_live: Option<Duration>,
+    pub(crate) to_idle: Option<Duration>,
+    pub(crate) of_entry: Option<Lifetime<K, V>>,
+    pub(crate) clock: Option<UserClock>,
+}
+
+impl<K, V> Default for Terms<K, V> {
+    fn default() -> Self {
+        Terms { to_live: None, to_idle: None, of_entry: None, clock: None }
+    }
+}
+
+/// Expiry of a cache.
+pub(crate) struct Expiry<K, V> {
+    deadlines: OnceLock<Deadlines>,
+    clock: Clock,
+    /// Nanoseconds; [`END`] for ever.
+    to_live: u64,
+    /// Nanoseconds, if entries go that nobody uses.
+    to_idle: Option<u64>,
+    of_entry: Option<Lifetime<K, V>>,
+}
+
+impl<K, V> Expiry<K, V> {
+    /// For slots 1 ..= `last`.
+    pub(crate) fn new(terms: Terms<K, V>, last: u32) -> Self {
+        let expiry = Expiry {
+            deadlines: OnceLock::new(),
+            clock: Clock::new(terms.clock),
+            to_live: terms.to_live.map_or(END, nanoseconds),
+            to_idle: terms.to_idle.map(nanoseconds).filter(|&span| span < END),
+            of_entry: terms.of_entry,
+        };
+        if expiry.to_live < END || expiry.to_idle.is_some() || expiry.of_entry.is_some() {
+            expiry.make(last, 0);
+        }
+        expiry
+    }
+
+    /// The deadlines, if any entry has ever had one.
+    #[inline(always)]
+    pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
+        self.deadlines.get()
+    }
+
+    #[cold]
+    fn make(&self, last: u32, used: u32) -> &Deadlines {
+        self.deadlines.get_or_init(|| Deadlines::new(last, used, self.to_idle, &self.clock))
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.deadlines().map_or(0, Deadlines::heap_bytes)
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Puts an entry in that goes after `lifetime`, whatever
+    /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
+    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as
+    /// [`Cache::insert`].
+    ///
+    /// Any cache can do this. One whose builder did not speak of lifetimes lays out what it
+    /// needs for them when it is first asked to: [24 bytes an entry](crate#memory).
+    /// `Duration::ZERO` is over at once; what is too long to be counted (146 years) never ends.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<&str, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert_for("token", 42, Duration::from_secs(3600));
+    /// cache.insert_for("gone", 43, Duration::ZERO);
+    /// assert_eq!((cache.get("token"), cache.get("gone")), (Some(42), None));
+    /// assert_eq!(cache.stats().expirations, 1);
+    /// ```
+    pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
+        let deadlines = self.expiry.deadlines();
+        let deadlines = deadlines
+            .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
+        let now = self.expiry.clock.exact();
+        self.turn_wheels(deadlines, now);
+        self.put(key, value, deadlines.term(now, nanoseconds(lifetime)));
+    }
+
+    /// When a newcomer expires of which the caller says nothing. Does a writer's share of
+    /// the work on what has expired before.
+    #[inline(always)]
+    pub(crate) fn term(&self, key: &K, value: &V) -> Term {
+        match self.expiry.deadlines() {
+            None => Term::NEVER,
+            Some(deadlines) => self.term_now(deadlines, key, value),
+        }
+    }
+
+    #[inline(never)]
+    fn term_now(&self, deadlines: &Deadlines, key: &K, value: &V) -> Term {
+        let lifetime = match &self.expiry.of_entry {
+            Some(of_entry) => of_entry(key, value).map_or(END, nanoseconds),
+            None => self.expiry.to_live,
+        };
+        let now = self.expiry.clock.exact();
+        self.turn_wheels(deadlines, now);
+        deadlines.term(now, lifetime)
+    }
+
+    /// Whether the entry in a slot has expired, of which the caller leaves no trace. The
+    /// slot is protected.
+    #[inline(always)]
+    pub(crate) fn has_expired(&self, slot: u32) -> bool {
+        self.expiry.deadlines().is_some_and(|deadlines| self.is_outlived(deadlines, slot))
+    }
+
+    #[inline(never)]
+    fn is_outlived(&self, deadlines: &Deadlines, slot: u32) -> bool {
+        deadlines.passed(slot, self.expiry.clock.coarse())
+    }
+
+    /// The same of an entry that is being used.
+    #[inline(always)]
+    pub(crate) fn has_expired_in_use(&self, slot: u32) -> bool {
+        self.expiry.deadlines().is_some_and(|deadlines| self.is_outlived_in_use(deadlines, slot))
+    }
+
+    // Apart, so that it takes no register of a hit where there are no deadlines.
+    #[inline(never)]
+    fn is_outlived_in_use(&self, deadlines: &Deadlines, slot: u32) -> bool {
+        deadlines.passed_in_use(slot, self.expiry.clock.coarse())
+    }
+
+    /// A get has found an entry that has expired.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn miss_expired(&self, reader: &Reader, place: Place, found: &Found<'_>) {
+        add(&reader.misses, 1);
+        self.take_out_expired(place, found);
+        self.reclaim_if_due();
+    }
+
+    /// Takes out an entry that has expired, unless another thread has changed the word.
+    pub(crate) fn take_out_expired(&self, place: Place, found: &Found<'_>) {
+        let _telling = self.telling();
+        if self.index.unlink_cell(place, found.cell, found.word) {
+            self.bury(&mut self.hold(), found.slot, Ending::Expired);
+        }
+    }
+
+    /// How long `key` will be there, as far as it depends on time: until its lifetime is
+    /// over, or nobody has used it for the time to idle. `Duration::MAX` if it never goes by
+    /// itself, `None` if it is not there. Leaves no trace.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let day = Duration::from_secs(86_400);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
+    /// cache.insert(1, 10);
+    /// let left = cache.lifetime_left(&1).unwrap();
+    /// assert!(left <= day && left > day / 2);
+    /// assert_eq!(cache.lifetime_left(&2), None);
+    /// ```
+    pub fn lifetime_left<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.look_up(key, |slot| self.left(slot))?
+    }
+
+    /// What a protected slot has left, or `None` if it is over.
+    fn left(&self, slot: u32) -> Option<Duration> {
+        let deadline = self.expiry.deadlines().map_or(0, |deadlines| deadlines.deadline(slot));
+        if deadline == 0 {
+            return Some(Duration::MAX);
+        }
+        let left = deadline.checked_sub(self.expiry.clock.exact())?;
+        (left > 0).then(|| Duration::from_nanos(left))
+    }
+
+    /// Takes out everything that has expired, and returns how many entries that were.
+    ///
+    /// There is no need to call this: nobody sees an entry that has expired, insertions
+    /// take them out as time goes by, and what room they take is not missed before there are
+    /// insertions. It gives back memory early, or where nobody inserts. O(expired), in
+    /// steps of 64 entries, so that others get on in between.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..10).for_each(|key| cache.insert_for(key, key, Duration::from_micros(key % 2)));
+    /// std::thread::sleep(Duration::from_millis(1));
+    /// assert_eq!((cache.purge(), cache.len()), (10, 0));
+    /// ```
+    pub fn purge(&self) -> u64 {
+        let Some(deadlines) = self.expiry.deadlines() else { return 0 };
+        let now = self.expiry.clock.exact();
+        let mut expired = 0;
+        for wheel in 0..deadlines.wheels() {
+            deadlines.recall(wheel);
+            // Others may add to it meanwhile: no more than all there is.
+            for _ in 0..deadlines.batches() {
+                let Some(batch) = deadlines.take(wheel, now) else { break };
+                expired += self.expire(deadlines, &batch, now);
+            }
+        }
+        if expired > 0 {
+            self.scavenge(false);
+        }
+        expired
+    }
+
+    /// A writer's share of the work.
+    #[inline(always)]
+    fn turn_wheels(&self, deadlines: &Deadlines, now: u64) {
+        if deadlines.is_time(now) {
+            self.expire_some(deadlines, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn expire_some(&self, deadlines: &Deadlines, now: u64) {
+        if let Some(batch) = deadlines.take_due(now) {
+            self.expire(deadlines, &batch, now);
+        }
+    }
+
+    /// Looks at slots that a wheel has handed out, and takes out those that have expired.
+    /// How many these are.
+    fn expire(&self, deadlines: &Deadlines, batch: &Batch, now: u64) -> u64 {
+        let telling = self.telling();
+        let mut expired = 0;
+        // Also if the user's code panics, which may be asked for the hash of a key.
+        let unlisted = Ensure::new(&mut expired, |_| deadlines.list_again(batch, now));
+        // Partner: the light fence of `Deadlines::begin`. If it fails, a deadline may not be
+        // visible that an insertion has set: all are looked at again in the next tick.
+        if fence::heavy() {
+            let mut held = self.hold();
+            for &slot in batch.slots() {
+                if deadlines.passed(slot, now) {
+                    *unlisted.on += u64::from(self.expire_slot(&mut held, deadlines, slot, now));
+                }
+            }
+            self.settle(&mut held);
+        }
+        drop(unlisted);
+        drop(telling);
+        self.reclaim_if_due();
+        expired
+    }
+
+    /// Takes out the entry in a slot whose deadline has passed, unless another thread has
+    /// the slot in hand. Whether it did.
+    fn expire_slot(&self, held: &mut Held<'_>, deadlines: &Deadlines, slot: u32, now: u64) -> bool {
+        let buffers = &mut **held;
+        // For what it is retired in, or put back in.
+        let stocked = buffers.spares.stock(&self.segments, &mut buffers.traffic);
+        if !stocked || !self.hand(held, |hand| self.order.detach(hand, slot)) {
+            return false;
+        }
+        // What was taken may be another entry than had the deadline: the slot may have been
+        // used again. From here on it is not.
+        if deadlines.passed(slot, now) {
+            return self.let_go(held, slot, Ending::Expired);
+        }
+        self.put_back(held, slot);
+        false
+    }
+}
+
+impl<K, V> std::fmt::Debug for Terms<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terms")
+            .field("to_live", &self.to_live)
+            .field("to_idle", &self.to_idle)
+            .field("of_entry", &self.of_entry.is_some())
+            .field("clock", &self.clock.is_some())
+            .finish()
+    }
+}
