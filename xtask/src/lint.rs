@@ -15,9 +15,15 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         step::cargo(root, ["clippy", "--workspace", "--all-targets", "--locked"])
             .args(["--", "-D", "warnings"]),
     )?;
+    let features = ["--package", "frazil", "--all-features", "--all-targets", "--locked"];
+    step::run(
+        "cargo clippy, features",
+        step::cargo(root, ["clippy"]).args(features).args(["--", "-D", "warnings"]),
+    )?;
     step::run(
         "cargo doc",
         step::cargo(root, ["doc", "--workspace", "--no-deps", "--locked"])
+            .args(["--features", "frazil/prometheus"])
             .env("RUSTDOCFLAGS", "-Dwarnings"),
     )?;
     tools::ensure_cargo_deny(root)?;

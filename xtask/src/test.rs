@@ -9,6 +9,9 @@ const TRACES: &str = "FRAZIL_TRACES";
 /// Set to 1 for tests that can leave out the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
 
+/// Tests of the cache's features, in files that carry their names.
+const FEATURES: [&str; 1] = ["prometheus"];
+
 pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;
     let mut command = step::cargo(root, ["test", "--workspace", "--locked"]);
@@ -29,7 +32,20 @@ pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
             wanted.display()
         ),
     }
-    step::run("cargo test", &mut command)
+    step::run("cargo test", &mut command)?;
+    features(root)
+}
+
+/// The workspace is tested as users get it, without features; here are those of the cache.
+fn features(root: &Path) -> anyhow::Result<()> {
+    let cargo_test =
+        || step::cargo(root, ["test", "--package", "frazil", "--all-features", "--locked"]);
+    let tests = FEATURES.iter().flat_map(|name| ["--test", name]);
+    step::run("cargo test, features", cargo_test().args(tests))?;
+    step::run(
+        "cargo test, documentation of features",
+        cargo_test().args(["--doc", "--"]).args(FEATURES),
+    )
 }
 
 /// Where the real traces should be.

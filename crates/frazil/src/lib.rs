@@ -14,6 +14,7 @@
 //! 5. [Performance](#performance)
 //! 6. [Memory](#memory)
 //! 7. [Platforms and limits](#platforms-and-limits)
+//! 8. [Metrics](#metrics)
 //!
 //! # Usage
 //!
@@ -297,6 +298,12 @@
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
 //! - Sizes and policy are fixed when a cache is built. There is no expiry and no listener.
+//!
+//! # Metrics
+//!
+//! With the feature `prometheus` there is a page (`prometheus::Page`) that Prometheus reads:
+//! the counts of [`Stats`], and entries, weight, capacity and bytes, for any number of
+//! caches. It adds no dependency.
 #![warn(missing_docs)]
 
 mod budget;
@@ -315,6 +322,8 @@ mod many;
 #[cfg(all(test, loom))]
 mod models;
 mod pin;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod protect;
 mod reclaim;
 mod record;

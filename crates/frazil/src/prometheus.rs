@@ -1,0 +1,232 @@
+//! The counts of caches as a page that Prometheus reads. Feature `prometheus`.
+//!
+//! A program serves the page at an address of its own, where it serves its other metrics:
+//! the cache opens no port. The page is text in the exposition format, version 0.0.4
+//! ([`CONTENT_TYPE`]), in which all samples of a metric must stand together below its one
+//! description; so a [`Page`] collects several caches first and is written at the end.
+//!
+//! ```
+//! use frazil::{Cache, prometheus::Page};
+//! let rows: Cache<u64, u64> = Cache::builder(1_000).build();
+//! let users: Cache<String, u64> = Cache::builder(100).build();
+//! rows.get(&1);
+//!
+//! let page = Page::new().with("rows", &rows).with("users", &users).to_string();
+//! assert!(page.contains("\
+//! # HELP frazil_requests_total Gets, and what asks for a value that may be loaded.
+//! # TYPE frazil_requests_total counter
+//! frazil_requests_total{cache=\"rows\"} 1
+//! frazil_requests_total{cache=\"users\"} 0
+//! "));
+//! ```
+//!
+//! Misses are what requests there are beyond hits and delayed hits. They are no counter: who
+//! waits for a load has missed, until a value comes and it was a delayed hit, and a counter
+//! that goes down by one is to Prometheus one that began again.
+//!
+//! A cache costs what [`Cache::stats`] does, and 2 kB of text: nothing to do in a loop, and
+//! nothing to notice every few seconds.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+
+use crate::{Cache, Stats};
+
+/// The type to serve a [`Page`] as: the header `Content-Type`.
+///
+/// ```
+/// assert!(frazil::prometheus::CONTENT_TYPE.starts_with("text/plain; version=0.0.4"));
+/// ```
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// One metric of one cache at one moment.
+#[derive(Clone, Debug)]
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: String,
+}
+
+/// What only grows while the cache lives.
+fn counter(name: &'static str, help: &'static str, value: impl ToString) -> Metric {
+    Metric { name, kind: "counter", help, value: value.to_string() }
+}
+
+/// What goes up and down.
+fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
+    Metric { name, kind: "gauge", help, value: value.to_string() }
+}
+
+/// Nanoseconds in the unit that Prometheus wants times to have, without a loss.
+fn seconds(nanoseconds: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    format!("{}.{:09}", nanoseconds / SECOND, nanoseconds % SECOND)
+}
+
+/// All that is told of a cache, in the order of the page.
+fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metric> {
+    // Without `..`, so that a count which is not in the table below does not compile.
+    let Stats {
+        hits,
+        misses,
+        delayed_hits,
+        loads,
+        load_failures,
+        load_nanoseconds,
+        insertions,
+        replacements,
+        evictions,
+        removals,
+        refusals,
+        promotions_skipped,
+        retries,
+        shared_writes,
+        waiting,
+    } = cache.stats();
+    vec![
+        counter(
+            "frazil_requests_total",
+            "Gets, and what asks for a value that may be loaded.",
+            hits.wrapping_add(delayed_hits).wrapping_add(misses),
+        ),
+        counter("frazil_hits_total", "Requests that found their key.", hits),
+        counter(
+            "frazil_delayed_hits_total",
+            "Requests that waited for a load of their key and shared what came.",
+            delayed_hits,
+        ),
+        counter("frazil_loads_total", "Values that loaders have returned.", loads),
+        counter(
+            "frazil_load_failures_total",
+            "Loaders that failed, panicked or were dropped.",
+            load_failures,
+        ),
+        counter(
+            "frazil_load_seconds_total",
+            "How long the loads took together, without those that failed.",
+            seconds(load_nanoseconds),
+        ),
+        counter(
+            "frazil_insertions_total",
+            "Entries admitted for keys that were not there.",
+            insertions,
+        ),
+        counter(
+            "frazil_replacements_total",
+            "Entries that replaced one of the same key.",
+            replacements,
+        ),
+        counter("frazil_evictions_total", "Entries that went to make room.", evictions),
+        counter("frazil_removals_total", "Entries that were removed.", removals),
+        counter("frazil_refusals_total", "Newcomers not admitted.", refusals),
+        counter(
+            "frazil_promotions_skipped_total",
+            "Hits of which the policy was not told, because its lock was taken.",
+            promotions_skipped,
+        ),
+        counter(
+            "frazil_retries_total",
+            "Attempts made vain by other threads, and locks found taken.",
+            retries,
+        ),
+        counter("frazil_shared_writes_total", "Writes to lines shared by all.", shared_writes),
+        gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
+        gauge("frazil_entries", "Entries that are there.", cache.len()),
+        gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", cache.weight()),
+        gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
+        gauge(
+            "frazil_reserved_bytes",
+            "Bytes laid out, beside what keys and values point to.",
+            cache.reserved_bytes() as u64,
+        ),
+    ]
+}
+
+/// A page of metrics: caches, each with the values it had when it was added.
+///
+/// Make one for each request, add the caches, and serve what [`Display`](fmt::Display)
+/// writes. Counters have names in `_total`; they begin at 0 with each cache, which
+/// Prometheus takes for a restart.
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.insert(1, 1);
+/// let page = frazil::prometheus::Page::new().with("numbers", &cache);
+/// assert!(page.to_string().contains("frazil_entries{cache=\"numbers\"} 1\n"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The caches' names, and their metrics: the same ones in the same order for all.
+    caches: Vec<(String, Vec<Metric>)>,
+}
+
+impl Page {
+    /// A page without caches, which is empty.
+    ///
+    /// ```
+    /// assert_eq!(frazil::prometheus::Page::new().to_string(), "");
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Page::default()
+    }
+
+    /// Adds what `cache` has counted, with the label `cache="name"`.
+    ///
+    /// Any text will do as a name. Of two caches with one name the page shows the latter,
+    /// because a sample may be there only once. O(threads + caches).
+    ///
+    /// ```
+    /// use frazil::{Cache, prometheus::Page};
+    /// let cache: Cache<u64, u64> = Cache::builder(100).build();
+    /// let page = Page::new().with("a \"b\"", &cache).to_string();
+    /// assert!(page.contains(r#"frazil_capacity{cache="a \"b\""} 100"#));
+    /// ```
+    #[must_use]
+    pub fn with<K: Hash + Eq, V, S: BuildHasher>(
+        mut self,
+        name: &str,
+        cache: &Cache<K, V, S>,
+    ) -> Self {
+        let metrics = measure(cache);
+        match self.caches.iter_mut().find(|(other, _)| other == name) {
+            Some((_, others)) => *others = metrics,
+            None => self.caches.push((name.to_owned(), metrics)),
+        }
+        self
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((_, first)) = self.caches.first() else { return Ok(()) };
+        for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
+            writeln!(f, "# HELP {name} {help}")?;
+            writeln!(f, "# TYPE {name} {kind}")?;
+            for (cache, metrics) in &self.caches {
+                let (cache, value) = (Escaped(cache), &metrics[index].value);
+                writeln!(f, "{name}{{cache=\"{cache}\"}} {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A label's value, as it stands between quotes.
+struct Escaped<'t>(&'t str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        for character in self.0.chars() {
+            match character {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                _ => f.write_char(character)?,
+            }
+        }
+        Ok(())
+    }
+}

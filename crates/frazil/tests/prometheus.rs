@@ -1,0 +1,200 @@
+//! The page for Prometheus, read back by a reader that knows the format's rules and
+//! nothing of ours.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Barrier;
+
+use frazil::prometheus::Page;
+use frazil::{Cache, Policy};
+
+/// Metric, then label `cache`, then value.
+type Samples = BTreeMap<String, BTreeMap<String, f64>>;
+
+/// A name, as the format's grammar has it.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The value of the one label of `{cache="…"}`, unescaped, and what follows the brace.
+fn label(text: &str) -> Option<(String, &str)> {
+    let rest = text.strip_prefix("{cache=\"")?;
+    let mut value = String::new();
+    let mut characters = rest.char_indices();
+    loop {
+        match characters.next()? {
+            (_, '\\') => value.push(match characters.next()?.1 {
+                '\\' => '\\',
+                '"' => '"',
+                'n' => '\n',
+                _ => return None,
+            }),
+            (at, '"') => return Some((value, rest[at + 1..].strip_prefix('}')?)),
+            (_, '\n') => return None,
+            (_, other) => value.push(other),
+        }
+    }
+}
+
+/// Reads a page: every metric is described once, before its samples, which follow at once;
+/// no sample is there twice; counters are named as such.
+fn read(page: &str) -> Samples {
+    let mut samples = Samples::new();
+    let mut described = HashSet::new();
+    let (mut helped, mut typed) = ("", "");
+    assert!(page.is_empty() || page.ends_with('\n'));
+    // Not `lines`, which would hide a carriage return.
+    for line in page.split_terminator('\n') {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, text) = help.split_once(' ').expect(line);
+            assert!(is_name(name) && !text.is_empty() && !text.contains('\\'), "{line}");
+            assert!(described.insert(name), "described twice: {line}");
+            helped = name;
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').expect(line);
+            assert_eq!(name, helped, "a type without its help");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(kind == "counter" || kind == "gauge", "{line}");
+            typed = name;
+        } else {
+            let name = &line[..line.find('{').expect(line)];
+            assert_eq!(name, typed, "not below its own description: {line}");
+            let (cache, rest) = label(&line[name.len()..]).expect(line);
+            let value = rest.strip_prefix(' ').expect(line).parse().expect(line);
+            let twice = samples.entry(name.to_owned()).or_default().insert(cache, value);
+            assert_eq!(twice, None, "there twice: {line}");
+        }
+    }
+    assert_eq!(described.len(), samples.len(), "described, but without a sample");
+    samples
+}
+
+/// Gets, and insertions after misses, of more keys than fit.
+fn used(capacity: u64) -> Cache<u64, u64> {
+    let cache = Cache::builder(capacity).policy(Policy::Fifo).weigher(|_, _| 3).build();
+    for key in (0..10).chain([9, 9, 9]) {
+        if cache.get(&key).is_none() {
+            cache.insert(key, key);
+        }
+    }
+    cache.insert(9, 0);
+    cache.remove(&9);
+    cache
+}
+
+#[test]
+fn every_count_is_there_under_its_name() {
+    let cache = used(15);
+    let samples = read(&Page::new().with("c", &cache).to_string());
+    let value = |name: &str| samples[&format!("frazil_{name}")]["c"] as u64;
+    assert_eq!((value("requests_total"), value("hits_total")), (13, 3));
+    assert_eq!((value("insertions_total"), value("replacements_total")), (10, 1));
+    assert_eq!((value("evictions_total"), value("removals_total")), (5, 1));
+    assert_eq!((value("entries"), value("weight"), value("capacity")), (4, 12, 15));
+    assert_eq!(value("reserved_bytes"), cache.reserved_bytes() as u64);
+    // As many metrics as there are counts (of those the debug form tells), and four gauges.
+    let counts = format!("{:?}", cache.stats()).matches(": ").count();
+    assert_eq!(samples.len(), counts + 4);
+}
+
+#[test]
+fn refusals_and_what_waits_are_told() {
+    let cache: Cache<u64, String> =
+        Cache::builder(100).weigher(|_, text: &String| text.len() as u64).build();
+    cache.insert(1, "x".repeat(101));
+    let pin = cache.pin();
+    (0..64).for_each(|key| cache.insert(key, "x".to_owned()));
+    (0..64).for_each(|key| _ = cache.invalidate(&key));
+    let samples = read(&Page::new().with("c", &cache).to_string());
+    assert_eq!(samples["frazil_refusals_total"]["c"], 1.0);
+    assert_eq!(samples["frazil_waiting"]["c"], cache.stats().waiting as f64);
+    assert!(cache.stats().waiting > 0);
+    drop(pin);
+}
+
+#[test]
+fn loads_are_told_and_their_time_is_in_seconds() {
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    cache.get_or_insert_with(&1, || {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        1
+    });
+    assert_eq!(cache.try_get_or_insert_with(&2, || Err("none")), Err("none"));
+    let samples = read(&Page::new().with("c", &cache).to_string());
+    assert_eq!(samples["frazil_loads_total"]["c"], 1.0);
+    assert_eq!(samples["frazil_load_failures_total"]["c"], 1.0);
+    let seconds = samples["frazil_load_seconds_total"]["c"];
+    assert_eq!(seconds, cache.stats().load_nanoseconds as f64 / 1e9);
+    assert!(seconds >= 0.002);
+}
+
+/// A counter that goes down, even by one and for a moment, is taken for one that began again.
+#[test]
+fn counters_do_not_go_down_while_requests_wait_for_a_load() {
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    let page = || read(&Page::new().with("c", &cache).to_string());
+    let (began, done) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            cache.get_or_insert_with(&1, || {
+                began.wait();
+                done.wait();
+                1
+            })
+        });
+        began.wait();
+        let waiters: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| cache.get_or_insert_with(&1, || 2))).collect();
+        while cache.stats().misses < 5 {
+            std::thread::yield_now();
+        }
+        let before = page();
+        done.wait();
+        waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), 1));
+        let after = page();
+        // Those that found it stored when they came to wait count as hits.
+        assert!(cache.stats().misses < 5);
+        for (name, caches) in before.iter().filter(|(name, _)| name.ends_with("_total")) {
+            assert!(caches["c"] <= after[name]["c"], "{name}");
+        }
+        assert_eq!(after["frazil_requests_total"]["c"], 5.0);
+    });
+}
+
+#[test]
+fn several_caches_share_the_descriptions() {
+    let (few, many) = (used(6), used(30));
+    let names = ["few", "many", "empty"];
+    let empty: Cache<String, ()> = Cache::builder(7).build();
+    let page = Page::new().with(names[0], &few).with(names[1], &many).with(names[2], &empty);
+    for (metric, caches) in read(&page.to_string()) {
+        assert!(names.iter().all(|name| caches.contains_key(*name)), "{metric}: {caches:?}");
+    }
+    let samples = read(&page.to_string());
+    let capacities: Vec<f64> = names.iter().map(|name| samples["frazil_capacity"][*name]).collect();
+    assert_eq!(capacities, [6.0, 30.0, 7.0]);
+}
+
+#[test]
+fn of_two_caches_with_one_name_the_latter_is_shown() {
+    let page = Page::new().with("c", &used(6)).with("d", &used(9)).with("c", &used(30));
+    let samples = read(&page.to_string());
+    assert_eq!(samples["frazil_capacity"]["c"], 30.0);
+    assert_eq!(samples["frazil_capacity"]["d"], 9.0);
+}
+
+#[test]
+fn any_text_is_a_name() {
+    let cache = used(6);
+    let names =
+        ["", " ", "\"", "\\", "\n", "\\n", "\\\"} 1\n", "a,b=\"c\"", "Eis\u{2744}", "\r", "{}\t\0"];
+    let page = names.iter().fold(Page::new(), |page, name| page.with(name, &cache));
+    let samples = read(&page.to_string());
+    let shown: HashSet<&str> = samples["frazil_hits_total"].keys().map(String::as_str).collect();
+    assert_eq!(shown, HashSet::from(names));
+}
+
+#[test]
+fn a_page_without_caches_is_empty() {
+    assert!(read(&Page::new().to_string()).is_empty());
+}
