@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     step::run(
         "cargo doc",
         step::cargo(root, ["doc", "--workspace", "--no-deps", "--locked"])
-            .args(["--features", "frazil/prometheus"])
+            .args(["--features", "frazil/prometheus,frazil/tracing"])
             .env("RUSTDOCFLAGS", "-Dwarnings"),
     )?;
     tools::ensure_cargo_deny(root)?;

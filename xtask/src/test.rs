@@ -10,7 +10,7 @@ const TRACES: &str = "FRAZIL_TRACES";
 const QUICK: &str = "FRAZIL_QUICK";
 
 /// Tests of the cache's features, in files that carry their names.
-const FEATURES: [&str; 1] = ["prometheus"];
+const FEATURES: [&str; 2] = ["prometheus", "events"];
 
 pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;

@@ -25,7 +25,7 @@ use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::{Policy, fence, thread};
+use crate::{Policy, events, fence, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
@@ -63,7 +63,9 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) expiry: Expiry<K, V>,
     policy: Policy,
     /// By which threads remember their stripe.
-    identity: u64,
+    pub(crate) identity: u64,
+    #[cfg(feature = "tracing")]
+    pub(crate) shortages: events::Shortages,
 }
 
 /// A slot found by key, and the word that led to it.
@@ -107,7 +109,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         segments.set_step(step as u32);
         let capacity = if weighted { builder.capacity } else { places };
         let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
-        Cache {
+        let cache = Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
             mark_max: order.mark_max(),
@@ -126,7 +128,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             expiry: Expiry::new(builder.terms, slots),
             policy: builder.policy,
             identity: thread::identity(),
-        }
+            #[cfg(feature = "tracing")]
+            shortages: events::Shortages::default(),
+        };
+        events::event!(
+            cache,
+            DEBUG,
+            "cache built",
+            policy = %cache.policy,
+            capacity,
+            entries,
+            reserved_bytes = cache.reserved_bytes()
+        );
+        cache
     }
 
     #[inline(always)]

@@ -79,5 +79,10 @@ pub(crate) fn heavy() -> bool {
     fence(SeqCst);
     let fenced = !system::asymmetric() || system::heavy();
     fence(SeqCst);
+    #[cfg(feature = "tracing")]
+    if !fenced {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| tracing::error!(target: "frazil", "system refuses membarrier"));
+    }
     fenced
 }

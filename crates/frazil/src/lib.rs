@@ -14,7 +14,7 @@
 //! 5. [Performance](#performance)
 //! 6. [Memory](#memory)
 //! 7. [Platforms and limits](#platforms-and-limits)
-//! 8. [Metrics](#metrics)
+//! 8. [Metrics and events](#metrics-and-events)
 //!
 //! # Usage
 //!
@@ -299,11 +299,26 @@
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
 //! - Sizes and policy are fixed when a cache is built. There is no expiry and no listener.
 //!
-//! # Metrics
+//! # Metrics and events
 //!
 //! With the feature `prometheus` there is a page (`prometheus::Page`) that Prometheus reads:
 //! the counts of [`Stats`], and entries, weight, capacity and bytes, for any number of
 //! caches. It adds no dependency.
+//!
+//! With the feature `tracing` a cache tells what is rare, and what somebody would act on, as
+//! events of the target `frazil`. None concerns a hit. All have `cache`, a number that tells
+//! the caches of a process apart:
+//!
+//! | event | level | fields | what it means |
+//! |---|---|---|---|
+//! | `cache built` | debug | `policy`, `capacity`, `entries`, `reserved_bytes` | which number is which cache |
+//! | `cache cleared` | debug | | |
+//! | `slots held up by a pin` | warn | `waiting`, `spare`, `pins`, `age` | more than half of the spare slots wait for a [`Pin`] that is `age` reclamations old: told once for each doubling of its age. Let go of pins sooner |
+//! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins`, `age` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
+//! | `system refuses membarrier` | error | | once for a process, see [above](#platforms-and-limits): it reclaims nothing any more |
+//!
+//! `pins` are the threads that hold one at that moment. A subscriber is called outside all
+//! locks and may call the cache.
 #![warn(missing_docs)]
 
 mod budget;
@@ -311,6 +326,7 @@ mod builder;
 mod cache;
 mod clock;
 mod entry;
+mod events;
 mod evict;
 mod expiry;
 mod fence;

@@ -11,6 +11,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::{Cache, Found};
+use crate::events;
 use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
 use crate::expiry::deadlines::Term;
 use crate::index::Place;
@@ -226,6 +227,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return true;
         }
         if *scavenged == SCAVENGES {
+            #[cfg(feature = "tracing")]
+            self.tell_of_shortage();
             return false;
         }
         self.scavenge(*scavenged > 0);
@@ -708,6 +711,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.overtake_all();
         self.sweep(|_| true);
         self.scavenge(false);
+        events::event!(self, DEBUG, "cache cleared");
     }
 
     /// A stripe's buffers: the thread's own, or if those are in use, that of a number which
@@ -775,12 +779,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Drops what nobody can be reading. How many slots became free. The caller holds no
     /// stripe: destructors run here.
     pub(crate) fn reclaim(&self) -> u64 {
-        self.reclaim.run(&self.segments, &self.stripes, |slot| {
+        let freed = self.reclaim.run(&self.segments, &self.stripes, |slot| {
             if Slab::<K, V>::NEEDS_DROP && self.slab.header(slot).state.load(Relaxed) != VACANT {
                 // SAFETY: `run` shows slots that are retired and that nobody can reach.
                 drop(unsafe { self.slab.vacate(slot) });
             }
-        })
+        });
+        #[cfg(feature = "tracing")]
+        self.tell_of_pins();
+        freed
     }
 
     /// Makes all that idle threads have in hand available; packs the queues if told to.

@@ -53,6 +53,7 @@ fn read(page: &str) -> Samples {
         } else if let Some(kind) = line.strip_prefix("# TYPE ") {
             let (name, kind) = kind.split_once(' ').expect(line);
             assert_eq!(name, helped, "a type without its help");
+            assert_ne!(name, typed, "its type is told twice");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(kind == "counter" || kind == "gauge", "{line}");
             typed = name;

@@ -1,0 +1,171 @@
+//! What a cache tells `tracing`, seen by the least subscriber there can be.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use frazil::Cache;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// An event: its level, what it says, and its other fields.
+#[derive(Clone, Debug)]
+struct Told {
+    level: Level,
+    message: String,
+    fields: BTreeMap<&'static str, String>,
+}
+
+impl Told {
+    fn number(&self, field: &str) -> u64 {
+        self.fields[field].parse().unwrap()
+    }
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let value = format!("{value:?}");
+        match field.name() {
+            "message" => self.message = value,
+            name => _ = self.fields.insert(name, value),
+        }
+    }
+}
+
+/// Keeps events; does what it is told to do at each.
+#[derive(Clone)]
+struct Log {
+    told: Arc<Mutex<Vec<Told>>>,
+    then: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "frazil"
+    }
+    fn event(&self, event: &Event<'_>) {
+        let level = *event.metadata().level();
+        let mut told = Told { level, message: String::new(), fields: BTreeMap::new() };
+        event.record(&mut told);
+        self.told.lock().unwrap().push(told);
+        (self.then)();
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        unreachable!("a cache has no spans")
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// What is told while `work` runs; `then` runs inside each event.
+fn events_with(then: impl Fn() + Send + Sync + 'static, work: impl FnOnce()) -> Vec<Told> {
+    let log = Log { told: Arc::default(), then: Arc::new(then) };
+    tracing::subscriber::with_default(log.clone(), work);
+    std::mem::take(&mut *log.told.lock().unwrap())
+}
+
+fn events(work: impl FnOnce()) -> Vec<Told> {
+    events_with(|| (), work)
+}
+
+fn cache(capacity: u64) -> Cache<u64, String> {
+    Cache::builder(capacity).build()
+}
+
+#[test]
+fn a_cache_that_is_built_says_what_it_is() {
+    let told = events(|| {
+        cache(1_000);
+        cache(2_000);
+    });
+    assert_eq!(told.len(), 2);
+    assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "cache built"));
+    assert_eq!(told[0].fields["policy"], "mobius");
+    assert_eq!((told[0].number("capacity"), told[1].number("capacity")), (1_000, 2_000));
+    assert!(told[0].number("reserved_bytes") > 10_000);
+    assert_ne!(told[0].number("cache"), told[1].number("cache"));
+}
+
+#[test]
+fn what_happens_all_the_time_is_not_told() {
+    let cache = cache(1_000);
+    let told = events(|| {
+        for key in 0..10_000 {
+            cache.get(&(key / 2));
+            cache.insert(key, String::new());
+            cache.insert(key, "again".to_owned());
+            cache.remove(&(key / 3));
+        }
+    });
+    assert!(cache.stats().evictions > 0 && cache.stats().hits > 0);
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_cleared_cache_says_so() {
+    let cache = cache(100);
+    let told = events(|| cache.clear());
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "cache cleared"));
+}
+
+/// Inserts into a full cache while a pin holds up all that goes.
+fn hold_up(cache: &Cache<u64, String>, then: impl Fn() + Send + Sync + 'static) -> Vec<Told> {
+    (0..2_000).for_each(|key| cache.insert(key, String::new()));
+    events_with(then, || {
+        let _pin = cache.pin();
+        (0..2_000).for_each(|key| cache.insert(key, "held up".to_owned()));
+    })
+}
+
+#[test]
+fn a_pin_that_is_too_old_is_told_of_before_newcomers_are_refused() {
+    let cache = cache(1_000);
+    let told = hold_up(&cache, || ());
+    let of = |message| told.iter().filter(move |event| event.message == message);
+    assert!(told.iter().all(|event| event.level == Level::WARN && event.number("pins") == 1));
+    assert_eq!(told[0].message, "slots held up by a pin");
+
+    let refusals = cache.stats().refusals;
+    assert!(refusals > 1_000);
+    let counted: Vec<u64> =
+        of("newcomers refused: no slot").map(|event| event.number("refusals")).collect();
+    let doublings: Vec<u64> = (0..=refusals.ilog2()).map(|power| 1 << power).collect();
+    assert_eq!(counted, doublings);
+    // Each of some thousand reclamations found the pin.
+    let ages: Vec<u64> = of("slots held up by a pin").map(|event| event.number("age")).collect();
+    assert!(ages.len() <= 20 && ages.windows(2).all(|pair| pair[0] < pair[1]), "{ages:?}");
+    let first = &told[0];
+    assert!(first.number("waiting") > first.number("spare") / 2, "{first:?}");
+}
+
+#[test]
+fn a_pin_that_ends_soon_is_not_told_of() {
+    let cache = cache(1_000);
+    let told = events(|| {
+        for key in 0..20_000 {
+            let pin = cache.pin();
+            cache.insert(key, String::new());
+            drop(pin);
+        }
+    });
+    assert!(told.is_empty(), "{told:?}");
+}
+
+#[test]
+fn a_subscriber_may_call_the_cache() {
+    let cache = Arc::new(cache(1_000));
+    let shared = Arc::clone(&cache);
+    let told = hold_up(&cache, move || {
+        shared.insert(0, "told".to_owned());
+        shared.get(&0);
+        shared.clear();
+    });
+    assert!(!told.is_empty());
+    cache.clear();
+    cache.insert(0, "last".to_owned());
+    assert_eq!(cache.get(&0).as_deref(), Some("last"));
+}
