@@ -543,6 +543,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             ] {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }
+            // What hits under a lock add to those of writers.
+            for (sum, count) in [
+                (&mut stats.retries, &reader.retries),
+                (&mut stats.shared_writes, &reader.shared_writes),
+            ] {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
         }
         self.flights.tally.0.add_to(&mut stats);
         stats

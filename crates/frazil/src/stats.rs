@@ -59,7 +59,7 @@ pub struct Stats {
     /// left of the capacity, sums. Each moves a line from one core to another where
     /// threads are at work, and most carry a batch of entries. For a policy under a lock:
     /// two for the lock, two for the neighbours in each change of a list, one for the free
-    /// list. What belongs to one entry (its word in the index, its slot, its place in a
+    /// list, one for the clock of those that have one. What belongs to one entry (its word in the index, its slot, its place in a
     /// queue, a ghost) is not in it, nor is a vain attempt, which is a retry.
     pub shared_writes: u64,
     /// Entries that are gone but wait to be dropped, because a reader might still see

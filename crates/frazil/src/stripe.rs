@@ -61,6 +61,9 @@ pub(crate) struct Reader {
     /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
     pub(crate) chance: AtomicU64,
     pub(crate) drawing: AtomicU64,
+    /// What hits did to lines that every thread writes, as in [`Traffic`].
+    pub(crate) retries: AtomicU64,
+    pub(crate) shared_writes: AtomicU64,
     /// Hits that a locked policy has not heard of yet.
     pub(crate) notes: Notes,
     /// What its thread has to tell the listener. Nobody else looks at it.

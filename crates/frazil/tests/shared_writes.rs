@@ -1,7 +1,8 @@
-//! What the cache says that it wrote to lines of all threads: nothing on a hit, little
-//! where entries travel in batches, and under a lock as much as the lock's users write.
+//! What the cache says that it wrote to lines of all threads: nothing on a hit, unless
+//! that takes a lock; little where entries travel in batches, and under a lock as much as
+//! the lock's users write.
 
-use frazil::{Cache, Policy};
+use frazil::{Cache, Policy, Promotion};
 
 const CAPACITY: u64 = 20_000;
 /// More than a reclamation writes by itself, shared among the 300 slots that it frees.
@@ -20,15 +21,39 @@ fn writes(cache: &Cache<u64, u64>, work: impl FnOnce()) -> u64 {
     cache.stats().shared_writes - before
 }
 
+/// Shared writes of one hit of every entry, oldest first.
+fn writes_of_hits(cache: &Cache<u64, u64>) -> u64 {
+    let hits = cache.stats().hits;
+    let keys = 0..2 * CAPACITY;
+    let written = writes(cache, || keys.for_each(|key| _ = cache.get(&key)));
+    assert_eq!(cache.stats().hits - hits, CAPACITY);
+    written
+}
+
 #[test]
-fn a_hit_writes_no_shared_line() {
-    for policy in Policy::ALL {
-        let cache = full(policy, 16);
-        let hits = cache.stats().hits;
-        let keys = 0..2 * CAPACITY;
-        assert_eq!(writes(&cache, || keys.for_each(|key| _ = cache.get(&key))), 0, "{policy}");
-        assert_eq!(cache.stats().hits - hits, CAPACITY, "{policy}");
+fn a_hit_that_takes_no_lock_writes_no_shared_line() {
+    let clock = Policy::Clock { bits: 1 };
+    for policy in [Policy::Mobius, Policy::S3Fifo, clock, Policy::Fifo, Policy::Sieve] {
+        assert_eq!(writes_of_hits(&full(policy, 16)), 0, "{policy}");
     }
+}
+
+#[test]
+fn a_hit_under_a_lock_writes_the_lock_and_the_list() {
+    // From the tail of the list to its head: two changes, with two neighbours each.
+    const LIST: u64 = 4;
+    const LOCK: u64 = 2;
+    assert_eq!(writes_of_hits(&full(Policy::Lru, 16)), CAPACITY * (LOCK + LIST));
+    // Here the clock as well, and at most one promotion in a window.
+    let delayed = full(Policy::LruDelayed { window: CAPACITY }, 16);
+    assert_eq!(writes_of_hits(&delayed), CAPACITY * (LOCK + LIST + 1));
+    let young = 2 * CAPACITY - 1;
+    assert_eq!(writes(&delayed, || assert_eq!(delayed.get(&young), Some(young))), 0);
+    // 32 hits are told under one lock.
+    let adaptive = Cache::builder(CAPACITY).policy(Policy::Lru).promotion(Promotion::Adaptive);
+    let adaptive = adaptive.build();
+    (0..2 * CAPACITY).for_each(|key| adaptive.insert(key, key));
+    assert_eq!(writes_of_hits(&adaptive), CAPACITY * LIST + CAPACITY / 32 * LOCK);
 }
 
 /// For each of `count` insertions that evict.

@@ -115,6 +115,8 @@ pub(crate) struct Caller<'c> {
 struct Time {
     now: u64,
     request: u64,
+    /// Writes to the clock that it took to know it.
+    writes: u64,
 }
 
 impl Time {
@@ -131,7 +133,7 @@ impl Time {
 impl Caller<'_> {
     /// Tells the others how many requests this thread has seen.
     fn synchronize(&self) -> Time {
-        let Some(clock) = self.clock else { return Time { now: 0, request: 0 } };
+        let Some(clock) = self.clock else { return Time { now: 0, request: 0, writes: 0 } };
         let request = self.reader.requests();
         let untold = request - self.reader.told.load(Relaxed);
         let now = if untold == 0 {
@@ -141,7 +143,7 @@ impl Caller<'_> {
         };
         self.reader.told.store(request, Relaxed);
         self.reader.clock.store(now, Relaxed);
-        Time { now, request }
+        Time { now, request, writes: u64::from(untold != 0) }
     }
 }
 

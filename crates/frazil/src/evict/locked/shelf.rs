@@ -12,7 +12,7 @@ use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
 use super::{Caller, Decision, Headers, Newcomer, Shard};
 use crate::slab::DEAD;
-use crate::stripe::Traffic;
+use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -188,9 +188,15 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         self.catch_up(caller, places)
     }
 
+    /// The same for a hit, which has no stripe in hand to count in.
     fn try_enter(&self, caller: &Caller<'_>, wait: bool) -> Option<Entered<'_, P>> {
-        let places = if wait { self.places.lock() } else { self.places.try_lock()? };
-        Some(self.catch_up(caller, places))
+        let places = self.places.try_lock().or_else(|| {
+            add(&caller.reader.retries, 1);
+            wait.then(|| self.places.lock())
+        })?;
+        let mut entered = self.catch_up(caller, places);
+        entered.writes += 2;
+        Some(entered)
     }
 
     fn catch_up<'p>(
@@ -200,7 +206,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
     ) -> Entered<'p, P> {
         let before = caller.synchronize();
         let Places { policy, table, .. } = &mut *places;
-        let mut writes = 0;
+        let mut writes = before.writes;
         caller.reader.notes.take(|slot, request| {
             let position = caller.headers.header(slot).position.load(Relaxed);
             let Some(place) = self.shard.place(position).filter(|&place| table.holds(place, slot))
@@ -232,6 +238,13 @@ struct Entered<'p, P: Policy> {
     places: MutexGuard<'p, Places<P>>,
     now: u64,
     writes: u64,
+}
+
+impl<P: Policy> Entered<'_, P> {
+    /// Leaves after a hit.
+    fn leave(self, reader: &Reader) {
+        add(&reader.shared_writes, self.writes);
+    }
 }
 
 impl<M: Default> Table<M> {
@@ -320,15 +333,18 @@ impl<P: Policy> std::fmt::Debug for Shelved<P> {
 
 impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
     fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
-        self.try_enter(caller, wait).is_some()
+        self.try_enter(caller, wait).map(|entered| entered.leave(caller.reader)).is_some()
     }
 
     fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
         let Some(mut entered) = self.try_enter(caller, wait) else { return false };
         let Places { policy, table, .. } = &mut *entered.places;
         if let Some(place) = self.place_of(caller, slot).filter(|&place| table.holds(place, slot)) {
-            policy.hit(&mut table.view(caller, entered.now), Slot(place));
+            let mut view = table.view(caller, entered.now);
+            policy.hit(&mut view, Slot(place));
+            entered.writes += view.writes;
         }
+        entered.leave(caller.reader);
         true
     }
 
@@ -424,7 +440,9 @@ impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
         let Some(place) = self.place_of(caller, old) else { return false };
         let Places { policy, table, .. } = &mut *entered.places;
         if used {
-            policy.hit(&mut table.view(caller, entered.now), Slot(place));
+            let mut view = table.view(caller, entered.now);
+            policy.hit(&mut view, Slot(place));
+            entered.writes += view.writes;
         }
         let [old_header, header] = [old, new].map(|slot| caller.headers.header(slot));
         header.mark.clear();
