@@ -7,21 +7,25 @@
 //! because a machine drifts by more than contenders differ.
 //!
 //! **Writes to shared lines** are `Stats::shared_writes`, which the cache counts where it
-//! makes them: the ends of queues and stacks, the capacity that is left, sums, and for the
-//! policy under a lock the lock, its list's neighbours and its free list. Not in it: what
-//! belongs to one entry and is written for it whatever the policy (its word in the index
-//! twice in its life, its slot, its place in a queue, S3-FIFO's ghost), because threads
-//! meet there only if they happen on the same entry. A mark is one of these; the
-//! simulator counts how many hits write one. Vain attempts are `Stats::retries`; two cores
-//! show few of them, which is why the writes are counted beside the speeds.
+//! makes them: the ends of queues and stacks, the capacity that is left, sums, and for a
+//! policy under a lock the lock, its lists' neighbours, its free list and its clock, on
+//! misses and on those hits that take the lock. Not in it: what belongs to one entry and is
+//! written for it whatever the policy (its word in the index twice in its life, its slot,
+//! its place in a queue, ghosts and W-TinyLFU's counters), because threads meet there only
+//! if they happen on the same entry. A mark is one of these; the simulator counts how many
+//! hits write one. Vain attempts are `Stats::retries`; two cores show few of them, which is
+//! why the writes are counted beside the speeds.
 
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use frazil::{Cache, Policy, Stats};
+use frazil::{Builder, Cache, Policy, Promotion, Stats};
 use frazil_driver::{
     Ask, Engine, Latencies, Measured, Operation, Ours, Schedule, Session, Stream, key,
 };
+use frazil_policy::object_hash;
+use frazil_simulator::HASH_SEED;
 use frazil_simulator::trace::Trace;
 
 use crate::output::{Row, row};
@@ -38,17 +42,80 @@ pub(super) struct Contender {
     pub(super) policy: Policy,
     /// Entries that move in one step; 1 is without consecutive detection.
     pub(super) batch: u32,
+    /// Its colour and marker in every figure.
+    pub(super) number: usize,
 }
 
 impl Contender {
-    /// Whether threads wait for one another asleep, so that a small share of the processor
-    /// need not be a disturbance.
-    fn sleeps(&self) -> bool {
-        self.policy == Policy::Sieve
+    /// Whether the policy is under a lock. Then threads wait for one another asleep, so that
+    /// a small share of the processor need not be a disturbance.
+    pub(super) fn takes_lock(&self) -> bool {
+        let free = Policy::Clock { bits: 1 };
+        ![Policy::Mobius, Policy::S3Fifo, Policy::Fifo, free].contains(&self.policy)
+    }
+
+    /// The policy in a cache of so many entries.
+    ///
+    /// The window of `lru-delayed` is as many requests as the cache has entries. CacheLib's
+    /// is 60 s, in which it serves the paper's requests a hundred times as many and more: an
+    /// object is promoted by its first hit and then hardly ever. Here an insertion starts a
+    /// window too, so one that outlasts the objects would make it FIFO. Ours they outlive:
+    /// from head to tail they take about two windows at 1 % and four at 10 %.
+    pub(super) fn policy_at(&self, capacity: u64) -> Policy {
+        match self.policy {
+            Policy::LruDelayed { .. } => Policy::LruDelayed { window: capacity },
+            policy => policy,
+        }
     }
 
     pub(super) fn cache(&self, capacity: u64) -> Ours<u64> {
-        Cache::builder(capacity).policy(self.policy).batch(self.batch).build().into()
+        self.builder(capacity).build().into()
+    }
+
+    fn builder<V>(&self, capacity: u64) -> Builder<u64, V> {
+        let builder = Cache::builder(capacity).policy(self.policy_at(capacity));
+        builder.promotion(Promotion::EveryHit).batch(self.batch)
+    }
+
+    /// The share of a trace's requests that one thread finds in the cache, from the first.
+    ///
+    /// The cache hashes as the simulator does. By chance of the hashes W-TinyLFU's sketch and
+    /// its window take other ways, up to a point and a half apart.
+    pub(super) fn hit_ratio(&self, trace: &Trace, capacity: u64) -> f64 {
+        let cache = self.builder(capacity).with_hasher(Simulated(0)).build();
+        let is_hit = |id: &&u32| {
+            let key = trace.objects[**id as usize];
+            let hit = cache.get(&key).is_some();
+            if !hit {
+                cache.insert(key, ());
+            }
+            hit
+        };
+        trace.ids.iter().filter(is_hit).count() as f64 / trace.len().max(1) as f64
+    }
+}
+
+/// The simulator's hash of a 64-bit id.
+#[derive(Clone, Copy)]
+struct Simulated(u64);
+
+impl BuildHasher for Simulated {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        *self
+    }
+}
+
+impl Hasher for Simulated {
+    fn finish(&self) -> u64 {
+        object_hash(self.0, HASH_SEED)
+    }
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id;
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        // Of no use to a key of 64 bits.
+        bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
     }
 }
 
@@ -177,7 +244,7 @@ pub(super) fn compare(
             let before = engine.cache().stats();
             // Warm once as much has come as filled the cache.
             let measured = frazil_driver::run(&engine, &streams, total, &extent.schedule);
-            if !contender.sleeps() {
+            if !contender.takes_lock() {
                 round.share = round.share.min(measured.cpu_share.unwrap_or(1.0));
             }
             round.drives.push((turn, measured, before, engine.cache().stats()));
@@ -222,12 +289,6 @@ fn streams(trace: &Trace, resident: u64, threads: usize) -> Vec<Stream> {
     let operations: Arc<[Operation]> =
         back.iter().chain(front).map(|&id| Operation::new(Ask::Get, id)).collect();
     (0..threads).map(|thread| Stream::new(Arc::clone(&operations), thread as u32)).collect()
-}
-
-/// The trace as one thread asks for it, from its beginning.
-pub(super) fn whole(trace: &Trace) -> Stream {
-    let operations = trace.ids.iter().map(|&id| Operation::new(Ask::Get, id));
-    Stream::new(operations.collect::<Vec<_>>(), 0)
 }
 
 fn insert(engine: &Ours<u64>, thread: usize, ids: std::ops::Range<u64>) {

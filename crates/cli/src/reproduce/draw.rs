@@ -14,8 +14,14 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = 46.0;
-/// Colours that the style sheet has.
-const COLOURS: usize = 6;
+/// A row of the legend.
+const ROW: f64 = 18.0;
+
+/// Each can be told from a white and from a dark page: their contrast is 3 and more.
+const COLOURS: [&str; 10] = [
+    "#1f77d0", "#d55e00", "#0a9b72", "#c264a0", "#a88500", "#868b94", "#d0312d", "#8b5cd6",
+    "#0891b2", "#8f5a3c",
+];
 
 const STYLE: &str = "\
 svg{--ink:#1f2328;--grid:#d8dee4;--paper:#fff}\
@@ -23,14 +29,28 @@ svg{--ink:#1f2328;--grid:#d8dee4;--paper:#fff}\
 .paper{fill:var(--paper)}.grid{stroke:var(--grid)}.axis{stroke:var(--ink)}\
 text{fill:var(--ink);font:12px sans-serif}.title{font-weight:bold;font-size:14px}\
 .end{text-anchor:end}.mid{text-anchor:middle}polyline{stroke-width:2}\
-.c0{stroke:#1f77d0;fill:#1f77d0}.c1{stroke:#d55e00;fill:#d55e00}.c2{stroke:#0a9b72;fill:#0a9b72}\
-.c3{stroke:#c264a0;fill:#c264a0}.c4{stroke:#a88500;fill:#a88500}.c5{stroke:#8a8f98;fill:#8a8f98}\
-polyline.c1{stroke-dasharray:7 3}polyline.c2{stroke-dasharray:2 3}\
-polyline.c3{stroke-dasharray:9 3 2 3}polyline.c4{stroke-dasharray:12 4}";
+polyline.set{stroke-dasharray:6 3}rect.set{fill-opacity:.35}";
+
+/// How a series looks, the same in every figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// Its number chooses one of ten colours and one of four markers.
+    pub(super) number: usize,
+    /// Set apart: a dashed line, a pale bar.
+    pub(super) apart: bool,
+}
+
+impl Look {
+    fn class(self) -> String {
+        let apart = if self.apart { " set" } else { "" };
+        format!("c{}{apart}", self.number % COLOURS.len())
+    }
+}
 
 /// One name of the legend, and a value for each place on the horizontal axis.
 pub(super) struct Series {
     pub(super) name: String,
+    pub(super) look: Look,
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -65,33 +85,73 @@ pub(super) fn figure(title: &str, panels: &[Panel]) -> String {
 /// legend above the first.
 pub(super) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     let count: usize = groups.iter().map(|group| group.len()).sum();
-    let (width, height) = (WIDTH * count.max(1) as f64, HEIGHT);
+    let legends: Vec<Legend> = groups.iter().map(|group| Legend::new(group)).collect();
+    let rows = legends.iter().map(|legend| legend.rows).max().unwrap_or(1);
+    let down = ROW * (rows - 1) as f64;
+    let (width, height) = (WIDTH * count.max(1) as f64, HEIGHT + down);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" role=\"img\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n\
+         <style>{STYLE}{colours}</style>\n\
          <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
         title = escaped(title),
+        colours = colours(),
     );
     text(&mut svg, "title", 12.0, 20.0, title);
     let mut left = 0.0;
-    for group in groups {
-        legend(&mut svg, group, left);
+    for (group, legend) in groups.iter().zip(&legends) {
+        shifted(&mut svg, (left, 0.0), |svg| legend.draw(svg, group));
         for panel in *group {
-            draw(&mut svg, panel, left);
+            shifted(&mut svg, (left, down), |svg| draw(svg, panel));
             left += WIDTH;
         }
     }
     svg + "</svg>\n"
 }
 
-fn legend(svg: &mut String, panels: &[Panel], left: f64) {
-    let mut x = left + 12.0;
-    for (colour, series) in panels.first().iter().flat_map(|panel| &panel.series).enumerate() {
-        let colour = colour % COLOURS;
-        line(svg, &format!("c{colour}"), (x, 38.0), (x + 18.0, 38.0), 4);
-        text(svg, "", x + 23.0, 42.0, &series.name);
-        x += 40.0 + 6.7 * series.name.chars().count() as f64;
+fn colours() -> String {
+    let class =
+        |(number, colour): (usize, &&str)| format!(".c{number}{{stroke:{colour};fill:{colour}}}");
+    COLOURS.iter().enumerate().map(class).collect()
+}
+
+/// Draws something elsewhere on the page.
+fn shifted(svg: &mut String, (x, y): (f64, f64), draw: impl FnOnce(&mut String)) {
+    let _ = writeln!(svg, "<g transform=\"translate({x:.0} {y:.0})\">");
+    draw(svg);
+    svg.push_str("</g>\n");
+}
+
+/// Where the names of a group's series stand.
+struct Legend {
+    places: Vec<(f64, f64)>,
+    rows: usize,
+}
+
+impl Legend {
+    /// In rows as wide as the group.
+    fn new(panels: &[Panel]) -> Self {
+        let right = WIDTH * panels.len() as f64 - 12.0;
+        let (mut x, mut rows) = (12.0, 1);
+        let series = panels.first().into_iter().flat_map(|panel| &panel.series);
+        let place = |series: &Series| {
+            let width = 48.0 + 6.7 * series.name.chars().count() as f64;
+            if x + width > right && x > 12.0 {
+                (x, rows) = (12.0, rows + 1);
+            }
+            x += width;
+            (x - width, 20.0 + ROW * rows as f64)
+        };
+        Legend { places: series.map(place).collect(), rows }
+    }
+
+    fn draw(&self, svg: &mut String, panels: &[Panel]) {
+        let series = panels.first().into_iter().flat_map(|panel| &panel.series);
+        for (series, &(x, y)) in series.zip(&self.places) {
+            polyline(svg, series.look, &[(x, y), (x + 26.0, y)]);
+            marker(svg, series.look, (x + 13.0, y));
+            text(svg, "", x + 31.0, y + 4.0, &series.name);
+        }
     }
 }
 
@@ -133,7 +193,7 @@ fn step(span: f64) -> f64 {
     step * power
 }
 
-fn draw(svg: &mut String, panel: &Panel, left: f64) {
+fn draw(svg: &mut String, panel: &Panel) {
     let values = || panel.series.iter().flat_map(|series| &series.points);
     let finite = |value: &f64| value.is_finite();
     let highest = values().map(|point| point.1).filter(finite).fold(0.0, f64::max).max(1e-6);
@@ -151,14 +211,21 @@ fn draw(svg: &mut String, panel: &Panel, left: f64) {
             .map(|point| point.0)
             .fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x))),
     };
-    let (start, end) = (left + LEFT, left + WIDTH - RIGHT);
+    let (start, end) = (LEFT, WIDTH - RIGHT);
     let x = Scale { lowest: ends.0, highest: ends.1, logarithmic: false, start, end };
-    axes(svg, panel, &x, &y, left);
+    axes(svg, panel, &x, &y);
     for (number, series) in panel.series.iter().enumerate() {
         let points = series.points.iter().filter(|point| point.1.is_finite());
-        let class = format!("c{}", number % COLOURS);
+        let look = series.look;
         match panel.shape {
-            Shape::Lines => polyline(svg, &class, points.map(|&(a, b)| (x.place(a), y.place(b)))),
+            Shape::Lines => {
+                let points: Vec<_> = points.map(|&(a, b)| (x.place(a), y.place(b))).collect();
+                polyline(svg, look, &points);
+                // Where there are few enough to be told apart.
+                if points.len() <= 12 {
+                    points.iter().for_each(|&point| marker(svg, look, point));
+                }
+            }
             Shape::Bars => {
                 let each = 0.8 / panel.series.len() as f64;
                 for &(group, value) in points {
@@ -167,8 +234,9 @@ fn draw(svg: &mut String, panel: &Panel, left: f64) {
                     let (top, bottom) = (y.place(value), y.place(y.lowest));
                     let _ = writeln!(
                         svg,
-                        "<rect class=\"{class}\" x=\"{from:.1}\" y=\"{top:.1}\" \
+                        "<rect class=\"{}\" x=\"{from:.1}\" y=\"{top:.1}\" \
                          width=\"{:.1}\" height=\"{:.1}\"/>",
+                        look.class(),
                         (to - from).max(0.5),
                         (bottom - top).max(0.0),
                     );
@@ -178,8 +246,8 @@ fn draw(svg: &mut String, panel: &Panel, left: f64) {
     }
 }
 
-fn axes(svg: &mut String, panel: &Panel, x: &Scale, y: &Scale, left: f64) {
-    text(svg, "", left + 12.0, TOP - 11.0, &format!("{}: {}", panel.title, panel.y_label));
+fn axes(svg: &mut String, panel: &Panel, x: &Scale, y: &Scale) {
+    text(svg, "", 12.0, TOP - 11.0, &format!("{}: {}", panel.title, panel.y_label));
     for tick in y.ticks() {
         let at = y.place(tick);
         line(svg, "grid", (x.start, at), (x.end, at), 1);
@@ -198,21 +266,26 @@ fn axes(svg: &mut String, panel: &Panel, x: &Scale, y: &Scale, left: f64) {
     text(svg, "mid", (x.start + x.end) / 2.0, HEIGHT - 10.0, &panel.x_label);
 }
 
-fn polyline(svg: &mut String, class: &str, points: impl Iterator<Item = (f64, f64)>) {
-    let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+fn polyline(svg: &mut String, look: Look, points: &[(f64, f64)]) {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let _ = writeln!(
         svg,
-        "<polyline class=\"{class}\" style=\"fill:none\" points=\"{}\"/>",
+        "<polyline class=\"{}\" style=\"fill:none\" points=\"{}\"/>",
+        look.class(),
         points.join(" ")
     );
-    // A dot a point, where there are few enough to be told apart.
-    if points.len() <= 12 {
-        for point in &points {
-            if let Some((x, y)) = point.split_once(',') {
-                let _ = writeln!(svg, "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"/>");
-            }
-        }
-    }
+}
+
+/// A disc, a square, a triangle or a diamond.
+fn marker(svg: &mut String, look: Look, (x, y): (f64, f64)) {
+    let outline = [
+        "m-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0z",
+        "m-3 -3h6v6h-6z",
+        "m-4 3h8l-4 -7z",
+        "m-4 0l4 -4l4 4l-4 4z",
+    ][look.number % 4];
+    let colour = look.number % COLOURS.len();
+    let _ = writeln!(svg, "<path class=\"c{colour}\" d=\"M{x:.1} {y:.1}{outline}\"/>");
 }
 
 fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64), width: u32) {
@@ -267,7 +340,8 @@ mod tests {
 
     #[test]
     fn text_cannot_break_out_and_what_is_no_number_is_left_out() {
-        let series = |name: &str, points| Series { name: name.to_owned(), points };
+        let look = Look { number: 1, apart: true };
+        let series = |name: &str, points| Series { name: name.to_owned(), look, points };
         let panel = |shape, logarithmic| Panel {
             title: "<a & b>".to_owned(),
             x_label: String::new(),
@@ -280,6 +354,54 @@ mod tests {
         let svg = figure("<t>", &[panel(Shape::Lines, true), panel(Shape::Bars, false)]);
         assert!(svg.contains("&lt;a &amp; b&gt;") && svg.contains("&quot;one&quot;"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-        assert_eq!(svg.matches("<circle").count(), 1);
+        // Two in the legend, and one point.
+        assert_eq!(svg.matches("<path").count(), 3);
+    }
+
+    #[test]
+    fn a_legend_stays_within_the_page() {
+        let names = ["one", "another", "a third of a longer name", "four", "five", "six", "seven"];
+        let series = |(number, name): (usize, &&str)| Series {
+            name: (*name).to_owned(),
+            look: Look { number, apart: false },
+            points: vec![(0.0, 1.0)],
+        };
+        let panel = || Panel {
+            title: String::new(),
+            x_label: String::new(),
+            y_label: String::new(),
+            shape: Shape::Lines,
+            labels: Vec::new(),
+            logarithmic: false,
+            series: names.iter().enumerate().map(series).collect(),
+        };
+        let narrow = Legend::new(&[panel()]);
+        assert!(narrow.rows > 1);
+        for (&(x, y), name) in narrow.places.iter().zip(names) {
+            assert!(x + 31.0 + 6.7 * name.len() as f64 <= WIDTH, "{name} at {x}");
+            assert!(y < TOP + ROW * (narrow.rows - 1) as f64 - 20.0, "{name} at {y}");
+        }
+        assert_eq!(Legend::new(&[panel(), panel()]).rows, 1);
+    }
+
+    /// As the Web Content Accessibility Guidelines define it.
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();
+            let value = f64::from(value) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    #[test]
+    fn colours_show_on_light_and_dark() {
+        for colour in COLOURS {
+            for paper in ["#ffffff", "#0d1117"] {
+                let (one, other) = (luminance(colour) + 0.05, luminance(paper) + 0.05);
+                let contrast = (one / other).max(other / one);
+                assert!(contrast >= 3.0, "{colour} on {paper}: {contrast:.2}");
+            }
+        }
     }
 }

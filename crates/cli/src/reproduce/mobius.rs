@@ -1,52 +1,79 @@
-//! Paper 3's figures 4 and 7 to 10, by shape.
+//! Paper 3's figures 2, 4 and 7 to 10, by shape.
 //!
 //! Zipf 1.0 over a million objects, as the paper's, with 10 million requests a thread
 //! instead of 100, and values of 8 bytes instead of 4 KB: what is compared is what the
 //! policies do, and copying values would hide it. One to eight threads on however many
-//! cores there are. The family of LRU is not in the cache yet and takes no part.
+//! cores there are.
+//!
+//! **Rivals.** Each figure has the paper's contenders; figure 4 has all that take no lock
+//! besides. `lru-delayed` is what the paper calls OptLRU. What figure 2 shows, LRU and 2Q
+//! among it, is measured together with figures 7 and 8, at a tenth of the objects.
+//!
+//! **Hits under a lock.** CacheLib's LRU, TinyLFU and 2Q wait for the lock on a hit (unless
+//! `tryLockUpdate` is set), and so do `lru`, `lru-delayed`, `w-tinylfu` and `two-queue` here:
+//! `Promotion::EveryHit`, not our cache's own way with the last two, which tells hits in
+//! batches. A refresh time of 60 s, by default, spares the first three of CacheLib's most of
+//! their hits' locks, and its 2Q as well. The paper names it for OptLRU alone and says of
+//! LRU-based policies, TinyLFU by name, that they update their structures on hits; so of ours
+//! only `lru-delayed` has a window.
 //!
 //! Figure 4 splits no cost into lock and work, as the paper does from inside CacheLib; it
 //! shows a task by one thread, where a lock is free to take, and by many. Figure 8 and the
-//! hit ratios of figure 10 are counts of one thread and repeat exactly; the simulator must
-//! agree.
+//! hit ratios of figures 2 and 10 are counts of one thread and repeat exactly; the simulator
+//! must agree.
 
 use std::time::Duration;
 
 use anyhow::anyhow;
 use frazil::Policy;
-use frazil_driver::{Schedule, one_pass};
+use frazil_driver::Schedule;
 use frazil_policy::Work;
 use frazil_simulator::trace::{self, Trace};
 use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
 use super::Report;
 use super::cells::{self, Cell, Contender, Extent, Spot, Task};
-use super::draw::{self, Panel, Series, Shape};
+use super::draw::{self, Look, Panel, Series, Shape};
 use super::expectations::{self, Findings, HitRatio};
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;
 
-const fn contender(name: &'static str, policy: Policy) -> Contender {
-    Contender { name, policy, batch: 16 }
+const fn contender(name: &'static str, policy: Policy, number: usize) -> Contender {
+    Contender { name, policy, batch: 16, number }
 }
 
-const MOBIUS: Contender = contender("mobius", Policy::Mobius);
-const SIEVE: Contender = contender("sieve", Policy::Sieve);
-const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo);
+const MOBIUS: Contender = contender("mobius", Policy::Mobius, 0);
+const SIEVE: Contender = contender("sieve", Policy::Sieve, 1);
+const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo, 2);
+const CLOCK: Contender = contender("clock", Policy::Clock { bits: 1 }, 3);
+const FIFO: Contender = contender("fifo", Policy::Fifo, 4);
+const ONE_BY_ONE: Contender = Contender { name: "mobius:batch=1", batch: 1, number: 5, ..MOBIUS };
+const LRU: Contender = contender("lru", Policy::Lru, 6);
+/// Its window follows from the capacity: [`Contender::policy_at`].
+const LRU_DELAYED: Contender = contender("lru-delayed", Policy::LruDelayed { window: 0 }, 7);
+const W_TINY_LFU: Contender = contender("w-tinylfu", Policy::WTinyLfu, 8);
+const TWO_QUEUE: Contender = contender("two-queue", Policy::TwoQueue, 9);
 
-/// Those of figures 4 and 7 to 9.
-const ALL: [Contender; 5] = [
-    MOBIUS,
-    SIEVE,
-    S3_FIFO,
-    contender("clock", Policy::Clock { bits: 1 }),
-    contender("fifo", Policy::Fifo),
-];
-
+/// Those of figures 7 and 8, in the paper and at 1 % here.
+const RIVALS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU_DELAYED, W_TINY_LFU];
+/// Those at 10 %: of figure 2 as well.
+const ALL: [Contender; 9] =
+    [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
+/// Those of figure 2.
+const EARLIER: [Contender; 7] = [SIEVE, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
+/// Those of figure 4.
+const COSTS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED];
+/// Those of figure 9.
+const LATENCIES: [Contender; 7] =
+    [MOBIUS, SIEVE, S3_FIFO, CLOCK, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
 /// Those of figure 10.
-const DESIGNS: [Contender; 4] =
-    [MOBIUS, SIEVE, S3_FIFO, Contender { name: "mobius:batch=1", batch: 1, ..MOBIUS }];
+const DESIGNS: [Contender; 4] = [MOBIUS, SIEVE, S3_FIFO, ONE_BY_ONE];
+
+/// Those measured with figures 7 and 8 at a size.
+fn at_size(percent: u32) -> &'static [Contender] {
+    if percent == 10 { &ALL } else { &RIVALS }
+}
 
 /// Sizes of figures 7 and 8, in percent of the objects.
 const SMALL: [u32; 2] = [1, 10];
@@ -97,23 +124,29 @@ impl Plan {
         Plan { extent, threads, percents: vec![10, 30, 50, 70, 90] }
     }
 
+    /// The figure, size and contender of each hit ratio.
+    fn hit_ratios(&self) -> Vec<(u32, u32, Contender)> {
+        let of = |figure, percent, contenders: &'static [Contender]| {
+            contenders.iter().map(move |&contender| (figure, percent, contender))
+        };
+        let small = SMALL.into_iter().flat_map(|percent| of(8, percent, at_size(percent)));
+        let designs = self.percents.iter().flat_map(|&percent| of(10, percent, &DESIGNS));
+        small.chain(designs).collect()
+    }
+
     fn most(&self) -> usize {
         self.threads[0].last().copied().unwrap_or(1)
     }
 
     fn spots(&self) -> Vec<(Spot, &'static [Contender])> {
-        let mut spots = Vec::new();
-        for (figure, percents, threads, contenders) in [
-            (7, &SMALL[..], &self.threads[0], &ALL[..]),
-            (10, &self.percents[..], &self.threads[1], &DESIGNS[..]),
-        ] {
-            for &percent in percents {
-                for &threads in threads {
-                    spots.push((Spot { figure, percent, threads }, contenders));
-                }
-            }
-        }
-        spots
+        let spots = |figure, percent, threads: &[usize], contenders| {
+            let spot = |&threads| (Spot { figure, percent, threads }, contenders);
+            threads.iter().map(spot).collect::<Vec<_>>()
+        };
+        let small = SMALL.map(|percent| spots(7, percent, &self.threads[0], at_size(percent)));
+        let designs =
+            self.percents.iter().map(|&percent| spots(10, percent, &self.threads[1], &DESIGNS));
+        small.into_iter().chain(designs).flatten().collect()
     }
 }
 
@@ -125,10 +158,10 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     let trace = trace::load(&spec, &Default::default())?.trace;
 
     let spots = plan.spots();
-    let tasks = 2 * COST_ROUNDS * ALL.len();
+    let tasks = 2 * COST_ROUNDS * COSTS.len();
     let driven: usize = spots.iter().map(|(_, contenders)| rounds * contenders.len()).sum();
-    let passes = SMALL.len() * ALL.len() + plan.percents.len() * DESIGNS.len();
-    let progress = Progress::of_steps("measuring".to_owned(), (tasks + driven + passes) as u64);
+    let steps = tasks + driven + plan.hit_ratios().len();
+    let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
     let done = |steps| progress.advance(steps as u64);
 
     let mut findings = Findings {
@@ -138,7 +171,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
         most: plan.most(),
     };
     for threads in [1, plan.most()] {
-        findings.costs.extend(cells::costs(&trace, threads, &ALL, COST_ROUNDS, &done));
+        findings.costs.extend(cells::costs(&trace, threads, &COSTS, COST_ROUNDS, &done));
     }
     for (spot, contenders) in spots {
         findings.cells.extend(cells::compare(&trace, spot, contenders, &plan.extent, &done));
@@ -155,33 +188,26 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
 
 /// Counts the hits of one thread in the cache and in the simulator.
 fn hit_ratios(trace: &Trace, plan: &Plan, done: &dyn Fn(usize)) -> Result<Vec<HitRatio>, Failure> {
-    let mut wanted = Vec::new();
-    for (figure, percents, contenders) in
-        [(8, &SMALL[..], &ALL[..]), (10, &plan.percents[..], &DESIGNS[..])]
-    {
-        for &percent in percents {
-            wanted.extend(contenders.iter().map(|&contender| (figure, percent, contender)));
-        }
-    }
+    let wanted = plan.hit_ratios();
     let mut specs = Vec::new();
     for &(_, percent, contender) in &wanted {
-        let name = contender.policy.to_string();
+        let capacity = cells::capacity(trace, percent);
+        let name = contender.policy_at(capacity).to_string();
         let policy = name.parse().map_err(|error| anyhow!("{name} in the simulator: {error}"))?;
-        specs.push(CellSpec { policy, capacity: cells::capacity(trace, percent) });
+        specs.push(CellSpec { policy, capacity });
     }
     let threads = frazil_driver::cores();
     let options = SweepOptions { threads, count_work: true, ..SweepOptions::default() };
     let simulated = sweep(trace, &specs, &options, &|_| ());
-    let stream = cells::whole(trace);
     let ratio = |(&(figure, percent, contender), outcome): (&(u32, u32, Contender), &_)| {
         let outcome: &frazil_simulator::Outcome = outcome;
-        let pass = one_pass(&contender.cache(cells::capacity(trace, percent)), &stream);
+        let cache = contender.hit_ratio(trace, cells::capacity(trace, percent));
         done(1);
         HitRatio {
             figure,
             contender: contender.name,
             percent,
-            cache: pass.hit_ratio(),
+            cache,
             simulator: 1.0 - outcome.miss_ratio(),
             marks: outcome.work.on_hits.get(Work::Mark) as f64 / outcome.requests.max(1) as f64,
         }
@@ -196,7 +222,8 @@ const SHARES: [f64; 16] =
 /// The cells of figure 9.
 fn latencies(findings: &Findings) -> impl Iterator<Item = &Cell> {
     let spot = Spot { figure: 7, percent: 10, threads: findings.most };
-    findings.cells.iter().filter(move |cell| cell.spot == spot)
+    let shown = |cell: &&Cell| LATENCIES.iter().any(|it| it.name == cell.contender);
+    findings.cells.iter().filter(move |cell| cell.spot == spot).filter(shown)
 }
 
 fn measurements(findings: &Findings) -> Vec<Row> {
@@ -259,13 +286,18 @@ fn each<T: Copy + Into<f64>>(
     };
     contenders
         .iter()
-        .map(|it| Series { name: it.name.to_owned(), points: points(it.name) })
+        .map(|it| Series {
+            name: it.name.to_owned(),
+            look: Look { number: it.number, apart: it.takes_lock() },
+            points: points(it.name),
+        })
         .collect()
 }
 
 fn figures(findings: &Findings) -> Vec<(String, String)> {
     let file = |name: &str| format!("mobius-{name}.svg");
     vec![
+        (file("figure-2"), figure_2(findings)),
         (file("figure-4"), figure_4(findings)),
         (file("figure-7"), figure_7(findings)),
         (file("figure-8"), figure_8(findings)),
@@ -273,6 +305,24 @@ fn figures(findings: &Findings) -> Vec<(String, String)> {
         (file("figure-10"), figure_10(findings)),
         (file("shared-writes"), shared_writes(findings)),
     ]
+}
+
+/// The title of a figure in which contenders with a lock are set apart.
+fn titled(title: &str) -> String {
+    format!("{title} (with a lock: dashed, pale)")
+}
+
+fn figure_2(findings: &Findings) -> String {
+    let threads = findings.threads(7);
+    let labels = ["10 % of the objects".to_owned()];
+    let ratio = |name, _| findings.hits(8, 10, name);
+    let speed =
+        |name, at: usize| findings.cell(7, 10, threads[at], name).map_or(f64::NAN, Cell::mops);
+    let panels = [
+        bars("one thread", "hits, %", &labels, each(&EARLIER, &[0], ratio)),
+        lines("10 %", "threads", "M requests/s", each(&EARLIER, &axis(&threads), speed)),
+    ];
+    draw::figure(&titled("LRU and its kin, FIFO and its kin"), &panels)
 }
 
 fn figure_4(findings: &Findings) -> String {
@@ -284,12 +334,12 @@ fn figure_4(findings: &Findings) -> String {
                 let is = |it: &&cells::Cost| (it.contender, it.threads, it.task) == wanted;
                 findings.costs.iter().find(is).map_or(f64::NAN, cells::Cost::least_ns)
             };
-            of(name) / of("sieve")
+            of(name) / of("lru")
         };
         let title = format!("threads: {threads}");
-        bars(title, "time of a core over SIEVE's", &labels, each(&ALL, &[0, 1, 2], cost))
+        bars(title, "time of a core over LRU's", &labels, each(&COSTS, &[0, 1, 2], cost))
     };
-    draw::figure("Cost of access, insert and evict", &[panel(1), panel(findings.most)])
+    draw::figure(&titled("Cost of access, insert and evict"), &[panel(1), panel(findings.most)])
 }
 
 /// Threads as numbers of an axis.
@@ -304,23 +354,16 @@ fn figure_7(findings: &Findings) -> String {
             findings.cell(7, percent, threads[at], name).map_or(f64::NAN, Cell::mops)
         };
         let title = format!("cache of {percent} % of the objects");
-        lines(title, "threads", "M requests/s", each(&ALL, &axis(&threads), speed))
+        lines(title, "threads", "M requests/s", each(&RIVALS, &axis(&threads), speed))
     });
-    draw::figure("Throughput by threads", &panels)
-}
-
-fn hits(findings: &Findings, figure: u32, percent: u32, name: &str) -> f64 {
-    let wanted = (figure, percent, name);
-    let found =
-        findings.hit_ratios.iter().find(|it| (it.figure, it.percent, it.contender) == wanted);
-    found.map_or(f64::NAN, |it| it.cache * 100.0)
+    draw::figure(&titled("Throughput by threads"), &panels)
 }
 
 fn figure_8(findings: &Findings) -> String {
     let labels = SMALL.map(|percent| format!("{percent} % of the objects"));
-    let ratio = |name, at: usize| hits(findings, 8, SMALL[at], name);
-    let panel = bars("one thread", "hits, %", &labels, each(&ALL, &[0, 1], ratio));
-    draw::figure("Hit ratio", &[panel])
+    let ratio = |name, at: usize| findings.hits(8, SMALL[at], name);
+    let panel = bars("one thread", "hits, %", &labels, each(&RIVALS, &[0, 1], ratio));
+    draw::figure(&titled("Hit ratio"), &[panel])
 }
 
 fn figure_9(findings: &Findings) -> String {
@@ -334,12 +377,12 @@ fn figure_9(findings: &Findings) -> String {
     const TAIL: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
     let labels = TAIL.map(|share| format!("P{}", share * 100.0));
     let title = format!("threads: {most}, cache of 10 %");
-    let curve = each(&ALL, &SHARES, latency(&SHARES));
-    let tail = each(&ALL, &[0, 1, 2, 3], latency(&TAIL));
+    let curve = each(&LATENCIES, &SHARES, latency(&SHARES));
+    let tail = each(&LATENCIES, &[0, 1, 2, 3], latency(&TAIL));
     let curve = lines(title, "share of the requests", "latency, ns", curve);
     let tail = bars("tail", "latency, ns", &labels, tail);
     let panels = [curve, tail].map(|panel| Panel { logarithmic: true, ..panel });
-    draw::figure("Latency", &panels)
+    draw::figure(&titled("Latency"), &panels)
 }
 
 fn figure_10(findings: &Findings) -> String {
@@ -348,13 +391,13 @@ fn figure_10(findings: &Findings) -> String {
     let peak = |name, at: usize| findings.peak(10, percents[at], name);
     let alone =
         |name, at: usize| findings.cell(10, percents[at], 1, name).map_or(f64::NAN, Cell::mops);
-    let ratio = |name, at: usize| hits(findings, 10, percents[at], name);
+    let ratio = |name, at: usize| findings.hits(10, percents[at], name);
     let panels = [
         lines("most of all threads", size, "M requests/s", each(&DESIGNS, &percents, peak)),
         lines("one thread", size, "M requests/s", each(&DESIGNS, &percents, alone)),
         lines("one thread", size, "hits, %", each(&DESIGNS, &percents, ratio)),
     ];
-    draw::figure("With and without locks and consecutive detection", &panels)
+    draw::figure(&titled("With and without locks and consecutive detection"), &panels)
 }
 
 fn shared_writes(findings: &Findings) -> String {
@@ -375,7 +418,8 @@ fn shared_writes(findings: &Findings) -> String {
     };
     let designs = Panel { logarithmic: true, ..lines(title, size, "writes a request", designs) };
     // Each has contenders of its own, so each has its legend.
-    draw::figures("Writes to lines that all threads write", &[&[small], &[designs]])
+    let title = titled("Writes to lines that all threads write");
+    draw::figures(&title, &[&[small], &[designs]])
 }
 
 /// Figure 7 and 9 at the most threads, for people.
@@ -427,4 +471,59 @@ fn summary(findings: &Findings) -> String {
         "{table}{disturbed} of {rounds} speeds of all figures were measured while the machine \
          had other work\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use frazil::Stats;
+
+    use super::*;
+
+    const CAPACITY: u64 = 10_000;
+
+    /// What the work adds to the counts of a full cache of a contender's.
+    fn counted(contender: Contender, work: impl Fn(&frazil::Cache<u64, u64>)) -> Stats {
+        let ours = contender.cache(CAPACITY);
+        (0..2 * CAPACITY).for_each(|key| ours.cache().insert(key, key));
+        let before = ours.cache().stats();
+        work(ours.cache());
+        let mut stats = ours.cache().stats();
+        stats.hits -= before.hits;
+        stats.shared_writes -= before.shared_writes;
+        stats
+    }
+
+    #[test]
+    fn who_takes_a_lock_writes_it() {
+        for contender in ALL {
+            let insert = |cache: &frazil::Cache<u64, u64>| {
+                (0..CAPACITY).for_each(|key| cache.insert(key, key))
+            };
+            let writes = counted(contender, insert).shared_writes as f64 / CAPACITY as f64;
+            // Queues are written once a batch, a lock by every insertion and eviction.
+            assert_eq!(contender.takes_lock(), writes > 3.0, "{}: {writes}", contender.name);
+        }
+    }
+
+    #[test]
+    fn hits_under_a_lock_take_it_as_the_paper_has_it() {
+        let get = |cache: &frazil::Cache<u64, u64>| {
+            for key in (0..2 * CAPACITY).chain(0..2 * CAPACITY) {
+                _ = cache.get(&key);
+            }
+        };
+        for contender in ALL {
+            let stats = counted(contender, get);
+            assert!(stats.hits >= 2 * (CAPACITY - CAPACITY / 50), "{}", contender.name);
+            let writes = stats.shared_writes as f64 / stats.hits as f64;
+            let every_hit = [LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE].contains(&contender);
+            assert_eq!(writes >= 2.0, every_hit, "{}: {writes}", contender.name);
+        }
+        // Young entries are within their window.
+        let newest = |cache: &frazil::Cache<u64, u64>| {
+            (0..CAPACITY / 2).for_each(|_| _ = cache.get(&(2 * CAPACITY - 1)));
+        };
+        let stats = counted(LRU_DELAYED, newest);
+        assert_eq!((stats.hits, stats.shared_writes), (CAPACITY / 2, 0));
+    }
 }

@@ -49,8 +49,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Experiment {
-    /// Mobius beside SIEVE with a lock, S3-FIFO, CLOCK and FIFO: paper 3, figures 4 and 7
-    /// to 10. Some eight minutes on two cores.
+    /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
+    /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
 }
 
