@@ -1,5 +1,6 @@
 //! Each online policy by its name when the capacity changes: the host sheds what is too
-//! much, and the policy goes on as one that was made for the new capacity.
+//! much, and the policy goes on as one that was made for the new capacity: what it
+//! counts in objects, or sets as a border between its parts, follows.
 
 mod cache;
 

@@ -3,6 +3,11 @@
 //! Each policy by its name, after a random course of requests, deletions, pins and
 //! changes of capacity, in weights that differ and that don't. It must list every
 //! resident once, and, but for those of [`LOOSE`], exactly in the order of their going.
+//!
+//! To evict from a copy, as here, would be one implementation for all policies. It would
+//! need marks that can be copied, would fill ghosts, and where chance decides it could only
+//! guess; the order by rank is what the guesses follow. W-TinyLFU alone does so, because
+//! there every eviction is a contest whose outcome the next depends on.
 
 mod cache;
 
@@ -143,7 +148,7 @@ fn long_course(drifting: bool) -> Vec<Step> {
     let mut rng = Rng::new(3);
     let id = |number: u64, rng: &mut Rng| match drifting {
         true => number / 4 + rng.below(400),
-        false if number % 2 == 0 => rng.below(300),
+        false if number.is_multiple_of(2) => rng.below(300),
         false => 1_000 + number,
     };
     (0..20_000).map(|number| Step::Request(id(number, &mut rng), 1 + rng.below(5))).collect()
