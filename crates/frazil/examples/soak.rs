@@ -11,9 +11,11 @@
 //! The soak fails if a value is seen under a wrong key, or after the only thread that
 //! writes its key has replaced or removed it; if one is dropped twice, or never; if
 //! more of them live than the caches have room for; if a cache refuses though no pin is
-//! left; or if the process grows after its warm-up.
+//! left; if a listener is told of more or fewer entries than have gone; or if the process
+//! grows after its warm-up.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -24,7 +26,19 @@ mod tracked;
 
 use tracked::{Census, Chance, Tracked};
 
-type Soaked<'c> = Cache<u64, Tracked<'c>>;
+/// A cache, what it was built for, and how often its listener was called.
+struct Soaked<'c> {
+    cache: Cache<u64, Tracked<'c>>,
+    room: u64,
+    told: Arc<AtomicU64>,
+}
+
+impl<'c> std::ops::Deref for Soaked<'c> {
+    type Target = Cache<u64, Tracked<'c>>;
+    fn deref(&self) -> &Self::Target {
+        &self.cache
+    }
+}
 
 /// Of each policy: one where every operation collides, one that is weighed, and one
 /// large enough for batches and for keys displaced from their buckets.
@@ -49,6 +63,8 @@ const GROWTH_BYTES: u64 = 4 << 20;
 /// Spells of operations on one cache that a thread lives for, at most.
 const LIFE: u64 = 5_000;
 const SPELL: u64 = 40;
+/// Spells from one change of a capacity to the next.
+const RARELY: u64 = 200;
 /// Keys of each cache that only the threads of one line write.
 const OWN: usize = 16;
 
@@ -79,8 +95,10 @@ fn soak(duration: Duration) -> Result<(), String> {
     for phase in 1..=PHASES {
         let end = (duration / PHASES).max(SHORTEST) * phase;
         run_phase(&caches, &census, &mut lines, &totals, started + end.min(duration))?;
-        for cache in &mut caches {
-            cache.validate().map_err(|findings| format!("{}:\n{findings}", cache.policy()))?;
+        for soaked in &mut caches {
+            let policy = soaked.policy();
+            soaked.cache.validate().map_err(|findings| format!("{policy}:\n{findings}"))?;
+            has_told(soaked)?;
         }
         memory.extend(resident_bytes());
         report(&caches, &totals, started.elapsed(), memory.last());
@@ -99,14 +117,31 @@ fn soak(duration: Duration) -> Result<(), String> {
 }
 
 fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
-    CAPACITIES.map(|(capacity, weighted)| {
-        let builder = Cache::builder(capacity).policy(policy);
-        if weighted {
+    CAPACITIES.map(|(room, weighted)| {
+        let told = Arc::new(AtomicU64::new(0));
+        let heard = Arc::clone(&told);
+        let builder =
+            Cache::builder(room).policy(policy).listener(move |key, value: &Tracked<'_>, _| {
+                value.check(*key);
+                heard.fetch_add(1, Relaxed);
+            });
+        let cache = if weighted {
             builder.weigher(|key, value: &Tracked<'_>| key % 5 + value.serial % 3).build()
         } else {
             builder.build()
-        }
+        };
+        Soaked { cache, room, told }
     })
+}
+
+/// Every entry that came is there, or its listener was told. Nobody is at work.
+fn has_told(soaked: &Soaked<'_>) -> Result<(), String> {
+    let (stats, told) = (soaked.stats(), soaked.told.load(Relaxed));
+    let gone = (stats.insertions + stats.replacements).wrapping_sub(soaked.len());
+    if gone != told {
+        return Err(format!("{}: {gone} entries have gone, {told} were told", soaked.policy()));
+    }
+    Ok(())
 }
 
 #[derive(Default)]
@@ -143,7 +178,7 @@ fn run_phase<'c>(
 ) -> Result<(), String> {
     // What each cache has room for, and what threads have in hand or built for themselves.
     let room = |capacity: u64| (capacity + capacity / 32 + 128) as i64;
-    let lasting: i64 = caches.iter().map(|cache| room(cache.capacity())).sum();
+    let lasting: i64 = caches.iter().map(|soaked| room(soaked.room)).sum();
     let most = lasting + lines.len() as i64 * (room(OF_A_THREAD) + 10);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -190,6 +225,9 @@ fn live<'c>(
         for _ in 0..SPELL {
             operate(&caches[at], census, &mut line.chance);
         }
+        if line.chance.below(RARELY) == 0 {
+            resize(&caches[at], &mut line.chance);
+        }
         operate_on_own(&caches[at], at, census, line);
         operate(&of_its_own, census, &mut line.chance);
         if line.chance.below(8) == 0 {
@@ -203,14 +241,21 @@ fn live<'c>(
     }
 }
 
-fn build_small<'c>(line: &mut Line) -> Soaked<'c> {
+/// Up or down; most of the time the cache is as large as it can be.
+fn resize(soaked: &Soaked<'_>, chance: &mut Chance) {
+    let room = soaked.room;
+    let wanted = if chance.below(3) == 0 { chance.below(room + 1) } else { room };
+    assert!(soaked.set_capacity(wanted) <= room, "{}", soaked.policy());
+}
+
+fn build_small<'c>(line: &mut Line) -> Cache<u64, Tracked<'c>> {
     let policy = Policy::ALL[line.chance.below(Policy::ALL.len() as u64) as usize];
     Cache::builder(OF_A_THREAD).policy(policy).build()
 }
 
-fn operate<'c>(cache: &Soaked<'c>, census: &'c Census, chance: &mut Chance) {
+fn operate<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, chance: &mut Chance) {
     // Small keys are asked for more often.
-    let keys = chance.below(cache.capacity() * 2) + 1;
+    let keys = chance.below((cache.capacity() * 2).max(2)) + 1;
     let key = chance.below(keys);
     let insert = |key| cache.insert(key, Tracked::new(census, key));
     match chance.below(100) {
@@ -233,10 +278,22 @@ fn operate<'c>(cache: &Soaked<'c>, census: &'c Census, chance: &mut Chance) {
                 }
             }
         }
-        96 if chance.below(cache.capacity()) < 100 => {
+        96 if chance.below(cache.capacity().max(1)) < 100 => {
             cache.iter().take(200).for_each(|(key, value)| value.check(key));
         }
         97 if chance.below(1_000) == 0 => cache.clear(),
+        98 if chance.below(cache.capacity().max(1)) < 100 => {
+            cache.retain(|key, value| {
+                value.check(*key);
+                value.serial % 7 != 0
+            });
+        }
+        99 => {
+            let keys: Vec<u64> = (key..key + 20).collect();
+            for (key, value) in keys.iter().zip(cache.get_many(&keys)) {
+                value.into_iter().for_each(|value| value.check(*key));
+            }
+        }
         _ => _ = cache.contains_key(&key),
     }
 }
@@ -270,8 +327,11 @@ fn operate_on_own<'c>(cache: &Soaked<'c>, at: usize, census: &'c Census, line: &
 /// Without pins every newcomer gets in.
 fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), String> {
     for cache in caches {
+        if cache.set_capacity(cache.room) != cache.room {
+            return Err(format!("{} does not get its capacity back", cache.policy()));
+        }
         let refusals = cache.stats().refusals;
-        for key in 0..cache.capacity() * ROTATIONS {
+        for key in 0..cache.room * ROTATIONS {
             cache.insert(key, Tracked::new(census, key));
             if !cache.contains_key(&key) {
                 return Err(format!("{}: key {key} was not admitted", cache.policy()));
@@ -286,7 +346,7 @@ fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), Strin
 
 fn report(caches: &[Soaked<'_>], totals: &Totals, elapsed: Duration, memory: Option<&u64>) {
     let (mut evictions, mut refusals, mut waiting) = (0, 0, 0);
-    for stats in caches.iter().map(Cache::stats) {
+    for stats in caches.iter().map(|soaked| soaked.stats()) {
         evictions += stats.evictions;
         refusals += stats.refusals;
         waiting += stats.waiting;

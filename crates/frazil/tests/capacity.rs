@@ -356,6 +356,56 @@ fn a_listener_may_change_the_capacity_too() {
 }
 
 thread_local! {
+    /// To what the next hash of a small number sets the capacity, and of which cache.
+    static SHRINKS: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// A number whose hash may change the capacity.
+struct Shrinking(u64, Weak<Cache<Shrinking, u64>>);
+
+impl PartialEq for Shrinking {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Shrinking {}
+
+impl Hash for Shrinking {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        if self.0 < 1_000
+            && let Some(wanted) = SHRINKS.take()
+        {
+            let home = self.1.upgrade().expect("in use");
+            // The victim being hashed is in other hands.
+            assert!((wanted..=wanted + 1).contains(&home.set_capacity(wanted)));
+        }
+        self.0.hash(state);
+    }
+}
+
+/// A newcomer that was not too heavy when it came does not empty the cache.
+#[test]
+fn the_capacity_may_fall_while_room_is_made() {
+    for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache = Arc::new(
+            Cache::builder(100).policy(policy).weigher(|_: &Shrinking, &weight| weight).build(),
+        );
+        let insert = |number, weight| {
+            cache.insert(Shrinking(number, Arc::downgrade(&cache)), weight);
+        };
+        (0..100).for_each(|number| insert(number, 1));
+        SHRINKS.set(Some(40));
+        insert(5_000, 50);
+        assert_eq!((SHRINKS.take(), cache.stats().refusals), (None, 1), "{policy}");
+        assert!((39..=41).contains(&cache.len()), "{policy}: {}", cache.len());
+        assert_eq!(cache.set_capacity(40), 40, "{policy}");
+        let mut cache = Arc::into_inner(cache).expect("nobody else has it");
+        validate(&mut cache);
+    }
+}
+
+thread_local! {
     static STOPS: Cell<bool> = const { Cell::new(false) };
 }
 
