@@ -42,7 +42,7 @@ pub struct S3Fifo {
     weight: [u64; 2],
     small_capacity: u64,
     ghost: AgedGhost,
-    /// The evicted weight that the ghost remembers.
+    /// The evicted weight that the ghost remembers: the capacity.
     window: u64,
     /// Weight evicted from the small queue so far: the ghost's clock.
     evicted: u64,
@@ -255,9 +255,8 @@ impl Policy for S3Fifo {
     }
 
     fn set_capacity(&mut self, capacity: u64) {
-        let small_capacity = (capacity / 10).max(1);
-        self.filling |= small_capacity > self.small_capacity;
-        self.small_capacity = small_capacity;
+        self.filling |= capacity > self.window;
+        self.small_capacity = (capacity / 10).max(1);
         self.window = capacity;
         self.ghost.set_window(self.window, self.evicted);
     }
