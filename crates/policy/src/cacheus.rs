@@ -54,8 +54,8 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// ln 0.005: a regret is down to that share after as many requests as the cache
 /// holds objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
-/// SR's first share of the capacity is one in this many.
-const SR_SHARE: u64 = 5;
+/// SR's first part of the capacity: so much of so much.
+const SR_SHARE: (u64, u64) = (1, 5);
 
 /// What a history knows of an evicted object.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,9 @@ pub struct Cacheus {
     weight: [u64; 2],
     /// What SR may hold; R may hold the rest of the capacity.
     sr_limit: u64,
+    /// What SR could hold when the border last moved, and the capacity then: many changes
+    /// of capacity are rounded no more often than one.
+    sr_share: (u64, u64),
     capacity: u64,
     /// Objects with the flag [`DEMOTED`], all of them in SR.
     demoted: u64,
@@ -103,6 +106,15 @@ pub struct Cacheus {
     /// A victim came back. LRU, for which it is now the last candidate, is asked
     /// next: LFU would choose it again.
     came_back: bool,
+    /// Whether the capacity fell when it was last changed. What goes for nobody then went
+    /// because of that.
+    shrunk: bool,
+}
+
+/// As much of `capacity` as `of` is of `whole`, but 1 at least.
+fn part((of, whole): (u64, u64), capacity: u64) -> u64 {
+    let part = u128::from(of) * u128::from(capacity) / u128::from(whole);
+    u64::try_from(part).unwrap_or(capacity).min(capacity).max(1)
 }
 
 impl Cacheus {
@@ -113,7 +125,8 @@ impl Cacheus {
             lists: Lists::new(),
             flags: Vec::new(),
             weight: [0; 2],
-            sr_limit: (capacity / SR_SHARE).max(1),
+            sr_limit: part(SR_SHARE, capacity),
+            sr_share: SR_SHARE,
             capacity,
             demoted: 0,
             new_evicted: 0,
@@ -126,6 +139,7 @@ impl Cacheus {
             len: 0,
             most: 0,
             came_back: false,
+            shrunk: false,
         }
     }
 
@@ -196,6 +210,7 @@ impl Cacheus {
             let limit = old.saturating_add(objects.saturating_mul(weight));
             self.sr_limit = self.capacity.saturating_sub(limit.min(most).max(old));
         }
+        self.sr_share = (self.sr_limit, self.capacity.max(1));
     }
 
     fn regret(&mut self, expert: usize, evicted: Evicted) {
@@ -322,7 +337,7 @@ impl Policy for Cacheus {
     fn evict(
         &mut self,
         host: &mut impl Host<()>,
-        _incoming: Option<&Incoming<Option<u32>>>,
+        incoming: Option<&Incoming<Option<u32>>>,
     ) -> Eviction {
         let lru = self.lists.tail(SR).or(self.lists.tail(R));
         let candidates = [lru, self.frequencies.most_recent()];
@@ -334,6 +349,9 @@ impl Policy for Cacheus {
         };
         self.learning.begin(self.requests, self.most);
         self.detach(host, victim);
+        if self.shrunk && incoming.is_none() {
+            self.most = self.len;
+        }
         host.count(Work::Tail, 1);
         host.count(Work::Delink, 1);
         if candidates[LRU] != candidates[LFU] {
@@ -370,10 +388,8 @@ impl Policy for Cacheus {
     }
 
     fn set_capacity(&mut self, capacity: u64) {
-        // The border keeps its place.
-        let share = u128::from(self.sr_limit) * u128::from(capacity);
-        let limit = share / u128::from(self.capacity.max(1));
-        self.sr_limit = u64::try_from(limit).unwrap_or(capacity).min(capacity).max(1);
+        self.sr_limit = part(self.sr_share, capacity);
+        self.shrunk = capacity < self.capacity && self.len > 0;
         self.capacity = capacity;
         self.most = self.len;
         self.set_limits();

@@ -68,6 +68,9 @@ pub struct Lecar {
     /// A victim came back. LRU, for which it is now the last candidate, is asked
     /// next: LFU would choose it again.
     came_back: bool,
+    /// Whether the capacity fell when it was last changed. What goes for nobody then went
+    /// because of that.
+    shrunk: bool,
 }
 
 impl Lecar {
@@ -85,6 +88,7 @@ impl Lecar {
             len: 0,
             most: 0,
             came_back: false,
+            shrunk: false,
         }
     }
 
@@ -179,7 +183,7 @@ impl Policy for Lecar {
     }
 
     #[inline]
-    fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<u32>>) -> Eviction {
+    fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<u32>>) -> Eviction {
         let candidates = [self.recency.tail(0), self.frequencies.least_recent()];
         let by_lru = self.came_back || self.rng.unit() < self.weight_of_lru;
         self.came_back = false;
@@ -188,6 +192,9 @@ impl Policy for Lecar {
             return Eviction::Empty;
         };
         self.detach(victim);
+        if self.shrunk && incoming.is_none() {
+            self.most = self.len;
+        }
         host.count(Work::Tail, 1);
         host.count(Work::Delink, 1);
         if candidates[LRU] != candidates[LFU] {
@@ -216,6 +223,7 @@ impl Policy for Lecar {
     }
 
     fn set_capacity(&mut self, capacity: u64) {
+        self.shrunk = capacity < self.capacity && self.len > 0;
         self.capacity = capacity;
         self.most = self.len;
         self.set_limits();
@@ -230,5 +238,43 @@ impl Policy for Lecar {
         } else {
             self.frequencies.least_recent_first().collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ones;
+    impl Host<()> for Ones {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn meta(&self, _: Slot) -> &() {
+            &()
+        }
+        fn hash(&self, slot: Slot) -> u64 {
+            slot.0.into()
+        }
+        fn weight(&self, _: Slot) -> u64 {
+            1
+        }
+    }
+
+    /// Or regrets would fade, and histories reach back, as in the larger cache.
+    #[test]
+    fn a_smaller_cache_forgets_how_many_there_were() {
+        let mut lecar = Lecar::new(100, 1);
+        for slot in (0..100).map(Slot) {
+            let pending = lecar.miss(&mut Ones, slot.0.into(), 1);
+            lecar.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending });
+        }
+        lecar.set_capacity(10);
+        (0..90).for_each(|_| _ = lecar.evict(&mut Ones, None));
+        assert_eq!((lecar.len, lecar.most), (10, 10));
+        // One goes for a newcomer: as many as before.
+        let incoming = Incoming { hash: 200, weight: 1, pending: 1 };
+        lecar.evict(&mut Ones, Some(&incoming));
+        assert_eq!((lecar.len, lecar.most), (9, 10));
     }
 }
