@@ -12,6 +12,7 @@
 const LEVEL: u64 = 0xf;
 /// All counters' lowest three bits: what is left of a word of halved counters.
 const HALVED: u64 = 0x7777_7777_7777_7777;
+const FEWEST_BLOCKS: usize = 2;
 /// Objects that a block is meant for.
 const OBJECTS_A_BLOCK: u64 = 8;
 /// Additions between two halvings, for each expected object.
@@ -21,6 +22,18 @@ const ADDITIONS_AN_OBJECT: u64 = 10;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Block([u64; 8]);
+
+impl Block {
+    /// The higher of each two counters.
+    fn highest(self, other: Block) -> Block {
+        let level = |word: u64, shift: u32| word >> shift & LEVEL;
+        let highest = |(one, other): (u64, u64)| {
+            let higher = |shift| level(one, shift).max(level(other, shift)) << shift;
+            (0..u64::BITS).step_by(4).map(higher).sum()
+        };
+        Block(std::array::from_fn(|word| highest((self.0[word], other.0[word]))))
+    }
+}
 
 /// A frequency sketch that ages.
 ///
@@ -52,7 +65,7 @@ impl Default for Sketch {
 impl Sketch {
     /// A sketch for few objects.
     pub fn new() -> Self {
-        let blocks = vec![Block::default(); 2];
+        let blocks = vec![Block::default(); FEWEST_BLOCKS];
         let period = blocks.len() as u64 * OBJECTS_A_BLOCK * ADDITIONS_AN_OBJECT;
         Sketch { blocks, shift: 63, additions: 0, period }
     }
@@ -70,6 +83,18 @@ impl Sketch {
             self.blocks = self.blocks.iter().flat_map(|&block| [block, block]).collect();
             self.shift -= 1;
             self.period *= 2;
+        }
+    }
+
+    /// Halves the sketch while it is meant for more than twice `objects`. No estimate
+    /// falls: of the counters that become one the higher stays.
+    pub fn shrink(&mut self, objects: u64) {
+        while self.blocks.len() > FEWEST_BLOCKS && self.objects() > objects.saturating_mul(2) {
+            let halves = self.blocks.chunks_exact(2);
+            self.blocks = halves.map(|pair| pair[0].highest(pair[1])).collect();
+            self.shift += 1;
+            self.period /= 2;
+            self.additions /= 2;
         }
     }
 
@@ -154,6 +179,25 @@ mod tests {
                 too_high += u32::from(estimate > count.min(15));
             }
             prop_assert!(too_high <= 20, "{} of 100", too_high);
+        }
+
+        #[test]
+        fn shrinking_lowers_no_estimate(ids in prop::collection::vec(0u64..100, 1..300)) {
+            let estimates = |sketch: &Sketch| -> Vec<u32> {
+                (0..100).map(|id| sketch.estimate(object_hash(id, 3))).collect()
+            };
+            let mut sketch = Sketch::new();
+            sketch.grow(100);
+            ids.iter().for_each(|&id| sketch.add(object_hash(id, 3)));
+            let before = estimates(&sketch);
+            let mut grown = sketch.clone();
+            grown.grow(2_000);
+            grown.shrink(100);
+            prop_assert_eq!(grown.objects(), sketch.objects());
+            prop_assert_eq!(&estimates(&grown), &before);
+            sketch.shrink(0);
+            prop_assert_eq!(sketch.objects(), Sketch::new().objects());
+            prop_assert!(estimates(&sketch).iter().zip(&before).all(|(now, before)| now >= before));
         }
     }
 

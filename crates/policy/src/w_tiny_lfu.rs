@@ -79,6 +79,9 @@ pub struct WTinyLfu {
     /// The weight of the first object, and whether another weighed anything else.
     unit: Option<u64>,
     uneven: bool,
+    /// Whether the capacity fell since the last sample of requests: the sketch may be
+    /// larger than it needs to be, and so slow to forget.
+    shrunk: bool,
 }
 
 impl WTinyLfu {
@@ -95,6 +98,7 @@ impl WTinyLfu {
             window_capacity: 0,
             unit: None,
             uneven: false,
+            shrunk: false,
         };
         policy.set_capacity(capacity);
         policy
@@ -286,6 +290,9 @@ impl Policy for WTinyLfu {
         self.climber.misses += 1;
         if self.climber.is_due(self.len) {
             self.climber.climb();
+            if std::mem::take(&mut self.shrunk) {
+                self.sketch.shrink(self.len);
+            }
             self.window_capacity = self.climber.window_of(self.capacity);
         }
     }
@@ -332,6 +339,7 @@ impl Policy for WTinyLfu {
     }
 
     fn set_capacity(&mut self, capacity: u64) {
+        self.shrunk |= capacity < self.capacity;
         self.capacity = capacity;
         self.window_capacity = self.climber.window_of(capacity);
     }
