@@ -337,6 +337,7 @@ mod listen;
 mod many;
 #[cfg(all(test, loom))]
 mod models;
+mod order;
 mod pin;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
@@ -345,6 +346,7 @@ mod reclaim;
 mod record;
 mod resize;
 mod slab;
+mod snapshot;
 mod stats;
 mod stripe;
 mod sync;
@@ -361,4 +363,5 @@ pub use iter::Iter;
 pub use listen::Cause;
 pub use pin::Pin;
 pub use record::{Recorded, Recording};
+pub use snapshot::RestoreError;
 pub use stats::Stats;

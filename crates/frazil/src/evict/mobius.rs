@@ -49,6 +49,12 @@ impl Mobius {
         self.pass.0.load(Relaxed) >> 1
     }
 
+    /// The active queue and the dormant one, as it is now.
+    pub(crate) fn roles(&self) -> [&Queue; 2] {
+        let pass = self.pass.0.load(Relaxed);
+        [self.active(pass), self.dormant(pass)]
+    }
+
     /// The active queue in a pass.
     #[inline(always)]
     fn active(&self, pass: u64) -> &Queue {

@@ -186,6 +186,11 @@ impl Queue {
         }
     }
 
+    /// Which of a stripe's ends are of this queue.
+    pub(crate) fn number(&self) -> usize {
+        self.number & 1
+    }
+
     /// What its slots are marked with.
     pub(crate) fn mark(&self) -> u32 {
         self.mark

@@ -135,6 +135,14 @@ impl Ring {
         self.tail.0.load(Relaxed).saturating_sub(head)
     }
 
+    /// Its values, oldest first, within what changes meanwhile.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> {
+        // The head may be behind the first value by what the ring holds, and no more.
+        let head = self.head.0.load(Relaxed);
+        let tail = self.tail.0.load(Relaxed).max(head).min(head + self.mask);
+        (head..=tail).map(|at| self.cell(at).load(Relaxed) as u32).filter(|&value| value != 0)
+    }
+
     /// The values that lie in its cells, in no order.
     pub(crate) fn values(&self) -> impl Iterator<Item = u32> {
         self.cells.iter().map(|cell| cell.load(Relaxed) as u32).filter(|&value| value != 0)

@@ -22,7 +22,7 @@ use crate::sync::atomic::{
 pub(crate) const SMALL: usize = 0;
 const MAIN: usize = 1;
 pub(crate) const MAX_COUNT: u8 = 3;
-const PROMOTED_FROM: u8 = 2;
+pub(crate) const PROMOTED_FROM: u8 = 2;
 
 /// Which of a stripe's unsaid changes is of which sum.
 pub(crate) const WEIGHT: usize = 0;

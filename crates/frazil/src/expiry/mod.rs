@@ -202,7 +202,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// What a protected slot has left, or `None` if it is over.
-    fn left(&self, slot: u32) -> Option<Duration> {
+    pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
         let deadline = self.expiry.deadlines().map_or(0, |deadlines| deadlines.deadline(slot));
         if deadline == 0 {
             return Some(Duration::MAX);

@@ -173,7 +173,7 @@ struct Shelve(Shard);
 
 impl PolicyVisitor for Shelve {
     type Output = Box<dyn Shelf>;
-    fn visit<P: Algorithm + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
+    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
         Box::new(Shelved::new(policy, self.0))
     }
 }
@@ -418,6 +418,24 @@ impl Locked {
                 from = place + 1;
             }
         }
+    }
+
+    /// The slots in the order in which they would go; of shards, those that go at the same
+    /// time next to each other.
+    pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
+        let caller = self.caller(headers);
+        let mut orders: Vec<Vec<u32>> =
+            self.shelves.iter().map(|shelf| shelf.coldest_first(&caller)).collect();
+        if let [order] = &mut *orders {
+            return std::mem::take(order);
+        }
+        let ranked = |order: Vec<u32>| {
+            let length = order.len().max(1) as f64;
+            (0..).zip(order).map(move |(rank, slot)| (f64::from(rank) / length, slot))
+        };
+        let mut all: Vec<(f64, u32)> = orders.into_iter().flat_map(ranked).collect();
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        all.into_iter().map(|(_, slot)| slot).collect()
     }
 
     /// The slots that are in a place, each with its position.

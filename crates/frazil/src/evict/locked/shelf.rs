@@ -86,6 +86,9 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     /// The slots that are in a place, each with its position.
     fn slots(&self) -> Vec<(u32, u32)>;
 
+    /// The slots that are in a place, in the order in which they would go.
+    fn coldest_first(&self, caller: &Caller<'_>) -> Vec<u32>;
+
     /// What the slots in a place weigh together.
     fn held(&self) -> u64;
 
@@ -261,6 +264,15 @@ impl<M: Default> Table<M> {
         View { headers: caller.headers, stamps: caller.stamps, table: self, now, writes: 0 }
     }
 
+    /// The same places; what lies beside them begins anew.
+    fn copy(&self) -> Self {
+        Table {
+            slots: self.slots.clone(),
+            hashes: self.hashes.clone(),
+            metas: self.metas.iter().map(|_| M::default()).collect(),
+        }
+    }
+
     fn holds(&self, place: u32, slot: u32) -> bool {
         self.slots.get(place as usize) == Some(&slot)
     }
@@ -331,7 +343,7 @@ impl<P: Policy> std::fmt::Debug for Shelved<P> {
     }
 }
 
-impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
+impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
         self.try_enter(caller, wait).map(|entered| entered.leave(caller.reader)).is_some()
     }
@@ -492,6 +504,15 @@ impl<P: Policy + Send + 'static> Shelf for Shelved<P> {
         let places = self.places.lock();
         let seated = (0..).zip(&places.table.slots).filter(|&(_, &slot)| slot != 0);
         seated.map(|(place, &slot)| (self.shard.position(place), slot)).collect()
+    }
+
+    fn coldest_first(&self, caller: &Caller<'_>) -> Vec<u32> {
+        let entered = self.enter(caller, &mut Traffic::default());
+        let Places { policy, table, .. } = &*entered.places;
+        let (policy, table, now) = (policy.clone(), table.copy(), entered.now);
+        drop(entered);
+        let order = policy.coldest_first(&table.view(caller, now));
+        order.into_iter().map(|place| table.slots[place.index()]).collect()
     }
 
     fn held(&self) -> u64 {

@@ -1,0 +1,427 @@
+//! A cache in a file, and back.
+//!
+//! A snapshot holds every entry with its rank in the order of eviction, its mark and what
+//! is left of its lifetime. It is taken while the cache is at work: the index is walked a
+//! bucket at a time under a pin, as [`Cache::iter`] does, so it is of no one moment. Only a
+//! policy under a lock stops its writers, for as long as it takes to copy the order.
+//!
+//! All numbers are little-endian.
+//!
+//! ```text
+//! file   = header block* end
+//! header = magic "\x89frsnap\n"   u32 version (1)   u64 when, ns since 1970   u64 checksum
+//! block  = u32 payload bytes   u32 records (> 0)   u64 checksum   payload
+//! record = u32 rank   u8 mark   u64 left, ns (all ones: no end)   u32 bytes   key and value
+//! end    = a block of no records; its payload: u64 records in all
+//! ```
+//!
+//! A checksum is XXH3 of the payload, seeded with that of the eight bytes before it, seeded
+//! with the checksum before. So damage, a missing block, a missing end and what comes after
+//! it are all found, and found before the first entry is put in.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hash};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::cache::Cache;
+use crate::events::event;
+
+const MAGIC: [u8; 8] = *b"\x89frsnap\n";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 28;
+const BLOCK_HEAD: usize = 16;
+const RECORD_HEAD: usize = 17;
+/// A block is written when it is this long. One record may make it longer.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The lifetime of what does not end by itself.
+const NO_END: u64 = u64::MAX;
+
+/// Why a snapshot could not be restored. Nothing of it has been put in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is something else, or of another version.
+    #[error("{path} is no snapshot of version 1: {what}")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it begins with.
+        what: String,
+    },
+    /// The file was damaged or cut short.
+    #[error("{path} is damaged at byte {offset}: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where it was found out.
+        offset: usize,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// The caller's function could not read an entry.
+    #[error("{path}: the entry at byte {offset} cannot be decoded")]
+    Undecoded {
+        /// The file.
+        path: PathBuf,
+        /// Where its bytes begin.
+        offset: usize,
+    },
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Writes all entries to a file, with their order, marks and lifetimes, and returns how
+    /// many they were.
+    ///
+    /// `encode` appends the bytes of a key and a value that the function given to
+    /// [`Cache::restore`] can read. Other threads go on meanwhile: an entry that is there
+    /// throughout is in the snapshot, one that comes or goes perhaps. O(capacity), and 4 to
+    /// 20 bytes an entry of memory for the order.
+    ///
+    /// The file has a name of its own until it is whole and on disk, and then takes that of
+    /// the old one in one step: whatever happens, there is always one that can be restored.
+    ///
+    /// # Errors
+    ///
+    /// What the system says of the file; and an entry whose bytes are over 4 GiB.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("frazil-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&dir)?;
+    /// # let path = dir.join("cache.snapshot");
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, "one".to_owned());
+    /// let entries = cache.snapshot(&path, |key, value, bytes| {
+    ///     bytes.extend(key.to_le_bytes());
+    ///     bytes.extend(value.as_bytes());
+    /// })?;
+    /// assert_eq!(entries, 1);
+    ///
+    /// let warm: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// warm.restore(&path, |bytes| {
+    ///     let (key, text) = bytes.split_first_chunk()?;
+    ///     Some((u64::from_le_bytes(*key), String::from_utf8(text.to_vec()).ok()?))
+    /// })?;
+    /// assert_eq!(warm.get(&1).as_deref(), Some("one"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn snapshot(
+        &self,
+        path: impl AsRef<Path>,
+        encode: impl FnMut(&K, &V, &mut Vec<u8>),
+    ) -> io::Result<u64> {
+        let path = path.as_ref();
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.{}.tmp", std::process::id(), crate::thread::identity()));
+        let unfinished = Unfinished(Some(path.with_file_name(name)));
+        let written = self.write_snapshot(unfinished.path(), encode)?;
+        unfinished.finish(path)?;
+        event!(self, INFO, "snapshot written", entries = written);
+        Ok(written)
+    }
+
+    fn write_snapshot(
+        &self,
+        path: &Path,
+        mut encode: impl FnMut(&K, &V, &mut Vec<u8>),
+    ) -> io::Result<u64> {
+        let ranks = self.ranks();
+        let mut writer = Writer::new(BufWriter::new(File::create_new(path)?))?;
+        let mut outcome = Ok(());
+        self.each_entry(|slot, key, value| {
+            let (Some(left), Ok(())) = (self.left(slot), &outcome) else { return };
+            // What a thread has in hand is new for the most part.
+            let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
+            let mark = self.slab.header(slot).mark.count();
+            let left = u64::try_from(left.as_nanos()).unwrap_or(NO_END);
+            outcome = writer.record((*rank, mark, left), |bytes| encode(key, value, bytes));
+        });
+        outcome?;
+        let (mut file, records) = writer.end()?;
+        file.flush()?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(records)
+    }
+
+    /// Puts in what a snapshot holds, and returns how many entries that was.
+    ///
+    /// The file is read and checked whole before the first entry goes in, so a damaged one
+    /// changes nothing. Entries go in coldest first, with their marks, and with what is left
+    /// of their lifetimes less the time since the snapshot was taken; those whose time is
+    /// over are left out, and so are the coldest where the snapshot holds more entries than
+    /// fit. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
+    /// Entries that are there already are replaced.
+    ///
+    /// Takes memory for the file and for the entries it holds.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`], which says where. An entry for which `decode` answers `None` counts
+    /// as an error too.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// let error = cache.restore("/no/such/file", |_| None).unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot read /no/such/file"));
+    /// ```
+    pub fn restore(
+        &self,
+        path: impl AsRef<Path>,
+        mut decode: impl FnMut(&[u8]) -> Option<(K, V)>,
+    ) -> Result<u64, RestoreError>
+    where
+        K: Clone,
+    {
+        let path = path.as_ref();
+        let unreadable = |source| RestoreError::Unreadable { path: path.to_owned(), source };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let (when, records) = check(path, &bytes)?;
+        let since = SystemTime::now().duration_since(when).unwrap_or_default();
+        let mut entries = Vec::with_capacity(records.len());
+        for record in records {
+            let (key, value) = decode(&bytes[record.bytes.clone()]).ok_or_else(|| {
+                RestoreError::Undecoded { path: path.to_owned(), offset: record.bytes.start }
+            })?;
+            entries.push((record, key, value));
+        }
+        drop(bytes);
+        entries.sort_by_key(|(record, ..)| record.rank);
+        let fitting = usize::try_from(self.places.capacity()).unwrap_or(usize::MAX);
+        let excess = entries.len().saturating_sub(fitting);
+        let mut restored = 0;
+        for (record, key, value) in entries.into_iter().skip(excess) {
+            restored += u64::from(self.restore_entry(&record, key, value, since));
+        }
+        event!(self, INFO, "snapshot restored", entries = restored);
+        Ok(restored)
+    }
+
+    /// False if its time is over.
+    fn restore_entry(&self, record: &Record, key: K, value: V, since: Duration) -> bool
+    where
+        K: Clone,
+    {
+        let lifetime = match record.left {
+            NO_END => None,
+            left => match Duration::from_nanos(left).checked_sub(since) {
+                None | Some(Duration::ZERO) => return false,
+                left => left,
+            },
+        };
+        let marked = (record.mark > 0).then(|| key.clone());
+        match lifetime {
+            None => self.insert(key, value),
+            Some(lifetime) => self.insert_for(key, value, lifetime),
+        }
+        if let Some(key) = marked {
+            self.look_up(&key, |slot| {
+                let mark = &self.slab.header(slot).mark;
+                // Under a lock the mark is the policy's own affair, if it has one at all.
+                let most = if self.mark_max == u8::MAX { 0 } else { self.mark_max };
+                (0..record.mark).for_each(|_| _ = mark.raise(most));
+            });
+        }
+        true
+    }
+}
+
+/// A file that goes unless it is finished.
+struct Unfinished(Option<PathBuf>);
+
+impl Unfinished {
+    fn path(&self) -> &Path {
+        self.0.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Gives it the name that it was written for.
+    fn finish(mut self, path: &Path) -> io::Result<()> {
+        std::fs::rename(self.path(), path)?;
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // It may not have come to exist.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+struct Writer<W> {
+    file: W,
+    block: Vec<u8>,
+    in_block: u32,
+    records: u64,
+    /// The checksum before.
+    seed: u64,
+}
+
+impl<W: Write> Writer<W> {
+    fn new(mut file: W) -> io::Result<Self> {
+        let when = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        header.extend(MAGIC);
+        header.extend(VERSION.to_le_bytes());
+        header.extend((when.as_nanos() as u64).to_le_bytes());
+        let seed = xxh3_64_with_seed(&header, 0);
+        header.extend(seed.to_le_bytes());
+        file.write_all(&header)?;
+        Ok(Writer { file, block: Vec::new(), in_block: 0, records: 0, seed })
+    }
+
+    fn record(
+        &mut self,
+        (rank, mark, left): (u32, u8, u64),
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<()> {
+        self.block.extend(rank.to_le_bytes());
+        self.block.push(mark);
+        self.block.extend(left.to_le_bytes());
+        let length_at = self.block.len();
+        self.block.extend([0; 4]);
+        let begin = self.block.len();
+        encode(&mut self.block);
+        let bytes = self.block.len().checked_sub(begin).and_then(|it| u32::try_from(it).ok());
+        let Some(bytes) = bytes.filter(|_| u32::try_from(self.block.len()).is_ok()) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an entry took more than 4 GiB, or bytes that were not its own away",
+            ));
+        };
+        self.block[length_at..begin].copy_from_slice(&bytes.to_le_bytes());
+        self.in_block += 1;
+        self.records += 1;
+        if self.block.len() >= BLOCK_BYTES { self.write_block() } else { Ok(()) }
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        let mut head = Vec::with_capacity(BLOCK_HEAD);
+        head.extend((self.block.len() as u32).to_le_bytes());
+        head.extend(self.in_block.to_le_bytes());
+        self.seed = checksum(&head, &self.block, self.seed);
+        head.extend(self.seed.to_le_bytes());
+        self.file.write_all(&head)?;
+        self.file.write_all(&self.block)?;
+        self.block.clear();
+        self.in_block = 0;
+        Ok(())
+    }
+
+    fn end(mut self) -> io::Result<(W, u64)> {
+        if self.in_block > 0 {
+            self.write_block()?;
+        }
+        self.block.extend(self.records.to_le_bytes());
+        self.write_block()?;
+        Ok((self.file, self.records))
+    }
+}
+
+fn checksum(head: &[u8], payload: &[u8], seed: u64) -> u64 {
+    xxh3_64_with_seed(payload, xxh3_64_with_seed(head, seed))
+}
+
+/// A record of a file that has been checked.
+struct Record {
+    rank: u32,
+    mark: u8,
+    left: u64,
+    /// Where key and value are.
+    bytes: std::ops::Range<usize>,
+}
+
+/// Reads numbers off the front of some bytes.
+struct Fields<'b>(&'b [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take().map(u8::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
+
+/// When a snapshot was taken, and its records, if all of the file is as it was written.
+fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), RestoreError> {
+    let foreign = |what| RestoreError::Foreign { path: path.to_owned(), what };
+    if !bytes.starts_with(&MAGIC) {
+        return Err(foreign(format!("it begins with {:02x?}", &bytes[..bytes.len().min(8)])));
+    }
+    let damaged = |offset, what| RestoreError::Damaged { path: path.to_owned(), offset, what };
+    let mut fields = Fields(&bytes[MAGIC.len()..]);
+    let (version, when, sum) = (fields.u32(), fields.u64(), fields.u64());
+    let cut = || damaged(bytes.len(), "it ends too early");
+    let (version, when, sum) =
+        (version.ok_or_else(cut)?, when.ok_or_else(cut)?, sum.ok_or_else(cut)?);
+    if version != VERSION {
+        return Err(foreign(format!("its version is {version}")));
+    }
+    if xxh3_64_with_seed(&bytes[..HEADER_BYTES - 8], 0) != sum {
+        return Err(damaged(0, "the checksum of its header differs"));
+    }
+    let (mut at, mut seed, mut records) = (HEADER_BYTES, sum, Vec::new());
+    loop {
+        let mut fields = Fields(&bytes[at..]);
+        let length = fields.u32().ok_or_else(cut)? as usize;
+        let count = fields.u32().ok_or_else(cut)?;
+        let sum = fields.u64().ok_or_else(cut)?;
+        let payload = fields.0.get(..length).ok_or_else(cut)?;
+        if checksum(&bytes[at..at + 8], payload, seed) != sum {
+            return Err(damaged(at, "the checksum of a block differs"));
+        }
+        let begin = at + BLOCK_HEAD;
+        (at, seed) = (begin + length, sum);
+        if count == 0 {
+            let whole = Fields(payload).u64() == Some(records.len() as u64) && at == bytes.len();
+            let when = UNIX_EPOCH + Duration::from_nanos(when);
+            return if whole { Ok((when, records)) } else { Err(damaged(at, "it goes on")) };
+        }
+        read_block(begin..at, bytes, count, &mut records)
+            .ok_or_else(|| damaged(begin, "a record does not fit its block"))?;
+    }
+}
+
+/// The records of a block whose checksum is right.
+fn read_block(
+    block: std::ops::Range<usize>,
+    bytes: &[u8],
+    count: u32,
+    records: &mut Vec<Record>,
+) -> Option<()> {
+    let mut at = block.start;
+    for _ in 0..count {
+        let mut fields = Fields(bytes.get(at..block.end)?);
+        let (rank, mark, left) = (fields.u32()?, fields.u8()?, fields.u64()?);
+        let begin = at + RECORD_HEAD;
+        at = begin.checked_add(fields.u32()? as usize).filter(|&end| end <= block.end)?;
+        records.push(Record { rank, mark, left, bytes: begin..at });
+    }
+    (at == block.end).then_some(())
+}
