@@ -1,0 +1,283 @@
+//! Order and snapshots: what goes first, what a file brings back, and what it must not.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use frazil::{Cache, Policy, RestoreError};
+use frazil_policy::Rng;
+
+/// A folder of its own, gone with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("frazil-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn count(&self) -> usize {
+        std::fs::read_dir(&self.0).expect("it is there").count()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("nobody else removes it");
+    }
+}
+
+type Words = Cache<u64, String>;
+
+fn encode(key: &u64, value: &String, bytes: &mut Vec<u8>) {
+    bytes.extend(key.to_le_bytes());
+    bytes.extend(value.as_bytes());
+}
+
+fn decode(bytes: &[u8]) -> Option<(u64, String)> {
+    let (key, text) = bytes.split_first_chunk()?;
+    Some((u64::from_le_bytes(*key), String::from_utf8(text.to_vec()).ok()?))
+}
+
+fn build(policy: Policy, capacity: u64) -> Words {
+    Cache::builder(capacity).policy(policy).build()
+}
+
+fn save(cache: &Words, path: &Path) -> u64 {
+    cache.snapshot(path, encode).expect("it can be written")
+}
+
+/// A full cache whose entries were used unequally.
+fn used(policy: Policy, capacity: u64) -> Words {
+    let cache = build(policy, capacity);
+    let mut rng = Rng::new(5);
+    for _ in 0..capacity * 8 {
+        let key = (rng.unit() * rng.unit() * capacity as f64 * 3.0) as u64;
+        if cache.get(&key).is_none() {
+            cache.insert(key, format!("value {key}"));
+        }
+    }
+    cache
+}
+
+/// The keys, in the order in which newcomers push them out.
+fn pushed_out(cache: &Words, keys: &[u64], capacity: u64) -> Vec<u64> {
+    let mut left = keys.to_vec();
+    let mut order = Vec::new();
+    for newcomer in 0..10 * capacity {
+        cache.insert(u64::MAX - newcomer, String::new());
+        let gone: Vec<u64> = left.iter().copied().filter(|key| !cache.contains_key(key)).collect();
+        left.retain(|key| !gone.contains(key));
+        order.extend(gone);
+        if left.is_empty() {
+            break;
+        }
+    }
+    order
+}
+
+/// Those whose order newcomers do not change.
+const EXACT: [Policy; 8] = [
+    Policy::Fifo,
+    Policy::Clock { bits: 1 },
+    Policy::Clock { bits: 2 },
+    Policy::Mobius,
+    Policy::Sieve,
+    Policy::Lru,
+    Policy::LruRelaxed,
+    Policy::LruDelayed { window: 20 },
+];
+
+#[test]
+fn the_coldest_go_first() {
+    for policy in EXACT {
+        let cache = used(policy, 100);
+        let coldest = cache.coldest(usize::MAX);
+        assert_eq!(coldest.len(), 100, "{policy}");
+        let mut hottest = cache.hottest(1_000);
+        hottest.reverse();
+        assert_eq!(hottest, coldest, "{policy}");
+        assert_eq!(cache.coldest(7), coldest[..7], "{policy}");
+        assert_eq!(cache.coldest(0), [], "{policy}");
+        assert_eq!(pushed_out(&cache, &coldest, 100), coldest, "{policy}");
+    }
+}
+
+#[test]
+fn every_policy_lists_all_it_holds() {
+    for policy in Policy::ALL {
+        for shards in [1, 4] {
+            let cache: Cache<u64, u64> = Cache::builder(300).policy(policy).shards(shards).build();
+            (0..1_000).for_each(|key| cache.insert(key % 400, key));
+            let mut listed = cache.coldest(usize::MAX);
+            listed.sort_unstable();
+            let mut held: Vec<u64> = cache.iter().map(|(key, _)| key).collect();
+            held.sort_unstable();
+            assert_eq!(listed, held, "{policy}, {shards}");
+        }
+    }
+}
+
+#[test]
+fn what_is_restored_goes_in_the_same_order() {
+    let folder = Folder::new("order");
+    let path = folder.file("cache");
+    for policy in EXACT {
+        let cache = used(policy, 100);
+        let coldest = cache.coldest(usize::MAX);
+        assert_eq!(save(&cache, &path), 100);
+        let mut warm = build(policy, 100);
+        assert_eq!(warm.restore(&path, decode).expect("it is whole"), 100);
+        for key in &coldest {
+            assert_eq!(warm.peek(key), cache.peek(key), "{policy}");
+        }
+        assert_eq!(warm.coldest(usize::MAX), coldest, "{policy}");
+        warm.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+        // A smaller one gets the best.
+        let small = build(policy, 30);
+        assert_eq!(small.restore(&path, decode).expect("it is whole"), 30);
+        let mut kept = small.coldest(usize::MAX);
+        kept.sort_unstable();
+        let mut best = coldest[70..].to_vec();
+        best.sort_unstable();
+        assert_eq!(kept, best, "{policy}");
+    }
+    assert_eq!(folder.count(), 1, "nothing is left beside the snapshot");
+}
+
+#[test]
+fn every_policy_comes_back() {
+    let folder = Folder::new("policies");
+    let path = folder.file("cache");
+    for policy in Policy::ALL {
+        let cache = used(policy, 500);
+        let saved = save(&cache, &path);
+        let warm = build(policy, 500);
+        let restored = warm.restore(&path, decode).expect("it is whole");
+        assert_eq!((saved, restored), (cache.len(), cache.len()), "{policy}");
+        // GDSF and W-TinyLFU choose; the others take all.
+        let held = cache.iter().filter(|(key, _)| warm.contains_key(key)).count() as u64;
+        assert!(held * 10 >= saved * 9, "{policy}: {held} of {saved}");
+    }
+}
+
+#[test]
+fn no_damaged_file_is_restored() {
+    let folder = Folder::new("damage");
+    let (path, broken) = (folder.file("cache"), folder.file("broken"));
+    let cache = build(Policy::Mobius, 10);
+    (0..5).for_each(|key| cache.insert(key, "abc".to_owned()));
+    save(&cache, &path);
+    let whole = std::fs::read(&path).expect("it was written");
+    let refuses = |bytes: &[u8], what: &str| {
+        std::fs::write(&broken, bytes).expect("it can be written");
+        let warm = build(Policy::Mobius, 10);
+        let error = warm.restore(&broken, decode).expect_err(what);
+        assert!(!error.to_string().contains('\n'), "{error}");
+        assert!(warm.is_empty(), "{what}");
+    };
+    for at in 0..whole.len() {
+        refuses(&whole[..at], "cut short");
+        for bit in [1, 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= bit;
+            refuses(&bytes, "a bit was changed");
+        }
+    }
+    refuses(&[&whole[..], b"x"].concat(), "something follows");
+    refuses(&[&whole[..], &whole[28..]].concat(), "it goes on");
+    refuses(b"", "nothing");
+    let warm = build(Policy::Mobius, 10);
+    let undecoded = warm.restore(&path, |bytes| decode(bytes).filter(|(key, _)| *key != 3));
+    assert!(matches!(undecoded, Err(RestoreError::Undecoded { .. })), "{undecoded:?}");
+    assert!(warm.is_empty());
+}
+
+#[test]
+fn what_cannot_be_written_leaves_the_old_file() {
+    let folder = Folder::new("failure");
+    let path = folder.file("cache");
+    let cache = build(Policy::Mobius, 10);
+    cache.insert(1, "one".to_owned());
+    save(&cache, &path);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cache.snapshot(&path, |_, _, _| panic!("of the encoder"))
+    }));
+    assert!(outcome.is_err());
+    assert_eq!(folder.count(), 1);
+    assert!(cache.snapshot(&path, |_, _, bytes| bytes.clear()).is_err());
+    assert_eq!(folder.count(), 1);
+    assert!(cache.snapshot(folder.file("no/such/folder"), encode).is_err());
+    assert_eq!(build(Policy::Mobius, 10).restore(&path, decode).expect("the old one"), 1);
+}
+
+#[test]
+fn lifetimes_go_on() {
+    let folder = Folder::new("lifetimes");
+    let path = folder.file("cache");
+    let time = Arc::new(AtomicU64::new(0));
+    let cache = || -> Words {
+        let time = Arc::clone(&time);
+        let clock = move || Duration::from_secs(time.load(Relaxed));
+        Cache::builder(10).clock(clock).build()
+    };
+    let old = cache();
+    old.insert_for(1, "short".to_owned(), Duration::from_secs(1_000));
+    old.insert_for(2, "long".to_owned(), Duration::from_secs(100_000));
+    old.insert(3, "for ever".to_owned());
+    old.insert_for(4, "over".to_owned(), Duration::from_secs(1));
+    time.store(10, Relaxed);
+    assert_eq!(save(&old, &path), 3);
+    let warm = cache();
+    assert_eq!(warm.restore(&path, decode).expect("it is whole"), 3);
+    let left = warm.lifetime_left(&1).expect("it is there");
+    // What passes on the clock on the wall is deducted.
+    assert!(left <= Duration::from_secs(990) && left > Duration::from_secs(900), "{left:?}");
+    assert_eq!(warm.lifetime_left(&3), Some(Duration::MAX));
+    time.store(2_000, Relaxed);
+    assert_eq!((warm.get(&1), warm.get(&2).is_some(), warm.get(&4)), (None, true, None));
+}
+
+/// What is there throughout is in every snapshot, whatever others do.
+#[test]
+fn a_snapshot_beside_writers_holds_what_stays() {
+    let folder = Folder::new("writers");
+    for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru, Policy::WTinyLfu] {
+        let path = folder.file("cache");
+        let mut cache: Words = Cache::builder(20_000).policy(policy).build();
+        (0..1_000).for_each(|key| cache.insert(key, format!("{key}")));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 1..3u64 {
+                let (cache, over) = (&cache, &over);
+                scope.spawn(move || {
+                    let mut rng = Rng::new(thread);
+                    while !over.load(Relaxed) {
+                        let key = thread * 10_000 + rng.below(5_000);
+                        match rng.below(3) {
+                            0 => _ = cache.remove(&key),
+                            _ => cache.insert(key, format!("{key}")),
+                        }
+                    }
+                });
+            }
+            for _ in 0..5 {
+                save(&cache, &path);
+                let warm = build(policy, 30_000);
+                warm.restore(&path, decode).expect("it is whole");
+                for key in 0..1_000 {
+                    assert_eq!(warm.peek(&key), Some(format!("{key}")), "{policy}");
+                }
+                assert!(warm.iter().all(|(key, value)| value == format!("{key}")), "{policy}");
+            }
+            over.store(true, Relaxed);
+        });
+        cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    }
+}
