@@ -4,8 +4,8 @@
 //! by itself what goes. Use it where several threads look things up far more often than
 //! they add any, and where a miss costs more than a look-up: in front of a database, a
 //! disk, a network, a slow computation. It loads what is absent [once](#usage), however many
-//! ask; nothing expires; and its size is fixed when it is built. Where one
-//! thread alone uses it, a cache behind `&mut` does as well with less.
+//! ask; lets entries expire; and changes its size at run time. Where one thread alone uses it,
+//! a cache behind `&mut` does as well with less.
 //!
 //! 1. [Usage](#usage)
 //! 2. [Choosing a policy](#choosing-a-policy)
@@ -60,11 +60,13 @@
 //! into an `Arc`. [`pin`](Cache::pin) gives a guard through which values are read in place,
 //! without a clone; one serves many gets. [`peek`](Cache::peek) and
 //! [`contains_key`](Cache::contains_key) leave no trace: neither the policy nor the counts
-//! see them. Keys are asked for in any borrowed form, a `String` by `&str`.
+//! see them. [`get_many`](Cache::get_many) looks up many keys in less than half the time.
+//! Keys are asked for in any borrowed form, a `String` by `&str`.
 //!
 //! **Writing.** [`insert`](Cache::insert) adds or replaces. [`remove`](Cache::remove)
 //! returns a clone of what it took out; [`invalidate`](Cache::invalidate) does the same for
-//! values that are not `Clone`. [`clear`](Cache::clear) removes everything.
+//! values that are not `Clone`. [`clear`](Cache::clear) removes everything, and
+//! [`retain`](Cache::retain) what a closure says.
 //!
 //! **Loading.** [`get_or_insert_with`](Cache::get_or_insert_with) and its kind for errors
 //! and for tasks run one loader for an absent key, however many ask for it; the others wait
@@ -101,6 +103,9 @@
 //! (0..100).for_each(|page| cache.insert(page, vec![0; 1 << 15]));
 //! assert_eq!((cache.weight(), cache.len()), (1 << 20, 32));
 //! ```
+//!
+//! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time, as far as
+//! [`entries`](Builder::entries) has laid out; with a weigher, to any weight.
 //!
 //! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes, with
 //! its [`Cause`]: once, by the thread that caused it, outside all locks.
@@ -159,7 +164,7 @@
 //! - **Different keys** have no order among each other but that of the program: a thread
 //!   that sees one of another thread's inserts does see the effects of the earlier ones.
 //! - **The bound holds at every moment**: never more entries, nor more weight, than the
-//!   capacity. What is evicted, replaced or removed counts no more at once, though it is
+//!   capacity; the old one, while [`set_capacity`](Cache::set_capacity) lowers it. What is evicted, replaced or removed counts no more at once, though it is
 //!   [dropped a little later](#memory).
 //! - **[`iter`](Cache::iter)** is no snapshot. It shows what is there throughout once; what
 //!   comes or goes meanwhile perhaps, and what goes and comes again perhaps twice.
@@ -176,10 +181,11 @@
 //! | code | runs | if it panics |
 //! |---|---|---|
 //! | weigher | in `insert`, before anything else | nothing has changed |
-//! | `Hash` | in every call with a key; of victims too, in `insert`; of all keys, in `clear` | in `insert` see below |
+//! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear` and `retain` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
-//! | `Clone` | in `get`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
+//! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
+//! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
@@ -297,7 +303,8 @@
 //!   address space for `u64` → `u64`. The process aborts if the system does not give it.
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
-//! - Sizes and policy are fixed when a cache is built. There is no expiry and no listener.
+//! - The policy and the most entries are fixed when a cache is built, and so is the memory
+//!   laid out, whatever [`set_capacity`](Cache::set_capacity) makes of it.
 //!
 //! # Metrics and events
 //!

@@ -12,8 +12,9 @@
 //! And no endless loop either: what has gone stays pinned until all is told, so a listener
 //! that inserts as much as it is told of finds no slot in the end, and is refused.
 //!
-//! Without a listener a write pays a branch or two, a hit nothing. With one: a pin and
-//! two entries in a list, about 10 ns, beside what the listener does.
+//! Without a listener a write pays a branch for each thing it does, 2 to 4 instructions in
+//! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
+//! instructions instead of 690: a pin, a list, a call that panics are caught from.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -74,8 +75,8 @@ pub(crate) struct Departed {
 /// stripe was given back, the listener has heard of all of them.
 pub(crate) struct Telling<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
-    /// Where they are noted; `None` without a listener.
-    departed: Option<&'c Departed>,
+    /// Where they are noted.
+    departed: &'c Departed,
     /// What keeps them.
     pinned: Option<Pinned<'c>>,
     /// With what the listener has panicked first.
@@ -83,13 +84,18 @@ pub(crate) struct Telling<'c, K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// To be called before anything is taken out of the index.
+    /// To be called before anything is taken out of the index. `None` without a listener.
     #[inline(always)]
-    pub(crate) fn telling(&self) -> Telling<'_, K, V, S> {
-        let mut telling = Telling { cache: self, departed: None, pinned: None, panic: None };
-        if self.listener.is_some() {
-            telling.begin();
-        }
+    pub(crate) fn telling(&self) -> Option<Telling<'_, K, V, S>> {
+        self.listener.is_some().then(|| self.begin_telling())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_telling(&self) -> Telling<'_, K, V, S> {
+        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        let mut telling = Telling { cache: self, departed, pinned: None, panic: None };
+        telling.resume();
         telling
     }
 
@@ -113,19 +119,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-impl<'c, K: Hash + Eq, V, S: BuildHasher> Telling<'c, K, V, S> {
-    #[cold]
-    #[inline(never)]
-    fn begin(&mut self) {
-        let reader = &self.cache.stripe().reader;
-        self.departed = Some(reader.departed.get_or_init(Box::default));
-        self.resume();
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Telling<'_, K, V, S> {
     /// Begins again after a [pause](Telling::pause).
     pub(crate) fn resume(&mut self) {
-        let Some(departed) = self.departed else { return };
-        departed.depth.set(departed.depth.get() + 1);
+        self.departed.depth.set(self.departed.depth.get() + 1);
         self.pinned = Some(Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim));
     }
 }
@@ -134,15 +131,18 @@ impl<K, V, S> Telling<'_, K, V, S> {
     /// Tells what has gone so far and lets go of it, so that the caller, who holds no
     /// stripe, can reclaim it. Nothing may be taken out before it is resumed.
     pub(crate) fn pause(&mut self) {
-        let (Some(departed), true) = (self.departed, self.pinned.is_some()) else { return };
-        if departed.depth.get() == 1 {
-            self.tell(departed);
+        if self.pinned.is_none() {
+            return;
         }
-        departed.depth.set(departed.depth.get() - 1);
+        if self.departed.depth.get() == 1 {
+            self.tell();
+        }
+        self.departed.depth.set(self.departed.depth.get() - 1);
         self.pinned = None;
     }
 
-    fn tell(&mut self, departed: &Departed) {
+    fn tell(&mut self) {
+        let departed = self.departed;
         let Some(listener) = &self.cache.listener else { return };
         let next = || departed.slots.borrow_mut().pop_front();
         while let Some((slot, cause)) = next() {
@@ -157,24 +157,17 @@ impl<K, V, S> Telling<'_, K, V, S> {
         }
         departed.slots.borrow_mut().shrink_to(KEPT);
     }
+}
 
+impl<K, V, S> Drop for Telling<'_, K, V, S> {
     #[cold]
     #[inline(never)]
-    fn end(&mut self) {
+    fn drop(&mut self) {
         self.pause();
         if let Some(panic) = self.panic.take()
             && !std::thread::panicking()
         {
             resume_unwind(panic);
-        }
-    }
-}
-
-impl<K, V, S> Drop for Telling<'_, K, V, S> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.departed.is_some() {
-            self.end();
         }
     }
 }

@@ -180,7 +180,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn persist<'c>(
         &'c self,
         protection: &impl Protect,
-        (mut telling, mut held): (Telling<'c, K, V, S>, Held<'c>),
+        (mut telling, mut held): (Option<Telling<'c, K, V, S>>, Held<'c>),
         place: Place,
         newcomer: Newcomer,
         mut setback: Setback<K, V>,
@@ -192,9 +192,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Cause::Refused => break,
                 Cause::Shortage => {
                     drop(held);
-                    telling.pause();
+                    telling.iter_mut().for_each(Telling::pause);
                     let relieved = self.relieve(&mut scavenged);
-                    telling.resume();
+                    telling.iter_mut().for_each(Telling::resume);
                     held = self.hold();
                     if !relieved {
                         break;
@@ -338,8 +338,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if enough {
                 return Ok(());
             }
-            // The capacity may have been lowered since its weight was looked at.
-            if self.is_beyond(newcomer.weight) {
+            // The capacity may have been lowered since its weight was looked at. Most need
+            // one victim.
+            if evictions > 1 && self.is_beyond(newcomer.weight) {
                 return Err(Cause::Refused);
             }
             // An entry that grows is no newcomer: the policy may not refuse it.

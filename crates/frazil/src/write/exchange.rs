@@ -13,6 +13,7 @@ use crate::cache::{Cache, Found};
 use crate::evict::Newcomer;
 use crate::expiry::deadlines::Term;
 use crate::index::Place;
+use crate::listen::Telling;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::add;
@@ -75,9 +76,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     return false;
                 }
                 Cause::Shortage => {
-                    telling.pause();
+                    telling.iter_mut().for_each(Telling::pause);
                     let relieved = self.relieve(&mut scavenged);
-                    telling.resume();
+                    telling.iter_mut().for_each(Telling::resume);
                     if !relieved {
                         break;
                     }
