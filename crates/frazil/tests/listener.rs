@@ -263,7 +263,7 @@ fn a_panic_is_passed_on_and_loses_nothing() {
             .weigher(|key, _| 1 + key % 3)
             .listener(move |key, value: &Tracked<'_>, cause| {
                 heard.enter(*key, value, cause);
-                if value.serial % 3 == 0 {
+                if value.serial.is_multiple_of(3) {
                     std::panic::panic_any(PLANNED);
                 }
             })
