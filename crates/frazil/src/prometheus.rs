@@ -12,12 +12,13 @@
 //! rows.get(&1);
 //!
 //! let page = Page::new().with("rows", &rows).with("users", &users).to_string();
-//! assert!(page.contains("\
-//! # HELP frazil_requests_total Gets, and what asks for a value that may be loaded.
-//! # TYPE frazil_requests_total counter
-//! frazil_requests_total{cache=\"rows\"} 1
-//! frazil_requests_total{cache=\"users\"} 0
-//! "));
+//! assert!(page.starts_with(
+//!     r##"# HELP frazil_requests_total Gets, with a loader or without.
+//! ## TYPE frazil_requests_total counter
+//! frazil_requests_total{cache="rows"} 1
+//! frazil_requests_total{cache="users"} 0
+//! "##
+//! ));
 //! ```
 //!
 //! Misses are what requests there are beyond hits and delayed hits. They are no counter: who
@@ -78,68 +79,41 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         replacements,
         evictions,
         removals,
+        expirations,
         refusals,
         promotions_skipped,
         retries,
         shared_writes,
         waiting,
     } = cache.stats();
+    let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
+    let load_seconds = seconds(load_nanoseconds);
+    let reserved_bytes = cache.reserved_bytes() as u64;
     vec![
-        counter(
-            "frazil_requests_total",
-            "Gets, and what asks for a value that may be loaded.",
-            hits.wrapping_add(delayed_hits).wrapping_add(misses),
-        ),
+        counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
-        counter(
-            "frazil_delayed_hits_total",
-            "Requests that waited for a load of their key and shared what came.",
-            delayed_hits,
-        ),
+        counter("frazil_delayed_hits_total", "Requests that shared another's load.", delayed_hits),
         counter("frazil_loads_total", "Values that loaders have returned.", loads),
-        counter(
-            "frazil_load_failures_total",
-            "Loaders that failed, panicked or were dropped.",
-            load_failures,
-        ),
-        counter(
-            "frazil_load_seconds_total",
-            "How long the loads took together, without those that failed.",
-            seconds(load_nanoseconds),
-        ),
-        counter(
-            "frazil_insertions_total",
-            "Entries admitted for keys that were not there.",
-            insertions,
-        ),
-        counter(
-            "frazil_replacements_total",
-            "Entries that replaced one of the same key.",
-            replacements,
-        ),
+        counter("frazil_load_failures_total", "Loaders that returned none.", load_failures),
+        counter("frazil_load_seconds_total", "Time that the loads took together.", load_seconds),
+        counter("frazil_insertions_total", "Entries admitted for absent keys.", insertions),
+        counter("frazil_replacements_total", "Entries that replaced one.", replacements),
         counter("frazil_evictions_total", "Entries that went to make room.", evictions),
         counter("frazil_removals_total", "Entries that were removed.", removals),
+        counter("frazil_expirations_total", "Entries whose time had come.", expirations),
         counter("frazil_refusals_total", "Newcomers not admitted.", refusals),
         counter(
             "frazil_promotions_skipped_total",
-            "Hits of which the policy was not told, because its lock was taken.",
+            "Hits kept from a busy policy.",
             promotions_skipped,
         ),
-        counter(
-            "frazil_retries_total",
-            "Attempts made vain by other threads, and locks found taken.",
-            retries,
-        ),
-        counter("frazil_shared_writes_total", "Writes to lines shared by all.", shared_writes),
+        counter("frazil_retries_total", "Attempts vain for other threads' progress.", retries),
+        counter("frazil_shared_writes_total", "Writes to lines that all write.", shared_writes),
         gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
         gauge("frazil_entries", "Entries that are there.", cache.len()),
         gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", cache.weight()),
         gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
-        gauge(
-            "frazil_reserved_bytes",
-            "Bytes laid out, beside what keys and values point to.",
-            cache.reserved_bytes() as u64,
-        ),
+        gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),
     ]
 }
 

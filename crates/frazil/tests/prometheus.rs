@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Barrier;
+use std::time::Duration;
 
 use frazil::prometheus::Page;
 use frazil::{Cache, Policy};
@@ -80,6 +81,8 @@ fn used(capacity: u64) -> Cache<u64, u64> {
     }
     cache.insert(9, 0);
     cache.remove(&9);
+    cache.insert_for(9, 9, Duration::ZERO);
+    cache.purge();
     cache
 }
 
@@ -89,8 +92,9 @@ fn every_count_is_there_under_its_name() {
     let samples = read(&Page::new().with("c", &cache).to_string());
     let value = |name: &str| samples[&format!("frazil_{name}")]["c"] as u64;
     assert_eq!((value("requests_total"), value("hits_total")), (13, 3));
-    assert_eq!((value("insertions_total"), value("replacements_total")), (10, 1));
+    assert_eq!((value("insertions_total"), value("replacements_total")), (11, 1));
     assert_eq!((value("evictions_total"), value("removals_total")), (5, 1));
+    assert_eq!(value("expirations_total"), 1);
     assert_eq!((value("entries"), value("weight"), value("capacity")), (4, 12, 15));
     assert_eq!(value("reserved_bytes"), cache.reserved_bytes() as u64);
     // As many metrics as there are counts (of those the debug form tells), and four gauges.
@@ -117,7 +121,7 @@ fn refusals_and_what_waits_are_told() {
 fn loads_are_told_and_their_time_is_in_seconds() {
     let cache: Cache<u64, u64> = Cache::builder(100).build();
     cache.get_or_insert_with(&1, || {
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
         1
     });
     assert_eq!(cache.try_get_or_insert_with(&2, || Err("none")), Err("none"));
