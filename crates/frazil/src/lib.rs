@@ -320,11 +320,16 @@
 //! |---|---|---|---|
 //! | `cache built` | debug | `policy`, `capacity`, `entries`, `reserved_bytes` | which number is which cache |
 //! | `cache cleared` | debug | | |
+//! | `capacity set` | debug | `wanted`, `capacity` | the second is in force |
+//! | `recording began` | debug | `path`, `rate` | |
+//! | `recording ended` | debug | `records`, `lost`, `bytes` | |
+//! | `recording failed` | warn | `error` | also of a recording that was dropped, which tells it in no other way |
 //! | `slots held up by a pin` | warn | `waiting`, `spare`, `pins`, `age` | more than half of the spare slots wait for a [`Pin`] that is `age` reclamations old: told once for each doubling of its age. Let go of pins sooner |
 //! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins`, `age` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
 //! | `system refuses membarrier` | error | | once for a process, see [above](#platforms-and-limits): it reclaims nothing any more |
 //!
-//! `pins` are the threads that hold one at that moment. A subscriber is called outside all
+//! `pins` are the threads that hold one at that moment. What a caller is told by a result is
+//! no event: a loader that fails, for one. A subscriber is called outside all
 //! locks and may call the cache.
 #![warn(missing_docs)]
 

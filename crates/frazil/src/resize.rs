@@ -17,6 +17,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
+use crate::events;
 use crate::evict::Decision;
 use crate::stripe::Held;
 use crate::sync::{CHECKED, Mutex};
@@ -111,7 +112,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.shrink(&goal);
         // What went is of no use here, and its slots may be needed.
         self.reclaim();
-        self.capacity()
+        let in_force = self.capacity();
+        events::event!(self, DEBUG, "capacity set", wanted = capacity, capacity = in_force);
+        in_force
     }
 
     /// Whether a newcomer of this weight can't be admitted, whatever goes.

@@ -112,6 +112,51 @@ fn a_cleared_cache_says_so() {
     assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "cache cleared"));
 }
 
+#[test]
+fn a_changed_capacity_is_told_with_what_holds() {
+    let cache = cache(100);
+    let told = events(|| _ = cache.set_capacity(500));
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "capacity set"));
+    assert_eq!((told[0].number("wanted"), told[0].number("capacity")), (500, 100));
+}
+
+#[test]
+fn a_recording_tells_its_beginning_and_its_end() {
+    let cache = cache(100);
+    let path = std::env::temp_dir().join(format!("frazil-events-{}", std::process::id()));
+    let told = events(|| {
+        let recording = cache.record(&path, 1.0).unwrap();
+        (0..10).for_each(|key| _ = cache.get(&key));
+        drop(recording);
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(told.len(), 2);
+    assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "recording began"));
+    assert_eq!(told[0].fields["path"], path.display().to_string());
+    assert_eq!((told[1].level, &*told[1].message), (Level::DEBUG, "recording ended"));
+    assert_eq!((told[1].number("records"), told[1].number("lost")), (10, 0));
+    assert_eq!(told[0].number("cache"), told[1].number("cache"));
+}
+
+/// Into a pipe that nobody reads any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_recording_that_failed_and_was_dropped_is_told() {
+    let cache = cache(100);
+    let told = events(|| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
+        let recording = cache.record(path, 1.0).unwrap();
+        drop(reader);
+        (0..10).for_each(|key| _ = cache.get(&key));
+        drop(recording);
+    });
+    let last = told.last().unwrap();
+    assert_eq!((last.level, &*last.message), (Level::WARN, "recording failed"));
+    assert!(last.fields["error"].contains("pipe"), "{last:?}");
+}
+
 /// Inserts into a full cache while a pin holds up all that goes.
 fn hold_up(cache: &Cache<u64, String>, then: impl Fn() + Send + Sync + 'static) -> Vec<Told> {
     (0..2_000).for_each(|key| cache.insert(key, String::new()));

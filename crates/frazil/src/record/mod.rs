@@ -29,6 +29,7 @@ use std::time::SystemTime;
 use frazil_recording::{Encoder, Header};
 
 use crate::cache::Cache;
+use crate::events;
 use crate::stripe::{Stripe, Stripes};
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -266,6 +267,8 @@ pub struct Recording<'c> {
     /// Gets before it began.
     gets_before: u64,
     finished: bool,
+    #[cfg(feature = "tracing")]
+    identity: u64,
 }
 
 impl Recording<'_> {
@@ -280,7 +283,15 @@ impl Recording<'_> {
 
     fn end(&mut self) -> io::Result<Recorded> {
         self.finished = true;
-        self.recorder.end(gets(self.stripes).wrapping_sub(self.gets_before))
+        let ended = self.recorder.end(gets(self.stripes).wrapping_sub(self.gets_before));
+        #[cfg(feature = "tracing")]
+        match &ended {
+            Ok(Recorded { records, lost, bytes }) => {
+                events::event!(self, DEBUG, "recording ended", records, lost, bytes);
+            }
+            Err(error) => events::event!(self, WARN, "recording failed", %error),
+        }
+        ended
     }
 }
 
@@ -347,12 +358,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// it. A file that is there already is overwritten.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
         let gets_before = gets(&self.stripes);
-        self.recorder.begin(path.as_ref(), rate, self.weights.is_some())?;
+        let path = path.as_ref();
+        self.recorder.begin(path, rate, self.weights.is_some())?;
+        events::event!(self, DEBUG, "recording began", path = %path.display(), rate);
         Ok(Recording {
             recorder: &self.recorder,
             stripes: &self.stripes,
             gets_before,
             finished: false,
+            #[cfg(feature = "tracing")]
+            identity: self.identity,
         })
     }
 }
