@@ -1,13 +1,21 @@
 //! What time it is, in nanoseconds since a cache was made.
 //!
-//! A look-up reads the *coarse* clock of the system: the time of its last timer
-//! interrupt, which the kernel leaves in memory that every process can read. About 5 ns
-//! without a fence, so the processor reads it while it waits for the entry, and behind by
-//! at most a tick, 1 to 10 ms. A write reads the *exact* one, 20 ns and more. The coarse
-//! time is never ahead of the exact one, so what is set by the exact clock and looked at
-//! by the coarse one is never over too early. Elsewhere than on Linux both are exact.
+//! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the
+//! last timer interrupt, which the kernel leaves in memory that every process can read:
+//! 3 ns, and behind by at most a tick, 1 to 10 ms. It is never ahead of the exact one, so
+//! what is set by the exact clock and looked at by the coarse one is never over too early.
+//! Elsewhere than on Linux both are exact.
+//!
+//! Hits that miss the processor's caches overlap, as many as its window has room for, and
+//! the 60 instructions of the coarse clock cost them a third of their speed. So a hit first asks
+//! for the *second* of the day, a single load where the kernel offers it: as long as that
+//! is the same, no more than a second can have passed since the exact time was last read,
+//! and of most entries that is all one has to know ([`Horizon`]).
 
 use std::time::Duration;
+
+use crate::sync::OwnLine;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A clock of the user's: any time that does not run backward.
 pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
@@ -50,6 +58,13 @@ impl Clock {
         })
     }
 
+    /// The time for an entry that will live as long as `span`. Of a long one it is `coarse`
+    /// and more than that can be behind: up to an eighth of a second late.
+    #[inline]
+    pub(crate) fn stamp(&self, coarse: u64, span: u64) -> u64 {
+        if self.user.is_none() && span >= LONG { coarse + AHEAD } else { self.exact() }
+    }
+
     /// How far the coarse time may be behind.
     pub(crate) fn lag(&self) -> u64 {
         if self.user.is_some() { 0 } else { system::lag() }
@@ -67,8 +82,62 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(END).min(END)
 }
 
+/// Spans of which an eighth of a second is less than a 64th.
+const LONG: u64 = 8_000_000_000;
+/// What a tick that is late is late by at most, where other machines share the processor.
+const AHEAD: u64 = 125_000_000;
+
+/// What lies so far ahead that no clock need be read.
+///
+/// A time that cannot be over before a certain second of the system's calendar is, and in
+/// the lowest bits, which are below a unit of it, that second (it repeats after 8 years). Who finds
+/// another second than this reads the exact clock and notes the new one; so it is written
+/// once a second, and read by every hit. If the calendar is set back by seconds, one may
+/// come a second time, and entries be shown for that second too long.
+#[derive(Debug)]
+pub(crate) struct Horizon(OwnLine<AtomicU64>);
+
+/// The unit of the time, 0.27 s, less one.
+const SECONDS: u64 = (1 << 28) - 1;
+/// How long the calendar may show a second: itself, and a tick that is late.
+const SECOND: u64 = 1_500_000_000;
+
+impl Default for Horizon {
+    /// Nothing is far.
+    fn default() -> Self {
+        Horizon(OwnLine(AtomicU64::new(u64::MAX)))
+    }
+}
+
+impl Horizon {
+    /// Whether `time`, 0 for never, is certainly to come, and the margin of
+    /// [`Horizon::renew`] before it. Every instruction counts.
+    #[inline(always)]
+    pub(crate) fn is_before(&self, time: u64) -> bool {
+        let known = self.0.0.load(Relaxed);
+        time.wrapping_sub(1) > known && (known ^ system::second()) & SECONDS == 0
+    }
+
+    /// Notes the second, if that is another than is known.
+    pub(crate) fn renew(&self, clock: &Clock, margin: u64) {
+        // First, so that it is no later than the time.
+        let second = system::second() & SECONDS;
+        let known = self.0.0.load(Relaxed);
+        if clock.user.is_none() && (known == u64::MAX || known & SECONDS != second) {
+            let latest = (clock.exact() + SECOND + margin) | SECONDS;
+            self.0.0.store((latest + 1) | second, Relaxed);
+        }
+    }
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 mod system {
+    #[inline(always)]
+    pub(super) fn second() -> u64 {
+        // SAFETY: the call writes nothing if it is given no place.
+        unsafe { libc::time(std::ptr::null_mut()) as u64 }
+    }
+
     #[inline(always)]
     fn of(time: &libc::timespec) -> u64 {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -113,6 +182,11 @@ mod system {
 
     pub(super) fn coarse() -> u64 {
         exact()
+    }
+
+    /// Never the one that is known: nothing is far.
+    pub(super) fn second() -> u64 {
+        0
     }
 
     pub(super) fn lag() -> u64 {

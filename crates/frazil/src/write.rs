@@ -141,7 +141,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return Some(found);
         }
         // Not a newcomer's to replace: it is absent.
-        self.take_out_expired(place, &found);
+        self.take_out_expired(place, found.cell, found.word);
         self.find(protection, place, key)
     }
 

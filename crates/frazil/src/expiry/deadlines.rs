@@ -24,7 +24,7 @@
 //! idle, mapped when first used; 4 kB a wheel.
 
 use super::wheel::{NEVER, Wheel};
-use crate::clock::{BEGINNING, Clock, END};
+use crate::clock::{BEGINNING, Clock, END, Horizon};
 use crate::fence;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
@@ -66,11 +66,10 @@ impl Term {
 struct Idle {
     /// How long an entry lives unused, in nanoseconds.
     span: u64,
-    /// Uses closer to each other than this move the deadline once.
+    /// Uses closer to each other than this move the deadline once; so it is moved further.
     grain: u64,
-    /// From a use to the new deadline, with what uses may have been passed over and with
-    /// what the clock of the use may have been behind.
-    reach: u64,
+    /// How far the clock may be behind that tells whether they are.
+    lag: u64,
 }
 
 /// Slots that a wheel has handed out to be looked at.
@@ -90,6 +89,7 @@ impl Batch {
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     by_slot: Box<[AtomicU64]>,
+    horizon: Horizon,
     /// Empty without time to idle.
     limits: Box<[AtomicU64]>,
     /// Written under the lock of the slot's wheel.
@@ -115,11 +115,12 @@ impl Deadlines {
         // What was never used has no number to be listed by.
         let used = if used > 1 { room(used) } else { 0 };
         let idle = idle.map(|span| {
-            let grain = span / 64;
-            Idle { span, grain, reach: span + grain + clock.lag() }
+            let lag = clock.lag();
+            Idle { span, grain: span / 64 + 2 * lag, lag }
         });
         Deadlines {
             by_slot: zeroed_slice(length as usize),
+            horizon: Horizon::default(),
             limits: zeroed_slice(if idle.is_some() { length as usize } else { 0 }),
             listed: zeroed_slice(length as usize),
             idle,
@@ -155,27 +156,42 @@ impl Deadlines {
     /// The deadline of a slot, or 0.
     #[inline(always)]
     pub(crate) fn deadline(&self, slot: u32) -> u64 {
-        self.by_slot[slot as usize].load(Relaxed)
+        debug_assert!((slot as usize) < self.by_slot.len());
+        // SAFETY: there is one for every slot of the slab, and slots are of the slab: they
+        // come from its index, or from a wheel in which they were listed by their number.
+        unsafe { self.by_slot.get_unchecked(slot as usize) }.load(Relaxed)
     }
 
-    /// Whether the deadline of a slot that is being used has passed. If not, and with time
-    /// to idle, it may move. The caller protects the slot.
+    /// Whether the deadline of a slot lies so far ahead that it need not be looked at, nor
+    /// moved if the slot is used.
     #[inline(always)]
-    pub(crate) fn passed_in_use(&self, slot: u32, now: u64) -> bool {
-        let deadline = self.deadline(slot);
-        if is_over(deadline, now) {
+    pub(crate) fn is_far(&self, slot: u32) -> bool {
+        self.horizon.is_before(self.deadline(slot))
+    }
+
+    /// Whether the deadline of a slot that is looked up has passed.
+    pub(crate) fn passed_by(&self, slot: u32, clock: &Clock) -> bool {
+        self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
+        self.passed(slot, clock.coarse())
+    }
+
+    /// The same of one that is being used: with time to idle its deadline may move. The
+    /// caller protects the slot.
+    pub(crate) fn passed_in_use(&self, slot: u32, clock: &Clock) -> bool {
+        if self.passed_by(slot, clock) {
             return true;
         }
-        if let Some(idle) = &self.idle
-            && (now + idle.reach).saturating_sub(deadline) > idle.grain
-        {
-            self.postpone(slot, deadline, now + idle.reach);
+        if let Some(Idle { span, grain, lag }) = self.idle {
+            let deadline = self.deadline(slot);
+            let gained = (clock.coarse() + span + grain).saturating_sub(deadline);
+            if gained > grain.saturating_sub(lag) {
+                self.postpone(slot, deadline, clock.exact() + span + grain);
+            }
         }
         false
     }
 
     /// Moves a deadline to a later time, within its limit.
-    #[inline(never)]
     fn postpone(&self, slot: u32, deadline: u64, wanted: u64) {
         let limit = self.limits[slot as usize].load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };

@@ -21,12 +21,13 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::cache::{Cache, Found};
+use crate::cache::Cache;
 use crate::clock::{Clock, END, UserClock, nanoseconds};
 use crate::evict::Ensure;
 use crate::fence;
 use crate::index::Place;
 use crate::stripe::{Held, Reader, add};
+use crate::sync::atomic::AtomicU32;
 use crate::write::Ending;
 
 use deadlines::{Batch, Deadlines, Term};
@@ -113,9 +114,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let deadlines = self.expiry.deadlines();
         let deadlines = deadlines
             .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
-        let now = self.expiry.clock.exact();
-        self.turn_wheels(deadlines, now);
-        self.put(key, value, deadlines.term(now, nanoseconds(lifetime)));
+        let term = self.term_of(deadlines, nanoseconds(lifetime));
+        self.put(key, value, term);
     }
 
     /// When a newcomer expires of which the caller says nothing. Does a writer's share of
@@ -134,49 +134,61 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             Some(of_entry) => of_entry(key, value).map_or(END, nanoseconds),
             None => self.expiry.to_live,
         };
-        let now = self.expiry.clock.exact();
-        self.turn_wheels(deadlines, now);
-        deadlines.term(now, lifetime)
+        self.term_of(deadlines, lifetime)
+    }
+
+    fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
+        let Expiry { clock, to_idle, .. } = &self.expiry;
+        let coarse = clock.coarse();
+        if deadlines.is_time(coarse) {
+            self.expire_some(deadlines);
+        }
+        let shortest = to_idle.map_or(lifetime, |idle| idle.min(lifetime));
+        deadlines.term(clock.stamp(coarse, shortest), lifetime)
     }
 
     /// Whether the entry in a slot has expired, of which the caller leaves no trace. The
     /// slot is protected.
     #[inline(always)]
     pub(crate) fn has_expired(&self, slot: u32) -> bool {
-        self.expiry.deadlines().is_some_and(|deadlines| self.is_outlived(deadlines, slot))
+        self.expiry
+            .deadlines()
+            .is_some_and(|deadlines| !deadlines.is_far(slot) && self.is_outlived(deadlines, slot))
     }
 
     #[inline(never)]
     fn is_outlived(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        deadlines.passed(slot, self.expiry.clock.coarse())
+        deadlines.passed_by(slot, &self.expiry.clock)
     }
 
     /// The same of an entry that is being used.
     #[inline(always)]
     pub(crate) fn has_expired_in_use(&self, slot: u32) -> bool {
-        self.expiry.deadlines().is_some_and(|deadlines| self.is_outlived_in_use(deadlines, slot))
+        self.expiry.deadlines().is_some_and(|deadlines| {
+            !deadlines.is_far(slot) && self.is_outlived_in_use(deadlines, slot)
+        })
     }
 
-    // Apart, so that it takes no register of a hit where there are no deadlines.
     #[inline(never)]
     fn is_outlived_in_use(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        deadlines.passed_in_use(slot, self.expiry.clock.coarse())
+        deadlines.passed_in_use(slot, &self.expiry.clock)
     }
 
-    /// A get has found an entry that has expired.
+    /// A get has found an entry that has expired: this word in this cell. (Not a `Found`,
+    /// which would have to be in memory on every hit for its address to be passed.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn miss_expired(&self, reader: &Reader, place: Place, found: &Found<'_>) {
+    pub(crate) fn miss_expired(&self, reader: &Reader, place: Place, cell: &AtomicU32, word: u32) {
         add(&reader.misses, 1);
-        self.take_out_expired(place, found);
+        self.take_out_expired(place, cell, word);
         self.reclaim_if_due();
     }
 
     /// Takes out an entry that has expired, unless another thread has changed the word.
-    pub(crate) fn take_out_expired(&self, place: Place, found: &Found<'_>) {
+    pub(crate) fn take_out_expired(&self, place: Place, cell: &AtomicU32, word: u32) {
         let _telling = self.telling();
-        if self.index.unlink_cell(place, found.cell, found.word) {
-            self.bury(&mut self.hold(), found.slot, Ending::Expired);
+        if self.index.unlink_cell(place, cell, word) {
+            self.bury(&mut self.hold(), self.index.slot(word), Ending::Expired);
         }
     }
 
@@ -244,16 +256,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// A writer's share of the work.
-    #[inline(always)]
-    fn turn_wheels(&self, deadlines: &Deadlines, now: u64) {
-        if deadlines.is_time(now) {
-            self.expire_some(deadlines, now);
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn expire_some(&self, deadlines: &Deadlines, now: u64) {
+    fn expire_some(&self, deadlines: &Deadlines) {
+        let now = self.expiry.clock.exact();
         if let Some(batch) = deadlines.take_due(now) {
             self.expire(deadlines, &batch, now);
         }
