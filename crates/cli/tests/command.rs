@@ -393,6 +393,33 @@ fn check_text(text: &str) {
     }
 }
 
+/// What is counted does not depend on the machine: a lock is written by every miss and by hits
+/// that take it, queues once a batch.
+fn check_shared_writes(speeds: &[&Value]) {
+    let writes = |figure: u32, policy: &str| {
+        let cell = |row: &&&Value| {
+            row["figure"] == figure && row["capacity_percent"] == 10 && row["policy"] == policy
+        };
+        let rows: Vec<_> = speeds.iter().filter(cell).collect();
+        assert!(!rows.is_empty(), "{policy}");
+        rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
+    };
+    assert!(writes(10, "mobius") < writes(10, "mobius:batch=1"));
+    for (fewer, more) in [
+        ("mobius", "sieve"),
+        ("s3-fifo", "sieve"),
+        ("clock", "sieve"),
+        ("fifo", "sieve"),
+        ("sieve", "lru"),
+        ("lru-delayed", "lru"),
+        ("sieve", "w-tinylfu"),
+        ("sieve", "two-queue"),
+    ] {
+        let [one, other] = [fewer, more].map(|policy| writes(7, policy));
+        assert!(one < other, "{fewer} {one}, {more} {other}");
+    }
+}
+
 #[test]
 fn reproduce_writes_data_and_figures() {
     let folder = Folder::new("reproduce");
@@ -432,30 +459,7 @@ fn reproduce_writes_data_and_figures() {
     assert!([2, 4, 7, 8, 9, 10].into_iter().all(figures), "an expectation for every figure");
     let nothing = |row: &&&Value| row["seen"].as_str().unwrap().contains("NaN");
     assert_eq!(expectations.iter().find(nothing), None, "all that is expected is measured");
-    // What is counted does not depend on the machine: a lock is written by every miss and by
-    // hits that take it, queues once a batch.
-    let writes = |figure: u32, policy: &str| {
-        let cell = |row: &&&Value| {
-            row["figure"] == figure && row["capacity_percent"] == 10 && row["policy"] == policy
-        };
-        let rows: Vec<_> = speeds.iter().filter(cell).collect();
-        assert!(!rows.is_empty(), "{policy}");
-        rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
-    };
-    assert!(writes(10, "mobius") < writes(10, "mobius:batch=1"));
-    for (fewer, more) in [
-        ("mobius", "sieve"),
-        ("s3-fifo", "sieve"),
-        ("clock", "sieve"),
-        ("fifo", "sieve"),
-        ("sieve", "lru"),
-        ("lru-delayed", "lru"),
-        ("sieve", "w-tinylfu"),
-        ("sieve", "two-queue"),
-    ] {
-        let [one, other] = [fewer, more].map(|policy| writes(7, policy));
-        assert!(one < other, "{fewer} {one}, {more} {other}");
-    }
+    check_shared_writes(&speeds);
 
     let data = std::fs::read_to_string(Path::new(&out).join("mobius.json")).unwrap();
     let data: Value = serde_json::from_str(&data).unwrap();

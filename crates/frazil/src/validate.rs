@@ -148,8 +148,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             survey.expect("segments in a ring", queue.ring().len(), count);
         }
         if let Order::Locked(locked) = &self.order {
-            for (position, slot) in locked.slots() {
+            let mut seated = locked.slots();
+            for &(position, slot) in &seated {
                 survey.slot(slot, Whereabouts::Queued { queue: 0, position });
+            }
+            let weight: u64 = seated.iter().map(|&(_, slot)| self.slab.weight(slot)).sum();
+            survey.expect("weight under the lock", locked.held(), weight);
+            // The policy's own opinion of what it holds.
+            let mut listed = locked.coldest_first(self);
+            listed.sort_unstable();
+            seated.sort_unstable_by_key(|&(_, slot)| slot);
+            if !listed.iter().eq(seated.iter().map(|(_, slot)| slot)) {
+                survey.found("the policy lists other slots than have a place".to_owned());
             }
         }
     }

@@ -74,8 +74,10 @@ fn queued(queue: &Queue, segments: &Segments, stripes: &Stripes) -> Vec<u32> {
 /// slot to the end of what comes next.
 fn by_laps(queue: Vec<u32>, next: Vec<u32>, mut count: impl FnMut(u32) -> u8) -> Vec<u32> {
     let mut order = Vec::with_capacity(queue.len() + next.len());
-    let mut lap = |queue: Vec<u32>| queue.into_iter().map(|slot| (slot, count(slot))).collect();
-    let (mut queue, mut next): (Vec<(u32, u8)>, Vec<(u32, u8)>) = (lap(queue), lap(next));
+    let mut counted = |slots: Vec<u32>| -> Vec<(u32, u8)> {
+        slots.into_iter().map(|slot| (slot, count(slot))).collect()
+    };
+    let (mut queue, mut next) = (counted(queue), counted(next));
     while !queue.is_empty() || !next.is_empty() {
         for (slot, count) in queue.drain(..) {
             match count.checked_sub(1) {

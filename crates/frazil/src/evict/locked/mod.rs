@@ -420,6 +420,11 @@ impl Locked {
         }
     }
 
+    /// What they weigh together.
+    pub(crate) fn held(&self) -> u64 {
+        self.shelves.iter().map(|shelf| shelf.held()).sum()
+    }
+
     /// The slots in the order in which they would go; of shards, those that go at the same
     /// time next to each other.
     pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
