@@ -21,10 +21,18 @@ impl Sample {
     /// Of a trace with so many gets; notes on standard error if it is not all there was.
     pub(crate) fn of(name: &str, origin: &Origin, gets: u64) -> Self {
         let rate = origin.rate();
+        let all_gets = origin.recording.and_then(|recording| recording.gets);
         if rate < 1.0 {
+            let uncorrected = match all_gets {
+                Some(_) => "",
+                None => {
+                    "; how many requests there were of all keys is not known, so that the \
+                         ratios depend on which of the hottest are among them"
+                }
+            };
             note(&format!(
                 "{}: holds the requests for {} of the keys; capacities are those for all keys, \
-                 replayed at that scale, and counts are of the sample",
+                 replayed at that scale, and counts are of the sample{uncorrected}",
                 printable(name),
                 percent(rate)
             ));

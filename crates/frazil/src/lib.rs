@@ -9,12 +9,13 @@
 //!
 //! 1. [Usage](#usage)
 //! 2. [Choosing a policy](#choosing-a-policy)
-//! 3. [Consistency](#consistency)
-//! 4. [Your code inside a call](#your-code-inside-a-call)
-//! 5. [Performance](#performance)
-//! 6. [Memory](#memory)
-//! 7. [Platforms and limits](#platforms-and-limits)
-//! 8. [Metrics and events](#metrics-and-events)
+//! 3. [Recording](#recording)
+//! 4. [Consistency](#consistency)
+//! 5. [Your code inside a call](#your-code-inside-a-call)
+//! 6. [Performance](#performance)
+//! 7. [Memory](#memory)
+//! 8. [Platforms and limits](#platforms-and-limits)
+//! 9. [Metrics and events](#metrics-and-events)
 //!
 //! # Usage
 //!
@@ -127,15 +128,37 @@
 //! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
 //! | [`Sieve`](Policy::Sieve) | raises a mark | comparison only: Mobius with a lock |
 //!
-//! Do not guess: record what your program asks for, a key a line, and let the command
+//! Do not guess: [record](#recording) what your program asks for, and let the command
 //! answer. It replays the same policies, and one thread misses exactly as often as it says
 //! (with S3-FIFO nearly: what its ghost remembers depends on the hashes, and by weight on
 //! how large it is):
 //!
 //! ```sh
-//! frazil advise --trace requests.txt --policy fifo,clock,mobius,s3-fifo
-//! frazil bench --workload requests.txt --policy mobius,s3-fifo --capacity 1%,10%
+//! frazil advise --trace requests.frazil --policy fifo,clock,mobius,s3-fifo
+//! frazil bench --workload requests.frazil --policy mobius,s3-fifo --capacity 1%,10%
 //! ```
+//!
+//! # Recording
+//!
+//! [`Cache::record`] writes the requests for a share of the keys to a file while the program
+//! runs, until its guard goes:
+//!
+//! ```
+//! # let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+//! # let path = std::env::temp_dir().join(format!("guide-{}.frazil", std::process::id()));
+//! let recording = cache.record(&path, 0.01)?;
+//! // The program goes on: a minute, an hour, a day.
+//! # cache.get(&1);
+//! let recorded = recording.finish()?;
+//! println!("{} requests, {} lost", recorded.records, recorded.lost);
+//! # std::fs::remove_file(&path)?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! `frazil simulate` and `advise` take capacities for all keys, replay the sample at its share
+//! of them, and answer in capacities for all keys. Let a sample have a thousand keys in the
+//! smallest cache that you ask about: a rate of 0.01 for 100,000 entries. The example
+//! `record` goes all the way round.
 //!
 //! # Consistency
 //!

@@ -70,6 +70,8 @@ pub(super) fn run(
 #[derive(Default)]
 struct Order {
     chunks: Vec<Chunk>,
+    /// Empty chunks that go back to the tapes.
+    spare: Vec<Vec<Note>>,
     /// By tape: what is not old enough yet.
     held: Vec<Vec<Note>>,
     /// With their times, and where within a tick they go.
@@ -80,12 +82,14 @@ impl Order {
     /// Empties all tapes, and closes them if this is the end. How many notes were lost.
     fn gather(&mut self, tapes: &Tapes, end: bool) -> u64 {
         let mut lost = 0;
+        self.spare.append(&mut tapes.queue.lock().spare);
         for (number, tape) in tapes.tapes.iter().enumerate() {
             let mut tape = tape.0.lock();
             lost += std::mem::take(&mut tape.lost);
             tape.open &= !end;
             if !tape.notes.is_empty() {
-                let notes = std::mem::take(&mut tape.notes);
+                let empty = self.spare.pop().unwrap_or_default();
+                let notes = std::mem::replace(&mut tape.notes, empty);
                 self.chunks.push(Chunk { tape: number, sequence: tape.sequence, notes });
                 tape.sequence += 1;
             }
@@ -98,11 +102,10 @@ impl Order {
         self.held.resize_with(tapes.tapes.len(), Vec::new);
         for Chunk { tape, mut notes, .. } in self.chunks.drain(..) {
             self.held[tape].append(&mut notes);
-            let mut queue = tapes.queue.lock();
-            if queue.spare.len() < CHUNKS {
-                queue.spare.push(notes);
-            }
+            self.spare.push(notes);
         }
+        self.spare.truncate(CHUNKS);
+        tapes.queue.lock().spare.append(&mut self.spare);
         lost
     }
 
