@@ -5,17 +5,15 @@
 //! While nothing is recorded an operation pays one load and one comparison.
 //!
 //! ```text
-//! threads: note ──► a tape each ──► full chunks, bounded ──► writer: order, pair, write
+//! threads: note ──► a tape each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation on a chosen key takes a note on its thread's *tape*, under a lock that only
-//! the writer asks for beside it (and threads beyond the 128th). Nobody waits for it: what finds it taken, or
-//! tape and chunks full, is counted as lost. What a note means is seen to by the writer
+//! An operation on a chosen key takes a note on its thread's *tape* (`tape.rs`), without a
+//! lock; what finds it full is counted as lost. What a note means is seen to by the writer
 //! (`writer.rs`), a thread that lives as long as the recording.
-//!
-//! About 40 ns a note. 48 kB for each thread that takes notes, and at most 6 MB of chunks.
 
 mod clock;
+mod tape;
 mod writer;
 
 use std::fs::File;
@@ -23,139 +21,22 @@ use std::hash::{BuildHasher, Hash};
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use frazil_recording::{Encoder, Header};
+use frazil_recording::{Encoder, Header, SIZE_MAX};
 
 use crate::cache::Cache;
 use crate::events;
 use crate::stripe::{Stripe, Stripes};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicU64,
     Ordering::{Relaxed, Release},
 };
-use crate::sync::{CHECKED, Mutex, OwnLine};
+use crate::sync::{CHECKED, Mutex};
 
-/// Tapes of a cache. Threads beyond share them.
-const TAPES: usize = 128;
-/// Notes on a tape before they are handed over.
-const CHUNK: usize = 2048;
-/// How far in front of the last note memory is asked for: a line or two.
-const NOTES_AHEAD: usize = 2;
-/// Chunks that may wait for the writer.
-const CHUNKS: usize = 128;
-
-/// What an operation did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// A get that found its key.
-    Hit,
-    /// One that did not.
-    Miss,
-    /// An insertion, whether it was admitted or not.
-    Insert,
-    /// A removal, whether there was anything.
-    Remove,
-}
-
-/// One operation on a chosen key.
-#[derive(Clone, Copy, Debug)]
-struct Note {
-    time_ns: u64,
-    hash: u64,
-    weight: u64,
-    deed: Deed,
-}
-
-/// Notes in the order in which they were taken.
-#[derive(Default)]
-struct Tape {
-    /// Whether a recording is under way.
-    open: bool,
-    notes: Vec<Note>,
-    /// Chunks handed over.
-    sequence: u64,
-    lost: u64,
-}
-
-/// A full tape on its way to the writer.
-struct Chunk {
-    tape: usize,
-    sequence: u64,
-    notes: Vec<Note>,
-}
-
-/// What goes between the tapes and the writer.
-#[derive(Default)]
-struct Queue {
-    chunks: Vec<Chunk>,
-    /// Empty ones, to be used again.
-    spare: Vec<Vec<Note>>,
-    writer: Option<Thread>,
-}
-
-/// What the cache and the writer share. Made for the first recording, kept for the next.
-struct Tapes {
-    tapes: Box<[OwnLine<Mutex<Tape>>]>,
-    queue: Mutex<Queue>,
-    /// Notes that found their tape taken.
-    lost: AtomicU64,
-    /// Gets of all keys while it was recorded, told at the end.
-    gets: AtomicU64,
-    stop: AtomicBool,
-}
-
-impl Tapes {
-    fn new() -> Self {
-        Tapes {
-            tapes: (0..TAPES).map(|_| OwnLine(Mutex::new(Tape::default()))).collect(),
-            queue: Mutex::new(Queue::default()),
-            lost: AtomicU64::new(0),
-            gets: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    fn note(&self, hash: u64, deed: Deed, weight: u64) {
-        let number = crate::thread::number() as usize % TAPES;
-        let Some(mut tape) = self.tapes[number].0.try_lock() else {
-            self.lost.fetch_add(1, Relaxed);
-            return;
-        };
-        if !tape.open {
-            return;
-        }
-        if tape.notes.len() >= CHUNK && !self.hand_over(number, &mut tape) {
-            tape.lost += 1;
-            return;
-        }
-        // Under the lock: a writer that has emptied the tape since `now` finds nothing
-        // older than that on it later.
-        let time_ns = clock::coarse_ns();
-        tape.notes.push(Note { time_ns, hash, weight, deed });
-        // The writer has had this memory before: the next note shall find it near.
-        let next = tape.notes.as_ptr().wrapping_add(tape.notes.len() + NOTES_AHEAD);
-        crate::index::prefetch_for_writing(next.cast());
-    }
-
-    /// Gives a full tape to the writer, and takes an empty one. False if there is no room.
-    #[cold]
-    fn hand_over(&self, number: usize, tape: &mut Tape) -> bool {
-        let Some(mut queue) = self.queue.try_lock() else { return false };
-        if queue.chunks.len() >= CHUNKS {
-            return false;
-        }
-        let empty = queue.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK));
-        let notes = std::mem::replace(&mut tape.notes, empty);
-        queue.chunks.push(Chunk { tape: number, sequence: tape.sequence, notes });
-        tape.sequence += 1;
-        if queue.chunks.len() == CHUNKS / 4 {
-            queue.writer.iter().for_each(Thread::unpark);
-        }
-        true
-    }
-}
+pub(crate) use tape::Deed;
+use tape::{Note, Tapes};
 
 /// The part of a cache that chooses and notes.
 pub(crate) struct Recorder {
@@ -182,7 +63,8 @@ impl Recorder {
     #[inline(never)]
     pub(crate) fn note(&self, hash: u64, deed: Deed, weight: u64) {
         if let Some(tapes) = self.tapes.get() {
-            tapes.note(hash, deed, weight);
+            let time_ns = clock::coarse_ns();
+            tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
         }
     }
 
@@ -213,16 +95,12 @@ impl Recorder {
 
         let tapes = self.tapes.get_or_init(|| Arc::new(Tapes::new()));
         tapes.stop.store(false, Relaxed);
-        tapes.lost.store(0, Relaxed);
         let shared = Arc::clone(tapes);
         let handle = thread::Builder::new()
             .name("frazil-record".to_owned())
             .spawn(move || writer::run(&shared, file, begun_ns))?;
-        tapes.queue.lock().writer = Some(handle.thread().clone());
+        *tapes.writer.lock() = Some(handle.thread().clone());
         *writer = Some(handle);
-        for tape in &tapes.tapes {
-            *tape.0.lock() = Tape { open: true, ..Tape::default() };
-        }
         // Half of 2^64 is exact; 1 becomes all but one of the hashes.
         self.threshold.store(((rate * 2f64.powi(64)) as u64).max(1), Relaxed);
         Ok(())

@@ -1,8 +1,8 @@
 //! The writer of a recording: from notes on many tapes to records in one order.
 //!
-//! **Order.** A round reads the clock, empties all tapes, and writes what is older than that;
-//! nobody can add to that any more, because a note is dated under its tape's lock. What
-//! several threads noted within one tick of the clock is dealt out evenly: the first of
+//! **Order.** A round empties all tapes and writes what is older than 50 ms: a thread would have
+//! to be suspended for as long between dating a note and adding it, to come too late; it
+//! is dated later then. What several threads noted within one tick of the clock is dealt out evenly: the first of
 //! ten notes of one goes before the second of twenty of another. So the file is in order of
 //! time as a whole.
 //!
@@ -20,13 +20,15 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use frazil_recording::{Encoder, Operation, Record};
 
-use super::{CHUNKS, Chunk, Deed, Note, Recorded, Tapes, clock};
+use super::{Deed, Note, Recorded, Tapes, clock};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Between two rounds, at most.
 const ROUND: Duration = Duration::from_millis(50);
 /// Between two moments at which all that is known is in the file.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How long after its date a note may be added.
+const LATE_NS: u64 = 50_000_000;
 /// How long a miss waits for its insertion.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// Misses that may wait.
@@ -40,7 +42,7 @@ pub(super) fn run(
 ) -> io::Result<Recorded> {
     let mut order = Order::default();
     let mut pairs = Pairs::new(Output { file, begun_ns, last_ns: 0, failure: None });
-    let mut lost = 0;
+    let lost_before = tapes.lost();
     let mut flushed = Instant::now();
     loop {
         // Acquire: partner is the Release with which the recording ends.
@@ -50,15 +52,15 @@ pub(super) fn run(
             stop = tapes.stop.load(Acquire);
         }
         let now_ns = clock::coarse_ns();
-        lost += order.gather(tapes, stop);
-        let until_ns = if stop { u64::MAX } else { now_ns };
+        order.gather(tapes, begun_ns);
+        let until_ns = if stop { u64::MAX } else { now_ns.saturating_sub(LATE_NS) };
         order.drain(until_ns, |note| pairs.see(note));
         if stop {
             pairs.give_up(u64::MAX, now_ns);
-            lost += tapes.lost.load(Relaxed);
+            let lost = tapes.lost().wrapping_sub(lost_before);
             return pairs.out.finish(lost, tapes.gets.load(Relaxed));
         }
-        pairs.give_up(now_ns.saturating_sub(PATIENCE_NS), now_ns);
+        pairs.give_up(until_ns.saturating_sub(PATIENCE_NS), until_ns);
         if flushed.elapsed() >= FLUSH {
             flushed = Instant::now();
             pairs.out.flush();
@@ -69,9 +71,6 @@ pub(super) fn run(
 /// Notes on their way into one order.
 #[derive(Default)]
 struct Order {
-    chunks: Vec<Chunk>,
-    /// Empty chunks that go back to the tapes.
-    spare: Vec<Vec<Note>>,
     /// By tape: what is not old enough yet.
     held: Vec<Vec<Note>>,
     /// With their times, and where within a tick they go.
@@ -79,34 +78,16 @@ struct Order {
 }
 
 impl Order {
-    /// Empties all tapes, and closes them if this is the end. How many notes were lost.
-    fn gather(&mut self, tapes: &Tapes, end: bool) -> u64 {
-        let mut lost = 0;
-        self.spare.append(&mut tapes.queue.lock().spare);
-        for (number, tape) in tapes.tapes.iter().enumerate() {
-            let mut tape = tape.0.lock();
-            lost += std::mem::take(&mut tape.lost);
-            tape.open &= !end;
-            if !tape.notes.is_empty() {
-                let empty = self.spare.pop().unwrap_or_default();
-                let notes = std::mem::replace(&mut tape.notes, empty);
-                self.chunks.push(Chunk { tape: number, sequence: tape.sequence, notes });
-                tape.sequence += 1;
+    /// Empties all tapes. What a straggler of an earlier recording has noted is left out.
+    fn gather(&mut self, tapes: &Tapes, begun_ns: u64) {
+        tapes.read(|number, note| {
+            if note.time_ns >= begun_ns {
+                if self.held.len() <= number {
+                    self.held.resize_with(number + 1, Vec::new);
+                }
+                self.held[number].push(note);
             }
-        }
-        // After the tapes: what was handed over before one was emptied is here.
-        let mut queue = tapes.queue.lock();
-        self.chunks.append(&mut queue.chunks);
-        drop(queue);
-        self.chunks.sort_unstable_by_key(|chunk| (chunk.tape, chunk.sequence));
-        self.held.resize_with(tapes.tapes.len(), Vec::new);
-        for Chunk { tape, mut notes, .. } in self.chunks.drain(..) {
-            self.held[tape].append(&mut notes);
-            self.spare.push(notes);
-        }
-        self.spare.truncate(CHUNKS);
-        tapes.queue.lock().spare.append(&mut self.spare);
-        lost
+        });
     }
 
     /// Shows `see` all that is older than `until_ns`, in order.
