@@ -69,8 +69,15 @@ pub(super) enum Requirement {
     Scaling { engine: String, cell: Option<String>, from: usize, threads: usize, least: f64 },
     /// The latency that 99.9 % stay below, as a multiple of another engine's.
     P999 { engine: String, over: String, cell: Option<String>, threads: usize, most: f64 },
-    /// Hit ratio of one pass less another engine's, in points.
-    HitRatio { engine: String, over: String, cell: Option<String>, least: f64 },
+    /// Hit ratio less another engine's, in points: of one pass, or of the run of so many
+    /// threads.
+    HitRatio {
+        engine: String,
+        over: String,
+        cell: Option<String>,
+        threads: Option<usize>,
+        least: f64,
+    },
     /// Bytes an entry.
     Memory { engine: String, cell: Option<String>, most: f64 },
 }

@@ -226,12 +226,18 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
                 bound: Bound::Most(*most),
             });
         }
-        Requirement::HitRatio { engine, over, cell: named, least } if here(named) => {
-            let points = |engine: &str| {
-                results.pass.get(&pair(name, engine)).map_or(f64::NAN, |ratio| 100.0 * ratio)
+        Requirement::HitRatio { engine, over, cell: named, threads, least } if here(named) => {
+            let points = |engine: &str| match threads {
+                Some(threads) => {
+                    results.median((name, engine, *threads), |answer| 100.0 * answer.hit_ratio)
+                }
+                None => {
+                    results.pass.get(&pair(name, engine)).map_or(f64::NAN, |ratio| 100.0 * ratio)
+                }
             };
+            let of = threads.map_or("one pass".to_owned(), |threads| format!("threads {threads}"));
             demands.push(Demand {
-                what: format!("{name}, one pass: {engine} less {over}, % hits"),
+                what: format!("{name}, {of}: {engine} less {over}, % hits"),
                 ours: points(engine),
                 theirs: Some(points(over)),
                 value: points(engine) - points(over),

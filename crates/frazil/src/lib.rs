@@ -92,6 +92,12 @@
 //! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
 //! other's way; [`len`](Cache::len) and [`weight`](Cache::weight) what is held.
 //!
+//! **Order, and a file of it.** [`hottest`](Cache::hottest) and [`coldest`](Cache::coldest) list
+//! keys by what would go last, or first. [`snapshot`](Cache::snapshot) writes all entries to a
+//! file, with their order, marks and lifetimes, while the cache is at work, and
+//! [`restore`](Cache::restore) puts them into another: whole, or if the file is damaged not at
+//! all.
+//!
 //! **Weights.** With a [`weigher`](Builder::weigher) the capacity is a weight, usually in
 //! bytes. Then say with [`entries`](Builder::entries) how many entries to expect, because
 //! the table is laid out for these and admits no more:
@@ -117,8 +123,8 @@
 //!
 //! # Choosing a policy
 //!
-//! A [`Policy`] decides what goes. What it does on a hit is at most to raise a mark beside
-//! the entry, once.
+//! A [`Policy`] decides what goes. Four run without a lock, and a hit does at most raise a
+//! mark beside the entry, once:
 //!
 //! | policy | a hit | suits |
 //! |---|---|---|
@@ -126,15 +132,33 @@
 //! | [`S3Fifo`](Policy::S3Fifo) | counts up to 3 | scans and many keys asked for only once; small caches. Takes [more memory](#memory) |
 //! | [`Clock`](Policy::Clock) | raises a mark, or counts up to 3 | keys whose popularity soon passes |
 //! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
-//! | [`Sieve`](Policy::Sieve) | raises a mark | comparison only: Mobius with a lock |
+//!
+//! All others that need not know the future run under a lock, which every insertion and
+//! eviction waits for: [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc),
+//! [`Lirs`](Policy::Lirs), [`Lru`](Policy::Lru) and its kin, and whatever else [`Policy`]
+//! lists. What a hit does is their [`Promotion`]: most are *adaptive*, which notes hits, tells
+//! 32 of them under one lock, and leaves out a share of them that follows how often the lock
+//! is found taken. `Lru`, `LruProb` and `LruDelayed` wait for the lock as textbooks have it,
+//! and [`promotion`](Builder::promotion) changes that:
+//!
+//! ```
+//! use frazil::{Cache, Policy, Promotion};
+//! let cache: Cache<u64, u64> = Cache::builder(10_000)
+//!     .policy(Policy::Lru)
+//!     .promotion(Promotion::Adaptive)
+//!     .build();
+//! # cache.insert(1, 1);
+//! ```
+//!
+//! [`shards`](Builder::shards) divides such a policy into parts with a lock each.
 //!
 //! Do not guess: [record](#recording) what your program asks for, and let the command
 //! answer. It replays the same policies, and one thread misses exactly as often as it says
-//! (with S3-FIFO nearly: what its ghost remembers depends on the hashes, and by weight on
-//! how large it is):
+//! (nearly, with those that remember hashes of what has gone or count by them: S3-FIFO,
+//! W-TinyLFU):
 //!
 //! ```sh
-//! frazil advise --trace requests.frazil --policy fifo,clock,mobius,s3-fifo
+//! frazil advise --trace requests.frazil
 //! frazil bench --workload requests.frazil --policy mobius,s3-fifo --capacity 1%,10%
 //! ```
 //!
@@ -255,11 +279,11 @@
 //! - Watch [`Stats::retries`]: against the other counts it says how much threads hinder
 //!   each other.
 //!
-//! No step of an operation waits for another thread's, except under [`Policy::Sieve`], and
-//! except for a thread's first call, which takes a lock to number the thread, and for what is
+//! No step of an operation waits for another thread's, except for the lock of a policy that
+//! has one; for a thread's first call, which takes a lock to number the thread; and for what is
 //! being loaded: who asks for it waits for its loader, and who writes it while it is put in
-//! waits for that. A thread that
-//! is suspended in the middle of an eviction hides at most the 64 entries in its hands.
+//! waits for that. A thread that is suspended in the middle of an eviction hides at most the 64
+//! entries in its hands.
 //!
 //! # Memory
 //!
@@ -290,7 +314,7 @@
 //! ```
 //!
 //! A cache of a few entries takes some 60 kB, because a thousand segments and 128 slots are
-//! there for the threads; each thread that uses a cache adds 384 bytes, in groups of eight
+//! there for the threads; each thread that uses a cache adds 896 bytes, in groups of eight
 //! and more. What keys and values point to comes on top.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,

@@ -125,9 +125,21 @@ fn small(policy: Policy, capacity: u64) -> (Cache<u64, u64>, Arc<Mutex<Told>>) {
     (cache, told)
 }
 
+/// Those that evict the oldest where nothing is used.
+const OLDEST_FIRST: [Policy; 8] = [
+    Policy::S3Fifo,
+    Policy::Fifo,
+    Policy::Clock { bits: 1 },
+    Policy::Clock { bits: 2 },
+    Policy::Mobius,
+    Policy::Sieve,
+    Policy::Lru,
+    Policy::LruRelaxed,
+];
+
 #[test]
 fn every_operation_tells_its_cause() {
-    for policy in Policy::ALL {
+    for policy in OLDEST_FIRST {
         let (cache, told) = small(policy, 30);
         let taken = || std::mem::take(&mut *told.lock().expect("no panic"));
         (0..3).for_each(|key| cache.insert(key, 3));
@@ -166,7 +178,7 @@ fn every_operation_tells_its_cause() {
 /// One insertion may evict many, and all of them are told.
 #[test]
 fn an_insertion_tells_all_that_it_evicts() {
-    for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+    for policy in OLDEST_FIRST.into_iter().skip(1) {
         let (cache, told) = small(policy, 1_000);
         (0..1_000).for_each(|key| cache.insert(key, 1));
         cache.insert(5_000, 1_000);
@@ -286,7 +298,9 @@ fn a_panic_is_passed_on_and_loses_nothing() {
             assert_eq!(stats.insertions + stats.replacements, cache.len() + ended, "{policy}");
         }
         assert!(cfg!(miri) || panics > OPERATIONS / 40, "{policy}: {panics}");
-        assert_eq!(cache.stats().refusals, 0, "{policy}");
+        // These two weigh a newcomer against what would go for it.
+        let may_refuse = [Policy::WTinyLfu, Policy::Gdsf].contains(&policy);
+        assert!(may_refuse || cache.stats().refusals == 0, "{policy}");
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
         drop(cache);
         assert_eq!(census.living(), 0, "{policy}");
