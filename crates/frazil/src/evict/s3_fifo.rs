@@ -33,6 +33,8 @@ pub(crate) struct S3Fifo {
     queues: [Queue; 2],
     small_capacity: AtomicU64,
     ghost: AgedGhost,
+    /// The evicted weight that the ghost remembers: the capacity.
+    window: AtomicU64,
     /// Weight in the small queue, and weight evicted from it; both wrap.
     sums: [OwnLine<AtomicU64>; 2],
     /// The change that a thread keeps to itself, at most.
@@ -48,6 +50,7 @@ impl S3Fifo {
             queues: [Queue::new(SMALL, segments), Queue::new(MAIN, segments)],
             small_capacity: AtomicU64::new(small_capacity),
             ghost: AgedGhost::new(capacity, entries),
+            window: AtomicU64::new(capacity),
             sums: Default::default(),
             discretion: AtomicU64::new(discretion(small_capacity)),
             filling: AtomicBool::new(true),
@@ -57,9 +60,10 @@ impl S3Fifo {
     /// Divides another capacity. One thread at a time.
     pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64) {
         let small_capacity = small_share(capacity);
-        if small_capacity > self.small_capacity() {
+        if capacity > self.window.load(Relaxed) {
             self.filling.store(true, Relaxed);
         }
+        self.window.store(capacity, Relaxed);
         self.small_capacity.store(small_capacity, Relaxed);
         self.discretion.store(discretion(small_capacity), Relaxed);
         self.ghost.set_window(capacity, self.sum(buffers, CLOCK));
