@@ -7,10 +7,11 @@
 //! Elsewhere than on Linux both are exact.
 //!
 //! Hits that miss the processor's caches overlap, as many as its window has room for, and
-//! the 60 instructions of the coarse clock cost them a third of their speed. So a hit first asks
-//! for the *second* of the day, a single load where the kernel offers it: as long as that
-//! is the same, no more than a second can have passed since the exact time was last read,
-//! and of most entries that is all one has to know ([`Horizon`]).
+//! the 60 instructions of the coarse clock take that room: a loop of random hits over a
+//! million keys took twice as long. So a hit first asks for the *second* of the calendar, a
+//! single load where the kernel offers it: as long as that is the same, hardly more than a
+//! second can have passed since the exact time was last read, and of most entries that is
+//! all one has to know ([`Horizon`]).
 
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
 /// wheel's tick, so that 0 is no tick either.
 pub(crate) const BEGINNING: u64 = 1 << 20;
 
-/// The latest time there is: 146 years. A deadline that lies within another such span of
-/// it does not overflow.
-pub(crate) const END: u64 = 1 << 62;
+/// The latest time there is: 73 years. A deadline that lies within another such span of it
+/// does not overflow, with a bit to spare.
+pub(crate) const END: u64 = 1 << 61;
 
 pub(crate) struct Clock {
     /// What the system's clock, or the user's, showed at the beginning.
@@ -89,15 +90,15 @@ const AHEAD: u64 = 125_000_000;
 
 /// What lies so far ahead that no clock need be read.
 ///
-/// A time that cannot be over before a certain second of the system's calendar is, and in
-/// the lowest bits, which are below a unit of it, that second (it repeats after 8 years). Who finds
-/// another second than this reads the exact clock and notes the new one; so it is written
+/// Twice a time that cannot be over before a certain second of the system's calendar is, and
+/// in the lowest bits, which are below a unit of it, that second (it repeats after 8 years). Who
+/// finds another second than this reads the exact clock and notes the new one; so it is written
 /// once a second, and read by every hit. If the calendar is set back by seconds, one may
 /// come a second time, and entries be shown for that second too long.
 #[derive(Debug)]
 pub(crate) struct Horizon(OwnLine<AtomicU64>);
 
-/// The unit of the time, 0.27 s, less one.
+/// The unit of twice the time, 0.27 s, less one.
 const SECONDS: u64 = (1 << 28) - 1;
 /// How long the calendar may show a second: itself, and a tick that is late.
 const SECOND: u64 = 1_500_000_000;
@@ -110,12 +111,12 @@ impl Default for Horizon {
 }
 
 impl Horizon {
-    /// Whether `time`, 0 for never, is certainly to come, and the margin of
+    /// Whether a time, given twice, or 0 for never, is certainly to come, and the margin of
     /// [`Horizon::renew`] before it. Every instruction counts.
     #[inline(always)]
-    pub(crate) fn is_before(&self, time: u64) -> bool {
+    pub(crate) fn is_before(&self, twice: u64) -> bool {
         let known = self.0.0.load(Relaxed);
-        time.wrapping_sub(1) > known && (known ^ system::second()) & SECONDS == 0
+        twice.wrapping_sub(1) > known && (known ^ system::second()) & SECONDS == 0
     }
 
     /// Notes the second, if that is another than is known.
@@ -124,7 +125,7 @@ impl Horizon {
         let second = system::second() & SECONDS;
         let known = self.0.0.load(Relaxed);
         if clock.user.is_none() && (known == u64::MAX || known & SECONDS != second) {
-            let latest = (clock.exact() + SECOND + margin) | SECONDS;
+            let latest = ((clock.exact() + SECOND + margin) << 1) | SECONDS;
             self.0.0.store((latest + 1) | second, Relaxed);
         }
     }

@@ -4,11 +4,11 @@
 //! random ones of the whole cache; both want their own types. All that threads share
 //! goes through here, so that nothing is checked in another form than it runs in.
 
-#[cfg(shuttle)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use lock::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub(crate) use loom::{sync::atomic, thread};
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) use shuttle::{sync::atomic, thread, thread_local as checked_thread_local};
@@ -28,20 +28,25 @@ macro_rules! checked_thread_local {
 #[cfg(loom)]
 pub(crate) use checked_thread_local;
 
-/// shuttle's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that shuttle does not know.
-#[cfg(shuttle)]
+/// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
+/// hold a lock that the checker does not know.
+#[cfg(any(loom, shuttle))]
 mod lock {
     use std::sync::{PoisonError, TryLockError};
 
-    pub(crate) use shuttle::sync::MutexGuard;
+    #[cfg(loom)]
+    use loom::sync as checker;
+    #[cfg(all(shuttle, not(loom)))]
+    use shuttle::sync as checker;
+
+    pub(crate) use checker::MutexGuard;
 
     #[derive(Debug)]
-    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+    pub(crate) struct Mutex<T>(checker::Mutex<T>);
 
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Self {
-            Mutex(shuttle::sync::Mutex::new(value))
+            Mutex(checker::Mutex::new(value))
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {

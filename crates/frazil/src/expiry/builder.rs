@@ -9,7 +9,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// set.
     ///
     /// From then on no look-up finds it. Never earlier; at most some milliseconds later,
-    /// because look-ups read the coarse clock of the system.
+    /// because look-ups read the coarse clock of the system, and an eighth of a second
+    /// with lifetimes of 8 seconds and more, because insertions read it then too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -47,8 +48,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// How long an entry lives, by key and value, in the place of
     /// [`time_to_live`](Builder::time_to_live). `None`: for ever, but for the time to idle.
     ///
-    /// Called once for each `insert`, before anything is held. The shorter of this and the time
-    /// to idle holds.
+    /// Called once for each `insert`, before anything is held. The shorter of this and the
+    /// time to idle holds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -71,8 +72,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// What time it is, since any moment: the system's monotonic clock unless set.
     ///
     /// For tests that do not want to wait, and for programs that have the time at hand.
-    /// Read on every hit once any entry has a lifetime, and on every insertion then. It should not run
-    /// backward; if it does, entries live longer.
+    /// Read on every hit once any entry has a lifetime, and on every insertion then. It
+    /// should not run backward; if it does, entries live longer.
     ///
     /// ```
     /// use std::sync::Arc;

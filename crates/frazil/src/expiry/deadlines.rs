@@ -2,11 +2,12 @@
 //!
 //! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
 //! time to idle the *limit*, beyond which use cannot move it; and the tick for which the
-//! slot is *listed* in a wheel. The deadline belongs to the residency, and ends with it.
-//! The listing belongs to the slot, and stays: when its time has come the slot has a later
-//! deadline, or none. So an insertion touches a wheel only if its deadline is earlier than
-//! the tick for which its slot is listed, and in a cache where entries live equally long it
-//! never is.
+//! slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
+//! marked, in its lowest bit, and not taken away: a look-up that has found the entry
+//! before must not think that it lives for ever. The listing belongs to the slot, and
+//! stays: when its time has come the slot has a later deadline, or none. So an insertion
+//! touches a wheel only if its deadline is earlier than the tick for which its slot is
+//! listed, and in a cache where entries live equally long it hardly ever is.
 //!
 //! ```text
 //! insertion                       wheel
@@ -38,6 +39,9 @@ const SLOTS_A_WHEEL: u32 = 1 << 13;
 const WHEELS_MAX: u32 = 256;
 /// Slots next to each other are a thread's, and go to one wheel.
 const RUN_BITS: u32 = 4;
+
+/// The mark of a deadline that nobody need see to.
+const ENDED: u64 = 1;
 
 /// A deadline that has passed before the cache was made.
 const PASSED: u64 = 1;
@@ -88,6 +92,7 @@ impl Batch {
 /// Every slot's deadline, and the wheels.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
+    /// Twice the time, and 1 more when the residency has ended.
     by_slot: Box<[AtomicU64]>,
     horizon: Horizon,
     /// Empty without time to idle.
@@ -147,15 +152,31 @@ impl Deadlines {
         Term { deadline, limit }
     }
 
-    /// Whether the deadline of a slot has passed.
-    #[inline(always)]
-    pub(crate) fn passed(&self, slot: u32, now: u64) -> bool {
+    /// Whether the deadline of a slot has passed, also if its residency has ended.
+    fn passed(&self, slot: u32, now: u64) -> bool {
         is_over(self.deadline(slot), now)
     }
 
     /// The deadline of a slot, or 0.
-    #[inline(always)]
     pub(crate) fn deadline(&self, slot: u32) -> u64 {
+        self.kept(slot) >> 1
+    }
+
+    /// The deadline of a slot, or 0 if its residency has ended.
+    fn deadline_to_come(&self, slot: u32) -> u64 {
+        match self.kept(slot) {
+            kept if kept & ENDED != 0 => 0,
+            kept => kept >> 1,
+        }
+    }
+
+    /// Whether a slot is to be taken out.
+    pub(crate) fn is_due(&self, slot: u32, now: u64) -> bool {
+        is_over(self.deadline_to_come(slot), now)
+    }
+
+    #[inline(always)]
+    fn kept(&self, slot: u32) -> u64 {
         debug_assert!((slot as usize) < self.by_slot.len());
         // SAFETY: there is one for every slot of the slab, and slots are of the slab: they
         // come from its index, or from a wheel in which they were listed by their number.
@@ -166,7 +187,7 @@ impl Deadlines {
     /// moved if the slot is used.
     #[inline(always)]
     pub(crate) fn is_far(&self, slot: u32) -> bool {
-        self.horizon.is_before(self.deadline(slot))
+        self.horizon.is_before(self.kept(slot))
     }
 
     /// Whether the deadline of a slot that is looked up has passed.
@@ -182,7 +203,7 @@ impl Deadlines {
             return true;
         }
         if let Some(Idle { span, grain, lag }) = self.idle {
-            let deadline = self.deadline(slot);
+            let deadline = self.deadline_to_come(slot);
             let gained = (clock.coarse() + span + grain).saturating_sub(deadline);
             if gained > grain.saturating_sub(lag) {
                 self.postpone(slot, deadline, clock.exact() + span + grain);
@@ -195,17 +216,18 @@ impl Deadlines {
     fn postpone(&self, slot: u32, deadline: u64, wanted: u64) {
         let limit = self.limits[slot as usize].load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
-        // 0 after the end of the residency, whose deadline is to stay so: hence the exchange.
+        // After the end of the residency it stays: the exchange fails, or what it writes is
+        // what the end overwrites.
         if deadline != 0 && wanted > deadline {
             let by_slot = &self.by_slot[slot as usize];
-            let _ = by_slot.compare_exchange(deadline, wanted, Relaxed, Relaxed);
+            let _ = by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed);
         }
     }
 
     /// Begins the residency of a slot that the caller alone knows.
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32, term: Term) {
-        self.by_slot[slot as usize].store(term.deadline, Relaxed);
+        self.by_slot[slot as usize].store(term.deadline << 1, Relaxed);
         if let Some(limit) = self.limits.get(slot as usize) {
             limit.store(term.limit, Relaxed);
         }
@@ -222,7 +244,10 @@ impl Deadlines {
     /// Ends a residency, before the slot may be used again.
     #[inline(always)]
     pub(crate) fn end(&self, slot: u32) {
-        self.by_slot[slot as usize].store(0, Relaxed);
+        let kept = self.kept(slot);
+        if kept != 0 {
+            self.by_slot[slot as usize].store(kept | ENDED, Relaxed);
+        }
     }
 
     /// The wheel of a slot, and its number there.
@@ -338,12 +363,12 @@ impl Deadlines {
     /// Lists again the slots of a batch that have a deadline still: one that has passed for
     /// the next tick, because whoever has the slot in hand may put it back.
     pub(crate) fn list_again(&self, batch: &Batch, now: u64) {
-        if batch.slots().iter().all(|&slot| self.deadline(slot) == 0) {
+        if batch.slots().iter().all(|&slot| self.deadline_to_come(slot) == 0) {
             return;
         }
         let mut wheel = self.wheels[batch.wheel].0.lock();
         for &slot in batch.slots() {
-            let (deadline, at) = (self.deadline(slot), (slot, self.place(slot).1));
+            let (deadline, at) = (self.deadline_to_come(slot), (slot, self.place(slot).1));
             let (tick, current) = (tick_of(deadline), wheel.current());
             if is_over(deadline, now) {
                 self.list_in(&mut wheel, at, tick.max(current + 1), false);
@@ -355,7 +380,7 @@ impl Deadlines {
     }
 
     /// Whether every slot is listed in its place or not at all, and no later than it may
-    /// be looked at; slots that are not resident have no deadline. For tests.
+    /// be looked at; slots that are not resident have no deadline to come. For tests.
     pub(crate) fn check(&self, is_resident: impl Fn(u32) -> bool) -> Result<(), String> {
         let mut listed = vec![0; self.listed.len()];
         let mut current = Vec::new();
@@ -370,7 +395,8 @@ impl Deadlines {
             current.push(wheel.current());
         }
         for (slot, count) in (0..).zip(listed) {
-            let (deadline, tick) = (self.deadline(slot), self.listed[slot as usize].load(Relaxed));
+            let (deadline, tick) =
+                (self.deadline_to_come(slot), self.listed[slot as usize].load(Relaxed));
             if count != u32::from(tick != 0) {
                 return Err(format!("slot {slot}, of tick {tick}, is listed {count} times"));
             }

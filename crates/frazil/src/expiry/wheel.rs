@@ -304,8 +304,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_slot_is_seen_in_its_tick(start in span(), steps in prop::collection::vec(step(), 1..60)) {
-            let mut pair = Pair { wheel: Wheel::new(SLOTS as usize, 0), model: BTreeMap::new(), now: start };
+        fn every_slot_is_seen_in_its_tick(
+            start in span(),
+            steps in prop::collection::vec(step(), 1..60),
+        ) {
+            let wheel = Wheel::new(SLOTS as usize, 0);
+            let mut pair = Pair { wheel, model: BTreeMap::new(), now: start };
             pair.look();
             steps.iter().for_each(|step| pair.play(step));
             pair.now += 1 << 40;

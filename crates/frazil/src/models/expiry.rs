@@ -1,0 +1,77 @@
+//! The wheel and an insertion: no slot that has a deadline is lost to both.
+
+use std::sync::Arc;
+
+use super::together;
+use crate::clock::{BEGINNING, Clock};
+use crate::expiry::deadlines::Deadlines;
+use crate::fence;
+
+const SLOT: u32 = 1;
+/// The ticks of the model.
+const NOW: u64 = 8 * BEGINNING;
+
+/// A slot that is used again: it is still listed for the last deadline that it had.
+fn used_until(tick: u64) -> Arc<Deadlines> {
+    let clock = Clock::new(Some(Box::new(|| std::time::Duration::ZERO)));
+    let deadlines = Deadlines::new(SLOT, 0, None, &clock);
+    insert(&deadlines, tick);
+    deadlines.end(SLOT);
+    Arc::new(deadlines)
+}
+
+/// What an insertion does with the slot that it has filled.
+fn insert(deadlines: &Deadlines, tick: u64) {
+    deadlines.begin(SLOT, deadlines.term(BEGINNING, (tick - 1) * BEGINNING));
+}
+
+/// What a writer does, but for taking out what has expired. Whether it had the slot.
+fn turn(deadlines: &Deadlines) -> bool {
+    let Some(batch) = deadlines.take_due(NOW) else { return false };
+    assert!(fence::heavy());
+    deadlines.list_again(&batch, NOW);
+    batch.slots() == [SLOT]
+}
+
+/// Two threads, after which the slot is listed as its deadline wants.
+fn check(listed: u64, threads: &'static [fn(&Deadlines) -> bool]) {
+    loom::model(move || {
+        let deadlines = used_until(listed);
+        together(&deadlines, threads);
+        assert!(deadlines.deadline(SLOT) > BEGINNING);
+        deadlines.check(|slot| slot == SLOT).expect("in order");
+    });
+}
+
+#[test]
+fn a_slot_that_is_due_gets_a_later_deadline() {
+    check(
+        2,
+        &[turn, |deadlines| {
+            insert(deadlines, 20);
+            true
+        }],
+    );
+}
+
+#[test]
+fn a_slot_that_is_due_gets_an_earlier_deadline() {
+    check(
+        7,
+        &[turn, |deadlines| {
+            insert(deadlines, 3);
+            true
+        }],
+    );
+}
+
+#[test]
+fn two_turn_while_the_slot_is_used_again() {
+    check(
+        2,
+        &[turn, turn, |deadlines| {
+            insert(deadlines, 9);
+            true
+        }],
+    );
+}
