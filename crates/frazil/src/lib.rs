@@ -117,6 +117,25 @@
 //! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes, with
 //! its [`Cause`]: once, by the thread that caused it, outside all locks.
 //!
+//! **Lifetimes.** Entries may go when their time has come:
+//! [`time_to_live`](Builder::time_to_live), [`time_to_idle`](Builder::time_to_idle), or by key
+//! and value [`expire_after`](Builder::expire_after), for all of a cache;
+//! [`insert_for`](Cache::insert_for) for one entry of any cache. From its deadline on no
+//! look-up finds it; its place is taken by later insertions, which take out 64 at most of
+//! those that have expired, each time, or at once by [`purge`](Cache::purge). There is no
+//! thread for it. Until then [`len`](Cache::len) and [`weight`](Cache::weight) count it.
+//!
+//! ```
+//! use std::time::Duration;
+//! let sessions: frazil::Cache<u64, String> = frazil::Cache::builder(10_000)
+//!     .time_to_live(Duration::from_secs(86_400))
+//!     .time_to_idle(Duration::from_secs(1_800))
+//!     .build();
+//! sessions.insert(1, "a day, or half an hour unused".to_owned());
+//! sessions.insert_for(2, "a minute".to_owned(), Duration::from_secs(60));
+//! assert!(sessions.lifetime_left(&2) < sessions.lifetime_left(&1));
+//! ```
+//!
 //! **Hashers.** Keys are hashed with `foldhash`, seeded by chance;
 //! [`with_hasher`](Builder::with_hasher) takes any other. Bits are mixed once more inside,
 //! so a plain hasher does.
@@ -227,13 +246,14 @@
 //!
 //! | code | runs | if it panics |
 //! |---|---|---|
-//! | weigher | in `insert`, before anything else | nothing has changed |
-//! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear` and `retain` | in `insert` see below |
+//! | weigher, `expire_after` | in `insert`, before anything else | nothing has changed |
+//! | `clock` | in every call that inserts or looks up, once there are lifetimes | the cache is as before the call |
+//! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear`, `retain` and `purge` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
 //! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
-//! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate` or `clear` of any thread, and when the cache is dropped | the others of its batch are dropped later |
+//! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
@@ -258,6 +278,9 @@
 //! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
 //! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
+//! | with lifetimes, `get` that hits | none | the deadline, read |
+//! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
+//! | with lifetimes, `insert` | 0; 2 if its slot is not listed for an earlier time | two deadlines, written |
 //!
 //! Everything else a write does (queue ends, free slots, counts of what is free) goes
 //! through buffers of the thread's own, and touches what threads share once for up to 16
@@ -282,7 +305,8 @@
 //! No step of an operation waits for another thread's, except for the lock of a policy that
 //! has one; for a thread's first call, which takes a lock to number the thread; and for what is
 //! being loaded: who asks for it waits for its loader, and who writes it while it is put in
-//! waits for that. A thread that is suspended in the middle of an eviction hides at most the 64
+//! waits for that; and for an `insert` that lists a deadline while another thread looks through
+//! up to 64 of the same 8,192 slots. A thread that is suspended in the middle of an eviction hides at most the 64
 //! entries in its hands.
 //!
 //! # Memory
@@ -299,6 +323,8 @@
 //! | rings | 1.0 a queue | one word for each segment; Mobius and S3-FIFO have two |
 //! | S3-FIFO's ghost | 17.8 | mapped from the beginning |
 //! | weights | 8.3 | with a weigher only |
+//! | deadlines | 25.2 | with lifetimes only; from the first entry that has one |
+//! | the same with time to idle | 33.4 | |
 //!
 //! [`Cache::reserved_bytes`] is the sum, for a cache of yours:
 //!
