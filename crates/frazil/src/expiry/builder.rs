@@ -38,7 +38,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// let cache: frazil::Cache<u64, u64> =
     ///     frazil::Cache::builder(100).time_to_live(24 * hour).time_to_idle(hour).build();
     /// cache.insert(1, 10);
-    /// assert!(cache.lifetime_left(&1).unwrap() <= hour);
+    /// assert!(cache.lifetime_left(&1).unwrap() < 2 * hour);
     /// ```
     pub fn time_to_idle(mut self, lifetime: Duration) -> Self {
         self.terms.to_idle = Some(lifetime);
