@@ -1,0 +1,119 @@
+//! What a cache has recorded, at the command: capacities are the program's, ratios are put
+//! right, and what is missing is said.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use frazil_recording::{Encoder, Header, Operation, Record};
+use serde_json::Value;
+
+/// A file that is gone when this is.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A tenth of a program's keys: 100 of them in turn, ten times. Of all keys there were half
+/// as many gets again as that makes.
+fn recording(test: &str, cut: usize) -> Temporary {
+    let mut file = Vec::new();
+    let header = Header { rate: 0.1, start_unix_ns: 1, has_sizes: false };
+    let mut encoder = Encoder::new(&mut file, &header).unwrap();
+    for time_ns in 0..1_000 {
+        let (id, operation) = (time_ns % 100, Operation::Get);
+        encoder.push(&Record { time_ns, id, size: None, operation }).unwrap();
+    }
+    encoder.finish(2, Some(15_000)).unwrap();
+    let path = std::env::temp_dir().join(format!("frazil-{test}-{}.frazil", std::process::id()));
+    std::fs::write(&path, &file[..file.len() - cut]).unwrap();
+    Temporary(path)
+}
+
+fn frazil(verb: &[&str], file: &Temporary, flags: &[&str]) -> (Vec<Value>, String) {
+    let name = file.0.to_str().unwrap();
+    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_frazil"))
+        .args(verb)
+        .arg(name)
+        .args(flags)
+        .args(["--output", "json"])
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{stderr}");
+    let text = String::from_utf8(stdout).unwrap();
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), stderr)
+}
+
+#[test]
+fn capacities_are_those_of_the_program() {
+    let file = recording("capacities", 0);
+    let simulate = |policy: &str, capacity: &str| {
+        let flags = ["--policy", policy, "--capacity", capacity];
+        frazil(&["simulate", "--trace"], &file, &flags)
+    };
+    // All keys of the sample fit just so into a tenth of 1,000, and nothing stays in less.
+    // As a stream, and in memory.
+    for policy in ["lru", "lru,fifo"] {
+        for (capacity, misses) in [("1000", 100), ("994", 1_000)] {
+            let (rows, notes) = simulate(policy, capacity);
+            assert_eq!(rows.len(), policy.split(',').count());
+            assert_eq!(rows[0]["capacity"].to_string(), capacity);
+            assert_eq!(rows[0]["misses"], misses, "{policy} at {capacity}");
+            assert_eq!(rows[0]["requests"], 1_500);
+            assert_eq!(rows[0]["miss_ratio"], misses as f64 / 1_500.0);
+            assert_eq!(notes.matches("10.00 % of the keys").count(), 1, "{notes}");
+            assert!(notes.contains("2 requests came too fast"), "{notes}");
+        }
+    }
+    let (rows, _) = simulate("lru", "100%,50%");
+    assert_eq!((&rows[0]["capacity"], &rows[1]["capacity"]), (&1_000.into(), &500.into()));
+    assert_eq!((&rows[0]["misses"], &rows[1]["misses"]), (&100.into(), &1_000.into()));
+}
+
+#[test]
+fn advice_is_for_the_program() {
+    let file = recording("advice", 0);
+    let flags = ["--policy", "lru,fifo", "--capacity", "500,100%"];
+    let (rows, notes) = frazil(&["advise", "--trace"], &file, &flags);
+    let recommendation = rows.last().unwrap();
+    assert_eq!(recommendation["capacity"], 1_000);
+    assert_eq!(recommendation["miss_ratio"], 100.0 / 1_500.0);
+    assert_eq!(notes.matches("10.00 % of the keys").count(), 1, "{notes}");
+}
+
+#[test]
+fn a_trace_says_what_it_is_a_sample_of() {
+    let file = recording("info", 0);
+    let (rows, _) = frazil(&["trace", "info"], &file, &[]);
+    assert_eq!((&rows[0]["rate"], &rows[0]["lost"]), (&0.1.into(), &2.into()));
+    assert_eq!(rows[0]["format"], "frazil");
+    // Still so in a copy, but not in a format that can't say it.
+    let copy = Temporary(file.0.with_extension("copy.zst"));
+    let convert = |to: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
+        command.args(["trace", "convert"]).args([&file.0, &copy.0]).args(["--to", to]);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    assert!(convert("csv").contains("is a sample of 10.00 %"));
+    assert!(!convert("frazil").contains("is a sample"));
+    let (rows, _) = frazil(&["trace", "info"], &copy, &[]);
+    assert_eq!((&rows[0]["rate"], &rows[0]["compression"]), (&0.1.into(), &"zstd".into()));
+}
+
+#[test]
+fn a_recording_that_was_cut_short_is_read_and_said_to_be() {
+    let file = recording("cut", 10);
+    let flags = ["--policy", "lru", "--capacity", "1000"];
+    let (rows, notes) = frazil(&["simulate", "--trace"], &file, &flags);
+    assert_eq!((&rows[0]["requests"], &rows[0]["misses"]), (&1_000.into(), &100.into()));
+    assert!(notes.contains("has no end"), "{notes}");
+    assert!(notes.contains("is not known"), "{notes}");
+    // A limit is no such fault.
+    let limited = [&flags[..], &["--limit", "500"]].concat();
+    let (rows, notes) = frazil(&["simulate", "--trace"], &file, &limited);
+    assert_eq!(rows[0]["requests"], 500);
+    assert!(!notes.contains("has no end"), "{notes}");
+}
