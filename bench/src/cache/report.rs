@@ -28,6 +28,15 @@ impl Results {
         median(self.answers(place.0, place.1, place.2).iter().map(figure).collect())
     }
 
+    /// Hits in percent: of one pass, or of the run of so many threads.
+    fn hit_points(&self, cell: &str, engine: &str, threads: Option<usize>) -> f64 {
+        100.0
+            * match threads {
+                Some(threads) => self.median((cell, engine, threads), |answer| answer.hit_ratio),
+                None => self.pass.get(&pair(cell, engine)).copied().unwrap_or(f64::NAN),
+            }
+    }
+
     /// Median over the rounds of one place's speed as a multiple of another's.
     fn ratio(&self, of: (&str, &str, usize), over: (&str, &str, usize)) -> f64 {
         let upper = self.answers(of.0, of.1, of.2).iter();
@@ -227,14 +236,7 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
             });
         }
         Requirement::HitRatio { engine, over, cell: named, threads, least } if here(named) => {
-            let points = |engine: &str| match threads {
-                Some(threads) => {
-                    results.median((name, engine, *threads), |answer| 100.0 * answer.hit_ratio)
-                }
-                None => {
-                    results.pass.get(&pair(name, engine)).map_or(f64::NAN, |ratio| 100.0 * ratio)
-                }
-            };
+            let points = |engine: &str| results.hit_points(name, engine, *threads);
             let of = threads.map_or("one pass".to_owned(), |threads| format!("threads {threads}"));
             demands.push(Demand {
                 what: format!("{name}, {of}: {engine} less {over}, % hits"),
