@@ -12,7 +12,15 @@ use anyhow::{Context as _, bail};
 use crate::step;
 
 /// What may be called: only the first where no entry has a lifetime.
-const CALLS: [&str; 5] = ["find_further", "time@", "is_outlived_in_use", "miss_expired", "panic"];
+const CALLS: [&str; 7] = [
+    "find_further",
+    "time@",
+    "is_outlived_in_use",
+    "miss_expired",
+    "get_recorded",
+    "used_under_lock",
+    "panic",
+];
 
 /// Stores beside the stack: the mark, and the count of hits or of misses.
 const STORES_MAX: usize = 3;

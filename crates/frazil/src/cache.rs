@@ -8,6 +8,7 @@ use frazil_policy::Mark;
 
 use crate::budget::Budget;
 use crate::builder::{Builder, Weigher};
+use crate::evict::locked::Locked;
 use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
@@ -232,13 +233,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
+    // Apart, so that it takes no register of a hit under the policies without a lock.
+    #[inline(never)]
+    fn used_under_lock(&self, locked: &Locked, slot: u32) {
+        locked.hit(self, slot);
+    }
+
     /// Marks a hit, where the policy wants it. It was counted before.
     #[inline(always)]
     pub(crate) fn touch(&self, slot: u32) {
         let mark: &Mark = &self.slab.header(slot).mark;
         if mark.count() < self.mark_max {
             match &self.order {
-                Order::Locked(locked) if !locked.marks() => locked.hit(self, slot),
+                Order::Locked(locked) if !locked.marks() => self.used_under_lock(locked, slot),
                 _ => _ = mark.raise(self.mark_max),
             }
         }
@@ -264,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let arrival = self.place(key);
         if self.recorder.wants(arrival.0) {
-            return self.get_recorded(arrival, key);
+            return self.get_recorded(key);
         }
         self.get_at(arrival, key)
     }
@@ -283,14 +290,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
+    // Hashes once more, so that the others need not keep the hash.
     #[cold]
     #[inline(never)]
-    fn get_recorded<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<V>
+    fn get_recorded<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
         V: Clone,
     {
+        let (hash, place) = self.place(key);
         let weight = self.weight_of(place, key);
         let value = self.get_at((hash, place), key);
         let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };

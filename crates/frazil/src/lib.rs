@@ -200,8 +200,9 @@
 //!
 //! `frazil simulate` and `advise` take capacities for all keys, replay the sample at its share
 //! of them, and answer in capacities for all keys. Let a sample have a thousand keys in the
-//! smallest cache that you ask about: a rate of 0.01 for 100,000 entries. The example
-//! `record` goes all the way round.
+//! smallest cache that you ask about: a rate of 0.01 for 100,000 entries. The recording begins
+//! with a cache that is full and the simulation with an empty one, so record for long, or leave
+//! the beginning out with `--warmup`. The example `record` goes all the way round.
 //!
 //! # Consistency
 //!

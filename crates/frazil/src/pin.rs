@@ -62,18 +62,20 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     {
         let (hash, place) = self.cache.place(key);
         if self.cache.recorder.wants(hash) {
-            return self.get_recorded((hash, place), key);
+            return self.get_recorded(key);
         }
         self.get_at((hash, place), key)
     }
 
+    // As `Cache::get_recorded`.
     #[cold]
     #[inline(never)]
-    fn get_recorded<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<&V>
+    fn get_recorded<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
     {
+        let (hash, place) = self.cache.place(key);
         let weight = self.cache.weight_of(place, key);
         let value = self.get_at((hash, place), key);
         let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };

@@ -212,3 +212,28 @@ fn scramble(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ hash >> 33
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// What threads noted in one tick is dealt out evenly, and what is not old enough waits.
+    #[test]
+    fn notes_of_many_tapes_come_in_one_order() {
+        let note = |time_ns, hash| Note { time_ns, hash, weight: 1, deed: Deed::Hit };
+        let mut order = Order {
+            held: vec![
+                vec![note(1, 10), note(1, 11), note(1, 12), note(1, 13), note(3, 14)],
+                vec![],
+                vec![note(0, 20), note(1, 21), note(1, 22), note(2, 23), note(3, 24)],
+            ],
+            ready: Vec::new(),
+        };
+        let mut seen = Vec::new();
+        order.drain(3, |note| seen.push(note.hash));
+        assert_eq!(seen, [20, 10, 21, 11, 12, 22, 13, 23]);
+        seen.clear();
+        order.drain(u64::MAX, |note| seen.push(note.hash));
+        assert_eq!(seen, [14, 24]);
+    }
+}
