@@ -22,8 +22,8 @@ const CALLS: [&str; 7] = [
     "panic",
 ];
 
-/// Stores beside the stack: the mark, and the count of hits or of misses.
-const STORES_MAX: usize = 3;
+/// Stores beside the stack: the mark, and the count of hits or of misses and what was missed.
+const STORES_MAX: usize = 4;
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     if !cfg!(target_arch = "x86_64") {

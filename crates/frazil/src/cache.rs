@@ -326,8 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return None;
         };
         if self.has_expired_in_use(found.slot) {
-            reader.missed.store(hash, Relaxed);
-            self.miss_expired(reader, place, found.cell, found.word);
+            self.miss_expired(reader, (hash, place), found.cell, found.word);
             return None;
         }
         add(&reader.hits, 1);

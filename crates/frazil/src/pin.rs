@@ -95,8 +95,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             return None;
         };
         if self.cache.has_expired_in_use(found.slot) {
-            self.reader.missed.store(hash, Relaxed);
-            self.cache.miss_expired(self.reader, place, found.cell, found.word);
+            self.cache.miss_expired(self.reader, (hash, place), found.cell, found.word);
             return None;
         }
         add(&self.reader.hits, 1);

@@ -29,6 +29,7 @@ use crate::fence;
 use crate::index::Place;
 use crate::stripe::{Held, Reader, add};
 use crate::sync::atomic::AtomicU32;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::write::Ending;
 
 use deadlines::{Batch, Deadlines, Term};
@@ -179,8 +180,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// which would have to be in memory on every hit for its address to be passed.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn miss_expired(&self, reader: &Reader, place: Place, cell: &AtomicU32, word: u32) {
+    pub(crate) fn miss_expired(
+        &self,
+        reader: &Reader,
+        (hash, place): (u64, Place),
+        cell: &AtomicU32,
+        word: u32,
+    ) {
         add(&reader.misses, 1);
+        reader.missed.store(hash, Relaxed);
         self.take_out_expired(place, cell, word);
         self.reclaim_if_due();
     }
