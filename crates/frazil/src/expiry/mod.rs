@@ -194,6 +194,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out an entry that has expired, unless another thread has changed the word.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn take_out_expired(&self, place: Place, cell: &AtomicU32, word: u32) {
         let _telling = self.telling();
         if self.index.unlink_cell(place, cell, word) {
