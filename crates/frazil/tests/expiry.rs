@@ -304,8 +304,8 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool) {
     let (census, hand) = (Census::default(), Hand::default());
     let builder = hand.on(Cache::builder(capacity)).policy(policy);
     let builder = if idle { builder.time_to_idle(20 * MS) } else { builder };
-    // With its deadline at the most, by the test's clock.
-    let mut cache: Cache<u64, (Tracked<'_>, u64)> = builder.build();
+    // With its deadline at the most, by the test's clock, once that is known.
+    let mut cache: Cache<u64, (Tracked<'_>, Arc<AtomicU64>)> = builder.build();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -331,19 +331,18 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool) {
                             _ => match cache.get(&key) {
                                 Some((value, end)) => {
                                     value.check(key);
-                                    assert!(end > before, "seen {} ns too late", before - end);
+                                    let end = end.load(Relaxed);
+                                    assert!(end > before, "seen at {before}, ended at {end}");
                                 }
                                 None => {
                                     let lifetime = chance.below(3_000_000);
-                                    let after = hand.0.load(Relaxed) + lifetime;
                                     let value = Tracked::new(census, key);
-                                    // The cache reads the clock later than this.
-                                    let end = after + 50_000_000;
-                                    cache.insert_for(
-                                        key,
-                                        (value, end),
-                                        Duration::from_nanos(lifetime),
-                                    );
+                                    let end = Arc::new(AtomicU64::new(u64::MAX));
+                                    let span = Duration::from_nanos(lifetime);
+                                    cache.insert_for(key, (value, end.clone()), span);
+                                    // The cache has read the clock before this.
+                                    let now = hand.0.load(Relaxed);
+                                    end.store(now + lifetime, Relaxed);
                                 }
                             },
                         }
@@ -351,8 +350,9 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool) {
                 })
             })
             .collect();
-        workers.into_iter().for_each(|worker| worker.join().expect("a worker"));
+        let joined: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         over.store(true, Relaxed);
+        joined.into_iter().for_each(|worker| worker.expect("a worker"));
     });
     validate(&mut cache);
     hand.pass(SEC);

@@ -282,12 +282,12 @@ impl Order {
     /// Queues a victim that could not be let go.
     #[cold]
     pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
-        if let Order::Locked(locked) = self {
-            return locked.put_back(hand, slot);
-        }
-        let weight = hand.headers.weight(slot);
-        let term = Term::NEVER;
-        self.insert(hand, slot, &Newcomer { hash: 0, weight, recalled: Cell::new(1), term });
+        // A policy under a lock has forgotten the slot and its place: to it this is another
+        // object. Not the key's hash, which it may be a panic of that brings it here.
+        let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (weight, term) = (hand.headers.weight(slot), Term::NEVER);
+        let recalled = Cell::new(u32::from(matches!(self, Order::S3Fifo(_))));
+        self.insert(hand, slot, &Newcomer { hash, weight, recalled, term });
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.

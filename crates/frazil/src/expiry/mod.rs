@@ -94,6 +94,17 @@ impl<K, V> Expiry<K, V> {
     }
 }
 
+/// How often a purge finds no segments in a row before it gives up.
+const SHORTAGES: u32 = 2;
+
+/// What became of slots that were looked at.
+#[derive(Default)]
+struct Outcome {
+    expired: u64,
+    /// Whether there were no segments to go on with.
+    short: bool,
+}
+
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Puts an entry in that goes after `lifetime`, whatever
     /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
@@ -255,10 +266,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut expired = 0;
         for wheel in 0..deadlines.wheels() {
             deadlines.recall(wheel);
+            let mut vain = 0;
             // Others may add to it meanwhile: no more than all there is.
             for _ in 0..deadlines.batches() {
                 let Some(batch) = deadlines.take(wheel, now) else { break };
-                expired += self.expire(deadlines, &batch, now);
+                let outcome = self.expire(deadlines, &batch, now);
+                expired += outcome.expired;
+                vain = if outcome.expired == 0 { vain + u32::from(outcome.short) } else { 0 };
+                if vain > SHORTAGES {
+                    break;
+                }
+                if outcome.short {
+                    // There are segments again, and what had to wait for them is listed.
+                    deadlines.recall(wheel);
+                }
             }
         }
         if expired > 0 {
@@ -278,36 +299,44 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Looks at slots that a wheel has handed out, and takes out those that have expired.
-    /// How many these are.
-    fn expire(&self, deadlines: &Deadlines, batch: &Batch, now: u64) -> u64 {
+    fn expire(&self, deadlines: &Deadlines, batch: &Batch, now: u64) -> Outcome {
         let telling = self.telling();
-        let mut expired = 0;
+        let mut outcome = Outcome::default();
         // Also if the user's code panics, which may be asked for the hash of a key.
-        let unlisted = Ensure::new(&mut expired, |_| deadlines.list_again(batch, now));
+        let unlisted = Ensure::new(&mut outcome, |_| deadlines.list_again(batch, now));
         // Partner: the light fence of `Deadlines::begin`. If it fails, a deadline may not be
         // visible that an insertion has set: all are looked at again in the next tick.
         if fence::heavy() {
             let mut held = self.hold();
             for &slot in batch.slots() {
-                if deadlines.is_due(slot, now) {
-                    *unlisted.on += u64::from(self.expire_slot(&mut held, deadlines, slot, now));
+                if !deadlines.is_due(slot, now) {
+                    continue;
                 }
+                // For what it is retired in, or put back in.
+                let buffers = &mut *held;
+                if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                    unlisted.on.short = true;
+                    break;
+                }
+                let expired = self.expire_slot(&mut held, deadlines, slot, now);
+                unlisted.on.expired += u64::from(expired);
             }
             self.settle(&mut held);
         }
         drop(unlisted);
         drop(telling);
+        if outcome.short {
+            // What expires leaves holes in the queues, which only evictions fill.
+            self.scavenge(true);
+        }
         self.reclaim_if_due();
-        expired
+        outcome
     }
 
     /// Takes out the entry in a slot whose deadline has passed, unless another thread has
     /// the slot in hand. Whether it did.
     fn expire_slot(&self, held: &mut Held<'_>, deadlines: &Deadlines, slot: u32, now: u64) -> bool {
-        let buffers = &mut **held;
-        // For what it is retired in, or put back in.
-        let stocked = buffers.spares.stock(&self.segments, &mut buffers.traffic);
-        if !stocked || !self.hand(held, |hand| self.order.detach(hand, slot)) {
+        if !self.hand(held, |hand| self.order.detach(hand, slot)) {
             return false;
         }
         // What was taken may be another entry than had the deadline: the slot may have been
@@ -367,7 +396,7 @@ mod tests {
             let Some(batch) = deadlines.take_due(now) else { break };
             taking.push(began.elapsed());
             assert!(batch.slots().len() <= deadlines::STEP);
-            expired += cache.expire(deadlines, &batch, now);
+            expired += cache.expire(deadlines, &batch, now).expired;
             steps.push(began.elapsed());
             let began = Instant::now();
             deadlines.list_again(&batch, now);

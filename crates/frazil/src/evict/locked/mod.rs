@@ -350,14 +350,7 @@ impl Locked {
     ) {
         let caller = self.caller(hand.headers);
         let shelf = &self.shelves[self.home(newcomer.hash)];
-        shelf.insert(&caller, &mut hand.buffers.traffic, slot, Some(newcomer));
-    }
-
-    /// Takes back a victim that could not be let go.
-    pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
-        // Any shard will do: none of them holds it, and its position will say which does.
-        let caller = self.caller(hand.headers);
-        self.shelves[0].insert(&caller, &mut hand.buffers.traffic, slot, None);
+        shelf.insert(&caller, &mut hand.buffers.traffic, slot, newcomer);
     }
 
     /// A victim from the newcomer's own shard if that holds its share, else from the next
@@ -503,7 +496,7 @@ mod tests {
             Newcomer { hash: slot.into(), weight: 1, recalled: 0.into(), term: Term::NEVER };
         let caller = locked.caller(headers);
         let shelf = &locked.shelves[0];
-        shelf.insert(&caller, &mut Default::default(), slot, Some(&newcomer));
+        shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
     }
 
     fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
@@ -592,17 +585,18 @@ mod tests {
             .map(|hash| 100 + hash)
             .map(|hash| Newcomer { hash, weight: 1, recalled: 0.into(), term: Term::NEVER })
             .collect();
+        let unheard = || Newcomer { hash: 1, weight: 1, recalled: 0.into(), term: Term::NEVER };
         let mut last = 0;
         for newcomer in &newcomers {
             let shelf = &locked.shelves[0];
             let decision = shelf.evict(&caller, &mut Default::default(), Some(newcomer));
             let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
-            shelf.insert(&caller, &mut Default::default(), slot, None);
+            shelf.insert(&caller, &mut Default::default(), slot, &unheard());
             last = slot;
         }
         assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
         let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
-        locked.shelves[0].insert(&caller, &mut Default::default(), last, newcomers.first());
+        locked.shelves[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
         newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
     }
 }

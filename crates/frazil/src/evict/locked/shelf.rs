@@ -41,14 +41,8 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     /// A newcomer is not admitted after all.
     fn forget(&self, newcomer: &Newcomer);
 
-    /// Admits a slot, or takes a victim back that could not be let go.
-    fn insert(
-        &self,
-        caller: &Caller<'_>,
-        traffic: &mut Traffic,
-        slot: u32,
-        newcomer: Option<&Newcomer>,
-    );
+    /// Admits a slot.
+    fn insert(&self, caller: &Caller<'_>, traffic: &mut Traffic, slot: u32, newcomer: &Newcomer);
 
     /// Chooses and takes a victim. Tells the policy first of a newcomer that it has not
     /// heard of.
@@ -370,31 +364,19 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         self.places.lock().redeem(newcomer);
     }
 
-    fn insert(
-        &self,
-        caller: &Caller<'_>,
-        traffic: &mut Traffic,
-        slot: u32,
-        newcomer: Option<&Newcomer>,
-    ) {
+    fn insert(&self, caller: &Caller<'_>, traffic: &mut Traffic, slot: u32, newcomer: &Newcomer) {
         let mut entered = self.enter(caller, traffic);
         let places = &mut *entered.places;
-        let redeemed = newcomer.and_then(|newcomer| places.redeem(newcomer));
-        let weight = caller.headers.weight(slot);
-        let hash = newcomer.map_or(0, |newcomer| newcomer.hash);
+        let redeemed = places.redeem(newcomer);
+        let (weight, hash) = (caller.headers.weight(slot), newcomer.hash);
         let place = places.seat(self.shard, caller, slot, hash);
         let Places { policy, table, .. } = places;
         let mut view = table.view(caller, entered.now);
-        match newcomer {
-            None => policy.put_back(&mut view, Slot(place)),
-            Some(_) => {
-                let incoming = redeemed.unwrap_or_else(|| {
-                    let pending = policy.miss(&mut view, hash, weight);
-                    Incoming { hash, weight, pending }
-                });
-                policy.insert(&mut view, Slot(place), incoming);
-            }
-        }
+        let incoming = redeemed.unwrap_or_else(|| {
+            let pending = policy.miss(&mut view, hash, weight);
+            Incoming { hash, weight, pending }
+        });
+        policy.insert(&mut view, Slot(place), incoming);
         traffic.writes += 1 + entered.writes + view.writes;
         self.hold(weight, 0);
     }
