@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{large_model, together};
+use crate::Policy;
+use crate::builder::Builder;
 use crate::evict::testing::Bench;
 use crate::evict::{Decision, Headers, Newcomer, Order};
 use crate::expiry::deadlines::Term;
-use crate::policy::Policy;
 use crate::slab::DEAD;
 use crate::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
@@ -24,7 +25,12 @@ impl Queued {
     /// Slots up to `last`, in segments of one.
     fn new(policy: Policy, last: u32) -> Self {
         let bench = Bench::new(last, 1);
-        let order = Order::new(&policy, last.into(), last.into(), &bench.segments);
+        let order = Order::new(
+            &Builder::<u64, u64>::new(last.into()).policy(policy),
+            last.into(),
+            [last.into(); 3],
+            &bench.segments,
+        );
         Queued { bench, order }
     }
 

@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 
 pub(crate) use notes::Notes;
-use shelf::{Shelf, Shelved};
+use shelf::{CAPACITY_SEEN, Shelf, Shelved};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
@@ -198,7 +198,7 @@ impl Locked {
             match policy {
                 // The gate has drawn already.
                 Online::LruProb { .. } => Box::new(Shelved::new(Lru::default(), shard)),
-                _ => policy.visit((capacity >> bits).max(1), Shelve(shard)),
+                _ => policy.visit((capacity.min(CAPACITY_SEEN) >> bits).max(1), Shelve(shard)),
             }
         };
         let timed = matches!(

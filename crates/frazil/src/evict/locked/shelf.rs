@@ -23,6 +23,16 @@ use crate::sync::{Mutex, MutexGuard};
 /// missed anew when they are admitted.
 const TICKETS: usize = 1 << 12;
 
+/// The most that a policy is told an entry weighs, and that there is room for: sums of both
+/// do not overflow, whatever the weigher says.
+const WEIGHT_SEEN: u64 = 1 << 34;
+pub(crate) const CAPACITY_SEEN: u64 = 1 << 62;
+
+/// A weight as a policy is told it.
+fn seen(weight: u64) -> u64 {
+    weight.min(WEIGHT_SEEN)
+}
+
 /// A policy behind a lock, whatever its type.
 ///
 /// Called through a table of functions: the lock costs many times as much, and the policies
@@ -154,7 +164,7 @@ impl<M: 'static> Host<M> for View<'_, M> {
     }
 
     fn weight(&self, place: Slot) -> u64 {
-        self.headers.weight(self.table.slots[place.index()])
+        seen(self.headers.weight(self.table.slots[place.index()]))
     }
 
     #[inline(always)]
@@ -312,7 +322,7 @@ impl<P: Policy + 'static> Places<P> {
 
     /// Tells the policy of a newcomer, and keeps what it remembers. Writes to shared lines.
     fn hear_of(&mut self, caller: &Caller<'_>, now: u64, newcomer: &Newcomer) -> u64 {
-        let Newcomer { hash, weight, .. } = *newcomer;
+        let (hash, weight) = (newcomer.hash, seen(newcomer.weight));
         let Places { policy, table, .. } = self;
         let mut view = table.view(caller, now);
         let pending = policy.miss(&mut view, hash, weight);
@@ -357,7 +367,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let Places { policy, table, .. } = &mut *entered.places;
-        policy.miss(&mut table.view(caller, entered.now), hash, weight);
+        policy.miss(&mut table.view(caller, entered.now), hash, seen(weight));
     }
 
     fn forget(&self, newcomer: &Newcomer) {
@@ -373,8 +383,8 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let Places { policy, table, .. } = places;
         let mut view = table.view(caller, entered.now);
         let incoming = redeemed.unwrap_or_else(|| {
-            let pending = policy.miss(&mut view, hash, weight);
-            Incoming { hash, weight, pending }
+            let pending = policy.miss(&mut view, hash, seen(weight));
+            Incoming { hash, weight: seen(weight), pending }
         });
         policy.insert(&mut view, Slot(place), incoming);
         traffic.writes += 1 + entered.writes + view.writes;
@@ -452,7 +462,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         header.position.store(self.shard.position(place), Relaxed);
         old_header.position.store(0, Relaxed);
         let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
-        policy.reweigh(&mut table.view(caller, entered.now), Slot(place), old_weight);
+        policy.reweigh(&mut table.view(caller, entered.now), Slot(place), seen(old_weight));
         traffic.writes += entered.writes;
         self.hold(weight, old_weight);
         true
@@ -479,7 +489,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     }
 
     fn set_capacity(&self, capacity: u64) {
-        self.places.lock().policy.set_capacity(capacity);
+        self.places.lock().policy.set_capacity(capacity.min(CAPACITY_SEEN));
     }
 
     fn slots(&self) -> Vec<(u32, u32)> {
