@@ -51,7 +51,7 @@ enum Command {
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
-        #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md"])]
+        #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md"])]
         documents: Vec<String>,
     },
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written

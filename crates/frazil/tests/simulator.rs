@@ -16,6 +16,8 @@ use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
 const QUICK_REQUESTS: usize = 600_000;
 /// And over this many of every run.
 const MOST_REQUESTS: usize = 2_000_000;
+/// And over this many where threads go in step, which costs ten times as much.
+const IN_STEP_REQUESTS: usize = 250_000;
 /// Records that one thread may be ahead of another.
 const AHEAD: usize = 0;
 /// How far two threads may be from the simulator, as a share of the requests.
@@ -198,7 +200,7 @@ fn two_threads_come_within_half_a_point() {
     let mut failures = Vec::new();
     // Threads in step cost ten times what one does.
     let quick = std::env::var_os("FRAZIL_QUICK").is_some();
-    let short = |trace: &Trace| trace.ids.len() <= if quick { 30_000 } else { MOST_REQUESTS };
+    let short = |trace: &Trace| trace.ids.len() <= if quick { 30_000 } else { IN_STEP_REQUESTS };
     for (name, trace) in traces(&folder).into_iter().filter(|(_, trace)| short(trace)) {
         for policy in Policy::ALL {
             let capacities = capacities(&trace);
