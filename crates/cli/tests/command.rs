@@ -336,7 +336,10 @@ fn bench_drives_every_workload() {
 #[test]
 fn bench_refuses_what_makes_no_sense() {
     let refuses = |more: &[&str], words: &[&str]| fails(&bench(more), 2, words);
-    refuses(&["--policy", "lru"], &["unknown policy", "lru"]);
+    refuses(&["--policy", "lruu"], &["unknown policy", "lruu"]);
+    refuses(&["--policy", "belady"], &["belady", "future"]);
+    refuses(&["--policy", "adaptive+lruu"], &["unknown policy", "lruu"]);
+    refuses(&["--shards", "65"], &["--shards", "64"]);
     refuses(&["--workload", "zipf:steep"], &["zipf:steep", "exponent"]);
     refuses(&["--workload", "zipf:1.0:objects=0"], &["objects"]);
     refuses(&["--workload", "hit", "--capacity", "10%"], &["10%", "room for all 20000 keys"]);
