@@ -1,14 +1,15 @@
 //! The concurrent cache against the simulator, request by request, on real traces.
 //!
 //! One thread: the same misses, to the last one, for every policy, in objects and in
-//! bytes. Two threads on halves of a trace dealt out in turn: within half a point.
+//! bytes. Two threads on halves of a trace dealt out in turn: within half a point of what
+//! the simulator counts for some order of the same requests.
 
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use frazil::{Cache, Policy};
-use frazil_policy::object_hash;
+use frazil_policy::{Rng, object_hash};
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
 use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
 
@@ -194,6 +195,24 @@ fn one_thread_misses_exactly_as_often_in_bytes() {
     println!("{compared} cells equal the simulator");
 }
 
+/// The least and the most misses of a cell when neighbouring requests change places by
+/// chance, as those of two threads do. That alone moves SIEVE by 8 points on `lirs/zigzag`,
+/// and W-TinyLFU by 2 on `lirs/sprite`.
+fn reordered(trace: &Trace, policy: Policy, capacity: u64) -> [u64; 2] {
+    let misses = |seed| {
+        let mut rng = Rng::new(seed);
+        let mut trace = trace.clone();
+        for at in 1..trace.ids.len() {
+            if rng.bits() & 1 == 0 {
+                trace.ids.swap(at - 1, at);
+            }
+        }
+        simulated(&trace, policy, &[capacity], Unit::Objects)[0].0
+    };
+    let misses = [1, 2, 3, 4, 5, 6, 7, 8].map(misses);
+    [misses.into_iter().min(), misses.into_iter().max()].map(|found| found.expect("eight"))
+}
+
 #[test]
 fn two_threads_come_within_half_a_point() {
     let Some(folder) = folder() else { return };
@@ -216,9 +235,17 @@ fn two_threads_come_within_half_a_point() {
                     let threads = [of(0), of(1)];
                     threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
                 });
-                let difference = found.abs_diff(misses) as f64 / requests as f64;
-                if difference > TWO_THREADS {
-                    failures.push(format!("{name} {policy} {capacity}: {found}, not {misses}"));
+                let far =
+                    |misses: u64| found.abs_diff(misses) as f64 / requests as f64 > TWO_THREADS;
+                if !far(misses) {
+                    continue;
+                }
+                let [least, most] = reordered(&trace, policy, capacity);
+                let line = format!("{name} {policy} {capacity}: {found}, not {misses}");
+                if far(found.clamp(least.min(misses), most.max(misses))) {
+                    failures.push(format!("{line}, nor {least} to {most} in other orders"));
+                } else {
+                    println!("{line}, but {least} to {most} in other orders");
                 }
             }
         }

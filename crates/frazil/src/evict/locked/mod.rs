@@ -21,8 +21,10 @@ use shelf::{CAPACITY_SEEN, Shelf, Shelved};
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
 
-fn notes_for(entries: u64) -> u32 {
-    (entries / NOTE_FROM).clamp(1, notes::LENGTH as u64) as u32
+/// CACHEUS takes what was used last of those used least: just what is noted and not told.
+fn notes_for(policy: Online, entries: u64) -> u32 {
+    let most = if matches!(policy, Online::Cacheus { .. }) { 1 } else { notes::LENGTH };
+    (entries / NOTE_FROM).clamp(1, most as u64) as u32
 }
 
 /// The most shards.
@@ -153,6 +155,7 @@ pub(crate) struct Locked {
     shelves: Box<[Box<dyn Shelf>]>,
     /// By how much a hash is shifted to become a shard's number.
     shift: u32,
+    policy: Online,
     promotion: Promotion,
     gate: Gate,
     /// How many hits a thread notes before it tells them. What it has noted is hidden from
@@ -164,8 +167,6 @@ pub(crate) struct Locked {
     stamps: Box<[std::sync::atomic::AtomicU64]>,
     clock: Option<OwnLine<AtomicU64>>,
     capacity: AtomicU64,
-    /// Whether a hit is a mark and no more.
-    marks: bool,
 }
 
 /// Makes one shard of a policy.
@@ -215,26 +216,26 @@ impl Locked {
             shift: u64::BITS - bits,
             promotion,
             gate,
-            notes: AtomicU32::new(notes_for(entries)),
+            notes: AtomicU32::new(notes_for(policy, entries)),
+            policy,
             drawing: AtomicU64::new(0),
             stamps: zeroed_slice(stamps as usize),
             clock: timed.then(OwnLine::default),
             capacity: AtomicU64::new(capacity),
-            marks: policy == Online::Sieve,
         }
     }
 
     /// Follows a change of the capacity, with which there are `entries` at most.
     pub(crate) fn set_capacity(&self, capacity: u64, entries: u64) {
         self.capacity.store(capacity, Relaxed);
-        self.notes.store(notes_for(entries), Relaxed);
+        self.notes.store(notes_for(self.policy, entries), Relaxed);
         let share = (capacity >> self.shelves.len().ilog2()).max(1);
         self.shelves.iter().for_each(|shelf| shelf.set_capacity(share));
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
     pub(crate) fn marks(&self) -> bool {
-        self.marks
+        self.policy == Online::Sieve
     }
 
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
