@@ -29,6 +29,12 @@ pub(crate) const BEGINNING: u64 = 1 << 20;
 /// does not overflow, with a bit to spare.
 pub(crate) const END: u64 = 1 << 61;
 
+/// The coarse time, since a moment that is the same for the whole process. For those who
+/// need no cache's time.
+pub(crate) fn coarse_ns() -> u64 {
+    system::coarse()
+}
+
 pub(crate) struct Clock {
     /// What the system's clock, or the user's, showed at the beginning.
     origin: u64,

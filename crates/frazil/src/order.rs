@@ -13,8 +13,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// evict as things are now.
     ///
     /// For people who want to know what a cache is full of, and to fill another one with the
-    /// best. Takes no lock but a policy's own, for as long as it takes to copy the order (some
-    /// ms for a million entries); O(capacity). What comes or goes meanwhile may be missing.
+    /// best. Takes no lock but a policy's own, for as long as it takes to copy the order;
+    /// O(capacity), O(capacity log capacity) where the policy keeps none. What comes or goes meanwhile may be missing.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =

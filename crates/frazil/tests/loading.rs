@@ -2,6 +2,7 @@
 //! in the table of flights whatever becomes of a loader.
 #![cfg(not(any(loom, shuttle)))]
 
+mod fused;
 mod tracked;
 
 use std::cell::{Cell, RefCell};
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use frazil::{Cache, Policy};
+use fused::{DROP_BURNS, FUSE, Fused, Planned, burn, quietly};
 use tracked::{Census, Chance, Tracked};
 
 /// A task that is polled by hand, and knows whether it was woken.
@@ -216,19 +218,6 @@ fn one_is_woken_at_a_time() {
     drop(second);
     assert_eq!((third.wakes(), third.poll()), (1, Poll::Ready(3)));
     assert_eq!(cache.flights(), 0);
-}
-
-/// What panics as planned, without a message.
-#[derive(Debug)]
-struct Planned;
-
-fn quietly() {
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !panic.payload().is::<Planned>() {
-            told(panic);
-        }
-    }));
 }
 
 #[test]
@@ -569,53 +558,4 @@ fn panic_in(policy: Policy, in_drop: bool) {
     // A function whose local variable panics when it is dropped forgets what it was
     // about to return: the compiler's doing.
     assert!(census.living() == 0 || in_drop && census.living() > 0, "{policy}");
-}
-
-thread_local! {
-    /// Whether destructors may panic too.
-    static DROP_BURNS: Cell<bool> = const { Cell::new(false) };
-    /// Calls of the user's code until one panics; 0 is never.
-    static FUSE: Cell<u64> = const { Cell::new(0) };
-}
-
-fn burn() {
-    let left = FUSE.get();
-    FUSE.set(left.saturating_sub(1));
-    if left == 1 {
-        panic_any(Planned);
-    }
-}
-
-/// A key or value that may panic wherever it is called.
-struct Fused<'c>(Tracked<'c>);
-
-impl Clone for Fused<'_> {
-    fn clone(&self) -> Self {
-        burn();
-        Fused(self.0.clone())
-    }
-}
-
-impl PartialEq for Fused<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        burn();
-        self.0.key == other.0.key
-    }
-}
-
-impl Eq for Fused<'_> {}
-
-impl Hash for Fused<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        burn();
-        self.0.key.hash(state);
-    }
-}
-
-impl Drop for Fused<'_> {
-    fn drop(&mut self) {
-        if DROP_BURNS.get() && !std::thread::panicking() {
-            burn();
-        }
-    }
 }

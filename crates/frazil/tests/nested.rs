@@ -2,6 +2,7 @@
 //! as it likes.
 #![cfg(not(any(loom, shuttle)))]
 
+mod fused;
 mod tracked;
 
 use std::cell::Cell;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use frazil::{Cache, Policy};
+use fused::{DROP_BURNS, FUSE, Fused, quietly};
 use tracked::{Census, Chance, Tracked};
 
 const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
@@ -20,8 +22,6 @@ const MANY: u64 = if cfg!(miri) { 200 } else { 2_000 };
 thread_local! {
     /// How deep the calls of the user's code into the cache are.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Calls of the user's code until one panics; 0 is never.
-    static FUSE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs `work` unless it is already running on this thread, twice over.
@@ -183,60 +183,11 @@ fn what_a_look_up_reads_outlives_what_is_called_within_it() {
     }
 }
 
-const BURNT: &str = "the fuse has burnt down";
-
-/// Panics if the fuse burns down here.
-fn burn() {
-    let left = FUSE.get();
-    FUSE.set(left.saturating_sub(1));
-    if left == 1 {
-        std::panic::panic_any(BURNT);
-    }
-}
-
-/// A key or value that may panic wherever it is called.
-struct Fused<'c>(Tracked<'c>);
-
-impl Clone for Fused<'_> {
-    fn clone(&self) -> Self {
-        burn();
-        Fused(self.0.clone())
-    }
-}
-
-impl PartialEq for Fused<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        burn();
-        self.0.key == other.0.key
-    }
-}
-
-impl Eq for Fused<'_> {}
-
-impl Hash for Fused<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        burn();
-        self.0.key.hash(state);
-    }
-}
-
-impl Drop for Fused<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            burn();
-        }
-    }
-}
-
 /// Whatever is called panics once in a while, in every place where the cache calls it.
 #[test]
 fn panics_lose_nothing_and_drop_nothing_twice() {
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload().downcast_ref() != Some(&BURNT) {
-            told(panic);
-        }
-    }));
+    quietly();
+    DROP_BURNS.set(true);
     Policy::ALL.into_iter().for_each(panic_in);
 }
 

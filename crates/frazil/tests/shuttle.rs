@@ -9,24 +9,22 @@
 //! shuttle's atomics are sequentially consistent: orderings are loom's to check.
 #![cfg(shuttle)]
 
+mod schedules;
 mod tracked;
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::Mutex;
 
 use frazil::{Cache, Policy};
+use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use tracked::{Census, Chance, Tracked};
 
 const THREADS: u64 = 3;
 const OPERATIONS: u64 = 5;
 const KEYS_MAX: u64 = 3;
-/// Schedules a policy and scheduler, unless the variable says how many.
+/// Schedules a policy and scheduler.
 const SCHEDULES: usize = 2_000;
-const SCHEDULES_VARIABLE: &str = "FRAZIL_SCHEDULES";
-/// Switches that PCT places in a schedule.
-const DEPTH: usize = 4;
 
 /// The end of an operation that has not ended.
 const NEVER: u64 = u64::MAX;
@@ -235,18 +233,8 @@ fn play(policy: Policy) {
     assert_eq!(census.living(), 0, "values lost or dropped twice");
 }
 
-fn explore(policy: Policy, scheduler: impl Scheduler + 'static) {
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    config.silence_warnings = true;
-    shuttle::Runner::new(scheduler, config).run(move || play(policy));
-}
-
 fn explore_all(policy: Policy) {
-    let wanted = std::env::var(SCHEDULES_VARIABLE).ok();
-    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().expect("a number"));
-    explore(policy, RandomScheduler::new_from_seed(1, schedules));
-    explore(policy, PctScheduler::new_from_seed(2, DEPTH, schedules));
+    explore(SCHEDULES, move || play(policy));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! there, though its slots are used in turn with entries that expire.
 #![cfg(shuttle)]
 
+mod schedules;
 mod tracked;
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frazil::{Cache, Policy};
+use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tracked::{Census, Chance, Tracked};
 
@@ -30,8 +31,6 @@ const FOR_LONG: Duration = Duration::from_secs(1_000_000);
 /// A tick of the wheel.
 const TICK: u64 = 1 << 20;
 const SCHEDULES: usize = 2_000;
-const SCHEDULES_VARIABLE: &str = "FRAZIL_SCHEDULES";
-const DEPTH: usize = 4;
 
 /// A time that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -133,18 +132,8 @@ fn play(policy: Policy) {
     assert_eq!(census.living(), 0, "values lost or dropped twice");
 }
 
-fn explore(policy: Policy, scheduler: impl Scheduler + 'static) {
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    config.silence_warnings = true;
-    shuttle::Runner::new(scheduler, config).run(move || play(policy));
-}
-
 fn explore_all(policy: Policy) {
-    let wanted = std::env::var(SCHEDULES_VARIABLE).ok();
-    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().expect("a number"));
-    explore(policy, RandomScheduler::new_from_seed(1, schedules));
-    explore(policy, PctScheduler::new_from_seed(2, DEPTH, schedules));
+    explore(SCHEDULES, move || play(policy));
 }
 
 #[test]

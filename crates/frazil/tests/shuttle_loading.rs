@@ -5,6 +5,7 @@
 //! deadlock, which shuttle finds.
 #![cfg(shuttle)]
 
+mod schedules;
 mod tracked;
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -14,16 +15,14 @@ use std::sync::atomic::{AtomicU64 as PlainU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use frazil::{Cache, Compute, Computed};
+use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::thread;
 use tracked::Chance;
 
-/// Schedules a test and scheduler, unless the variable says how many.
+/// Schedules a test and scheduler.
 const SCHEDULES: usize = 3_000;
-const SCHEDULES_VARIABLE: &str = "FRAZIL_SCHEDULES";
-const DEPTH: usize = 4;
 
 /// The same hashes in every run.
 type Hashes = BuildHasherDefault<DefaultHasher>;
@@ -31,19 +30,6 @@ type Tested = Cache<u64, u64, Hashes>;
 
 fn cache(capacity: u64) -> Tested {
     Cache::builder(capacity).with_hasher(Hashes::default()).build()
-}
-
-fn explore(play: fn()) {
-    fn run(play: fn(), scheduler: impl Scheduler + 'static) {
-        let mut config = shuttle::Config::new();
-        config.stack_size = 1 << 18;
-        config.silence_warnings = true;
-        shuttle::Runner::new(scheduler, config).run(play);
-    }
-    let wanted = std::env::var(SCHEDULES_VARIABLE).ok();
-    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().expect("a number"));
-    run(play, RandomScheduler::new_from_seed(1, schedules));
-    run(play, PctScheduler::new_from_seed(2, DEPTH, schedules));
 }
 
 /// Threads of `work`, numbered.
@@ -105,7 +91,7 @@ async fn slowly(value: u64) -> u64 {
 
 #[test]
 fn one_loads() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache(8);
         let loads = PlainU64::new(0);
         together(3, |number| {
@@ -129,7 +115,7 @@ fn one_loads() {
 /// Those who load and those who wait are dropped in the middle; who stays gets a value.
 #[test]
 fn loaders_are_cancelled() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache(8);
         let seed = thread_rng().next_u64();
         together(3, |number| {
@@ -150,7 +136,7 @@ fn loaders_are_cancelled() {
 /// A loader that fails hands over to one other, until one succeeds or none is left.
 #[test]
 fn failures_are_handed_over() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache(8);
         let failing = thread_rng().next_u64() % 4;
         let (loads, failed) = (PlainU64::new(0), PlainU64::new(0));
@@ -174,7 +160,7 @@ fn failures_are_handed_over() {
 /// What was out of date when someone asked is not shown to them, and not left behind.
 #[test]
 fn writes_overtake_loads() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache([1, 8][(thread_rng().next_u64() % 2) as usize]);
         let source = AtomicU64::new(0);
         let known = PlainU64::new(0);
@@ -225,7 +211,7 @@ fn writes_overtake_loads() {
 /// An insertion is not undone by a load of what was before.
 #[test]
 fn an_insertion_outlasts_a_load() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache(8);
         let source = AtomicU64::new(0);
         together(3, |number| match number {
@@ -243,7 +229,7 @@ fn an_insertion_outlasts_a_load() {
 
 #[test]
 fn additions_are_all_counted() {
-    explore(|| {
+    explore(SCHEDULES, || {
         let cache = cache(8);
         together(3, |number| {
             for _ in 0..2 {

@@ -5,6 +5,7 @@
 //! `cargo xtask check shuttle` runs both.
 #![cfg(shuttle)]
 
+mod schedules;
 mod tracked;
 
 use std::collections::BTreeSet;
@@ -12,18 +13,15 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex};
 
 use frazil::{Cache, Policy};
+use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use tracked::{Census, Chance, Tracked};
 
 const ROOM: u64 = 6;
 const KEYS: u64 = 7;
 const OPERATIONS: u64 = 4;
-/// Schedules a policy and scheduler, unless the variable says how many.
+/// Schedules a policy and scheduler.
 const SCHEDULES: usize = 1_000;
-const SCHEDULES_VARIABLE: &str = "FRAZIL_SCHEDULES";
-/// Switches that PCT places in a schedule.
-const DEPTH: usize = 4;
 
 /// The same hashes in every run, so that schedules can be played again.
 type Hashes = BuildHasherDefault<DefaultHasher>;
@@ -103,19 +101,9 @@ fn play(policy: Policy) {
     assert_eq!(census.living(), 0, "values lost or dropped twice");
 }
 
-fn explore(policy: Policy, scheduler: impl Scheduler + 'static) {
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    config.silence_warnings = true;
-    shuttle::Runner::new(scheduler, config).run(move || play(policy));
-}
-
 #[test]
 fn resize_against_eviction() {
-    let wanted = std::env::var(SCHEDULES_VARIABLE).ok();
-    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().expect("a number"));
     for policy in Policy::ALL {
-        explore(policy, RandomScheduler::new_from_seed(1, schedules));
-        explore(policy, PctScheduler::new_from_seed(2, DEPTH, schedules));
+        explore(SCHEDULES, move || play(policy));
     }
 }

@@ -12,7 +12,6 @@
 //! lock; what finds it full is counted as lost. What a note means is seen to by the writer
 //! (`writer.rs`), a thread that lives as long as the recording.
 
-mod clock;
 mod tape;
 mod writer;
 
@@ -27,6 +26,7 @@ use std::time::SystemTime;
 use frazil_recording::{Encoder, Header, SIZE_MAX};
 
 use crate::cache::Cache;
+use crate::clock::coarse_ns;
 use crate::events;
 use crate::stripe::{Stripe, Stripes};
 use crate::sync::atomic::{
@@ -63,7 +63,7 @@ impl Recorder {
     #[inline(never)]
     pub(crate) fn note(&self, hash: u64, deed: Deed, weight: u64) {
         if let Some(tapes) = self.tapes.get() {
-            let time_ns = clock::coarse_ns();
+            let time_ns = coarse_ns();
             tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
         }
     }
@@ -87,7 +87,7 @@ impl Recorder {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let start_unix_ns =
             since_1970.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        let begun_ns = clock::coarse_ns();
+        let begun_ns = coarse_ns();
         let header = Header { rate, start_unix_ns, has_sizes };
         let mut file = Encoder::new(BufWriter::new(File::create(path)?), &header)?;
         // Whoever looks at the file from now on finds a recording.

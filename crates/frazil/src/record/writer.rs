@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use frazil_recording::{Encoder, Operation, Record};
 
-use super::{Deed, Note, Recorded, Tapes, clock};
+use super::{Deed, Note, Recorded, Tapes};
+use crate::clock::coarse_ns;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Between two rounds, at most.
@@ -51,7 +52,7 @@ pub(super) fn run(
             std::thread::park_timeout(ROUND);
             stop = tapes.stop.load(Acquire);
         }
-        let now_ns = clock::coarse_ns();
+        let now_ns = coarse_ns();
         order.gather(tapes, begun_ns);
         let until_ns = if stop { u64::MAX } else { now_ns.saturating_sub(LATE_NS) };
         order.drain(until_ns, |note| pairs.see(note));
