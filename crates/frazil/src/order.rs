@@ -51,7 +51,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         K: Clone,
     {
-        let ranks = self.ranks();
+        let ranks = self.ranks(&self.order.coldest_first(self, &self.segments, &self.stripes));
         // The furthest on top, to be replaced by what is nearer.
         let mut nearest: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
         let mut keys: Vec<Option<K>> = Vec::new();
@@ -78,12 +78,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         order.into_iter().filter_map(|(_, Reverse(at))| keys[at].take()).collect()
     }
 
-    /// By slot: from 1, how many go before it; 0 for those of which nothing is known. A slot
+    /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
     /// may be used again meanwhile, by an entry of another rank.
-    pub(crate) fn ranks(&self) -> Vec<u32> {
+    pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
         let mut ranks = vec![0; self.slab.last() as usize + 1];
-        let order = self.order.coldest_first(self, &self.segments, &self.stripes);
-        for (rank, slot) in (1..).zip(order) {
+        for (rank, &slot) in (1..).zip(order) {
             if let Some(known) = ranks.get_mut(slot as usize) {
                 *known = rank;
             }

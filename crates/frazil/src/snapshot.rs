@@ -29,6 +29,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::cache::Cache;
 use crate::events::event;
+use crate::evict::Order;
+use crate::evict::walk::by_laps;
 
 const MAGIC: [u8; 8] = *b"\x89frsnap\n";
 const VERSION: u32 = 1;
@@ -137,14 +139,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         path: &Path,
         mut encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
-        let ranks = self.ranks();
+        let ranks = self.ranks(&self.order.queued_first(self, &self.segments, &self.stripes));
+        // Under a lock, what a mark says is in the order already.
+        let marks = if matches!(self.order, Order::Locked(_)) { 0 } else { self.mark_max };
         let mut writer = Writer::new(BufWriter::new(File::create_new(path)?))?;
         let mut outcome = Ok(());
         self.each_entry(|slot, key, value| {
             let (Some(left), Ok(())) = (self.left(slot), &outcome) else { return };
             // What a thread has in hand is new for the most part.
             let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
-            let mark = self.slab.header(slot).mark.count();
+            let mark = self.slab.header(slot).mark.count().min(marks);
             let left = u64::try_from(left.as_nanos()).unwrap_or(NO_END);
             outcome = writer.record((*rank, mark, left), |bytes| encode(key, value, bytes));
         });
@@ -198,10 +202,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         drop(bytes);
         entries.sort_by_key(|(record, ..)| record.rank);
+        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let mut order = by_laps((0..count).collect(), Vec::new(), |at| entries[at as usize].0.mark);
         let fitting = usize::try_from(self.places.capacity()).unwrap_or(usize::MAX);
-        let excess = entries.len().saturating_sub(fitting);
+        order.drain(..order.len().saturating_sub(fitting));
+        if self.order.is_places_and_marks() {
+            order.sort_unstable();
+        }
+        let mut entries: Vec<Option<_>> = entries.into_iter().map(Some).collect();
         let mut restored = 0;
-        for (record, key, value) in entries.into_iter().skip(excess) {
+        for (record, key, value) in order.iter().filter_map(|&at| entries[at as usize].take()) {
             restored += u64::from(self.restore_entry(&record, key, value, since));
         }
         event!(self, INFO, "snapshot restored", entries = restored);
@@ -220,7 +230,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 left => left,
             },
         };
-        let marked = (record.mark > 0).then(|| key.clone());
+        let marks = self.order.is_places_and_marks() || matches!(self.order, Order::S3Fifo(_));
+        let marked = (marks && record.mark > 0).then(|| key.clone());
         match lifetime {
             None => self.insert(key, value),
             Some(lifetime) => self.insert_for(key, value, lifetime),
@@ -228,9 +239,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if let Some(key) = marked {
             self.look_up(&key, |slot| {
                 let mark = &self.slab.header(slot).mark;
-                // Under a lock the mark is the policy's own affair, if it has one at all.
-                let most = if self.mark_max == u8::MAX { 0 } else { self.mark_max };
-                (0..record.mark).for_each(|_| _ = mark.raise(most));
+                (0..record.mark).for_each(|_| _ = mark.raise(self.mark_max));
             });
         }
         true

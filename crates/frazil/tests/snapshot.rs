@@ -148,6 +148,36 @@ fn what_is_restored_goes_in_the_same_order() {
     assert_eq!(folder.count(), 1, "nothing is left beside the snapshot");
 }
 
+/// What is restored lets go of old and new as the original does from there on. Of Mobius that
+/// is so until its queues have traded places.
+#[test]
+fn a_copy_goes_on_as_the_original() {
+    let folder = Folder::new("copy");
+    let path = folder.file("cache");
+    for policy in [Policy::Clock { bits: 1 }, Policy::Clock { bits: 2 }, Policy::Mobius] {
+        let original = match policy {
+            Policy::Mobius => build(policy, 100),
+            _ => used(policy, 100),
+        };
+        (original.len()..100).for_each(|key| original.insert(key, String::new()));
+        (0..100).step_by(3).for_each(|key| _ = original.get(&key));
+        save(&original, &path);
+        let copy = build(policy, 100);
+        copy.restore(&path, decode).expect("it is whole");
+        for key in 10_000..10_200 {
+            for cache in [&original, &copy] {
+                cache.get(&(key - 3));
+                cache.insert(key, String::new());
+            }
+            let [mut expected, mut found] = [&original, &copy]
+                .map(|cache| cache.iter().map(|(key, _)| key).collect::<Vec<_>>());
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{policy}, after {key}");
+        }
+    }
+}
+
 #[test]
 fn every_policy_comes_back() {
     let folder = Folder::new("policies");

@@ -14,7 +14,7 @@ pub(crate) mod queue;
 pub(crate) mod ring;
 pub(crate) mod s3_fifo;
 pub(crate) mod segments;
-mod walk;
+pub(crate) mod walk;
 
 use std::cell::Cell;
 

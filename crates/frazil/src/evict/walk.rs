@@ -3,7 +3,8 @@
 //! The lock-free queues are read segment by segment while others work with them: first the
 //! segments that stripes consume, then the ring, then those that they fill. What a thread
 //! that is at work has in hand (up to 64 entries) is not seen. From there on it is
-//! arithmetic: which queue is examined first, and what a mark is worth. A policy under a
+//! arithmetic: which queue is examined first, and what a mark is worth. A snapshot takes
+//! marks and places as they are, so that the copy goes on as the original does. A policy under a
 //! lock is copied under it, and asked outside. O(entries), 4 to 20 bytes for each.
 
 use super::queue::Queue;
@@ -13,6 +14,30 @@ use crate::stripe::Stripes;
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl Order {
+    /// Whether [`Order::queued_first`] and the marks say all there is to know. Of Mobius they
+    /// do but for one thing: newcomers are examined before what it has passed over, in a copy
+    /// after.
+    pub(crate) fn is_places_and_marks(&self) -> bool {
+        matches!(self, Order::Clock(..) | Order::Mobius(_))
+    }
+
+    /// The slots as they are queued, first to be examined first, if with the marks that says
+    /// all; else as [`Order::coldest_first`].
+    pub(crate) fn queued_first<H: Headers>(
+        &self,
+        headers: &H,
+        segments: &Segments,
+        stripes: &Stripes,
+    ) -> Vec<u32> {
+        match self {
+            Order::Clock(queue, _) => queued(queue, segments, stripes),
+            Order::Mobius(mobius) => {
+                mobius.roles().map(|queue| queued(queue, segments, stripes)).concat()
+            }
+            _ => self.coldest_first(headers, segments, stripes),
+        }
+    }
+
     /// The slots that are queued, first to go first. Some may be missing, or be there twice,
     /// where others are at work.
     pub(crate) fn coldest_first<H: Headers>(
@@ -72,7 +97,11 @@ fn queued(queue: &Queue, segments: &Segments, stripes: &Stripes) -> Vec<u32> {
 
 /// The order in which a hand meets slots without a mark: a mark costs it one, and sends the
 /// slot to the end of what comes next.
-fn by_laps(queue: Vec<u32>, next: Vec<u32>, mut count: impl FnMut(u32) -> u8) -> Vec<u32> {
+pub(crate) fn by_laps(
+    queue: Vec<u32>,
+    next: Vec<u32>,
+    mut count: impl FnMut(u32) -> u8,
+) -> Vec<u32> {
     let mut order = Vec::with_capacity(queue.len() + next.len());
     let mut counted = |slots: Vec<u32>| -> Vec<(u32, u8)> {
         slots.into_iter().map(|slot| (slot, count(slot))).collect()
