@@ -101,9 +101,18 @@ impl PolicyVisitor for Compare {
     }
 }
 
+fn is_quick() -> bool {
+    std::env::var_os("FRAZIL_QUICK").is_some()
+}
+
 #[test]
 fn one_thread_misses_exactly_as_the_plain_policy_does() {
-    for room in if cfg!(miri) { [10, 12] } else { [50, 2_100] } {
+    let rooms: &[u64] = match (cfg!(miri), is_quick()) {
+        (true, _) => &[10, 12],
+        (false, true) => &[50],
+        (false, false) => &[50, 2_100],
+    };
+    for &room in rooms {
         for weighted in [false, true] {
             for policy in Policy::ALL {
                 // The ghost's table cannot grow in a concurrent cache.
@@ -180,7 +189,10 @@ fn a_cache_without_capacity_may_be_given_some() {
 #[test]
 fn the_bound_holds_among_writers() {
     const ROOM: u64 = 3_000;
-    for policy in Policy::ALL {
+    // Of those under a lock a quick run takes one with a list and one with a heap.
+    let quick = [Policy::Fifo, Policy::Mobius, Policy::S3Fifo, Policy::Lru, Policy::Gdsf];
+    let policies: &[Policy] = if is_quick() { &quick } else { &Policy::ALL };
+    for &policy in policies {
         for light in [true, false] {
             among_writers(policy, light, ROOM);
         }
