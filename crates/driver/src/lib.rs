@@ -3,6 +3,7 @@
 //! and nothing else.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod cores;
 mod engine;
 mod memory;
@@ -12,11 +13,12 @@ mod run;
 mod stream;
 mod workload;
 
+pub use backend::Backend;
 pub use cores::cores;
 pub use engine::{Engine, Session, Shared};
 pub use memory::bytes_per_entry;
 pub use ours::{Ours, Pinned, PinnedSession, Setup, Value};
 pub use pass::{Pass, one_pass};
-pub use run::{Latencies, Measured, Schedule, run};
+pub use run::{Latencies, Measured, Schedule, run, run_with_backend};
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 pub use workload::{Workload, WorkloadError, preload, trace_streams};

@@ -1,5 +1,6 @@
 //! One pass of a stream by one thread: exact counts, which no clock has a part in.
 
+use crate::backend::Immediate;
 use crate::engine::{Engine, Session};
 use crate::run::{Tally, operate};
 use crate::stream::Stream;
@@ -44,7 +45,7 @@ pub fn one_pass<E: Engine>(engine: &E, stream: &Stream) -> Pass {
     for batch in stream.operations.chunks(crate::run::BATCH) {
         session.rest();
         for operation in batch {
-            operate(&mut session, *operation, stream.prefix, &mut tally);
+            operate(&mut session, &mut Immediate, *operation, stream.prefix, None, &mut tally);
         }
     }
     std::hint::black_box(tally.read);

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::backend::{Backend, Immediate, Misses};
 use crate::cores;
 use crate::engine::{Engine, Session};
 use crate::stream::{Ask, Operation, Stream};
@@ -128,6 +129,10 @@ impl Latencies {
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
+
+    pub(crate) fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
 }
 
 /// Sums of one thread.
@@ -147,14 +152,17 @@ impl Tally {
     }
 }
 
-/// Does one operation. The insert after a miss is part of the get.
+/// Does one operation; what a miss leads to is `misses`' affair. `asked` says since when, if
+/// it is timed. Whether it is over.
 #[inline(always)]
 pub(crate) fn operate(
     session: &mut impl Session,
+    misses: &mut impl Misses,
     operation: Operation,
     prefix: u32,
+    asked: Option<Instant>,
     tally: &mut Tally,
-) {
+) -> bool {
     let key = operation.key(prefix);
     match operation.ask() {
         Ask::Get => match session.get(key) {
@@ -164,7 +172,7 @@ pub(crate) fn operate(
             }
             None => {
                 tally.misses += 1;
-                session.insert(key);
+                return misses.miss(session, key, asked);
             }
         },
         Ask::Insert => {
@@ -176,6 +184,7 @@ pub(crate) fn operate(
             tally.others += 1;
         }
     }
+    true
 }
 
 const WARMING: u8 = 0;
@@ -221,6 +230,41 @@ struct Report {
 /// # Ok::<(), frazil_driver::WorkloadError>(())
 /// ```
 pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Schedule) -> Measured {
+    drive(engine, streams, fill, schedule, |_| Immediate)
+}
+
+/// As [`run`], with a backend that misses wait for. Operations count when they begin.
+///
+/// ```
+/// use std::time::Duration;
+/// use frazil::Policy;
+/// use frazil_driver::{Backend, Ours, Schedule, Workload, run_with_backend};
+///
+/// let streams = "zipf:1.0".parse::<Workload>()?.streams(1_000, 10_000, 1)?;
+/// let ours = Ours::<u64>::new(Policy::Mobius, 100, 0);
+/// let backend = Backend { latency: Duration::from_micros(100), mpl: 4 };
+/// let measured = run_with_backend(&ours, &streams, 200, &Schedule::seconds(0.05), backend);
+/// // Of four requests at a time, those that miss take 100 µs.
+/// assert!(measured.mops * (1.0 - measured.hit_ratio) <= 4.0 / 100.0 * 1.5);
+/// # Ok::<(), frazil_driver::WorkloadError>(())
+/// ```
+pub fn run_with_backend<E: Engine>(
+    engine: &E,
+    streams: &[Stream],
+    fill: u64,
+    schedule: &Schedule,
+    backend: Backend,
+) -> Measured {
+    drive(engine, streams, fill, schedule, |thread| backend.part(thread, streams.len()))
+}
+
+fn drive<E: Engine, M: Misses>(
+    engine: &E,
+    streams: &[Stream],
+    fill: u64,
+    schedule: &Schedule,
+    misses_of: impl Fn(usize) -> M + Sync,
+) -> Measured {
     let board = Board {
         phase: AtomicU8::new(WARMING),
         start: Barrier::new(streams.len() + 1),
@@ -229,14 +273,14 @@ pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Sche
     let allowed = cores::allowed();
     std::thread::scope(|scope| {
         let board = &board;
-        let allowed = &allowed;
+        let (allowed, misses_of) = (&allowed, &misses_of);
         let threads: Vec<_> = streams
             .iter()
             .enumerate()
             .map(|(thread, stream)| {
                 scope.spawn(move || {
                     cores::take_turn(thread, allowed);
-                    work(engine, stream, board, thread)
+                    work(engine, stream, misses_of(thread), board, thread)
                 })
             })
             .collect();
@@ -254,7 +298,13 @@ pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Sche
     })
 }
 
-fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) -> Report {
+fn work<E: Engine, M: Misses>(
+    engine: &E,
+    stream: &Stream,
+    mut misses: M,
+    board: &Board,
+    thread: usize,
+) -> Report {
     board.start.wait();
     let mut session = engine.session();
     let mut latencies = Latencies::new();
@@ -276,12 +326,17 @@ fn work<E: Engine>(engine: &E, stream: &Stream, board: &Board, thread: usize) ->
         }
         session.rest();
         if let Some((first, others)) = batch.split_first() {
+            misses.make_room(&mut session, &mut latencies);
             let asked = Instant::now();
-            operate(&mut session, *first, stream.prefix, &mut tally);
-            latencies.0.saturating_record(asked.elapsed().as_nanos() as u64);
-            for operation in others {
-                operate(&mut session, *operation, stream.prefix, &mut tally);
+            let since = Some(asked);
+            if operate(&mut session, &mut misses, *first, stream.prefix, since, &mut tally) {
+                latencies.record(asked.elapsed());
             }
+            for operation in others {
+                misses.make_room(&mut session, &mut latencies);
+                operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
+            }
+            misses.look(&mut session, &mut latencies);
         }
         shown.operations.store(tally.operations(), Relaxed);
         shown.inserts.store(tally.misses + tally.others, Relaxed);
