@@ -1,0 +1,58 @@
+//! What throughput follows from a hit ratio and from what operations cost: closed queueing
+//! networks of caches, and three ways to solve them.
+//!
+//! A fixed number of requests, the multiprogramming limit (MPL), goes round and round. Each
+//! thinks (looks its key up, waits for the backend), which delays nobody else, and visits
+//! stations (locks, ends of lists, other places where requests take turns), where it may have
+//! to queue. A request that hits takes another route than one that misses, so the hit ratio
+//! moves demand from station to station; where a station on the route of hits is the
+//! bottleneck, more hits mean less throughput. That is the finding of paper 1, *Can
+//! increasing the hit ratio hurt cache throughput?* (Qiu, Yang, Harchol-Balter, 2024).
+//!
+//! - [`Network`]: stations and routes; [`PaperNetwork`] makes those of the paper,
+//!   [`Profile`] those of a machine that was measured.
+//! - [`bounds`]: what no network of these demands can exceed; [`solve`]: the exact mean
+//!   values for exponential service; [`simulate`]: any service, with confidence intervals.
+//! - [`peak`] and [`classify`]: from which hit ratio on more hits do not help, and whether
+//!   they hurt; [`bypass`] and [`skip_promotions`]: what to do about it.
+//!
+//! ```
+//! use frazil_queueing::{PaperNetwork, Use, bounds, solve};
+//! let lru: PaperNetwork = "lru".parse()?;
+//! // 72 requests, a backend of 100 µs: more hits, less throughput.
+//! let at = |hit_ratio| solve(&lru.network(hit_ratio, 100.0, Use::Exact)?, 72);
+//! assert!(at(0.99)?.throughput_mops < at(0.75)?.throughput_mops);
+//! let bound = bounds(&lru.network(0.99, 100.0, Use::Bound)?, 72)?;
+//! assert!((bound.upper_mops - 1.0 / (0.7 * 0.99)).abs() < 1e-9);
+//! # Ok::<(), frazil_queueing::ModelError>(())
+//! ```
+//!
+//! Times are microseconds, throughputs requests per microsecond, which are millions of
+//! requests per second (Mops).
+#![forbid(unsafe_code)]
+
+mod batches;
+mod bounds;
+mod cores;
+mod curve;
+mod distribution;
+mod error;
+mod fit;
+mod mitigation;
+mod mva;
+mod network;
+mod paper;
+mod profile;
+mod simulate;
+mod wide;
+
+pub use bounds::{Bounds, bounds};
+pub use curve::{Class, Peak, classify, peak};
+pub use distribution::Distribution;
+pub use error::ModelError;
+pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, skip_promotions};
+pub use mva::{MAX_MPL, Solution, StationLoad, solve};
+pub use network::{Kind, Network, Route, Service, Station, Step};
+pub use paper::{PaperNetwork, Use};
+pub use profile::{Counts, Machine, NetworkCounts, Profile, StationTimes, ThinkTime, Visits};
+pub use simulate::{Simulated, SimulationOptions, simulate};

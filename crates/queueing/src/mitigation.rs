@@ -1,0 +1,113 @@
+//! What can be done where more hits hurt (paper 1, §5.2): bypass the cache under load, or
+//! leave promotions out. Both are networks made of a network, so any solver tells their worth.
+//!
+//! A bypass costs a fetch that a hit would have saved; a promotion left out costs nothing but
+//! order. The paper has one sentence on the bypass, that it keeps the throughput constant
+//! beyond p*_hit: [`flat_bypass`] is the share that does. [`best_bypass`] does better.
+
+use crate::curve::peak;
+use crate::error::share;
+use crate::{Kind, ModelError, Network, Route, Step, solve};
+
+/// The network with a share of the requests sent straight to the backend: they are looked up,
+/// wait, and touch no station. The hit ratio is that of the others.
+///
+/// # Errors
+///
+/// A share outside 0 to 1; no route of misses from which to learn what a fetch is.
+///
+/// ```
+/// use frazil_queueing::{PaperNetwork, Use, bypass, solve};
+/// let lru = PaperNetwork::Lru.network(0.99, 100.0, Use::Exact)?;
+/// let with_bypass = solve(&bypass(&lru, 0.286)?, 72)?;
+/// assert!(with_bypass.throughput_mops > 1.3 * solve(&lru, 72)?.throughput_mops);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub fn bypass(network: &Network, bypassed: f64) -> Result<Network, ModelError> {
+    share(|| "the share that bypasses the cache".to_owned(), bypassed)?;
+    let miss = network.routes().iter().find(|route| route.kind == Kind::Miss);
+    let fetch = miss.and_then(|route| {
+        let end = route.steps.iter().position(|step| matches!(step, Step::Wait(_)))?;
+        Some(route.steps[..=end].iter().filter(|step| !matches!(step, Step::Visit { .. })))
+    });
+    let Some(fetch) = fetch else {
+        let text = "no route of misses waits for a backend: nothing to bypass to".to_owned();
+        return Err(ModelError::Malformed(text));
+    };
+    let steps = fetch.copied().collect();
+    let scaled = |route: &Route| Route { share: route.share * (1.0 - bypassed), ..route.clone() };
+    let mut routes: Vec<Route> = network.routes().iter().map(scaled).collect();
+    routes.push(Route { kind: Kind::Bypass, share: bypassed, steps });
+    network.with_routes(routes)
+}
+
+/// The share to bypass so that p (1 − b) = p*: of the requests no more than p* hit, and the
+/// throughput stays near its peak.
+///
+/// ```
+/// use frazil_queueing::flat_bypass;
+/// assert!((flat_bypass(0.9, 0.75) - 1.0 / 6.0).abs() < 1e-12);
+/// assert_eq!(flat_bypass(0.5, 0.75), 0.0);
+/// ```
+pub fn flat_bypass(hit_ratio: f64, p_star: f64) -> f64 {
+    if hit_ratio > p_star && hit_ratio > 0.0 {
+        (1.0 - p_star / hit_ratio).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}
+
+/// The bypass that gives the highest throughput.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BestBypass {
+    /// The share that bypasses.
+    pub share: f64,
+    /// The throughput then, Mops.
+    pub throughput_mops: f64,
+}
+
+/// Searches the share to bypass, from 0 to 1, that gives the highest exact throughput; of
+/// several the least. Some 400 solutions.
+///
+/// # Errors
+///
+/// Those of [`bypass`] and [`solve`].
+pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelError> {
+    let throughput = |share| Ok(solve(&bypass(network, share)?, mpl)?.throughput_mops);
+    let best = peak((0.0, 1.0), throughput)?;
+    Ok(BestBypass { share: best.low, throughput_mops: best.throughput_mops })
+}
+
+/// The network in which a share of the hits leaves all stations alone: promotions skipped by
+/// chance. Service times stay as they are; where fewer visits make a station quicker, its
+/// worth is more.
+///
+/// # Errors
+///
+/// A share outside 0 to 1.
+///
+/// ```
+/// use frazil_queueing::{PaperNetwork, Use, skip_promotions, solve};
+/// let lru = PaperNetwork::Lru.network(0.99, 100.0, Use::Exact)?;
+/// let relaxed = solve(&skip_promotions(&lru, 0.5)?, 72)?;
+/// assert!(relaxed.throughput_mops > 1.9 * solve(&lru, 72)?.throughput_mops);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub fn skip_promotions(network: &Network, skipped: f64) -> Result<Network, ModelError> {
+    share(|| "the share of promotions skipped".to_owned(), skipped)?;
+    let mut routes = Vec::new();
+    for route in network.routes() {
+        if route.kind != Kind::Hit {
+            routes.push(route.clone());
+            continue;
+        }
+        routes.push(Route { share: route.share * (1.0 - skipped), ..route.clone() });
+        let thinks = route.steps.iter().filter(|step| !matches!(step, Step::Visit { .. }));
+        routes.push(Route {
+            share: route.share * skipped,
+            steps: thinks.copied().collect(),
+            ..*route
+        });
+    }
+    network.with_routes(routes)
+}

@@ -1,0 +1,274 @@
+//! Exact mean value analysis, for any mix of delay, single-server, multi-server and
+//! load-dependent stations.
+//!
+//! Networks of exponential first-come-first-served stations and delays have a product form
+//! (Baskett, Chandy, Muntz, Palacios 1975), whatever the think times' distributions. Single
+//! servers and think time go through the recursion of Reiser and Lavenberg (1980): each
+//! residence time is `D (1 + Q)` with the queue that one request fewer leaves.
+//!
+//! **Stations whose speed depends on the queue** need the distribution of that queue. The
+//! textbook takes the chance that it is empty as 1 − the other chances, and loses all digits
+//! where the station is saturated. Here such stations are folded in one by one: with X₀(n) the
+//! throughput of the network without the station and V visits of t(j) µs,
+//!
+//! ```text
+//! p(0|n) = p(0|n−1) · X(n) / X₀(n)
+//! p(j|n) = p(j−1|n−1) · X(n) · V t(j)          and X(n) from  Σ p(j|n) = 1
+//! ```
+//!
+//! Both lines are ratios of normalisation constants (X(n) = G(n−1)/G(n), p(0|n) =
+//! G₀(n)/G(n)). Every term is positive, so nothing cancels at any N, and chances too small
+//! for a number keep their place (`wide.rs`). Where t no longer changes all
+//! chances beyond are one sum, so a station costs as many terms as it has levels.
+//!
+//! **Cost.** O(N · (K + Σ levels)) time, K single servers; levels are the servers of a
+//! multi-server station (a delay, if there are N) or the times of a load-dependent one. With
+//! several such stations, that times their number, for the queue length of each. Memory O(N).
+
+use crate::cores;
+use crate::wide::Wide;
+use crate::{ModelError, Network, Service};
+
+/// The most requests that [`solve`] and [`simulate`](crate::simulate) take on.
+pub const MAX_MPL: usize = 1_000_000;
+
+/// Mean values of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// Requests per µs: millions per second.
+    pub throughput_mops: f64,
+    /// Mean µs from the start of a request to its end: MPL / throughput (Little).
+    pub response_us: f64,
+    /// Each station, in the order of the network; last the cores, where they are a limit.
+    pub stations: Vec<StationLoad>,
+}
+
+impl Solution {
+    /// The station with the greatest demand, if any has one.
+    pub fn bottleneck(&self) -> Option<&str> {
+        bottleneck(self.stations.iter().map(|it| (it.name.as_str(), it.demand_us)))
+    }
+}
+
+/// The first of the greatest demands above 0.
+pub(crate) fn bottleneck<'n>(demands: impl Iterator<Item = (&'n str, f64)>) -> Option<&'n str> {
+    let more = |most: Option<(&'n str, f64)>, it: (&'n str, f64)| match most {
+        Some((_, demand)) if demand >= it.1 => most,
+        _ if it.1 > 0.0 => Some(it),
+        _ => most,
+    };
+    demands.fold(None, more).map(|(name, _)| name)
+}
+
+/// Mean values of one station.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StationLoad {
+    /// Its name.
+    pub name: String,
+    /// µs of its full speed that a request takes up.
+    pub demand_us: f64,
+    /// Share of the time that it works; of several servers, their mean.
+    pub utilisation: f64,
+    /// Mean number of requests there, waiting and in service.
+    pub queue_length: f64,
+}
+
+/// Solves a network for `mpl` requests, exactly for exponential service.
+///
+/// Where the MPL is above the network's cores it is not exact: requests that have a core are
+/// a network of their own, whose throughput by their number is the speed of one station
+/// (`cores.rs`).
+///
+/// # Errors
+///
+/// An MPL of 0 or above [`MAX_MPL`]; no time in any step.
+///
+/// ```
+/// use frazil_queueing::{PaperNetwork, Use, solve};
+/// let network = "fifo".parse::<PaperNetwork>()?.network(0.9, 100.0, Use::Exact)?;
+/// let solution = solve(&network, 72)?;
+/// assert_eq!(solution.bottleneck(), Some("head"));
+/// assert!((solution.response_us * solution.throughput_mops - 72.0).abs() < 1e-9);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
+    check_mpl(mpl)?;
+    check_time(network)?;
+    Ok(match network.cores() {
+        Some(cores) if cores < mpl => cores::solve(network, cores, mpl),
+        _ => product_form(network, network.think_us(), mpl),
+    })
+}
+
+/// Refuses what cannot be solved for.
+pub(crate) fn check_mpl(mpl: usize) -> Result<(), ModelError> {
+    if (1..=MAX_MPL).contains(&mpl) {
+        return Ok(());
+    }
+    let what = "the MPL".to_owned();
+    Err(ModelError::OutOfRange { what, value: mpl as f64, expected: "1 to 1000000 requests" })
+}
+
+/// Refuses a network through which requests pass in no time.
+pub(crate) fn check_time(network: &Network) -> Result<(), ModelError> {
+    let time_us = network.think_us() + network.demands_us().iter().sum::<f64>();
+    // Far below it, its inverse is no number.
+    if time_us > 1e-200 { Ok(()) } else { Err(ModelError::NoTime) }
+}
+
+/// What a station is to the analysis, once the number of requests is known.
+enum Center {
+    /// No queue ever: it adds to the think time.
+    Delay(f64),
+    /// One server; its demand.
+    Single(f64),
+    /// Visits × time by the number present, to where it changes no more.
+    Levels(Vec<f64>),
+}
+
+impl Center {
+    fn of(service: &Service, visits: f64, mpl: usize) -> Self {
+        let levels = service.levels().min(mpl);
+        match service {
+            _ if visits <= 0.0 => Center::Delay(0.0),
+            Service::Multi { service_us, servers } if *servers >= mpl => {
+                Center::Delay(visits * service_us)
+            }
+            _ if levels <= 1 || service.saturated_us() <= 0.0 => {
+                Center::Single(visits * service.time_us(1))
+            }
+            _ => Center::Levels((1..=levels).map(|j| visits * service.time_us(j)).collect()),
+        }
+    }
+}
+
+/// Solves stations and a think time as if there were cores for all.
+pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solution {
+    let visits: Vec<f64> = (0..network.stations().len()).map(|at| network.visits(at)).collect();
+    let centers: Vec<Center> = network
+        .stations()
+        .iter()
+        .zip(&visits)
+        .map(|(station, &visits)| Center::of(&station.service, visits, mpl))
+        .collect();
+    let delay = |center: &Center| if let Center::Delay(us) = center { *us } else { 0.0 };
+    let think = think_us + centers.iter().map(delay).sum::<f64>();
+    let demand = |center: &Center| if let Center::Single(us) = center { Some(*us) } else { None };
+    let demands: Vec<f64> = centers.iter().filter_map(demand).collect();
+    let base = single_servers(think, &demands, mpl);
+    let with = |but: Option<usize>| {
+        let mut throughput = base.clone();
+        for (index, center) in centers.iter().enumerate() {
+            if let Center::Levels(times) = center
+                && Some(index) != but
+            {
+                throughput = fold(&throughput, times).throughput;
+            }
+        }
+        throughput
+    };
+    let all = with(None);
+    let throughput = all[mpl];
+    let loads = centers.iter().enumerate().map(|(index, center)| {
+        // The last to be folded in is the one whose queue is known.
+        let (busy, queue) = match center {
+            Center::Delay(us) => (throughput * us, throughput * us),
+            Center::Single(us) => (throughput * us, queue(*us, &all)),
+            Center::Levels(times) => {
+                let folded = fold(&with(Some(index)), times);
+                (1.0 - folded.chances[0], folded.queue_length())
+            }
+        };
+        let station = &network.stations()[index];
+        let demand_us = visits[index] * station.service.saturated_us();
+        let utilisation = match &station.service {
+            Service::Multi { service_us, servers } => {
+                throughput * visits[index] * service_us / *servers as f64
+            }
+            _ => busy,
+        };
+        StationLoad { name: station.name.clone(), demand_us, utilisation, queue_length: queue }
+    });
+    let stations = loads.collect();
+    Solution { throughput_mops: throughput, response_us: mpl as f64 / throughput, stations }
+}
+
+/// Throughput by the number of requests, from 0, of a think time and single servers.
+/// Reiser and Lavenberg's recursion. Without either it has no limit.
+pub(crate) fn single_servers(think_us: f64, demands_us: &[f64], mpl: usize) -> Vec<f64> {
+    let mut queues = vec![0.0; demands_us.len()];
+    let mut throughput = Vec::with_capacity(mpl + 1);
+    throughput.push(0.0);
+    for n in 1..=mpl {
+        let residence = |(queue, demand): (&f64, &f64)| -> f64 { demand * (1.0 + queue) };
+        let response: f64 = queues.iter().zip(demands_us).map(residence).sum();
+        let x = n as f64 / (think_us + response);
+        throughput.push(x);
+        // Of no demand there is no queue, even where the throughput has no limit.
+        for (queue, &demand) in queues.iter_mut().zip(demands_us).filter(|it| *it.1 > 0.0) {
+            *queue = x * demand * (1.0 + *queue);
+        }
+    }
+    throughput
+}
+
+/// The mean queue of a single server in a network of this throughput by number of requests.
+fn queue(demand_us: f64, throughput: &[f64]) -> f64 {
+    if demand_us <= 0.0 {
+        return 0.0;
+    }
+    throughput[1..].iter().fold(0.0, |queue, x| x * demand_us * (1.0 + queue))
+}
+
+/// A network with one more station.
+pub(crate) struct Folded {
+    /// Throughput by the number of requests, from 0.
+    pub(crate) throughput: Vec<f64>,
+    /// Chances that so many are at the station, for all numbers below its levels.
+    pub(crate) chances: Vec<f64>,
+    /// Chance that there are as many as its levels or more,
+    pub(crate) tail: f64,
+    /// and that chance weighted with how many.
+    pub(crate) tail_moment: f64,
+}
+
+impl Folded {
+    pub(crate) fn queue_length(&self) -> f64 {
+        let below = self.chances.iter().enumerate().map(|(many, chance)| many as f64 * chance);
+        below.sum::<f64>() + self.tail_moment
+    }
+}
+
+/// Adds a station to a network of which the throughput `without` it is known by number of
+/// requests. `times` are visits × time with 1, 2, … present, none of them 0.
+pub(crate) fn fold(without: &[f64], times: &[f64]) -> Folded {
+    let levels = times.len();
+    let last = times[levels - 1];
+    let mut chances = vec![Wide::ZERO; levels];
+    chances[0] = Wide::ONE;
+    let (mut tail, mut tail_moment) = (Wide::ZERO, Wide::ZERO);
+    let mut throughput = vec![0.0];
+    for (n, &x_without) in without.iter().enumerate().skip(1) {
+        let reached = levels.min(n + 1);
+        let full = chances[levels - 1];
+        let mut weight = chances[0].value() / x_without + last * (full.value() + tail.value());
+        for j in 1..reached {
+            weight += times[j - 1] * chances[j - 1].value();
+        }
+        let x = 1.0 / weight;
+        throughput.push(x);
+        // Where j were and one more is, j + 1 are: the moment grows by the chance.
+        tail_moment = tail_moment.plus(tail).plus(full.times(levels as f64)).times(x * last);
+        tail = tail.plus(full).times(x * last);
+        for j in (1..reached).rev() {
+            chances[j] = chances[j - 1].times(x * times[j - 1]);
+        }
+        chances[0] = chances[0].times(x / x_without);
+    }
+    Folded {
+        throughput,
+        chances: chances.iter().map(|chance| chance.value()).collect(),
+        tail: tail.value(),
+        tail_moment: tail_moment.value(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Ten thousand requests: nothing overflows, vanishes or cancels.
+
+use frazil_queueing::{Kind, Network, Route, Service, Station, Step, bounds, solve};
+
+fn network(think_us: f64, services: Vec<Service>) -> Network {
+    let visit = |station| Step::Visit { station, visits: 1.0 };
+    let mut steps = vec![Step::Wait(think_us)];
+    steps.extend((0..services.len()).map(visit));
+    let named = |(at, service): (usize, Service)| Station { name: at.to_string(), service };
+    let stations = services.into_iter().enumerate().map(named).collect();
+    Network::new(stations, vec![Route { kind: Kind::Miss, share: 1.0, steps }]).unwrap()
+}
+
+fn close(what: &str, one: f64, other: f64) {
+    assert!((one / other - 1.0).abs() <= 1e-9, "{what}: {one} {other}");
+}
+
+/// A station that could be quicker or slower and is not is a single server, solved by
+/// another recursion.
+#[test]
+fn two_ways_to_one_result() {
+    // Below, at and beyond saturation: N* is (Z + D) / D_max.
+    for think_us in [0.0, 100.0, 7_000.0, 100_000.0] {
+        for mpl in [1, 2, 100, 10_000] {
+            let plain = network(think_us, vec![Service::Single(0.7), Service::Single(0.59)]);
+            let levels = |us, levels| Service::LoadDependent(vec![us; levels]);
+            let alike = network(think_us, vec![levels(0.7, 64), levels(0.59, 3)]);
+            let (plain, alike) = (solve(&plain, mpl).unwrap(), solve(&alike, mpl).unwrap());
+            close("throughput", alike.throughput_mops, plain.throughput_mops);
+            for (one, other) in alike.stations.iter().zip(&plain.stations) {
+                close("queue", one.queue_length, other.queue_length);
+                close("utilisation", one.utilisation, other.utilisation);
+            }
+        }
+    }
+}
+
+/// Every request is somewhere, and the limits hold.
+#[test]
+fn requests_are_kept_and_bounds_hold() {
+    let hand_over =
+        || Service::LoadDependent((1..=200).map(|j| 0.3 + 0.002 * f64::from(j)).collect());
+    for services in [
+        vec![Service::Multi { service_us: 40.0, servers: 64 }, Service::Single(0.6)],
+        vec![hand_over(), Service::Multi { service_us: 3.0, servers: 5 }, Service::Single(0.69)],
+        vec![hand_over(), Service::Multi { service_us: 3.45, servers: 5 }],
+        // All idle with a chance of e⁻⁷⁸⁰ at 6000 µs.
+        vec![Service::Multi { service_us: 900.0, servers: 2_000 }],
+    ] {
+        for think_us in [0.0, 50.0, 6_000.0, 1e6] {
+            let network = network(think_us, services.clone());
+            for mpl in [65, 3_000, 10_000] {
+                let solution = solve(&network, mpl).unwrap();
+                let queues: f64 = solution.stations.iter().map(|it| it.queue_length).sum();
+                close("requests", solution.throughput_mops * think_us + queues, mpl as f64);
+                let bounds = bounds(&network, mpl).unwrap();
+                assert!(solution.throughput_mops <= bounds.upper_mops * (1.0 + 1e-9));
+                for load in &solution.stations {
+                    assert!((0.0..=1.0 + 1e-9).contains(&load.utilisation), "{load:?}");
+                }
+            }
+        }
+    }
+}
