@@ -7,7 +7,9 @@
 mod advise;
 mod advise_text;
 mod bench;
+mod duration;
 mod failure;
+mod model;
 mod output;
 mod progress;
 mod recommend;
@@ -31,6 +33,7 @@ use failure::Failure;
   frazil advise --trace requests.csv.zst
   frazil advise --trace requests.frazil       # recorded by a running cache
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
+  frazil model --network lru --mpl 72 --backend 100us
   frazil bench --policy mobius,s3-fifo --threads 1,2
   frazil reproduce mobius
   frazil trace info requests.csv.zst")]
@@ -42,6 +45,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Simulate(simulate::Args),
+    Model(model::Args),
     Advise(advise::Args),
     Bench(bench::Args),
     Reproduce(reproduce::Args),
@@ -52,6 +56,7 @@ fn main() {
     let done = match Cli::try_parse() {
         Ok(cli) => match cli.verb {
             Verb::Simulate(args) => simulate::run(&args),
+            Verb::Model(args) => model::run(&args),
             Verb::Advise(args) => advise::run(&args),
             Verb::Bench(args) => bench::run(&args),
             Verb::Reproduce(args) => reproduce::run(&args),

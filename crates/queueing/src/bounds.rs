@@ -25,6 +25,8 @@ pub struct Bounds {
     pub balanced_upper_mops: f64,
     /// Lower bound of balanced jobs; the asymptotic one where it does not apply.
     pub balanced_lower_mops: f64,
+    /// µs of each core that a request takes up, where there are fewer cores than requests.
+    pub core_demand_us: f64,
     /// The station with the greatest demand, if any has one.
     pub bottleneck: Option<String>,
 }
@@ -63,11 +65,12 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
     }
     let mut demands = network.demands_us();
     let mut names: Vec<&str> = network.stations().iter().map(|it| it.name.as_str()).collect();
+    let mut core_demand_us = 0.0;
     if let Some(cores) = network.cores().filter(|&cores| cores < mpl) {
-        let demand = work_us(network) / cores as f64;
-        demands.push(demand);
+        core_demand_us = work_us(network) / cores as f64;
+        demands.push(core_demand_us);
         names.push(CORES);
-        fastest = fastest.max(demand);
+        fastest = fastest.max(core_demand_us);
         // Whoever thinks may wait for a core as well.
         slowest += network.compute_us();
         plain = false;
@@ -87,6 +90,7 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
         lower_mops: lower,
         balanced_upper_mops: balanced_upper,
         balanced_lower_mops: balanced_lower,
+        core_demand_us,
         bottleneck: bottleneck(names.into_iter().zip(demands)).map(str::to_owned),
     })
 }

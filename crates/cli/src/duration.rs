@@ -1,0 +1,40 @@
+//! Durations as users write them: a number and a unit, such as `100us`.
+
+/// Units, and the µs that each has. The longer of two that end alike comes first.
+const UNITS: [(&str, f64); 6] =
+    [("ns", 1e-3), ("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("min", 6e7), ("s", 1e6)];
+
+/// Reads a duration as µs.
+pub(crate) fn parse_us(text: &str) -> Result<f64, String> {
+    let expected =
+        || "expected a duration with its unit, such as 500ns, 100us, 5ms or 1s".to_owned();
+    let unit = UNITS.iter().find_map(|&(unit, us)| Some((text.strip_suffix(unit)?, us)));
+    let (number, us) = unit.ok_or_else(expected)?;
+    let plain = number.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    let number: f64 = number.trim_end().parse().map_err(|_| expected())?;
+    let length = number * us;
+    match length {
+        _ if !plain => Err(expected()),
+        0.0 => Ok(length),
+        _ if (1e-3..=1e15).contains(&length) => Ok(length),
+        _ => Err("expected a duration of 0, or from 1ns to 30 years".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        let good = [("100us", 100.0), ("0.5ms", 500.0), ("1s", 1e6), ("250ns", 0.25)];
+        for (text, us) in good.into_iter().chain([("0us", 0.0), ("2min", 1.2e8), ("5 µs", 5.0)]) {
+            assert_eq!(parse_us(text), Ok(us), "{text}");
+        }
+        for text in
+            ["", "100", "us", "-1us", "+1us", "infs", "nans", "1e400s", "1us2", "1h", "0.1ns"]
+        {
+            assert!(parse_us(text).is_err(), "{text}");
+        }
+    }
+}
