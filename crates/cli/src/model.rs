@@ -467,12 +467,15 @@ fn table(args: &Args, lines: &[Line], verdict: &Row) -> String {
 fn sentence(args: &Args, verdict: &Row) -> String {
     let p_star = |end: usize| verdict["p_star"][end].as_f64().unwrap_or(f64::NAN);
     let (low, high) = (p_star(0), p_star(1));
+    // Where p* is one of the rows, nothing is known beyond the last.
+    let of_rows = args.solver == Solver::Simulation || matches!(args.bypass, Some(Bypass::Best));
+    let end = if of_rows { args.hit_ratio.range().1 } else { 1.0 };
     let peak = if high - low < 5e-4 {
         format!("at a hit ratio of {high:.4}")
     } else {
         format!("from a hit ratio of {low:.4} to {high:.4}")
     };
-    let after = if high < 1.0 - 5e-4 { "; more hits hurt" } else { "" };
+    let after = if high < end - 5e-4 { "; more hits hurt" } else { "" };
     let class = verdict["class"].as_str().unwrap_or_default();
     format!("{} is {class}: throughput is highest {peak}{after}.", args.network)
 }

@@ -264,3 +264,39 @@ fn bad_profiles_are_told_what_is_wrong() {
     fails(&["--network", "lru", "--profile", good.path()], 2, &["unknown network `lru`", name]);
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);
 }
+
+#[test]
+fn the_paper_s_figures_are_repeated() {
+    let folder = std::env::temp_dir().join(format!("frazil-queueing-{}", std::process::id()));
+    let out = folder.to_str().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_frazil"))
+        .args(["reproduce", "queueing", "--quick", "--out", out, "--output", "json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str, figure: u64| {
+        rows.iter().filter(|row| row["kind"] == kind && row["figure"] == figure).count()
+    };
+    // 16 hit ratios, 3 disks, and in figure 12 as many MPLs.
+    for (figure, points) in [(3, 48), (5, 48), (7, 48), (8, 48), (10, 48), (12, 144), (14, 48)] {
+        assert_eq!(of("throughput", figure), points, "{figure}");
+        assert!(of("expectation", figure) >= 4, "{figure}");
+    }
+    let classes = rows
+        .iter()
+        .filter(|row| row["expected"].as_str().is_some_and(|text| text.contains("by its demands")));
+    assert!(classes.clone().count() == 7 && classes.clone().all(|row| row["met"] == true));
+    for file in ["3", "5", "7", "8", "10", "12-16", "12-72", "12-144", "14"] {
+        let file = folder.join(format!("queueing-figure-{file}.svg"));
+        let svg = std::fs::read_to_string(&file).unwrap();
+        let whole = svg.starts_with("<svg ") && svg.ends_with("</svg>\n");
+        assert!(whole && !svg.contains("NaN") && svg.contains("upper bound"), "{file:?}");
+    }
+    let data = std::fs::read_to_string(folder.join("queueing.json")).unwrap();
+    let data: Value = serde_json::from_str(&data).unwrap();
+    let length = |key: &str| data[key].as_array().unwrap().len();
+    assert_eq!(length("measurements") + length("expectations"), rows.len());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

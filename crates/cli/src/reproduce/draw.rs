@@ -76,6 +76,19 @@ pub(super) struct Panel {
     pub(super) series: Vec<Series>,
 }
 
+/// A panel of lines.
+pub(super) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Series>) -> Panel {
+    Panel {
+        title: title.into(),
+        x_label: x.to_owned(),
+        y_label: y.to_owned(),
+        shape: Shape::Lines,
+        labels: Vec::new(),
+        logarithmic: false,
+        series,
+    }
+}
+
 /// The panels as one SVG file, all of the same series.
 pub(super) fn figure(title: &str, panels: &[Panel]) -> String {
     figures(title, &[panels])

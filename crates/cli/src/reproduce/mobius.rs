@@ -32,7 +32,7 @@ use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
 use super::Report;
 use super::cells::{self, Cell, Contender, Extent, Spot, Task};
-use super::draw::{self, Look, Panel, Series, Shape};
+use super::draw::{self, Look, Panel, Series, Shape, lines};
 use super::expectations::{self, Findings, HitRatio};
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
@@ -254,18 +254,6 @@ fn measurements(findings: &Findings) -> Vec<Row> {
         }
     }));
     rows
-}
-
-fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Series>) -> Panel {
-    Panel {
-        title: title.into(),
-        x_label: x.to_owned(),
-        y_label: y.to_owned(),
-        shape: Shape::Lines,
-        labels: Vec::new(),
-        logarithmic: false,
-        series,
-    }
 }
 
 fn bars(title: impl Into<String>, y: &str, labels: &[String], series: Vec<Series>) -> Panel {

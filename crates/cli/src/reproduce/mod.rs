@@ -8,6 +8,7 @@ mod cells;
 mod draw;
 mod expectations;
 mod mobius;
+mod queueing;
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,8 @@ use crate::output::{self, Output, Row, row};
 #[command(after_help = "Examples:
   frazil reproduce mobius
   frazil reproduce mobius --quick --out /tmp/mobius
-  frazil reproduce mobius --output json")]
+  frazil reproduce mobius --output json
+  frazil reproduce queueing --out /tmp/queueing")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -52,6 +54,9 @@ enum Experiment {
     /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
+    /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
+    /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14. Under a minute.
+    Queueing,
 }
 
 /// What an experiment came to.
@@ -94,6 +99,7 @@ impl Expectation {
 pub(crate) fn run(args: &Args) -> Done {
     let name = match args.name {
         Experiment::Mobius => "mobius",
+        Experiment::Queueing => "queueing",
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
     // Before anything is measured, so that a bad folder does not cost minutes.
@@ -101,6 +107,7 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
         Experiment::Mobius => mobius::run(args.quick)?,
+        Experiment::Queueing => queueing::run(args.quick)?,
     };
     write(&folder, &format!("{name}.json"), &data(&report))?;
     for (file, svg) in &report.figures {
