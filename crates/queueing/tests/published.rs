@@ -172,7 +172,9 @@ fn bypass_and_skipped_promotions_buy_what_they_were_found_to() {
     let top = peak((0.4, 1.0), exact(PaperNetwork::Lru, 100.0, 72)).unwrap();
     for p in [0.8, 0.9, 0.99] {
         let network = PaperNetwork::Lru.network(p, 100.0, Use::Exact).unwrap();
-        let flat = bypass(&network, flat_bypass(p, top.high)).unwrap();
+        let share = flat_bypass(p, top.high);
+        assert!((p * (1.0 - share) - top.high).abs() < 1e-12, "{p}: {share}");
+        let flat = bypass(&network, share).unwrap();
         let flat = solve(&flat, 72).unwrap().throughput_mops;
         let best = best_bypass(&network, 72).unwrap().throughput_mops;
         assert!(flat > 0.98 * top.throughput_mops && best >= flat, "{p}: {flat} {best}");

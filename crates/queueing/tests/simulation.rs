@@ -2,7 +2,7 @@
 
 use frazil_queueing::{
     Distribution, Kind, Network, PaperNetwork, Route, Service, SimulationOptions, Station, Step,
-    Use, simulate, solve,
+    Use, bounds, simulate, solve,
 };
 
 fn one_route(services: Vec<Service>, steps: Vec<Step>) -> Network {
@@ -86,6 +86,11 @@ fn cores_limit_alike_in_both() {
         println!("{cores} cores, wait {wait_us}: {exact:?} {seen:?}");
         assert!((ratio - 1.0).abs() < 0.06, "{cores} cores, wait {wait_us}: {ratio}");
         assert!(exact.throughput_mops <= cores as f64 / 0.8 + 1e-9);
+        // 0.6 µs of think time and 0.2 at the station, shared by the cores.
+        assert!((exact.stations[1].demand_us * cores as f64 - 0.8).abs() < 1e-12, "{exact:?}");
+        let bound = bounds(&network, 12).unwrap();
+        let within = bound.lower_mops..=bound.upper_mops * (1.0 + 1e-9);
+        assert!(within.contains(&exact.throughput_mops), "{bound:?} {exact:?}");
         let held = |load: &frazil_queueing::StationLoad| (load.name.clone(), load.queue_length);
         let (one, other) = (held(&exact.stations[1]), held(&seen.stations[1]));
         assert_eq!((one.0.as_str(), other.0.as_str()), ("cores", "cores"));
