@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
-use frazil_driver::{Measured, Ours, Schedule, Setup, Stream, Value, Workload};
+use frazil_driver::{Backend, Measured, Ours, Schedule, Setup, Stream, Value, Workload};
 use frazil_simulator::trace::{Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit};
 
 use crate::Done;
+use crate::duration;
 use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
@@ -24,6 +26,10 @@ const THREAD_OPERATIONS: usize = 500_000;
 const MEMORY_MAX: u64 = 2 << 30;
 /// What an entry takes beside its value, generously, to tell that.
 const ENTRY_BYTES: u64 = 64;
+/// Threads look whether to stop only after some operations, each of which may wait so long.
+const BACKEND_MAX_US: f64 = 1e5;
+/// Requests in flight on a thread whose misses wait.
+const MPL_A_THREAD: usize = 16;
 /// A share of a core below this says that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
 
@@ -43,6 +49,7 @@ const LEAST_SHARE: f64 = 0.9;
   frazil bench --policy mobius,s3-fifo --capacity 1%,10% --threads 1,2
   frazil bench --policy lru,adaptive+lru,w-tinylfu --workload hit --threads 2
   frazil bench --workload hit --keys 10M --value-bytes 100
+  frazil bench --policy lru,fifo --backend 100us --mpl 16 --value-bytes 4096
   frazil bench --workload requests.csv.zst --capacity 5% --output json")]
 pub(crate) struct Args {
     /// Policies: any that needs no future. fifo, clock, mobius and s3-fifo take no lock. Of
@@ -87,6 +94,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     value_bytes: Option<u32>,
 
+    /// A miss is inserted only after this time, as if a disk were asked. The thread serves
+    /// other requests meanwhile; one that has none polls the clock.
+    #[arg(long, value_name = "D", value_parser = parse_backend)]
+    backend: Option<Duration>,
+
+    /// Requests of all threads in flight at a time, at least one a thread [default: 16 a
+    /// thread].
+    #[arg(long, value_name = "N", requires = "backend",
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    mpl: Option<u32>,
+
     /// Deal the records of a trace out among the threads.
     #[arg(long)]
     split: bool,
@@ -108,6 +126,13 @@ fn parse_keys(text: &str) -> Result<u64, String> {
     match keys {
         Ok(Some(keys)) if keys <= frazil_driver::MAX_OBJECTS => Ok(keys),
         _ => Err(format!("expected 1 to {} keys, such as 10K", frazil_driver::MAX_OBJECTS)),
+    }
+}
+
+fn parse_backend(text: &str) -> Result<Duration, String> {
+    match duration::parse_us(text)? {
+        us if us <= BACKEND_MAX_US => Ok(Duration::from_secs_f64(us / 1e6)),
+        _ => Err("expected at most 100ms".to_owned()),
     }
 }
 
@@ -173,6 +198,12 @@ impl Plan<'_> {
             [] => vec![1, cores],
             given => given.iter().map(|&threads| usize::from(threads)).collect(),
         };
+        let most = threads.iter().max().copied().unwrap_or(1);
+        if let Some(mpl) = self.args.mpl.filter(|&mpl| (mpl as usize) < most) {
+            return Err(Failure::usage(anyhow!(
+                "--mpl {mpl}: each of {most} threads needs a request at least"
+            )));
+        }
         let mut capacities = Vec::new();
         for &threads in &threads {
             capacities.push((threads, self.capacities(threads)?));
@@ -261,7 +292,15 @@ impl Plan<'_> {
             frazil_driver::preload(&engine, self.args.keys);
             fill = 0;
         }
-        frazil_driver::run(&engine, streams, fill, &Schedule::seconds(self.args.seconds))
+        let schedule = Schedule::seconds(self.args.seconds);
+        match self.args.backend {
+            None | Some(Duration::ZERO) => frazil_driver::run(&engine, streams, fill, &schedule),
+            Some(latency) => {
+                let mpl = self.args.mpl.map_or(streams.len() * MPL_A_THREAD, |mpl| mpl as usize);
+                let backend = Backend { latency, mpl };
+                frazil_driver::run_with_backend(&engine, streams, fill, &schedule, backend)
+            }
+        }
     }
 }
 

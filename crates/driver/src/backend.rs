@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::engine::Session;
-use crate::run::Latencies;
+use crate::run::{BATCH, Latencies};
 
 /// Where misses are sent, and how many requests there are at a time.
 ///
@@ -39,6 +39,9 @@ impl Backend {
 
 /// What becomes of misses.
 pub(crate) trait Misses {
+    /// Operations between two looks at what the other threads must know.
+    const BATCH: usize;
+
     /// Called before each operation, which may have to wait.
     fn make_room(&mut self, session: &mut impl Session, latencies: &mut Latencies);
 
@@ -54,6 +57,8 @@ pub(crate) trait Misses {
 pub(crate) struct Immediate;
 
 impl Misses for Immediate {
+    const BATCH: usize = BATCH;
+
     #[inline(always)]
     fn make_room(&mut self, _: &mut impl Session, _: &mut Latencies) {}
 
@@ -102,6 +107,9 @@ impl Fetching {
 }
 
 impl Misses for Fetching {
+    /// Fewer, because each may wait.
+    const BATCH: usize = 64;
+
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, latencies: &mut Latencies) {
         while self.waiting.len() >= self.part {

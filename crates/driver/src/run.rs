@@ -20,7 +20,7 @@ use crate::cores;
 use crate::engine::{Engine, Session};
 use crate::stream::{Ask, Operation, Stream};
 
-/// Operations between two looks at what the other threads must know.
+/// Operations between two looks at what the other threads must know, unless they wait.
 pub(crate) const BATCH: usize = 256;
 
 /// How long to measure.
@@ -313,7 +313,7 @@ fn work<E: Engine, M: Misses>(
     let mut seen = WARMING;
     let shown = &board.shown[thread];
     let mut began = (Instant::now(), cores::thread_time());
-    for batch in stream.operations.chunks(BATCH).cycle() {
+    for batch in stream.operations.chunks(M::BATCH).cycle() {
         let phase = board.phase.load(Relaxed);
         if phase != seen {
             if phase == STOPPED {
