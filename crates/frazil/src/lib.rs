@@ -156,8 +156,8 @@
 //! eviction waits for: [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc),
 //! [`Lirs`](Policy::Lirs), [`Lru`](Policy::Lru) and its kin, and whatever else [`Policy`]
 //! lists. What a hit does is their [`Promotion`]: most are *adaptive*, which notes hits, tells
-//! 32 of them under one lock, and leaves out a share of them that follows how often the lock
-//! is found taken. `Lru`, `LruProb` and `LruDelayed` wait for the lock as textbooks have it,
+//! 32 of them under one lock, and where that is often found taken leaves out those of entries
+//! that it has told of lately. `Lru`, `LruProb` and `LruDelayed` wait for the lock as textbooks have it,
 //! and [`promotion`](Builder::promotion) changes that:
 //!
 //! ```

@@ -31,6 +31,8 @@ pub(crate) struct Header {
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`].
     pub(crate) state: AtomicU8,
+    /// The epoch of a policy under a lock in which it heard of a hit last; it turns.
+    pub(crate) heard: AtomicU8,
 }
 
 struct Entry<K, V> {

@@ -20,7 +20,7 @@
 //! may give up. The owner executes no locked instruction (20 cycles of 110 that a miss
 //! takes). Nobody waits: a thread that does not get one stripe goes to another.
 //!
-//! 768 bytes; a cache has as many stripes as threads that used it at once.
+//! 896 bytes; a cache has as many stripes as threads that used it at once.
 
 use std::cell::{OnceCell, UnsafeCell};
 use std::ops::{Deref, DerefMut};

@@ -10,11 +10,12 @@ use std::any::Any;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
+use super::notes::EPOCHS;
 use super::{Caller, Decision, Headers, Newcomer, Shard};
-use crate::slab::DEAD;
+use crate::slab::{DEAD, Header};
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{
-    AtomicU64,
+    AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
 use crate::sync::{Mutex, MutexGuard};
@@ -117,6 +118,8 @@ struct Places<P: Policy> {
     idle: Vec<u32>,
     /// The ticket that is taken from its holder next, should all be in use.
     oldest: usize,
+    /// Slots that came in this epoch, or of which the policy has heard a hit.
+    fresh: usize,
 }
 
 /// What the policy may ask for of a place.
@@ -179,7 +182,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
     pub(crate) fn new(policy: P, shard: Shard) -> Self {
         let table = Table { slots: vec![0], hashes: Vec::new(), metas: Vec::new() };
         let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
-        let mut places = Places { policy, table, free, awaited, idle, oldest: 0 };
+        let mut places = Places { policy, table, free, awaited, idle, oldest: 0, fresh: 0 };
         places.table.reserve(0, P::REMEMBERS);
         Shelved { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
     }
@@ -212,21 +215,36 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         mut places: MutexGuard<'p, Places<P>>,
     ) -> Entered<'p, P> {
         let before = caller.synchronize();
-        let Places { policy, table, .. } = &mut *places;
+        let Places { policy, table, free, fresh, .. } = &mut *places;
         let mut writes = before.writes;
+        let epoch = self.epoch(caller);
+        let current = epoch.load(Relaxed);
         caller.reader.notes.take(|slot, request| {
-            let position = caller.headers.header(slot).position.load(Relaxed);
-            let Some(place) = self.shard.place(position).filter(|&place| table.holds(place, slot))
-            else {
+            let Header { position, heard, .. } = caller.headers.header(slot);
+            let position = position.load(Relaxed);
+            let Some(place) = self.shard.place(position) else {
                 // Of another shard, or stale.
                 return self.shard.is_other(position);
             };
+            if heard.load(Relaxed) != current {
+                heard.store(current, Relaxed);
+                *fresh += 1;
+            }
             let mut view = table.view(caller, before.at(request));
             policy.hit(&mut view, Slot(place));
             writes += view.writes;
             false
         });
-        Entered { places, now: before.now(), writes }
+        if *fresh * EPOCHS > table.slots.len() - free.len() {
+            epoch.store(current.wrapping_add(1), Relaxed);
+            *fresh = 0;
+        }
+        Entered { places, now: before.now, writes }
+    }
+
+    /// What epoch the policy is in.
+    fn epoch<'c>(&self, caller: &Caller<'c>) -> &'c AtomicU8 {
+        &caller.epochs[self.shard.number as usize].0
     }
 
     /// The place of a slot, if it is in one.
@@ -276,10 +294,6 @@ impl<M: Default> Table<M> {
             metas: self.metas.iter().map(|_| M::default()).collect(),
         }
     }
-
-    fn holds(&self, place: u32, slot: u32) -> bool {
-        self.slots.get(place as usize) == Some(&slot)
-    }
 }
 
 impl<P: Policy + 'static> Places<P> {
@@ -291,10 +305,15 @@ impl<P: Policy + 'static> Places<P> {
         });
         self.table.reserve(place as usize, P::REMEMBERS);
         self.table.slots[place as usize] = slot;
+        self.fresh += 1;
         if let Some(kept) = self.table.hashes.get_mut(place as usize) {
             *kept = hash;
         }
-        caller.headers.header(slot).position.store(shard.position(place), Relaxed);
+        let header = caller.headers.header(slot);
+        header.position.store(shard.position(place), Relaxed);
+        // Never, that is: half a turn of the epochs ago.
+        let epoch = caller.epochs[shard.number as usize].0.load(Relaxed);
+        header.heard.store(epoch.wrapping_sub(1 << 7), Relaxed);
         place
     }
 
@@ -355,7 +374,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
         let Some(mut entered) = self.try_enter(caller, wait) else { return false };
         let Places { policy, table, .. } = &mut *entered.places;
-        if let Some(place) = self.place_of(caller, slot).filter(|&place| table.holds(place, slot)) {
+        if let Some(place) = self.place_of(caller, slot) {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
             entered.writes += view.writes;
@@ -460,6 +479,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         }
         table.slots[place as usize] = new;
         header.position.store(self.shard.position(place), Relaxed);
+        header.heard.store(old_header.heard.load(Relaxed), Relaxed);
         old_header.position.store(0, Relaxed);
         let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
         policy.reweigh(&mut table.view(caller, entered.now), Slot(place), seen(old_weight));
