@@ -67,7 +67,8 @@ fn two_threads(capacity: u64) -> f64 {
     let setups = [(Policy::Lru, Promotion::EveryHit), (Policy::Lru, Promotion::Adaptive)];
     let [waiting, adaptive] = setups.map(|(policy, promotion)| {
         let cache = Cache::builder(capacity).policy(policy).promotion(promotion).build();
-        // Side by side, or what they miss would depend on who comes first.
+        // Side by side, or what they miss would depend on who is ahead, by how much of it.
+        let step = capacity as usize / 10;
         let barrier = Barrier::new(2);
         let misses: u64 = std::thread::scope(|scope| {
             // Keys of each thread's own: two that miss one key at once would both count.
@@ -75,7 +76,7 @@ fn two_threads(capacity: u64) -> f64 {
                 let (cache, barrier) = (&cache, &barrier);
                 scope.spawn(move || {
                     let keys = keys().enumerate().map(|(request, key)| {
-                        if request % 500 == 0 {
+                        if request % step == 0 {
                             barrier.wait();
                         }
                         2 * key + thread
