@@ -27,6 +27,11 @@ fn notes_for(policy: Online, entries: u64) -> u32 {
     (entries / NOTE_FROM).clamp(1, most.into()) as u32
 }
 
+/// What each of `1 << bits` shards is told of a capacity.
+fn share(capacity: u64, bits: u32) -> u64 {
+    (capacity.min(CAPACITY_SEEN) >> bits).max(1)
+}
+
 /// The most shards.
 pub(crate) const SHARDS_MAX: u32 = 64;
 
@@ -182,7 +187,8 @@ impl PolicyVisitor for Shelve {
 }
 
 impl Locked {
-    /// `policy` for so many entries, in slots up to `last`, in so many shards, rounded up to a power of two.
+    /// `policy` for so many entries, in slots up to `last`, in so many shards, rounded up to a
+    /// power of two.
     pub(crate) fn new(
         policy: Online,
         promotion: Promotion,
@@ -201,7 +207,7 @@ impl Locked {
             match policy {
                 // The gate has drawn already.
                 Online::LruProb { .. } => Box::new(Shelved::new(Lru::default(), shard)),
-                _ => policy.visit((capacity.min(CAPACITY_SEEN) >> bits).max(1), Shelve(shard)),
+                _ => policy.visit(share(capacity, bits), Shelve(shard)),
             }
         };
         let timed = matches!(
@@ -232,7 +238,7 @@ impl Locked {
     pub(crate) fn set_capacity(&self, capacity: u64, entries: u64) {
         self.capacity.store(capacity, Relaxed);
         self.notes.store(notes_for(self.policy, entries), Relaxed);
-        let share = (capacity >> self.shelves.len().ilog2()).max(1);
+        let share = share(capacity, self.shelves.len().ilog2());
         self.shelves.iter().for_each(|shelf| shelf.set_capacity(share));
     }
 
@@ -400,7 +406,8 @@ impl Locked {
         // A newcomer's weight above the share is what one of them has too much of.
         let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
         let full = (1..count).find(|&at| from(at).held() > share);
-        let first = if from(0).held() + coming > share { 0 } else { full.unwrap_or(0) };
+        let first =
+            if from(0).held().saturating_add(coming) > share { 0 } else { full.unwrap_or(0) };
         for at in first..first + count {
             let newcomer = newcomer.filter(|_| at == 0);
             let decision = from(at).evict(&caller, traffic, newcomer);

@@ -339,15 +339,20 @@ impl<P: Policy + 'static> Places<P> {
         ticket
     }
 
-    /// Tells the policy of a newcomer, and keeps what it remembers. Writes to shared lines.
-    fn hear_of(&mut self, caller: &Caller<'_>, now: u64, newcomer: &Newcomer) -> u64 {
-        let (hash, weight) = (newcomer.hash, seen(newcomer.weight));
-        let Places { policy, table, .. } = self;
-        let mut view = table.view(caller, now);
-        let pending = policy.miss(&mut view, hash, weight);
-        let writes = view.writes;
-        newcomer.recalled.set(self.expect(Incoming { hash, weight, pending }));
-        writes
+    /// Tells the policy of an object that is not there, and says what it remembers. Adds to
+    /// `writes` those to shared lines.
+    fn miss(
+        &mut self,
+        caller: &Caller<'_>,
+        now: u64,
+        writes: &mut u64,
+        [hash, weight]: [u64; 2],
+    ) -> Incoming<P::Pending> {
+        let weight = seen(weight);
+        let mut view = self.table.view(caller, now);
+        let pending = self.policy.miss(&mut view, hash, weight);
+        *writes += view.writes;
+        Incoming { hash, weight, pending }
     }
 
     /// What was kept of a newcomer, unless its ticket went to another.
@@ -385,8 +390,8 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
 
     fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
-        let Places { policy, table, .. } = &mut *entered.places;
-        policy.miss(&mut table.view(caller, entered.now), hash, seen(weight));
+        let Entered { places, now, writes } = &mut entered;
+        places.miss(caller, *now, writes, [hash, weight]);
     }
 
     fn forget(&self, newcomer: &Newcomer) {
@@ -399,12 +404,11 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let redeemed = places.redeem(newcomer);
         let (weight, hash) = (caller.headers.weight(slot), newcomer.hash);
         let place = places.seat(self.shard, caller, slot, hash);
+        let incoming = redeemed.unwrap_or_else(|| {
+            places.miss(caller, entered.now, &mut entered.writes, [hash, weight])
+        });
         let Places { policy, table, .. } = places;
         let mut view = table.view(caller, entered.now);
-        let incoming = redeemed.unwrap_or_else(|| {
-            let pending = policy.miss(&mut view, hash, seen(weight));
-            Incoming { hash, weight: seen(weight), pending }
-        });
         policy.insert(&mut view, Slot(place), incoming);
         traffic.writes += 1 + entered.writes + view.writes;
         self.hold(weight, 0);
@@ -418,7 +422,10 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     ) -> Decision {
         let mut entered = self.enter(caller, traffic);
         if let Some(newcomer) = newcomer.filter(|newcomer| newcomer.recalled.get() == 0) {
-            entered.writes += entered.places.hear_of(caller, entered.now, newcomer);
+            let Entered { places, now, writes } = &mut entered;
+            let asked = [newcomer.hash, newcomer.weight];
+            let incoming = places.miss(caller, *now, writes, asked);
+            newcomer.recalled.set(places.expect(incoming));
         }
         let Places { policy, table, awaited, .. } = &mut *entered.places;
         let mut view = table.view(caller, entered.now);
@@ -509,7 +516,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     }
 
     fn set_capacity(&self, capacity: u64) {
-        self.places.lock().policy.set_capacity(capacity.min(CAPACITY_SEEN));
+        self.places.lock().policy.set_capacity(capacity);
     }
 
     fn slots(&self) -> Vec<(u32, u32)> {
