@@ -26,7 +26,7 @@ const BETWEEN: u32 = if CHECKED { 1 } else { 8 };
 /// Epochs in which a policy hears of hits of as many entries as there are.
 pub(crate) const EPOCHS: usize = 16;
 /// The most epochs that count as lately. With all hits passed over that this allows, one thread
-/// on about Zipf 1.0 misses 0.02 to 0.14 points more; with twice as many epochs up to 0.6.
+/// on about Zipf 1.0 misses up to 0.14 points more; with twice as many epochs up to 0.6.
 const LATELY: u32 = 4;
 /// How many attempts that succeed make up for one that was vain, which is worth an epoch.
 const RISE: u32 = 16;
