@@ -77,6 +77,11 @@ impl Clock {
         if self.user.is_some() { 0 } else { system::lag() }
     }
 
+    /// Whether it is another than the system's.
+    pub(crate) fn is_users(&self) -> bool {
+        self.user.is_some()
+    }
+
     #[inline(always)]
     fn since_origin(&self, now: u64) -> u64 {
         // A clock that has run backward shows the beginning at the least.
@@ -94,6 +99,12 @@ const LONG: u64 = 8_000_000_000;
 /// What a tick that is late is late by at most, where other machines share the processor.
 const AHEAD: u64 = 125_000_000;
 
+/// The second of the system's calendar; one that does not change where it takes long to ask.
+#[inline(always)]
+pub(crate) fn second() -> u64 {
+    system::second()
+}
+
 /// What lies so far ahead that no clock need be read.
 ///
 /// Twice a time that cannot be over before a certain second of the system's calendar is, and
@@ -107,7 +118,7 @@ pub(crate) struct Horizon(OwnLine<AtomicU64>);
 /// The unit of twice the time, 0.27 s, less one.
 const SECONDS: u64 = (1 << 28) - 1;
 /// How long the calendar may show a second: itself, and a tick that is late.
-const SECOND: u64 = 1_500_000_000;
+pub(crate) const SECOND: u64 = 1_500_000_000;
 
 impl Default for Horizon {
     /// Nothing is far.

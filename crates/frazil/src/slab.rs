@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use frazil_policy::Mark;
 
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::zeroed_slice;
 
 /// Nothing is in the slot.
@@ -27,13 +27,18 @@ pub(crate) struct Header {
     /// Where the slot lies: see `Berth` in `evict/segments.rs`. Policies under a lock keep
     /// their own kind of place here.
     pub(crate) position: AtomicU32,
-    /// `visited`, or a small count.
+    /// `visited`, or a small count. Of policies under a lock other than SIEVE, the epoch in
+    /// which they heard of a hit last: see `evict/locked/notes.rs`.
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`].
     pub(crate) state: AtomicU8,
-    /// The epoch of a policy under a lock in which it heard of a hit last; it turns.
-    pub(crate) heard: AtomicU8,
+    /// How far away the entry's deadline is: see `expiry/hints.rs`. 0 where none ever was.
+    pub(crate) hint: AtomicU16,
 }
+
+// The smallest entry, key and value of 8 bytes, is 24.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<Header>() == 8);
 
 struct Entry<K, V> {
     header: Header,

@@ -271,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
         // Asked only now: whoever gave the slot a deadline before has made them known.
         if let Some(deadlines) = self.expiry.deadlines() {
-            deadlines.begin(slot, newcomer.term);
+            deadlines.begin(slot, newcomer.term, &self.slab.header(slot).hint);
         }
         let published = match found {
             None => self.index.admit(place, slot),

@@ -54,7 +54,13 @@ impl Mark {
     /// Sets the count to 0.
     #[inline]
     pub fn clear(&self) {
-        self.0.store(0, Relaxed);
+        self.set(0);
+    }
+
+    /// Sets the count.
+    #[inline]
+    pub fn set(&self, count: u8) {
+        self.0.store(count, Relaxed);
     }
 }
 

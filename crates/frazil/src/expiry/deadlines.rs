@@ -24,10 +24,14 @@
 //! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
 //! idle, mapped when first used; 4 kB a wheel.
 
+use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
 use crate::clock::{BEGINNING, Clock, END, Horizon};
 use crate::fence;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, Release},
+};
 use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
 
 /// Slots that are looked at under one lock, at most.
@@ -95,6 +99,7 @@ pub(crate) struct Deadlines {
     /// Twice the time, and 1 more when the residency has ended.
     by_slot: Box<[AtomicU64]>,
     horizon: Horizon,
+    pub(crate) hints: Hints,
     /// Empty without time to idle.
     limits: Box<[AtomicU64]>,
     /// Written under the lock of the slot's wheel.
@@ -111,21 +116,28 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// For slots 1 ..= `last`, of which those below `used` have been used already.
-    pub(crate) fn new(last: u32, used: u32, idle: Option<u64>, clock: &Clock) -> Self {
+    /// For slots 1 ..= `last`, of which those below `used` have been used already, and for
+    /// entries that live as long and may be idle as long as is said.
+    pub(crate) fn new(
+        last: u32,
+        used: u32,
+        (live, span): (u64, Option<u64>),
+        clock: &Clock,
+    ) -> Self {
         let length = last + 1;
         let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
         let room =
             |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
         // What was never used has no number to be listed by.
         let used = if used > 1 { room(used) } else { 0 };
-        let idle = idle.map(|span| {
+        let idle = span.map(|span| {
             let lag = clock.lag();
             Idle { span, grain: span / 64 + 2 * lag, lag }
         });
         Deadlines {
             by_slot: zeroed_slice(length as usize),
             horizon: Horizon::default(),
+            hints: Hints::new(live, span),
             limits: zeroed_slice(if idle.is_some() { length as usize } else { 0 }),
             listed: zeroed_slice(length as usize),
             idle,
@@ -183,51 +195,73 @@ impl Deadlines {
         unsafe { self.by_slot.get_unchecked(slot as usize) }.load(Relaxed)
     }
 
-    /// Whether the deadline of a slot lies so far ahead that it need not be looked at, nor
-    /// moved if the slot is used.
-    #[inline(always)]
-    pub(crate) fn is_far(&self, slot: u32) -> bool {
+    /// Whether the deadline of a slot lies so far ahead that no clock need be read for it, nor
+    /// it be moved if the slot is used.
+    fn is_far(&self, slot: u32) -> bool {
         self.horizon.is_before(self.kept(slot))
     }
 
     /// Whether the deadline of a slot that is looked up has passed.
-    pub(crate) fn passed_by(&self, slot: u32, clock: &Clock) -> bool {
+    pub(crate) fn passed_by<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        self.hints.renew(clock, &self.by_slot, &hint);
+        if self.is_far(slot) {
+            self.hints.improve(hint(slot), self.deadline(slot));
+            return false;
+        }
         self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
         self.passed(slot, clock.coarse())
     }
 
     /// The same of one that is being used: with time to idle its deadline may move. The
     /// caller protects the slot.
-    pub(crate) fn passed_in_use(&self, slot: u32, clock: &Clock) -> bool {
-        if self.passed_by(slot, clock) {
+    pub(crate) fn passed_in_use<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        if self.passed_by(slot, clock, &hint) {
             return true;
+        }
+        if self.is_far(slot) {
+            return false;
         }
         if let Some(Idle { span, grain, lag }) = self.idle {
             let deadline = self.deadline_to_come(slot);
             let gained = (clock.coarse() + span + grain).saturating_sub(deadline);
             if gained > grain.saturating_sub(lag) {
-                self.postpone(slot, deadline, clock.exact() + span + grain);
+                self.postpone(slot, deadline, clock.exact() + span + grain, hint(slot));
             }
         }
         false
     }
 
     /// Moves a deadline to a later time, within its limit.
-    fn postpone(&self, slot: u32, deadline: u64, wanted: u64) {
+    fn postpone(&self, slot: u32, deadline: u64, wanted: u64, hint: &AtomicU16) {
         let limit = self.limits[slot as usize].load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
         // After the end of the residency it stays: the exchange fails, or what it writes is
         // what the end overwrites.
         if deadline != 0 && wanted > deadline {
             let by_slot = &self.by_slot[slot as usize];
-            let _ = by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed);
+            if by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed).is_ok() {
+                // Later, so that the hint is never that of a later deadline.
+                self.hints.improve(hint, wanted);
+            }
         }
     }
 
     /// Begins the residency of a slot that the caller alone knows.
     #[inline(always)]
-    pub(crate) fn begin(&self, slot: u32, term: Term) {
-        self.by_slot[slot as usize].store(term.deadline << 1, Relaxed);
+    pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
+        // Release: the header, to who takes back its hint.
+        self.by_slot[slot as usize].store(term.deadline << 1, Release);
+        self.hints.begin(hint, term.deadline);
         if let Some(limit) = self.limits.get(slot as usize) {
             limit.store(term.limit, Relaxed);
         }

@@ -15,6 +15,7 @@
 
 mod builder;
 pub(crate) mod deadlines;
+pub(crate) mod hints;
 pub(crate) mod wheel;
 
 use std::borrow::Borrow;
@@ -28,8 +29,8 @@ use crate::evict::Ensure;
 use crate::fence;
 use crate::index::Place;
 use crate::stripe::{Held, Reader, add};
-use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU16, AtomicU32};
 use crate::write::Ending;
 
 use deadlines::{Batch, Deadlines, Term};
@@ -86,7 +87,8 @@ impl<K, V> Expiry<K, V> {
 
     #[cold]
     fn make(&self, last: u32, used: u32) -> &Deadlines {
-        self.deadlines.get_or_init(|| Deadlines::new(last, used, self.to_idle, &self.clock))
+        self.deadlines
+            .get_or_init(|| Deadlines::new(last, used, (self.to_live, self.to_idle), &self.clock))
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -160,31 +162,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         deadlines.term(clock.stamp(coarse, shortest), lifetime)
     }
 
+    #[inline(always)]
+    fn hint(&self, slot: u32) -> &AtomicU16 {
+        &self.slab.header(slot).hint
+    }
+
     /// Whether the entry in a slot has expired, of which the caller leaves no trace. The
     /// slot is protected.
     #[inline(always)]
     pub(crate) fn has_expired(&self, slot: u32) -> bool {
-        self.expiry
-            .deadlines()
-            .is_some_and(|deadlines| !deadlines.is_far(slot) && self.is_outlived(deadlines, slot))
+        self.expiry.deadlines().is_some_and(|deadlines| {
+            !deadlines.hints.is_far(self.hint(slot)) && self.is_outlived(deadlines, slot)
+        })
     }
 
     #[inline(never)]
     fn is_outlived(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        deadlines.passed_by(slot, &self.expiry.clock)
+        deadlines.passed_by(slot, &self.expiry.clock, |slot| self.hint(slot))
     }
 
     /// The same of an entry that is being used.
     #[inline(always)]
     pub(crate) fn has_expired_in_use(&self, slot: u32) -> bool {
         self.expiry.deadlines().is_some_and(|deadlines| {
-            !deadlines.is_far(slot) && self.is_outlived_in_use(deadlines, slot)
+            !deadlines.hints.is_far(self.hint(slot)) && self.is_outlived_in_use(deadlines, slot)
         })
     }
 
     #[inline(never)]
     fn is_outlived_in_use(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        deadlines.passed_in_use(slot, &self.expiry.clock)
+        deadlines.passed_in_use(slot, &self.expiry.clock, |slot| self.hint(slot))
     }
 
     /// A get has found an entry that has expired: this word in this cell. (Not a `Found`,

@@ -1,11 +1,17 @@
-//! The wheel and an insertion: no slot that has a deadline is lost to both.
+//! The wheel and an insertion: no slot that has a deadline is lost to both. And hints: none
+//! by an old base is believed.
 
 use std::sync::Arc;
 
 use super::together;
 use crate::clock::{BEGINNING, Clock};
 use crate::expiry::deadlines::Deadlines;
+use crate::expiry::hints::Hints;
 use crate::fence;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU16, AtomicU64,
+    Ordering::{Acquire, Release},
+};
 
 const SLOT: u32 = 1;
 /// The ticks of the model.
@@ -14,7 +20,7 @@ const NOW: u64 = 8 * BEGINNING;
 /// A slot that is used again: it is still listed for the last deadline that it had.
 fn used_until(tick: u64) -> Arc<Deadlines> {
     let clock = Clock::new(Some(Box::new(|| std::time::Duration::ZERO)));
-    let deadlines = Deadlines::new(SLOT, 0, None, &clock);
+    let deadlines = Deadlines::new(SLOT, 0, (BEGINNING, None), &clock);
     insert(&deadlines, tick);
     deadlines.end(SLOT);
     Arc::new(deadlines)
@@ -22,7 +28,8 @@ fn used_until(tick: u64) -> Arc<Deadlines> {
 
 /// What an insertion does with the slot that it has filled.
 fn insert(deadlines: &Deadlines, tick: u64) {
-    deadlines.begin(SLOT, deadlines.term(BEGINNING, (tick - 1) * BEGINNING));
+    let term = deadlines.term(BEGINNING, (tick - 1) * BEGINNING);
+    deadlines.begin(SLOT, term, &AtomicU16::new(0));
 }
 
 /// What a writer does, but for taking out what has expired. Whether it had the slot.
@@ -74,4 +81,50 @@ fn two_turn_while_the_slot_is_used_again() {
             true
         }],
     );
+}
+
+/// A slot whose deadline has passed by the time that the base moves, but lies far behind it
+/// by the old base.
+struct Hinted {
+    hints: Hints,
+    deadlines: [AtomicU64; 2],
+    hint: AtomicU16,
+    published: AtomicBool,
+}
+
+const UNIT: u64 = 1 << 28;
+
+#[test]
+fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
+    loom::model(|| {
+        let hinted = Arc::new(Hinted {
+            hints: Hints::new(1, None),
+            deadlines: [AtomicU64::new(0), AtomicU64::new(0)],
+            hint: AtomicU16::new(0),
+            published: AtomicBool::new(false),
+        });
+        together(
+            &hinted,
+            &[
+                |hinted| {
+                    let Hinted { hints, deadlines, hint, published } = hinted;
+                    deadlines[1].store(UNIT * 100 << 1, Release);
+                    hints.begin(hint, UNIT * 100);
+                    published.store(true, Release);
+                    true
+                },
+                |hinted| {
+                    let Hinted { hints, deadlines, hint, .. } = hinted;
+                    hints.renew_at(1, UNIT * 40_000, deadlines, |_| hint);
+                    true
+                },
+                |hinted| {
+                    if hinted.published.load(Acquire) {
+                        assert!(!hinted.hints.is_far_in(&hinted.hint, || 1));
+                    }
+                    true
+                },
+            ],
+        );
+    });
 }

@@ -16,6 +16,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 
 pub(crate) use notes::Notes;
+use notes::TURN;
 use shelf::{CAPACITY_SEEN, Shelf, Shelved};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
@@ -300,7 +301,7 @@ impl Locked {
         let header = headers.header(slot);
         let shard = header.position.load(Relaxed) as usize & (self.shelves.len() - 1);
         let now = self.epochs[shard].0.load(Relaxed);
-        u32::from(now.wrapping_sub(header.heard.load(Relaxed))) < epochs
+        u32::from((now + TURN - header.mark.count()) % TURN) < epochs
     }
 
     /// Whether a hit passes the gate.
@@ -573,7 +574,7 @@ mod tests {
         locked.hit(&headers, 1);
         assert_eq!(skipped(&headers), 1);
         for slot in [3, 4].repeat(2_000) {
-            headers.header(slot).heard.store(u8::MAX / 2, Relaxed);
+            headers.header(slot).mark.set(TURN / 2);
             locked.hit(&headers, slot);
         }
         assert_eq!(headers.reader.notes.lately(), 0, "nobody is in the way any more");

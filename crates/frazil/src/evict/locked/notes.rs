@@ -25,6 +25,9 @@ const BETWEEN: u32 = if CHECKED { 1 } else { 8 };
 
 /// Epochs in which a policy hears of hits of as many entries as there are.
 pub(crate) const EPOCHS: usize = 16;
+/// Epochs are counted up to this, and from 0 again. An entry that is not heard of for so long
+/// seems to have been heard of lately, once; below 255, which a header's mark is never to reach.
+pub(crate) const TURN: u8 = 128;
 /// The most epochs that count as lately. With all hits passed over that this allows, one thread
 /// on about Zipf 1.0 misses up to 0.14 points more; with twice as many epochs up to 0.6.
 const LATELY: u32 = 4;

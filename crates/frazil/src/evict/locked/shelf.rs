@@ -10,7 +10,7 @@ use std::any::Any;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
-use super::notes::EPOCHS;
+use super::notes::{EPOCHS, TURN};
 use super::{Caller, Decision, Headers, Newcomer, Shard};
 use crate::slab::{DEAD, Header};
 use crate::stripe::{Reader, Traffic, add};
@@ -220,14 +220,14 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         let epoch = self.epoch(caller);
         let current = epoch.load(Relaxed);
         caller.reader.notes.take(|slot, request| {
-            let Header { position, heard, .. } = caller.headers.header(slot);
+            let Header { position, mark: heard, .. } = caller.headers.header(slot);
             let position = position.load(Relaxed);
             let Some(place) = self.shard.place(position) else {
                 // Of another shard, or stale.
                 return self.shard.is_other(position);
             };
-            if heard.load(Relaxed) != current {
-                heard.store(current, Relaxed);
+            if heard.count() != current {
+                heard.set(current);
                 *fresh += 1;
             }
             let mut view = table.view(caller, before.at(request));
@@ -236,7 +236,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
             false
         });
         if *fresh * EPOCHS > table.slots.len() - free.len() {
-            epoch.store(current.wrapping_add(1), Relaxed);
+            epoch.store((current + 1) % TURN, Relaxed);
             *fresh = 0;
         }
         Entered { places, now: before.now, writes }
@@ -311,9 +311,9 @@ impl<P: Policy + 'static> Places<P> {
         }
         let header = caller.headers.header(slot);
         header.position.store(shard.position(place), Relaxed);
-        // Never, that is: half a turn of the epochs ago.
+        // Never, that is: half a turn of the epochs ago. SIEVE clears the mark later.
         let epoch = caller.epochs[shard.number as usize].0.load(Relaxed);
-        header.heard.store(epoch.wrapping_sub(1 << 7), Relaxed);
+        header.mark.set((epoch + TURN / 2) % TURN);
         place
     }
 
@@ -475,10 +475,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
             entered.writes += view.writes;
         }
         let [old_header, header] = [old, new].map(|slot| caller.headers.header(slot));
-        header.mark.clear();
-        for _ in 0..old_header.mark.count() {
-            header.mark.raise(u8::MAX);
-        }
+        header.mark.set(old_header.mark.count());
         if let (Some(old), Some(new)) =
             (caller.stamps.get(old as usize), caller.stamps.get(new as usize))
         {
@@ -486,7 +483,6 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         }
         table.slots[place as usize] = new;
         header.position.store(self.shard.position(place), Relaxed);
-        header.heard.store(old_header.heard.load(Relaxed), Relaxed);
         old_header.position.store(0, Relaxed);
         let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
         policy.reweigh(&mut table.view(caller, entered.now), Slot(place), seen(old_weight));
