@@ -280,7 +280,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn get_at<Q>(&self, arrival: (u64, Place), key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
         V: Clone,
     {
         let reader = &self.stripe().reader;
@@ -317,7 +317,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
         V: Clone,
     {
         let Some(found) = self.find(protection, place, key) else {
@@ -326,7 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return None;
         };
         if self.has_expired_in_use(found.slot) {
-            self.miss_expired(reader, (hash, place), found.cell, found.word);
+            self.miss_expired(reader, key, found.slot);
             return None;
         }
         add(&reader.hits, 1);
@@ -341,7 +341,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn get_nested<Q>(&self, reader: &Reader, arrival: (u64, Place), key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
         V: Clone,
     {
         self.get_under(&Pinned::new(reader, &self.reclaim), reader, arrival, key)

@@ -87,7 +87,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     fn get_at<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Hash + Eq + ?Sized,
     {
         let Some(found) = self.cache.find(&self.protection, place, key) else {
             add(&self.reader.misses, 1);
@@ -95,7 +95,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             return None;
         };
         if self.cache.has_expired_in_use(found.slot) {
-            self.cache.miss_expired(self.reader, (hash, place), found.cell, found.word);
+            self.cache.miss_expired(self.reader, key, found.slot);
             return None;
         }
         add(&self.reader.hits, 1);

@@ -125,9 +125,7 @@ impl Hints {
         }
         // The slot is published: a hint by a base that moves meanwhile might be believed. With
         // the lock it does not move, and without the hint is too early, which is no harm.
-        if let Some(forgetting) = self.forgetting.try_lock()
-            && forgetting.is_none()
-        {
+        if let Some(_still) = self.forgetting.try_lock() {
             hint.store(self.of(deadline, self.base.load(Relaxed)), Relaxed);
         }
     }

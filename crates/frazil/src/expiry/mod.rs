@@ -194,20 +194,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         deadlines.passed_in_use(slot, &self.expiry.clock, |slot| self.hint(slot))
     }
 
-    /// A get has found an entry that has expired: this word in this cell. (Not a `Found`,
-    /// which would have to be in memory on every hit for its address to be passed.)
+    /// A get has found an entry that has expired in this slot, which is protected. Hashes once
+    /// more and looks for the word again, so that a hit need not keep either while it asks for
+    /// the time.
     #[cold]
     #[inline(never)]
-    pub(crate) fn miss_expired(
-        &self,
-        reader: &Reader,
-        (hash, place): (u64, Place),
-        cell: &AtomicU32,
-        word: u32,
-    ) {
+    pub(crate) fn miss_expired<Q: Hash + ?Sized>(&self, reader: &Reader, key: &Q, slot: u32) {
+        let (hash, place) = self.place(key);
         add(&reader.misses, 1);
         reader.missed.store(hash, Relaxed);
-        self.take_out_expired(place, cell, word);
+        let telling = self.telling();
+        if self.index.unlink(place, slot) {
+            self.bury(&mut self.hold(), slot, Ending::Expired);
+        }
+        drop(telling);
         self.reclaim_if_due();
     }
 
