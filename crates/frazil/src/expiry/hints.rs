@@ -298,6 +298,18 @@ mod tests {
         assert!(bench.is_far(0));
     }
 
+    #[test]
+    fn what_lies_beyond_all_numbers_is_taken_for_nearer_and_not_for_never() {
+        for units in [65_534, 65_535, 65_536, 131_071, 131_072] {
+            let bench = Bench::new(1, None);
+            let unit = 1 << bench.hints.unit;
+            bench.begin(0, unit * units);
+            bench.renew(unit * 30_000);
+            assert!(bench.is_far(0), "{units}");
+            assert!((1..LOOK).contains(&bench.by_slot[0].load(Relaxed)), "{units}");
+        }
+    }
+
     /// The base moves; until all have been told, nothing is far.
     #[test]
     fn what_lives_longer_than_can_be_said_is_far_again_once_it_was_looked_at() {
