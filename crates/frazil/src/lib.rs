@@ -279,7 +279,7 @@
 //! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
 //! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
-//! | with lifetimes, `get` that hits | none | the deadline, read |
+//! | with lifetimes, `get` that hits | none | the deadline, read where it is not far |
 //! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
 //! | with lifetimes, `insert` | 0; 2 if its slot is not listed for an earlier time | two deadlines, written |
 //!

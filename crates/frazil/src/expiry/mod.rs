@@ -9,9 +9,8 @@
 //! (`deadlines.rs`), which writers turn: one batch of 64 slots for an insertion, at most.
 //! No thread of its own.
 //!
-//! A hit reads the deadline, beside the entry and not after it, so that both misses of the
-//! processor's cache are one wait; and the second of the calendar, or near the deadline a
-//! clock (`clock.rs`). 24 bytes an entry, 32 with time to idle.
+//! A hit reads the second of the calendar, and in the entry's header whether the deadline is
+//! far (`hints.rs`); if that does not say so, the deadline, and near it a clock (`clock.rs`). 24 bytes an entry, 32 with time to idle.
 
 mod builder;
 pub(crate) mod deadlines;

@@ -108,7 +108,7 @@ fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
             &[
                 |hinted| {
                     let Hinted { hints, deadlines, hint, published } = hinted;
-                    deadlines[1].store(UNIT * 100 << 1, Release);
+                    deadlines[1].store((UNIT * 100) << 1, Release);
                     hints.begin(hint, UNIT * 100);
                     published.store(true, Release);
                     true
