@@ -164,6 +164,10 @@ pub(crate) struct Counts {
     pub(crate) weight: AtomicU64,
 }
 
+// What the documentation says.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<Stripe>() == 896);
+
 /// A thread's part of a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Stripe {

@@ -574,7 +574,8 @@ mod tests {
         locked.hit(&headers, 1);
         assert_eq!(skipped(&headers), 1);
         for slot in [3, 4].repeat(2_000) {
-            headers.header(slot).mark.set(TURN / 2);
+            let epoch = locked.epochs[0].0.load(Relaxed);
+            headers.header(slot).mark.set((epoch + TURN / 2) % TURN);
             locked.hit(&headers, slot);
         }
         assert_eq!(headers.reader.notes.lately(), 0, "nobody is in the way any more");
