@@ -3,6 +3,7 @@
 
 mod tracked;
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use frazil::{Cache, Policy};
@@ -11,7 +12,10 @@ use tracked::{Census, Chance, Tracked};
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 
-fn validate<K: std::hash::Hash + Eq, V>(cache: &mut Cache<K, V>) {
+/// The same hashes in every cache, so that W-TinyLFU counts alike.
+type Hashes = BuildHasherDefault<DefaultHasher>;
+
+fn validate<K: Hash + Eq, V, S: BuildHasher>(cache: &mut Cache<K, V, S>) {
     cache.validate().unwrap_or_else(|findings| panic!("{:?}:\n{findings}", cache.policy()));
 }
 
@@ -20,8 +24,9 @@ fn get_many_answers_as_gets_do() {
     for policy in Policy::ALL {
         for count in [0, 1, 15, 16, 17, 32, 1_000] {
             // Two caches that are used alike, the one by batches.
-            let [mut one, mut many]: [Cache<u64, String>; 2] =
-                [(); 2].map(|()| Cache::builder(500).policy(policy).build());
+            let [mut one, mut many]: [Cache<u64, String, Hashes>; 2] = [(); 2].map(|()| {
+                Cache::builder(500).policy(policy).with_hasher(Hashes::default()).build()
+            });
             for round in 0..3 {
                 one.insert_many((0..600).map(|key| (key, format!("{key} {round}"))));
                 (0..600).for_each(|key| many.insert(key, format!("{key} {round}")));
@@ -32,7 +37,7 @@ fn get_many_answers_as_gets_do() {
             }
             let (one_stats, many_stats) = (one.stats(), many.stats());
             assert_eq!(one_stats, many_stats, "{policy} {count}");
-            let entries = |cache: &Cache<u64, String>| {
+            let entries = |cache: &Cache<u64, String, Hashes>| {
                 let mut entries: Vec<_> = cache.iter().collect();
                 entries.sort_unstable();
                 entries
@@ -111,12 +116,15 @@ fn retain_among_writers_takes_nothing_else() {
         std::thread::scope(|scope| {
             let (cache, census, over, swept) = (&cache, &census, &over, &swept);
             scope.spawn(move || {
-                while !over.load(SeqCst) {
+                loop {
                     cache.retain(|key, (number, value)| {
                         value.check(*key);
                         number % 2 == 0
                     });
                     swept.fetch_add(1, SeqCst);
+                    if over.load(SeqCst) {
+                        break;
+                    }
                 }
             });
             let write = |thread: u64| {
