@@ -67,23 +67,25 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
     let mut names: Vec<&str> = network.stations().iter().map(|it| it.name.as_str()).collect();
     let mut core_demand_us = 0.0;
     if let Some(cores) = network.cores().filter(|&cores| cores < mpl) {
-        core_demand_us = work_us(network) / cores as f64;
+        core_demand_us = work_us(network, 1) / cores as f64;
         demands.push(core_demand_us);
         names.push(CORES);
         fastest = fastest.max(core_demand_us);
         // Whoever thinks may wait for a core as well.
-        slowest += network.compute_us();
+        slowest += network.compute_us(cores);
         plain = false;
     }
     let upper = (n / (think + least)).min(1.0 / fastest);
-    let lower = n / (think + n * slowest);
+    // The more there are, the longer they compute; at the best no longer than one alone.
+    let longest = network.compute_us(mpl) + network.wait_us();
+    let lower = n / (longest + n * slowest);
     let (mut balanced_upper, mut balanced_lower) = (upper, lower);
     if plain && least > 0.0 {
         let mean = least / f64::from(queueing);
         let others = n - 1.0;
         balanced_upper = (n / (think + least + mean * others / (1.0 + think / least))).min(upper);
         balanced_lower =
-            (n / (think + least + fastest * others / (1.0 + think / (n * least)))).max(lower);
+            (n / (longest + least + fastest * others / (1.0 + longest / (n * least)))).max(lower);
     }
     Ok(Bounds {
         upper_mops: upper,

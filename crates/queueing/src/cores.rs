@@ -15,12 +15,13 @@ use crate::{Network, Step};
 
 /// Solves a network that has fewer cores than requests.
 pub(crate) fn solve(network: &Network, cores: usize, mpl: usize) -> Solution {
-    let inner: Vec<Solution> =
-        (1..=cores).map(|running| product_form(network, network.compute_us(), running)).collect();
+    let inner: Vec<Solution> = (1..=cores)
+        .map(|running| product_form(network, network.compute_us(running), running))
+        .collect();
     let times: Vec<f64> = inner.iter().map(|it| 1.0 / it.throughput_mops).collect();
     if times.iter().any(|&time| time.is_nan() || time <= 0.0) {
         // Nothing needs a core.
-        return product_form(network, network.think_us(), mpl);
+        return product_form(network, network.wait_us(), mpl);
     }
     let wait_us = network.wait_us();
     let without: Vec<f64> = (0..=mpl).map(|n| n as f64 / wait_us).collect();
@@ -32,7 +33,7 @@ pub(crate) fn solve(network: &Network, cores: usize, mpl: usize) -> Solution {
         station.utilisation = of(|it| it.utilisation);
         station.queue_length = of(|it| it.queue_length);
     }
-    let work_us = work_us(network);
+    let work_us = work_us(network, cores);
     stations.push(StationLoad {
         name: CORES.to_owned(),
         demand_us: work_us / cores as f64,
@@ -45,13 +46,14 @@ pub(crate) fn solve(network: &Network, cores: usize, mpl: usize) -> Solution {
 /// What results call the cores.
 pub(crate) const CORES: &str = "cores";
 
-/// Mean µs of a core that a request works, not counting what it waits there for stations.
-pub(crate) fn work_us(network: &Network) -> f64 {
+/// Mean µs of a core that a request works where so many have one, not counting what it waits
+/// there for stations.
+pub(crate) fn work_us(network: &Network, running: usize) -> f64 {
     let at = |(index, station): (usize, &crate::Station)| {
         network.visits(index) * least_us(&station.service)
     };
     let stations: f64 = network.stations().iter().enumerate().map(at).sum();
-    network.compute_us() + stations
+    network.compute_us(running) + stations
 }
 
 /// The least time that a visit keeps its request: with j present each is there for at least

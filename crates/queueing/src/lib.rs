@@ -44,6 +44,7 @@ mod network;
 mod paper;
 mod profile;
 mod simulate;
+mod times;
 mod wide;
 
 pub use bounds::{Bounds, bounds};
@@ -54,5 +55,8 @@ pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, skip_promotio
 pub use mva::{MAX_MPL, Solution, StationLoad, solve};
 pub use network::{Kind, Network, Route, Service, Station, Step};
 pub use paper::{PaperNetwork, Use};
-pub use profile::{Counts, Machine, NetworkCounts, Profile, StationTimes, ThinkTime, Visits};
+pub use profile::{
+    Conditions, Counts, Machine, NetworkCounts, Profile, StationTimes, ThinkTime, Visits,
+};
 pub use simulate::{Simulated, SimulationOptions, simulate};
+pub use times::Times;

@@ -96,7 +96,7 @@ pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
     check_time(network)?;
     Ok(match network.cores() {
         Some(cores) if cores < mpl => cores::solve(network, cores, mpl),
-        _ => product_form(network, network.think_us(), mpl),
+        _ => product_form(network, network.compute_us(mpl) + network.wait_us(), mpl),
     })
 }
 

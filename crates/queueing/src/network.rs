@@ -126,6 +126,8 @@ pub struct Network {
     stations: Vec<Station>,
     routes: Vec<Route>,
     cores: Option<usize>,
+    /// How many times as long computing takes with 1, 2, … at it; empty: no longer.
+    crowd: Vec<f64>,
 }
 
 /// How far shares may be from 1 in sum.
@@ -157,7 +159,7 @@ impl Network {
             let text = format!("the shares of the routes add up to {sum}, expected 1");
             return Err(ModelError::Malformed(text));
         }
-        Ok(Network { stations, routes, cores: None })
+        Ok(Network { stations, routes, cores: None, crowd: Vec::new() })
     }
 
     /// The same network on so many cores. A request needs one except while it waits
@@ -173,6 +175,40 @@ impl Network {
         }
         self.cores = Some(cores);
         Ok(self)
+    }
+
+    /// The same network where computing takes so many times as long with 1, 2, … requests that
+    /// have a core: they share the processor's caches and its memory. The last factor stands
+    /// for all higher numbers. The simulation takes one factor for all times, that of all
+    /// cores at work.
+    ///
+    /// # Errors
+    ///
+    /// A factor below 1 or above 1000.
+    ///
+    /// ```
+    /// use frazil_queueing::{Kind, Network, Route, Step, solve};
+    /// let route = Route { kind: Kind::Hit, share: 1.0, steps: vec![Step::Compute(2.0)] };
+    /// let network = Network::new(Vec::new(), vec![route])?.crowded(vec![1.0, 1.25])?;
+    /// assert_eq!(solve(&network, 1)?.throughput_mops, 0.5);
+    /// assert_eq!(solve(&network, 2)?.throughput_mops, 0.8);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    pub fn crowded(mut self, factors: Vec<f64>) -> Result<Self, ModelError> {
+        for &value in &factors {
+            if !(1.0..=1000.0).contains(&value) {
+                let what = "the factor of a time on a core".to_owned();
+                return Err(ModelError::OutOfRange { what, value, expected: "1 to 1000" });
+            }
+        }
+        self.crowd = factors;
+        Ok(self)
+    }
+
+    /// How many times as long computing takes where so many have a core.
+    pub(crate) fn crowd(&self, running: usize) -> f64 {
+        let at = running.clamp(1, self.crowd.len().max(1)) - 1;
+        self.crowd.get(at).copied().unwrap_or(1.0)
     }
 
     /// The stations, in the order of their indices.
@@ -192,17 +228,19 @@ impl Network {
 
     /// The same stations and cores with other routes.
     pub(crate) fn with_routes(&self, routes: Vec<Route>) -> Result<Self, ModelError> {
-        Ok(Network { cores: self.cores, ..Network::new(self.stations.clone(), routes)? })
+        let (cores, crowd) = (self.cores, self.crowd.clone());
+        Ok(Network { cores, crowd, ..Network::new(self.stations.clone(), routes)? })
     }
 
-    /// Mean think time of a request, µs: on cores and off them.
+    /// Mean think time of a request that is alone, µs: on cores and off them.
     pub fn think_us(&self) -> f64 {
-        self.compute_us() + self.wait_us()
+        self.compute_us(1) + self.wait_us()
     }
 
-    /// The part of the think time that needs a core, stations left out.
-    pub(crate) fn compute_us(&self) -> f64 {
-        self.mean(|step| if let Step::Compute(us) = step { *us } else { 0.0 })
+    /// The part of the think time that needs a core, stations left out, where so many have
+    /// one.
+    pub(crate) fn compute_us(&self, running: usize) -> f64 {
+        self.crowd(running) * self.mean(|step| if let Step::Compute(us) = step { *us } else { 0.0 })
     }
 
     /// The part of the think time that needs none.

@@ -2,7 +2,8 @@
 //!
 //! A profile has times, by name, and networks, which count how often a hit and a miss do what
 //! was timed. A station is a real serialisation point: a mutex, an index that all threads
-//! write, the table of fetches.
+//! write, the table of fetches. What is done there may be timed apart (the work of a hit, of a
+//! miss, of an item that is skipped): operations with the same `at` take turns with each other.
 //!
 //! ```toml
 //! [machine]
@@ -10,28 +11,39 @@
 //! cores = 2
 //!
 //! [think.look-up]                   # needs a core, and delays nobody
-//! mean_us = 0.05
-//! spread_us = 0.004                 # standard deviation of the figure; optional
+//! mean_us = [0.05, 0.06]            # with 1, 2 and more at work
+//! spread_us = 0.004                 # standard deviation of the figures; optional
 //!
-//! [stations.lock]
+//! [think.fetch]
+//! mean_us = 0.08
+//! only_with_backend = true          # where a miss waits for something
+//!
+//! [stations.hit]
+//! at = "lock"
 //! service_us = [0.06, 0.11, 0.13]   # with 1, 2, 3 and more present
 //! spread_us = [0.01, 0.02, 0.02]
 //!
-//! [networks."lru".hit]
-//! think = { look-up = 1 }
-//! stations = { lock = 1 }           # visits a request
+//! [stations.skip]
+//! at = "lock"
+//! work = "skip"                     # counted by policies; what a trace says replaces visits
+//! service_us = [[1000, [0.01]], [1e6, [0.07]]]   # by capacity
 //!
-//! [networks."lru".miss]             # the backend comes on top
+//! [networks."clock".hit]
 //! think = { look-up = 1 }
-//! stations = { lock = [[0.4, 2], [1, 2.5]] }   # by hit ratio, straight lines between
+//! stations = { hit = 1 }            # visits a request
+//!
+//! [networks."clock".miss]           # the backend comes on top
+//! think = { look-up = 1, fetch = 1 }
+//! stations = { skip = [[0.4, 0.2], [1, 2]] }   # by hit ratio, straight lines between
 //! ```
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{at_least_0, share, time_us};
+use crate::error::{at_least_0, share};
 use crate::paper::interpolated;
+use crate::times::Times;
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
 
 /// What a machine was measured to take.
@@ -78,26 +90,44 @@ pub struct Machine {
 }
 
 /// A time that needs a core and no turn.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThinkTime {
-    /// Mean, µs.
-    pub mean_us: f64,
-    /// Standard deviation of that figure between measurements, µs.
-    #[serde(default)]
-    pub spread_us: f64,
+    /// Mean, µs, with 1, 2, … requests that have a core.
+    pub mean_us: Times,
+    /// Standard deviation of each figure between measurements, µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_us: Option<Times>,
+    /// Taken only where a miss waits for a backend: to begin and to end a fetch.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub only_with_backend: bool,
+    /// As [`StationTimes::work`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
 }
 
-/// The service times of a station.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// The service times of a station, or of one of the operations at it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StationTimes {
     /// Mean µs from one departure to the next with 1, 2, … present; the last stands for all
     /// higher numbers.
-    pub service_us: Vec<f64>,
+    pub service_us: Times,
     /// Standard deviation of each figure between measurements, µs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub spread_us: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_us: Option<Times>,
+    /// Where it takes turns, with all that name the same; by itself unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The work that policies count it as, such as `skip`: where counts of the trace at hand
+    /// are given ([`Conditions::work`]), they replace the visits in the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(it: &bool) -> bool {
+    !it
 }
 
 /// What the requests of a policy do.
@@ -185,75 +215,127 @@ impl Profile {
         toml::to_string(self).map_err(|error| ModelError::Malformed(error.to_string()))
     }
 
-    /// The network of one of the profile's policies at a hit ratio, on the machine's cores,
-    /// with a backend that takes `backend_us` on a miss and serves any number at once.
+    /// The network of one of the profile's policies on all of the machine's cores, for
+    /// [`Conditions::new`].
     ///
     /// # Errors
     ///
-    /// A policy that the profile does not have; a hit ratio outside 0 to 1; times out of range.
+    /// As [`network_under`](Self::network_under).
     pub fn network(
         &self,
         name: &str,
         hit_ratio: f64,
         backend_us: f64,
     ) -> Result<Network, ModelError> {
+        self.network_under(name, &Conditions::new(hit_ratio, backend_us))
+    }
+
+    /// The network of one of the profile's policies under conditions.
+    ///
+    /// ```
+    /// use frazil_queueing::{Conditions, Profile, solve};
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think.look-up = { mean_us = 0.05 }
+    ///     stations.evict = { service_us = 0.06, at = "lock" }
+    ///     stations.skip = { service_us = [[1e3, [0.01]], [1e5, [0.03]]], at = "lock", work = "skip" }
+    ///     networks.sieve.hit = { think = { look-up = 1 } }
+    ///     networks.sieve.miss = { think = { look-up = 1 }, stations = { evict = 1, skip = 0.5 } }
+    /// "#)?;
+    /// let mut conditions = Conditions::new(0.0, 0.0);
+    /// conditions.capacity = 1e4;
+    /// conditions.work.insert("skip".to_owned(), [0.0, 2.0]);
+    /// let network = profile.network_under("sieve", &conditions)?;
+    /// // 0.05 to look up, 0.06 to evict and two items skipped in 0.02 each.
+    /// assert!((solve(&network, 1)?.response_us - 0.15).abs() < 1e-12);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A policy that the profile does not have; conditions or times out of range.
+    pub fn network_under(
+        &self,
+        name: &str,
+        conditions: &Conditions,
+    ) -> Result<Network, ModelError> {
         self.check()?;
-        share(|| "the hit ratio".to_owned(), hit_ratio)?;
+        conditions.check()?;
         let Some(counts) = self.networks.get(name) else {
             let known: Vec<&str> = self.networks.keys().map(String::as_str).collect();
             let known = known.join(", ");
             let text = format!("unknown network `{name}`: the profile has {known}");
             return Err(ModelError::Unknown(text));
         };
-        let station = |(name, times): (&String, &StationTimes)| Station {
-            name: name.clone(),
-            service: match times.service_us.as_slice() {
+        let p = conditions.hit_ratio;
+        let kinds = [(Kind::Hit, p, &counts.hit), (Kind::Miss, 1.0 - p, &counts.miss)];
+        let cores = conditions.cores.unwrap_or(self.machine.cores);
+        let (mut computing, mut alone) = (vec![0.0; cores.min(Self::MOST_COUNTED)], [0.0; 2]);
+        let mut servers: BTreeMap<&str, Server> = BTreeMap::new();
+        for (at, (_, share, counts)) in kinds.iter().enumerate() {
+            for (name, visits) in &counts.think {
+                let think = &self.think[name];
+                if think.only_with_backend && conditions.backend_us <= 0.0 {
+                    continue;
+                }
+                let visits = conditions.visits(visits, think.work.as_ref(), at);
+                let times = think.mean_us.at(conditions.capacity);
+                alone[at] += visits * nth(&times, 0);
+                for (running, sum) in computing.iter_mut().enumerate() {
+                    *sum += share * visits * nth(&times, running);
+                }
+            }
+            for (name, visits) in &counts.stations {
+                let station = &self.stations[name];
+                let visits = conditions.visits(visits, station.work.as_ref(), at);
+                let times = station.service_us.at(conditions.capacity);
+                let server = servers.entry(station.at.as_ref().unwrap_or(name)).or_default();
+                server.add(name, at, visits, times);
+            }
+        }
+        let shares = [p, 1.0 - p];
+        let mut stations = Vec::new();
+        let mut steps = alone.map(|us| vec![Step::Compute(us)]);
+        steps[1].push(Step::Wait(conditions.backend_us));
+        for (station, (name, server)) in servers.into_iter().enumerate() {
+            let (times, visits) = server.merged(shares);
+            let service = match times.as_slice() {
                 [one] => Service::Single(*one),
-                several => Service::LoadDependent(several.to_vec()),
-            },
-        };
-        let stations = self.stations.iter().map(station).collect();
-        let route = |kind, share, counts: &Counts, wait: Option<Step>| {
-            let thinks = counts.think.iter().filter_map(|(name, visits)| {
-                let mean_us = self.think.get(name)?.mean_us;
-                Some(Step::Compute(mean_us * visits.at(hit_ratio)))
-            });
-            let visits = counts.stations.iter().filter_map(|(name, visits)| {
-                let station = self.stations.keys().position(|it| it == name)?;
-                Some(Step::Visit { station, visits: visits.at(hit_ratio) })
-            });
-            Route { kind, share, steps: thinks.chain(wait).chain(visits).collect() }
-        };
-        let routes = vec![
-            route(Kind::Hit, hit_ratio, &counts.hit, None),
-            route(Kind::Miss, 1.0 - hit_ratio, &counts.miss, Some(Step::Wait(backend_us))),
-        ];
-        Network::new(stations, routes)?.on_cores(self.machine.cores)
+                _ => Service::LoadDependent(times),
+            };
+            stations.push(Station { name: name.to_owned(), service });
+            for (steps, visits) in steps.iter_mut().zip(visits) {
+                steps.push(Step::Visit { station, visits });
+            }
+        }
+        let routes = kinds.iter().zip(steps);
+        let routes = routes.map(|(&(kind, share, _), steps)| Route { kind, share, steps });
+        Network::new(stations, routes.collect())?.on_cores(cores)?.crowded(crowding(&computing))
     }
+
+    /// More cores than this are taken to slow each other no further.
+    const MOST_COUNTED: usize = 256;
 
     /// That all numbers make sense, and all names are known.
     fn check(&self) -> Result<(), ModelError> {
         Network::new(Vec::new(), vec![Route { kind: Kind::Hit, share: 1.0, steps: Vec::new() }])?
             .on_cores(self.machine.cores)?;
         for (name, think) in &self.think {
-            time_us(|| format!("mean_us of think time `{name}`"), think.mean_us)?;
-            time_us(|| format!("spread_us of think time `{name}`"), think.spread_us)?;
+            let of = |what: &str| format!("{what} of think time `{name}`");
+            think.mean_us.check(&of("mean_us"))?;
+            if let Some(spread) = &think.spread_us {
+                spread.check(&of("spread_us"))?;
+            }
         }
         for (name, times) in &self.stations {
-            let (service, spread) = (&times.service_us, &times.spread_us);
-            if service.is_empty() || !spread.is_empty() && spread.len() != service.len() {
-                return Err(ModelError::Malformed(format!(
-                    "station `{name}` has {} service times and {} spreads, expected at least \
-                     one time, and as many spreads or none",
-                    service.len(),
-                    spread.len()
-                )));
-            }
-            for &us in service {
-                time_us(|| format!("service_us of station `{name}`"), us)?;
-            }
-            for &us in spread {
-                time_us(|| format!("spread_us of station `{name}`"), us)?;
+            let of = |what: &str| format!("{what} of station `{name}`");
+            times.service_us.check(&of("service_us"))?;
+            if let Some(spread) = &times.spread_us {
+                spread.check(&of("spread_us"))?;
+                if !spread.fits(&times.service_us) {
+                    let text = format!("{}: expected one for each service time", of("spread_us"));
+                    return Err(ModelError::Malformed(text));
+                }
             }
         }
         self.networks.iter().try_for_each(|(name, network)| {
@@ -275,6 +357,109 @@ impl Profile {
             visits.check(&of)?;
         }
         Ok(())
+    }
+}
+
+/// What requests meet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// Share of the requests that hit.
+    pub hit_ratio: f64,
+    /// What a miss waits for the backend, which serves any number at once, µs.
+    pub backend_us: f64,
+    /// Entries that the cache has room for: what is found far away takes longer.
+    pub capacity: f64,
+    /// Cores, if not all of the machine's.
+    pub cores: Option<usize>,
+    /// By the name that policies have for it, how often a hit and a miss do a work.
+    pub work: BTreeMap<String, [f64; 2]>,
+}
+
+impl Conditions {
+    /// A hundred thousand entries, all cores, and work as the profile has it.
+    pub fn new(hit_ratio: f64, backend_us: f64) -> Self {
+        Conditions { hit_ratio, backend_us, capacity: 1e5, cores: None, work: BTreeMap::new() }
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        share(|| "the hit ratio".to_owned(), self.hit_ratio)?;
+        if !(1.0..=1e15).contains(&self.capacity) {
+            let (what, value) = ("the capacity".to_owned(), self.capacity);
+            return Err(ModelError::OutOfRange { what, value, expected: "1 to 1e15 entries" });
+        }
+        let counts = |(name, counts): (&String, &[f64; 2])| {
+            counts.iter().try_for_each(|&it| {
+                at_least_0(|| format!("the work `{name}` of a request"), it).map(drop)
+            })
+        };
+        self.work.iter().try_for_each(counts)
+    }
+
+    /// Visits of a hit (0) or a miss (1).
+    fn visits(&self, profiled: &Visits, work: Option<&String>, kind: usize) -> f64 {
+        match work.and_then(|work| self.work.get(work)) {
+            Some(counts) => counts[kind],
+            None => profiled.at(self.hit_ratio),
+        }
+    }
+}
+
+/// The time of a number present, counted from 0; the last stands for all beyond.
+fn nth(times: &[f64], number: usize) -> f64 {
+    times.get(number).or(times.last()).copied().unwrap_or_default()
+}
+
+/// By what factor all computing is slower with 1, 2, … at work. Never below 1, and never
+/// falling: that would be noise.
+fn crowding(computing: &[f64]) -> Vec<f64> {
+    let alone = computing.first().copied().unwrap_or_default();
+    let mut most = 1.0_f64;
+    let factor = |&us: &f64| {
+        if alone > 0.0 {
+            most = most.max(us / alone).min(1000.0);
+        }
+        most
+    };
+    computing.iter().map(factor).collect()
+}
+
+/// One place where turns are taken, and what is done there.
+#[derive(Default)]
+struct Server<'p> {
+    /// Whose operation, in a hit (0) or a miss (1), how often, and its times.
+    operations: Vec<(&'p str, usize, f64, Vec<f64>)>,
+}
+
+impl<'p> Server<'p> {
+    fn add(&mut self, name: &'p str, kind: usize, visits: f64, times: Vec<f64>) {
+        self.operations.push((name, kind, visits, times));
+    }
+
+    /// The times of one mean visit by the number present, and the visits of a hit and a miss.
+    /// Several operations become one, of which every request makes one on average: in a
+    /// product form a server has one service time, and demands are what counts.
+    fn merged(mut self, shares: [f64; 2]) -> (Vec<f64>, [f64; 2]) {
+        let mut visits = [0.0; 2];
+        let (first, ..) = self.operations[0];
+        if self.operations.iter().all(|(name, ..)| *name == first) {
+            for (_, kind, count, _) in &self.operations {
+                visits[*kind] += count;
+            }
+            return (self.operations.swap_remove(0).3, visits);
+        }
+        let levels = self.operations.iter().map(|(.., times)| times.len()).max().unwrap_or(1);
+        let mut times = vec![0.0; levels];
+        for (_, kind, count, us) in &self.operations {
+            visits[*kind] += count * nth(us, 0);
+            for (present, sum) in times.iter_mut().enumerate() {
+                *sum += shares[*kind] * count * nth(us, present);
+            }
+        }
+        let mean = times[0];
+        if mean <= 0.0 {
+            return (vec![0.0], [0.0; 2]);
+        }
+        (times, visits.map(|us| us / mean))
     }
 }
 

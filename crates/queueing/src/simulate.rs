@@ -319,7 +319,10 @@ impl<'n> Run<'n> {
                     (it.route, it.step) = (route, 0);
                 }
                 Some(&(Step::Wait(us) | Step::Compute(us))) => {
-                    if next.is_some_and(|step| !needs_core(step)) {
+                    let mut us = us;
+                    if next.is_some_and(needs_core) {
+                        us *= network.crowd(network.cores().unwrap_or(self.mpl).min(self.mpl));
+                    } else {
                         self.release_core(request);
                     }
                     self.requests[request as usize].step += 1;
@@ -514,7 +517,7 @@ impl<'n> Run<'n> {
         }
         if let Some(cores) = self.network.cores().filter(|_| self.free.is_some()) {
             self.inside.set(0, time);
-            let demand_us = work_us(self.network) / cores as f64;
+            let demand_us = work_us(self.network, cores) / cores as f64;
             stations.push(StationLoad {
                 name: CORES.to_owned(),
                 demand_us,

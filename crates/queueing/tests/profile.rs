@@ -1,6 +1,6 @@
 //! Profiles as files.
 
-use frazil_queueing::{Profile, ThinkTime};
+use frazil_queueing::{Profile, ThinkTime, Times};
 
 const TEXT: &str = r#"
 machine = { description = "a machine", cores = 4, measured = "2026-01-31" }
@@ -13,7 +13,14 @@ networks."lru-prob:q=0.5".miss = { stations = { lock = [[0.4, 2], [1, 2.5]] } }
 #[test]
 fn a_profile_written_is_the_profile_read() {
     let profile = Profile::parse(TEXT).unwrap();
-    assert_eq!(profile.think["look-up"], ThinkTime { mean_us: 0.05, spread_us: 0.01 });
+    assert_eq!(
+        profile.think["look-up"],
+        ThinkTime {
+            mean_us: Times::One(0.05),
+            spread_us: Some(Times::One(0.01)),
+            ..ThinkTime::default()
+        }
+    );
     let written = profile.to_toml().unwrap();
     assert_eq!(Profile::parse(&written).unwrap(), profile, "{written}");
     let network = profile.network("lru-prob:q=0.5", 0.7, 100.0).unwrap();
@@ -27,7 +34,10 @@ fn a_profile_written_is_the_profile_read() {
 #[test]
 fn what_cannot_be_read_is_not_written() {
     let mut profile = Profile::parse(TEXT).unwrap();
-    profile.think.insert("clone".to_owned(), ThinkTime { mean_us: f64::NAN, spread_us: 0.0 });
+    profile.think.insert(
+        "clone".to_owned(),
+        ThinkTime { mean_us: Times::One(f64::NAN), ..ThinkTime::default() },
+    );
     assert!(profile.to_toml().is_err());
     assert!(profile.network("lru-prob:q=0.5", 0.7, 100.0).is_err());
 }

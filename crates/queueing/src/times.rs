@@ -1,0 +1,97 @@
+//! Times as profiles have them: one, by how many are at it, and by how large the cache is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ModelError;
+use crate::error::time_us;
+use crate::paper::interpolated;
+
+/// A time in µs and what it depends on.
+///
+/// ```
+/// use frazil_queueing::Times;
+/// let look_up = Times::ByCapacity(vec![(1e3, vec![0.01]), (1e5, vec![0.03, 0.05])]);
+/// assert_eq!(look_up.at(10.0), [0.01, 0.01]);
+/// assert!((look_up.at(1e4)[1] - 0.03).abs() < 1e-12, "half way in the logarithm");
+/// ```
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(
+    untagged,
+    expecting = "expected a time in µs, several by the number present, as in [0.1, 0.2], or \
+                 such lists by capacity, as in [[1000, [0.1]], [1e6, [0.3]]]"
+)]
+pub enum Times {
+    /// Always the same.
+    One(f64),
+    /// With 1, 2, … present or at work; the last stands for all higher numbers.
+    ByCount(Vec<f64>),
+    /// Pairs of a capacity in entries, rising, and times by number: straight lines in the
+    /// logarithm of the capacity between, level beyond.
+    ByCapacity(Vec<(f64, Vec<f64>)>),
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times::One(0.0)
+    }
+}
+
+impl Times {
+    /// The times with 1, 2, … present in a cache for so many entries.
+    pub fn at(&self, capacity: f64) -> Vec<f64> {
+        match self {
+            Times::One(us) => vec![*us],
+            Times::ByCount(times) => times.clone(),
+            Times::ByCapacity(points) => {
+                let levels = points.iter().map(|(_, times)| times.len()).max().unwrap_or(0);
+                let level = |level: usize| {
+                    let at = |(capacity, times): &(f64, Vec<f64>)| {
+                        let us = times.get(level).or(times.last()).copied();
+                        (capacity.ln(), us.unwrap_or_default())
+                    };
+                    let points: Vec<(f64, f64)> = points.iter().map(at).collect();
+                    interpolated(capacity.ln(), &points)
+                };
+                (0..levels).map(level).collect()
+            }
+        }
+    }
+
+    /// Whether there are as many as of the others, by number and by capacity.
+    pub(crate) fn fits(&self, others: &Times) -> bool {
+        match (self, others) {
+            (Times::One(_), Times::One(_)) => true,
+            (Times::ByCount(one), Times::ByCount(other)) => one.len() == other.len(),
+            (Times::ByCapacity(one), Times::ByCapacity(other)) => {
+                let shape = |it: &[(f64, Vec<f64>)]| -> Vec<(u64, usize)> {
+                    it.iter().map(|(capacity, us)| (capacity.to_bits(), us.len())).collect()
+                };
+                shape(one) == shape(other)
+            }
+            _ => false,
+        }
+    }
+
+    /// Refuses what no measurement gives.
+    pub(crate) fn check(&self, what: &str) -> Result<(), ModelError> {
+        let list = |times: &[f64]| {
+            if times.is_empty() {
+                return Err(ModelError::Malformed(format!("{what}: expected at least one time")));
+            }
+            times.iter().try_for_each(|&us| time_us(|| what.to_owned(), us).map(drop))
+        };
+        match self {
+            Times::One(us) => list(&[*us]),
+            Times::ByCount(times) => list(times),
+            Times::ByCapacity(points) => {
+                let rises = points.is_sorted_by(|one, other| one.0 < other.0);
+                let sensible = points.iter().all(|(at, _)| (1.0..=1e15).contains(at));
+                if points.is_empty() || !rises || !sensible {
+                    let text = format!("{what}: expected pairs of rising capacity and times");
+                    return Err(ModelError::Malformed(text));
+                }
+                points.iter().try_for_each(|(_, times)| list(times))
+            }
+        }
+    }
+}
