@@ -105,6 +105,12 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     mpl: Option<u32>,
 
+    /// Share of the gets that go straight to the backend, from 0 to 1; hits are then a share of
+    /// the others.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "backend",
+          value_parser = parse_share)]
+    bypass: f64,
+
     /// Deal the records of a trace out among the threads.
     #[arg(long)]
     split: bool,
@@ -126,6 +132,13 @@ fn parse_keys(text: &str) -> Result<u64, String> {
     match keys {
         Ok(Some(keys)) if keys <= frazil_driver::MAX_OBJECTS => Ok(keys),
         _ => Err(format!("expected 1 to {} keys, such as 10K", frazil_driver::MAX_OBJECTS)),
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a share from 0 to 1".to_owned()),
     }
 }
 
@@ -297,7 +310,7 @@ impl Plan<'_> {
             None | Some(Duration::ZERO) => frazil_driver::run(&engine, streams, fill, &schedule),
             Some(latency) => {
                 let mpl = self.args.mpl.map_or(streams.len() * MPL_A_THREAD, |mpl| mpl as usize);
-                let backend = Backend { latency, mpl };
+                let backend = Backend { bypass: self.args.bypass, ..Backend::new(latency, mpl) };
                 frazil_driver::run_with_backend(&engine, streams, fill, &schedule, backend)
             }
         }

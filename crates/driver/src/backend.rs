@@ -6,9 +6,14 @@
 //! place with it until the time is over, and then inserts. A thread all of whose
 //! requests wait polls the clock, so its core is busy either way. Two requests of one
 //! absent key both wait: single flight is another matter.
+//!
+//! A share of the gets may pass the cache by and go straight to the backend, which is what
+//! paper 1 (§5.2) proposes where hits are what limits the throughput.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use frazil_policy::Rng;
 
 use crate::engine::Session;
 use crate::run::{BATCH, Latencies};
@@ -17,23 +22,41 @@ use crate::run::{BATCH, Latencies};
 ///
 /// ```
 /// use std::time::Duration;
-/// let flash = frazil_driver::Backend { latency: Duration::from_micros(100), mpl: 16 };
-/// assert_eq!(flash.mpl, 16);
+/// let flash = frazil_driver::Backend::new(Duration::from_micros(100), 16);
+/// assert_eq!((flash.mpl, flash.bypass), (16, 0.0));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backend {
     /// Time from a miss to the insertion.
     pub latency: Duration,
     /// The multiprogramming level: requests of all threads that are in flight at a time.
     /// Less than one a thread counts as one.
     pub mpl: usize,
+    /// Share of the gets that do not ask the cache, by chance.
+    pub bypass: f64,
 }
 
 impl Backend {
+    /// One that is asked for misses only.
+    ///
+    /// ```
+    /// let ram = frazil_driver::Backend::new(std::time::Duration::ZERO, 1);
+    /// assert_eq!(ram.bypass, 0.0);
+    /// ```
+    pub fn new(latency: Duration, mpl: usize) -> Self {
+        Backend { latency, mpl, bypass: 0.0 }
+    }
+
     /// The part of one of so many threads.
     pub(crate) fn part(self, thread: usize, threads: usize) -> Fetching {
         let part = self.mpl / threads + usize::from(thread < self.mpl % threads);
-        Fetching { latency: self.latency, part: part.max(1), waiting: VecDeque::new() }
+        Fetching {
+            latency: self.latency,
+            part: part.max(1),
+            bypass: self.bypass,
+            chance: Rng::new(thread as u64),
+            waiting: VecDeque::new(),
+        }
     }
 }
 
@@ -48,6 +71,12 @@ pub(crate) trait Misses {
     /// A key that was not there, asked for at a time if that is to be known. Whether it is
     /// over; if not, its latency will be recorded when it is.
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
+
+    /// Whether a get is to go straight to the backend.
+    fn bypasses(&mut self) -> bool;
+
+    /// A get that does, asked for at a time if that is to be known. Whether it is over.
+    fn pass_by(&mut self, asked: Option<Instant>) -> bool;
 
     /// Called once a batch.
     fn look(&mut self, session: &mut impl Session, latencies: &mut Latencies);
@@ -69,12 +98,23 @@ impl Misses for Immediate {
     }
 
     #[inline(always)]
+    fn bypasses(&mut self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn pass_by(&mut self, _: Option<Instant>) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn look(&mut self, _: &mut impl Session, _: &mut Latencies) {}
 }
 
 /// A miss that waits.
 struct Waiting {
-    key: u64,
+    /// What to insert, unless the cache was passed by.
+    key: Option<u64>,
     due: Instant,
     /// When it was asked for, if it is timed.
     asked: Option<Instant>,
@@ -84,11 +124,17 @@ struct Waiting {
 pub(crate) struct Fetching {
     latency: Duration,
     part: usize,
+    bypass: f64,
+    chance: Rng,
     /// In the order in which they are due: all wait equally long.
     waiting: VecDeque<Waiting>,
 }
 
 impl Fetching {
+    fn wait(&mut self, key: Option<u64>, asked: Option<Instant>) {
+        self.waiting.push_back(Waiting { key, due: Instant::now() + self.latency, asked });
+    }
+
     /// Inserts what is due.
     fn finish(&mut self, session: &mut impl Session, latencies: &mut Latencies) {
         // Each insertion takes time, in which more may have become due.
@@ -96,8 +142,9 @@ impl Fetching {
             if Instant::now() < first.due {
                 return;
             }
-            let key = first.key;
-            session.insert(key);
+            if let Some(key) = first.key {
+                session.insert(key);
+            }
             let over = self.waiting.pop_front();
             if let Some(asked) = over.and_then(|over| over.asked) {
                 latencies.record(asked.elapsed());
@@ -118,7 +165,16 @@ impl Misses for Fetching {
     }
 
     fn miss(&mut self, _: &mut impl Session, key: u64, asked: Option<Instant>) -> bool {
-        self.waiting.push_back(Waiting { key, due: Instant::now() + self.latency, asked });
+        self.wait(Some(key), asked);
+        false
+    }
+
+    fn bypasses(&mut self) -> bool {
+        self.bypass > 0.0 && self.chance.unit() < self.bypass
+    }
+
+    fn pass_by(&mut self, asked: Option<Instant>) -> bool {
+        self.wait(None, asked);
         false
     }
 
@@ -150,17 +206,31 @@ mod tests {
     #[test]
     fn the_parts_add_up() {
         for (mpl, threads) in [(16, 3), (2, 2), (72, 7)] {
-            let backend = Backend { latency: Duration::ZERO, mpl };
+            let backend = Backend::new(Duration::ZERO, mpl);
             let parts = (0..threads).map(|thread| backend.part(thread, threads).part);
             assert_eq!(parts.sum::<usize>(), mpl);
         }
-        assert_eq!(Backend { latency: Duration::ZERO, mpl: 1 }.part(3, 4).part, 1);
+        assert_eq!(Backend::new(Duration::ZERO, 1).part(3, 4).part, 1);
+    }
+
+    #[test]
+    fn what_passes_the_cache_by_is_not_inserted() {
+        let backend = Backend { bypass: 0.25, ..Backend::new(Duration::ZERO, 2) };
+        let mut fetching = backend.part(0, 1);
+        let (mut session, mut latencies) = (Noted::default(), Latencies::new());
+        let passed = (0..10_000).filter(|_| fetching.bypasses()).count();
+        assert!((2_300..2_700).contains(&passed), "{passed}");
+        fetching.pass_by(Some(Instant::now()));
+        fetching.miss(&mut session, 7, None);
+        fetching.look(&mut session, &mut latencies);
+        assert_eq!(session.0, [7]);
+        assert!(latencies.quantile_ns(1.0) > 0, "it took its time");
     }
 
     #[test]
     fn as_many_wait_as_may_and_each_for_as_long() {
         let latency = Duration::from_millis(20);
-        let mut fetching = Backend { latency, mpl: 2 }.part(0, 1);
+        let mut fetching = Backend::new(latency, 2).part(0, 1);
         let (mut session, mut latencies) = (Noted::default(), Latencies::new());
         let began = Instant::now();
         for key in 0..2 {

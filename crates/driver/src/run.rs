@@ -59,7 +59,7 @@ pub struct Measured {
     pub mops_min: f64,
     /// The same of the fastest slice.
     pub mops_max: f64,
-    /// Share of the gets that found their key; 0 without a get.
+    /// Share of the gets of the cache that found their key; 0 without one.
     pub hit_ratio: f64,
     /// Latency that half of the operations stayed below.
     pub p50_ns: u64,
@@ -140,6 +140,8 @@ impl Latencies {
 pub(crate) struct Tally {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Gets that passed the cache by.
+    pub(crate) bypassed: u64,
     /// Inserts and removals that were asked for; not those after a miss.
     pub(crate) others: u64,
     /// What was read out of values.
@@ -148,7 +150,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     fn operations(&self) -> u64 {
-        self.hits + self.misses + self.others
+        self.hits + self.misses + self.bypassed + self.others
     }
 }
 
@@ -165,6 +167,10 @@ pub(crate) fn operate(
 ) -> bool {
     let key = operation.key(prefix);
     match operation.ask() {
+        Ask::Get if misses.bypasses() => {
+            tally.bypassed += 1;
+            return misses.pass_by(asked);
+        }
         Ask::Get => match session.get(key) {
             Some(read) => {
                 tally.hits += 1;
@@ -242,7 +248,7 @@ pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Sche
 ///
 /// let streams = "zipf:1.0".parse::<Workload>()?.streams(1_000, 10_000, 1)?;
 /// let ours = Ours::<u64>::new(Policy::Mobius, 100, 0);
-/// let backend = Backend { latency: Duration::from_micros(100), mpl: 4 };
+/// let backend = Backend::new(Duration::from_micros(100), 4);
 /// let measured = run_with_backend(&ours, &streams, 200, &Schedule::seconds(0.05), backend);
 /// // Of four requests at a time, those that miss take 100 µs.
 /// assert!(measured.mops * (1.0 - measured.hit_ratio) <= 4.0 / 100.0 * 1.5);

@@ -271,7 +271,7 @@ impl Profile {
         let kinds = [(Kind::Hit, p, &counts.hit), (Kind::Miss, 1.0 - p, &counts.miss)];
         let cores = conditions.cores.unwrap_or(self.machine.cores);
         let (mut computing, mut alone) = (vec![0.0; cores.min(Self::MOST_COUNTED)], [0.0; 2]);
-        let mut servers: BTreeMap<&str, Server> = BTreeMap::new();
+        let mut servers: BTreeMap<&str, Server<'_>> = BTreeMap::new();
         for (at, (_, share, counts)) in kinds.iter().enumerate() {
             for (name, visits) in &counts.think {
                 let think = &self.think[name];
