@@ -125,10 +125,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
         let path = path.as_ref();
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.{}.tmp", std::process::id(), crate::thread::identity()));
-        let unfinished = Unfinished(Some(path.with_file_name(name)));
-        let written = self.write_snapshot(unfinished.path(), encode)?;
+        let (unfinished, file) = Unfinished::create(path)?;
+        let written = self.write_snapshot(file, encode)?;
         unfinished.finish(path)?;
         event!(self, INFO, "snapshot written", entries = written);
         Ok(written)
@@ -136,13 +134,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     fn write_snapshot(
         &self,
-        path: &Path,
+        file: File,
         mut encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
         let ranks = self.ranks(&self.order.queued_first(self, &self.segments, &self.stripes));
         // Under a lock, what a mark says is in the order already.
         let marks = if matches!(self.order, Order::Locked(_)) { 0 } else { self.mark_max };
-        let mut writer = Writer::new(BufWriter::new(File::create_new(path)?))?;
+        let mut writer = Writer::new(BufWriter::new(file))?;
         let mut outcome = Ok(());
         self.each_entry(|slot, key, value| {
             let (Some(left), Ok(())) = (self.left(slot), &outcome) else { return };
@@ -250,6 +248,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
+    /// A new file beside the one that it is to replace.
+    fn create(path: &Path) -> io::Result<(Self, File)> {
+        loop {
+            let mut name = path.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{}.{}.tmp", std::process::id(), crate::thread::identity()));
+            let name = path.with_file_name(name);
+            match File::create_new(&name) {
+                // Of a process that had the same number, as the first in a container has, and
+                // that may be at work in another. The next time round the name is another.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (Unfinished(Some(name)), file)),
+            }
+        }
+    }
+
     fn path(&self) -> &Path {
         self.0.as_deref().unwrap_or(Path::new(""))
     }

@@ -271,6 +271,19 @@ fn lifetimes_go_on() {
     assert_eq!((warm.get(&1), warm.get(&2).is_some(), warm.get(&4)), (None, true, None));
 }
 
+/// A process that has ended in the middle may have had this one's number.
+#[test]
+fn an_unfinished_file_of_another_process_is_in_nobodys_way() {
+    let folder = Folder::new("unfinished");
+    let path = folder.file("cache");
+    let unfinished = |number| folder.file(&format!("cache.{}.{number}.tmp", std::process::id()));
+    (0..1_000).for_each(|number| std::fs::write(unfinished(number), "").expect("it is new"));
+    let cache = build(Policy::Mobius, 10);
+    cache.insert(1, "one".to_owned());
+    assert_eq!(save(&cache, &path), 1);
+    assert_eq!(folder.count(), 1_001, "what is another's stays");
+}
+
 /// What is there throughout is in every snapshot, whatever others do.
 #[test]
 fn a_snapshot_beside_writers_holds_what_stays() {
