@@ -1,9 +1,10 @@
 //! A cache in a file, and back.
 //!
 //! A snapshot holds every entry with its rank in the order of eviction, its mark and what
-//! is left of its lifetime. It is taken while the cache is at work: the index is walked a
-//! bucket at a time under a pin, as [`Cache::iter`] does, so it is of no one moment. Only a
-//! policy under a lock stops its writers, for as long as it takes to copy the order.
+//! is left of its lifetime; not of the time to idle, which would end it however it is used
+//! later. It is taken while the cache is at work: the index is walked a bucket at a time under
+//! a pin, as [`Cache::iter`] does, so it is of no one moment. Only a policy under a lock stops
+//! its writers, for as long as it takes to copy the order.
 //!
 //! All numbers are little-endian.
 //!
@@ -143,7 +144,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut writer = Writer::new(BufWriter::new(file))?;
         let mut outcome = Ok(());
         self.each_entry(|slot, key, value| {
-            let (Some(left), Ok(())) = (self.left(slot), &outcome) else { return };
+            let (Some(left), Ok(())) = (self.left_in_use(slot), &outcome) else { return };
             // What a thread has in hand is new for the most part.
             let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
             let mark = self.slab.header(slot).mark.count().min(marks);
@@ -163,7 +164,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// changes nothing. Entries go in coldest first, with their marks, and with what is left
     /// of their lifetimes less the time since the snapshot was taken; those whose time is
     /// over are left out, and so are the coldest where the snapshot holds more entries than
-    /// fit. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
+    /// fit. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
     /// Entries that are there already are replaced.
     ///
     /// Takes memory for the file and for the entries it holds.

@@ -271,6 +271,33 @@ fn lifetimes_go_on() {
     assert_eq!((warm.get(&1), warm.get(&2).is_some(), warm.get(&4)), (None, true, None));
 }
 
+/// What is left until an entry goes unused says nothing of how long it lives if it is used.
+#[test]
+fn use_keeps_what_was_restored() {
+    let folder = Folder::new("idle");
+    let path = folder.file("cache");
+    let time = Arc::new(AtomicU64::new(0));
+    let cache = || -> Words {
+        let time = Arc::clone(&time);
+        let clock = move || Duration::from_secs(time.load(Relaxed));
+        Cache::builder(10).time_to_idle(Duration::from_secs(10_000)).clock(clock).build()
+    };
+    let old = cache();
+    old.insert(1, "used".to_owned());
+    old.insert(2, "unused".to_owned());
+    old.insert_for(3, "short".to_owned(), Duration::from_secs(25_000));
+    time.store(6_000, Relaxed);
+    assert_eq!(save(&old, &path), 3);
+    let warm = cache();
+    assert_eq!(warm.restore(&path, decode).expect("it is whole"), 3);
+    for seconds in [12_000, 18_000, 24_000] {
+        time.store(seconds, Relaxed);
+        assert!(warm.get(&1).is_some() && warm.get(&3).is_some(), "{seconds}");
+    }
+    time.store(30_000, Relaxed);
+    assert_eq!((warm.get(&1).is_some(), warm.get(&2), warm.get(&3)), (true, None, None));
+}
+
 /// A process that has ended in the middle may have had this one's number.
 #[test]
 fn an_unfinished_file_of_another_process_is_in_nobodys_way() {

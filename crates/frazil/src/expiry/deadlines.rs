@@ -174,6 +174,12 @@ impl Deadlines {
         self.kept(slot) >> 1
     }
 
+    /// The time that use cannot move the deadline of a slot beyond, or 0.
+    pub(crate) fn limit(&self, slot: u32) -> u64 {
+        let limit = self.limits.get(slot as usize).map(|limit| limit.load(Relaxed));
+        limit.unwrap_or_else(|| self.deadline(slot))
+    }
+
     /// The deadline of a slot, or 0 if its residency has ended.
     fn deadline_to_come(&self, slot: u32) -> u64 {
         match self.kept(slot) {

@@ -244,7 +244,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What a protected slot has left, or `None` if it is over.
     pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
-        let deadline = self.expiry.deadlines().map_or(0, |deadlines| deadlines.deadline(slot));
+        self.until(self.expiry.deadlines().map_or(0, |deadlines| deadlines.deadline(slot)))
+    }
+
+    /// What a protected slot has left if it is used, or `None` if that is over.
+    pub(crate) fn left_in_use(&self, slot: u32) -> Option<Duration> {
+        self.until(self.expiry.deadlines().map_or(0, |deadlines| deadlines.limit(slot)))
+    }
+
+    /// How long it is until a deadline, if that is not over.
+    fn until(&self, deadline: u64) -> Option<Duration> {
         if deadline == 0 {
             return Some(Duration::MAX);
         }
