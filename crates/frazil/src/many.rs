@@ -48,6 +48,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 *place = Some((key, self.place(key)));
             }
             self.get_batch(batch.iter().map_while(|key| *key), &mut values);
+            // What had expired was retired.
+            self.reclaim_if_due();
             if batch[BATCH - 1].is_none() {
                 return values;
             }
@@ -73,7 +75,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         for (key, (hash, place)) in keys {
             let found = self.find(&pinned, place, key);
-            let found = found.filter(|found| !self.has_expired_in_use(found.slot));
+            let found = found.filter(|found| {
+                let expired = self.has_expired_in_use(found.slot);
+                if expired {
+                    self.take_out_expired(place, found.cell, found.word);
+                }
+                !expired
+            });
             add(if found.is_some() { &reader.hits } else { &reader.misses }, 1);
             if self.recorder.wants(hash) {
                 let weight = found.as_ref().map_or(0, |found| self.slab.weight(found.slot));
@@ -125,8 +133,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         });
     }
 
-    /// Removes all entries of which `is_doomed` says so. It is shown their slots, which are
-    /// protected.
+    /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
+    /// shown slots, which are protected.
     pub(crate) fn sweep(&self, mut is_doomed: impl FnMut(u32) -> bool) {
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
@@ -136,14 +144,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             for cell in self.index.cells(bucket).iter().rev() {
                 // Acquire: partner is the Release with which the word was published.
                 let slot = self.index.slot(cell.load(Acquire));
-                if slot == 0 || !is_doomed(slot) {
+                if slot == 0 {
                     continue;
                 }
+                // Nobody's to judge: it is absent.
+                let ending = match self.has_expired(slot) {
+                    true => Ending::Expired,
+                    false if is_doomed(slot) => Ending::Removed,
+                    false => continue,
+                };
                 // SAFETY: it was in the index just now, and the pin is older.
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 // The word of this slot, which no other entry can have while it is pinned.
                 if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot, Ending::Removed);
+                    self.bury(&mut self.hold(), slot, ending);
                 }
             }
             drop(protection);

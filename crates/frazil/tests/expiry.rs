@@ -3,11 +3,11 @@
 
 mod tracked;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use frazil::{Builder, Cache, Policy};
+use frazil::{Builder, Cache, Cause, Policy};
 use tracked::{Census, Chance, Tracked};
 
 /// Miri is a thousand times slower.
@@ -62,6 +62,33 @@ fn an_entry_is_there_until_its_time_to_live_is_over() {
         let stats = cache.stats();
         assert_eq!((stats.expirations, stats.removals, stats.evictions), (2, 0, 0));
         assert_eq!((stats.hits, stats.misses), (2, 2));
+        validate(&mut cache);
+    }
+}
+
+/// What sweeps and batches come by is as absent as for a get: not shown, and told as expired.
+#[test]
+fn what_is_over_is_nobodys_to_judge() {
+    let sweeps: [fn(&Cache<u64, u64>); 3] = [
+        |cache| cache.retain(|key, _| *key == 3 || panic!("{key} is over")),
+        |cache| cache.clear(),
+        |cache| assert_eq!(cache.get_many([&1, &2]), [None, None]),
+    ];
+    for sweep in sweeps {
+        let (hand, told) = (Hand::default(), Arc::new(Mutex::new(Vec::new())));
+        let heard = Arc::clone(&told);
+        let builder = Cache::builder(100)
+            .listener(move |key, _, cause| heard.lock().unwrap().push((*key, cause)));
+        let mut cache = hand.on(builder).build();
+        (1..=2).for_each(|key| cache.insert_for(key, key, SEC));
+        cache.insert(3, 3);
+        hand.pass(SEC);
+        sweep(&cache);
+        let mut told = std::mem::take(&mut *told.lock().unwrap());
+        told.retain(|&(key, _)| key != 3);
+        told.sort_unstable_by_key(|&(key, _)| key);
+        assert_eq!(told, [(1, Cause::Expired), (2, Cause::Expired)]);
+        assert_eq!(cache.stats().expirations, 2);
         validate(&mut cache);
     }
 }
