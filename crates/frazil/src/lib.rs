@@ -398,6 +398,7 @@
 //! | `recording began` | debug | `path`, `rate` | |
 //! | `recording ended` | debug | `records`, `lost`, `bytes` | |
 //! | `recording failed` | warn | `error` | also of a recording that was dropped, which tells it in no other way |
+//! | `snapshot written`, `snapshot restored` | info | `entries` | how many went into the file, or came out of it |
 //! | `slots held up by a pin` | warn | `waiting`, `spare`, `pins`, `age` | more than half of the spare slots wait for a [`Pin`] that is `age` reclamations old: told once for each doubling of its age. Let go of pins sooner |
 //! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins`, `age` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
 //! | `system refuses membarrier` | error | | once for a process, see [above](#platforms-and-limits): it reclaims nothing any more |
