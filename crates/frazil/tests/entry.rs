@@ -1,8 +1,8 @@
 //! Computations of one key: none is lost, and each follows on what it was shown.
 #![cfg(not(any(loom, shuttle)))]
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 
 use frazil::{Cache, Compute, Computed, Policy};
 
@@ -121,6 +121,46 @@ fn a_computation_follows_on_what_is_there() {
             assert_eq!(seen, [(!absent).then_some(10), Some(100)]);
         });
         assert_eq!(cache.get(&1), Some(101));
+    }
+}
+
+/// The same of a write that had begun before the question: it has looked for computations to
+/// overtake when there were none.
+#[test]
+fn a_computation_follows_on_what_was_about_to_be_there() {
+    let weighing = Arc::new(Barrier::new(2));
+    let weighed = Arc::clone(&weighing);
+    let weigh = move |_: &u64, &value: &u64| {
+        if value == 100 {
+            weighed.wait();
+            weighed.wait();
+        }
+        1
+    };
+    for policy in Policy::ALL {
+        let mut cache: Cache<u64, u64> =
+            Cache::builder(100).policy(policy).weigher(weigh.clone()).build();
+        let written = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                cache.insert(1, 100);
+                written.wait();
+            });
+            weighing.wait();
+            let mut seen = Vec::new();
+            let computed = cache.entry(1).and_compute(|value| {
+                seen.push(value.copied());
+                if seen.len() == 1 {
+                    weighing.wait();
+                    written.wait();
+                }
+                add(value)
+            });
+            assert_eq!(computed, Computed::Replaced(101), "{policy}");
+            assert_eq!(seen, [None, Some(100)], "{policy}");
+        });
+        assert_eq!((cache.get(&1), cache.len()), (Some(101), 1), "{policy}");
+        cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
     }
 }
 

@@ -3,7 +3,8 @@
 //! The entry that was found stays protected from its look-up to the exchange of its word,
 //! so the word cannot have gone and come back: an exchange that succeeds follows on what
 //! was read. Of a key that was absent no word can be exchanged; who admits one has the
-//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
+//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since. One that
+//! came before and was admitted since is found beside it, and what was computed goes again.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -64,9 +65,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (mut key, mut value) = (key, value);
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
-            let outcome = self.attempt(&mut held, place, &newcomer, found, key, value);
+            // Who inserts a key that was absent may have looked for flights before this one
+            // began, and have returned since. So that one is not to be taken out.
+            let yields = found.is_none();
+            let outcome = self.attempt(&mut held, place, &newcomer, found, (key, value), yields);
             self.settle(&mut held);
-            let Err(setback) = outcome else { return true };
+            let setback = match outcome {
+                Ok(stays) => return stays,
+                Err(setback) => setback,
+            };
             // The key and value may be dropped from here on.
             drop(held);
             Setback { key, value, .. } = setback;
