@@ -7,6 +7,7 @@
 mod advise;
 mod advise_text;
 mod bench;
+mod calibrate;
 mod duration;
 mod failure;
 mod model;
@@ -34,6 +35,7 @@ use failure::Failure;
   frazil advise --trace requests.frazil       # recorded by a running cache
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
   frazil model --network lru --mpl 72 --backend 100us
+  frazil calibrate --output machine.toml
   frazil bench --policy mobius,s3-fifo --threads 1,2
   frazil reproduce mobius
   frazil trace info requests.csv.zst")]
@@ -46,6 +48,7 @@ struct Cli {
 enum Verb {
     Simulate(simulate::Args),
     Model(model::Args),
+    Calibrate(calibrate::Args),
     Advise(advise::Args),
     Bench(bench::Args),
     Reproduce(reproduce::Args),
@@ -57,6 +60,7 @@ fn main() {
         Ok(cli) => match cli.verb {
             Verb::Simulate(args) => simulate::run(&args),
             Verb::Model(args) => model::run(&args),
+            Verb::Calibrate(args) => calibrate::run(&args),
             Verb::Advise(args) => advise::run(&args),
             Verb::Bench(args) => bench::run(&args),
             Verb::Reproduce(args) => reproduce::run(&args),

@@ -19,6 +19,7 @@ use crate::backend::{Backend, Immediate, Misses};
 use crate::cores;
 use crate::engine::{Engine, Session};
 use crate::stream::{Ask, Operation, Stream};
+use crate::undisturbed::{Marks, Undisturbed, undisturbed};
 
 /// Operations between two looks at what the other threads must know, unless they wait.
 pub(crate) const BATCH: usize = 256;
@@ -72,6 +73,8 @@ pub struct Measured {
     /// Processor time over wall-clock time: of the thread that got least if there is a
     /// core for each, else of all cores together. `None` where it is not known.
     pub cpu_share: Option<f64>,
+    /// The part of the time in which every thread had a core, and the speed in it.
+    pub undisturbed: Undisturbed,
 }
 
 /// Latencies of single operations, to one part in a thousand.
@@ -219,6 +222,7 @@ struct Report {
     latencies: Latencies,
     wall: Duration,
     processor: Option<Duration>,
+    marks: Marks,
 }
 
 /// Drives `engine` with a thread for each stream. It is warm when `fill` entries have been
@@ -314,7 +318,7 @@ fn work<E: Engine, M: Misses>(
     board.start.wait();
     let mut session = engine.session();
     let mut latencies = Latencies::new();
-    let mut tally = Tally::default();
+    let (mut tally, mut marks) = (Tally::default(), Marks::default());
     let (mut warm_hits, mut warm_misses) = (0, 0);
     let mut seen = WARMING;
     let shown = &board.shown[thread];
@@ -328,12 +332,14 @@ fn work<E: Engine, M: Misses>(
             seen = phase;
             (warm_hits, warm_misses) = (tally.hits, tally.misses);
             latencies.0.reset();
+            marks.clear();
             began = (Instant::now(), cores::thread_time());
         }
         session.rest();
         if let Some((first, others)) = batch.split_first() {
             misses.make_room(&mut session, &mut latencies);
             let asked = Instant::now();
+            marks.note(asked, tally.operations());
             let since = Some(asked);
             if operate(&mut session, &mut misses, *first, stream.prefix, since, &mut tally) {
                 latencies.record(asked.elapsed());
@@ -356,6 +362,7 @@ fn work<E: Engine, M: Misses>(
         latencies,
         wall,
         processor,
+        marks,
     }
 }
 
@@ -407,6 +414,7 @@ fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
         p999_ns: all.quantile_ns(0.999),
         latencies: all,
         cpu_share: cpu_share(reports, cores),
+        undisturbed: undisturbed(reports.iter().map(|report| &report.marks)),
     }
 }
 
@@ -439,6 +447,7 @@ mod tests {
             latencies,
             wall: Duration::from_millis(wall_ms),
             processor: Some(Duration::from_millis(processor_ms)),
+            marks: Marks::default(),
         }
     }
 

@@ -33,6 +33,7 @@
 
 mod batches;
 mod bounds;
+mod calibration;
 mod cores;
 mod curve;
 mod distribution;
@@ -48,6 +49,7 @@ mod times;
 mod wide;
 
 pub use bounds::{Bounds, bounds};
+pub use calibration::{Costs, Endpoints, Turns, costs};
 pub use curve::{Class, Peak, classify, peak};
 pub use distribution::Distribution;
 pub use error::ModelError;

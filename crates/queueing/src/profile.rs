@@ -317,7 +317,11 @@ impl Profile {
     const MOST_COUNTED: usize = 256;
 
     /// That all numbers make sense, and all names are known.
-    fn check(&self) -> Result<(), ModelError> {
+    ///
+    /// # Errors
+    ///
+    /// What is not so, by name.
+    pub fn check(&self) -> Result<(), ModelError> {
         Network::new(Vec::new(), vec![Route { kind: Kind::Hit, share: 1.0, steps: Vec::new() }])?
             .on_cores(self.machine.cores)?;
         for (name, think) in &self.think {

@@ -1,0 +1,234 @@
+//! From figures to a profile: medians of the rounds are the figures, how far the rounds lie
+//! apart is their spread.
+
+use std::collections::BTreeMap;
+
+use frazil_queueing::{
+    Costs, Counts, Endpoints, Machine, ModelError, NetworkCounts, Profile, StationTimes, ThinkTime,
+    Times, Turns, Visits, costs,
+};
+
+use super::measure::{Figures, Skips, Timed, median};
+
+/// Two mixes that differ by less in items skipped do not say what one costs.
+const LEAST_SKIPS: f64 = 0.2;
+/// A figure of 0 and others of more make no times by number.
+const LEAST_US: f64 = 1e-4;
+
+/// All of one policy at one capacity.
+pub(super) struct Point {
+    pub(super) capacity: u64,
+    pub(super) rounds: Vec<Figures>,
+    pub(super) skips: Skips,
+    /// FIFO's rounds at that capacity.
+    pub(super) fifo: Vec<Figures>,
+}
+
+/// A policy and what it costs at each capacity.
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) turns: Turns,
+    pub(super) points: Vec<Point>,
+}
+
+/// What belongs to no policy.
+pub(super) struct Common {
+    pub(super) write_us: f64,
+    /// By round.
+    pub(super) fetch_us: Vec<f64>,
+}
+
+/// Whether skipped items can be told apart at all.
+pub(super) fn gives_chances(skips: Skips) -> bool {
+    skips.again[1] - skips.again[0] > LEAST_SKIPS
+}
+
+/// Makes the profile.
+pub(super) fn profile(
+    machine: Machine,
+    policies: &[Measured],
+    common: &Common,
+) -> Result<Profile, ModelError> {
+    let mut profile = Profile {
+        machine,
+        think: BTreeMap::new(),
+        stations: BTreeMap::new(),
+        networks: BTreeMap::new(),
+    };
+    let fetch = ThinkTime {
+        mean_us: Times::One(median(&common.fetch_us)),
+        spread_us: Some(Times::One(deviation(&common.fetch_us))),
+        only_with_backend: true,
+        work: None,
+    };
+    profile.think.insert("fetch".to_owned(), fetch);
+    for policy in policies {
+        add(&mut profile, policy, common)?;
+    }
+    profile.check()?;
+    Ok(profile)
+}
+
+/// A figure at each capacity, with its spread.
+#[derive(Default)]
+struct Column {
+    figures: Vec<(f64, Vec<f64>)>,
+    spreads: Vec<(f64, Vec<f64>)>,
+}
+
+impl Column {
+    fn push(&mut self, capacity: u64, figure: &[f64], rounds: &[&[f64]]) {
+        if figure.is_empty() {
+            return;
+        }
+        let spread = |at: usize| {
+            let of: Vec<f64> = rounds.iter().filter_map(|it| it.get(at).copied()).collect();
+            rounded(deviation(&of))
+        };
+        let figures = figure.iter().map(|&us| rounded(us.max(LEAST_US))).collect();
+        self.figures.push((capacity as f64, figures));
+        self.spreads.push((capacity as f64, (0..figure.len()).map(spread).collect()));
+    }
+
+    fn think(self, work: Option<&str>) -> ThinkTime {
+        ThinkTime {
+            mean_us: Times::ByCapacity(self.figures),
+            spread_us: Some(Times::ByCapacity(self.spreads)),
+            only_with_backend: false,
+            work: work.map(str::to_owned),
+        }
+    }
+
+    fn station(self, at: &str, work: Option<&str>) -> StationTimes {
+        StationTimes {
+            service_us: Times::ByCapacity(self.figures),
+            spread_us: Some(Times::ByCapacity(self.spreads)),
+            at: Some(at.to_owned()),
+            work: work.map(str::to_owned),
+        }
+    }
+}
+
+fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), ModelError> {
+    let mut columns: [Column; 5] = std::array::from_fn(|_| Column::default());
+    let mut skipped = Vec::new();
+    for point in &policy.points {
+        let together = costs_of(&point.rounds, &point.fifo, point, policy.turns, common)?;
+        let mut rounds = Vec::new();
+        for (one, fifo) in point.rounds.iter().zip(&point.fifo) {
+            let (one, fifo) = (std::slice::from_ref(one), std::slice::from_ref(fifo));
+            // A round of its own may be too noisy to make sense of.
+            rounds.extend(costs_of(one, fifo, point, policy.turns, common).ok());
+        }
+        let of = |pick: fn(&Priced) -> &[f64]| -> Vec<&[f64]> { rounds.iter().map(pick).collect() };
+        let picks: [fn(&Priced) -> &[f64]; 5] = [
+            |it| &it.costs.think_hit_us,
+            |it| &it.costs.think_miss_us,
+            |it| &it.costs.hold_hit_us,
+            |it| &it.costs.hold_miss_us,
+            |it| &it.skip_us,
+        ];
+        for (column, pick) in columns.iter_mut().zip(picks) {
+            column.push(point.capacity, pick(&together), &of(pick));
+        }
+        skipped.push(point.skips.mixed);
+    }
+    let [think_hit, think_miss, hold_hit, hold_miss, skip] = columns;
+    let name = |what: &str| format!("{}.{what}", policy.name);
+    let once = |what: &str| BTreeMap::from([(name(what), Visits::Constant(1.0))]);
+    let at = if policy.turns == Turns::Queue { "queue" } else { "lock" };
+    profile.think.insert(name("hit"), think_hit.think(None));
+    profile.think.insert(name("miss"), think_miss.think(None));
+    let mut hit = Counts { think: once("hit"), ..Counts::default() };
+    let mut miss = Counts { think: once("miss"), stations: once("miss") };
+    miss.think.insert("fetch".to_owned(), Visits::Constant(1.0));
+    profile.stations.insert(name("miss"), hold_miss.station(at, None));
+    if !hold_hit.figures.is_empty() {
+        profile.stations.insert(name("hit"), hold_hit.station(at, None));
+        hit.stations = once("hit");
+    }
+    if !skip.figures.is_empty() {
+        let visits = Visits::Constant(rounded(median(&skipped)));
+        // Without a lock the item is the thread's own while it is looked at.
+        if policy.turns == Turns::Queue {
+            profile.think.insert(name("skip"), skip.think(Some("skip")));
+            miss.think.insert(name("skip"), visits);
+        } else {
+            profile.stations.insert(name("skip"), skip.station(at, Some("skip")));
+            miss.stations.insert(name("skip"), visits);
+        }
+    }
+    profile.networks.insert(policy.name.clone(), NetworkCounts { hit, miss });
+    Ok(())
+}
+
+/// What a request costs, and an item that is skipped.
+struct Priced {
+    costs: Costs,
+    skip_us: Vec<f64>,
+}
+
+fn costs_of(
+    rounds: &[Figures],
+    fifo: &[Figures],
+    point: &Point,
+    turns: Turns,
+    common: &Common,
+) -> Result<Priced, ModelError> {
+    let skips = gives_chances(point.skips);
+    let skip_us = if skips { skip_us(rounds, fifo, point.skips) } else { None };
+    let mut endpoints = endpoints(rounds, common.write_us);
+    endpoints.elsewhere_us = skip_us.unwrap_or(0.0) * point.skips.mixed;
+    let reference = self::endpoints(fifo, common.write_us);
+    let costs = costs(&endpoints, &reference, turns)?;
+    Ok(Priced { costs, skip_us: skip_us.into_iter().collect() })
+}
+
+/// Medians of the rounds.
+fn endpoints(rounds: &[Figures], write_us: f64) -> Endpoints {
+    let medians = |of: fn(&Figures) -> &Vec<Timed>, what: fn(&Timed) -> f64| -> Vec<f64> {
+        let threads = rounds.iter().map(|round| of(round).len()).min().unwrap_or(0);
+        let at = |at: usize| median(&rounds.iter().map(|it| what(&of(it)[at])).collect::<Vec<_>>());
+        (0..threads).map(at).collect()
+    };
+    let writes = median(&rounds.iter().map(|round| round.writes).collect::<Vec<_>>());
+    Endpoints {
+        hits_us: medians(|it| &it.hits, |it| it.us),
+        mixed_us: medians(|it| &it.mixed, |it| it.us),
+        mixed_hit_ratio: medians(|it| &it.mixed, |it| it.hit_ratio),
+        elsewhere_us: 0.0,
+        queue_us: writes * write_us,
+    }
+}
+
+/// What the misses of the second mix cost more than those of the first, FIFO's difference
+/// taken off, for an item skipped: FIFO finds the same keys near and far, and skips nothing.
+fn skip_us(rounds: &[Figures], fifo: &[Figures], skips: Skips) -> Option<f64> {
+    let miss = |rounds: &[Figures], mix: usize| {
+        let of = |what: fn(&Timed) -> f64| -> Vec<f64> {
+            rounds.iter().filter_map(|it| it.again.map(|again| what(&again[mix]))).collect()
+        };
+        let hits: Vec<f64> =
+            rounds.iter().filter_map(|it| it.hits.first().map(|it| it.us)).collect();
+        let (us, p) = (of(|it| it.us), median(&of(|it| it.hit_ratio)));
+        (!us.is_empty() && p < 1.0).then(|| (median(&us) - p * median(&hits)) / (1.0 - p))
+    };
+    let ours = miss(rounds, 1)? - miss(rounds, 0)?;
+    let theirs = miss(fifo, 1)? - miss(fifo, 0)?;
+    Some(((ours - theirs) / (skips.again[1] - skips.again[0])).max(0.0))
+}
+
+/// Four digits: the rest is noise, and makes files hard to read.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// The standard deviation; 0 of fewer than two.
+fn deviation(numbers: &[f64]) -> f64 {
+    if numbers.len() < 2 {
+        return 0.0;
+    }
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    let squares: f64 = numbers.iter().map(|it| (it - mean).powi(2)).sum();
+    (squares / (numbers.len() - 1) as f64).sqrt()
+}

@@ -1,0 +1,247 @@
+//! What is driven to learn what operations cost, and the figures of one round.
+//!
+//! Endpoints of each policy at each capacity: all hits, and a mix of hits and newcomers, with
+//! 1, 2, … threads. Policies that give second chances run two more mixes with one thread,
+//! equal but for what is asked for again: residents, or the newcomers themselves, which the
+//! hand must then pass over.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use frazil_driver::{Backend, Measured, Mix, Ours, Schedule, Setup, Stream};
+use frazil_policy::{PolicySpec, Work};
+use frazil_simulator::trace::Trace;
+use frazil_simulator::{CellSpec, SweepOptions, sweep};
+
+/// A disturbed run is measured again so often.
+const TRIES: usize = 3;
+/// Time without disturbance that a run must have, of what was measured, and anyway seconds
+/// that are enough.
+const ENOUGH: (f64, f64) = (0.5, 0.008);
+/// Share of the capacity that is resident before newcomers come.
+const RESIDENT: f64 = 0.9;
+/// Share of newcomers in the mix.
+const NEWCOMERS: f64 = 0.5;
+/// Newcomers between a newcomer and its being asked for again.
+const AGAIN: usize = 200;
+/// Requests of a stream.
+const LENGTH: (usize, usize) = (1 << 18, 1 << 21);
+/// What an asynchronous miss costs is measured with so many in flight.
+const IN_FLIGHT: usize = 16;
+
+/// A time and the hit ratio at which it was measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timed {
+    /// µs from one request of a thread to its next.
+    pub(super) us: f64,
+    pub(super) hit_ratio: f64,
+}
+
+/// One policy at one capacity in one round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    /// With 1, 2, … threads.
+    pub(super) hits: Vec<Timed>,
+    pub(super) mixed: Vec<Timed>,
+    /// Residents, and newcomers, asked for again.
+    pub(super) again: Option<[Timed; 2]>,
+    /// Writes to lines that all threads write, for a miss.
+    pub(super) writes: f64,
+}
+
+/// Items that an eviction skips, as the simulator counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Skips {
+    pub(super) mixed: f64,
+    pub(super) again: [f64; 2],
+}
+
+/// The streams for a capacity.
+pub(super) struct Ground {
+    pub(super) capacity: u64,
+    resident: Mix,
+    few: Mix,
+    hits: Vec<Stream>,
+    mixed: Vec<Stream>,
+    again: [Vec<Stream>; 2],
+    mixes: [(Mix, Mix); 3],
+    length: usize,
+}
+
+impl Ground {
+    pub(super) fn new(capacity: u64, threads: usize) -> anyhow::Result<Self> {
+        let least = |share: f64| ((capacity as f64 * share) as u32).max(1);
+        let resident = Mix { resident: least(RESIDENT), newcomers: 0.0, again: 0 };
+        let mixed = Mix { newcomers: NEWCOMERS, ..resident };
+        let few = Mix { resident: least(0.1), newcomers: 0.0, again: 0 };
+        // As many newcomers in both, and twice as many other requests.
+        let random = Mix { newcomers: 1.0 / 3.0, ..few };
+        let back = AGAIN.min(capacity as usize / 50).max(1);
+        let newest = Mix { newcomers: 1.0, again: back, ..few };
+        let length = (4 * capacity as usize).clamp(LENGTH.0, LENGTH.1);
+        Ok(Ground {
+            capacity,
+            resident,
+            few,
+            hits: resident.streams(length, threads)?,
+            mixed: mixed.streams(length, threads)?,
+            again: [random.streams(length, 1)?, newest.streams(length, 1)?],
+            mixes: [(resident, mixed), (few, random), (few, newest)],
+            length,
+        })
+    }
+
+    /// Counts what the policy skips in each mix.
+    pub(super) fn skips(&self, policy: PolicySpec) -> anyhow::Result<Skips> {
+        let mut skips = Vec::new();
+        for (before, mix) in &self.mixes {
+            let requests = mix.numbers(self.length, 1)?.concat();
+            let ids: Vec<u32> = (0..before.resident).chain(requests).collect();
+            let objects = u64::from(ids.iter().copied().max().unwrap_or(0)) + 1;
+            let warmup = u64::from(before.resident) + self.length as u64 / 4;
+            let trace = Trace { ids, objects: (0..objects).collect(), ..Trace::default() };
+            let cell = CellSpec { policy, capacity: self.capacity };
+            let options = SweepOptions { warmup, count_work: true, ..SweepOptions::default() };
+            let outcome = sweep(&trace, &[cell], &options, &|_| ());
+            let outcome = outcome.first().context("a sweep gave nothing")?;
+            let count = outcome.work.elsewhere.get(Work::Skip);
+            skips.push(count as f64 / outcome.misses().max(1) as f64);
+        }
+        let [mixed, again @ ..] = skips.as_slice() else { return Ok(Skips::default()) };
+        Ok(Skips { mixed: *mixed, again: [again[0], again[1]] })
+    }
+
+    /// Measures a policy.
+    pub(super) fn measure(
+        &self,
+        policy: Setup,
+        skips: bool,
+        schedule: &Schedule,
+        tally: &mut Tally,
+    ) -> anyhow::Result<Figures> {
+        let ours = Ours::<u64>::new(policy, self.capacity, 0);
+        self.resident.preload(&ours)?;
+        let mut figures = Figures::default();
+        for threads in 1..=self.hits.len() {
+            figures.hits.push(self.run(&ours, &self.hits[..threads], 0, schedule, tally));
+        }
+        for threads in 1..=self.mixed.len() {
+            let before = ours.cache().stats();
+            let streams = &self.mixed[..threads];
+            figures.mixed.push(self.run(&ours, streams, self.capacity / 4, schedule, tally));
+            if threads == 1 {
+                let after = ours.cache().stats();
+                let misses = (after.insertions - before.insertions).max(1);
+                let writes = after.shared_writes.saturating_sub(before.shared_writes);
+                figures.writes = writes as f64 / misses as f64;
+            }
+        }
+        if skips {
+            let ours = Ours::<u64>::new(policy, self.capacity, 0);
+            self.few.preload(&ours)?;
+            let [residents, newcomers] = &self.again;
+            let fill = self.capacity + self.capacity / 4;
+            let mut run = |streams: &[Stream]| self.run(&ours, streams, fill, schedule, tally);
+            figures.again = Some([run(residents), run(newcomers)]);
+        }
+        Ok(figures)
+    }
+
+    fn run(
+        &self,
+        ours: &Ours<u64>,
+        streams: &[Stream],
+        fill: u64,
+        schedule: &Schedule,
+        tally: &mut Tally,
+    ) -> Timed {
+        tally.least_disturbed(schedule, streams.len(), || {
+            frazil_driver::run(ours, streams, fill, schedule)
+        })
+    }
+
+    /// µs that it takes to begin a fetch and to end it, a miss: the mix again, by one thread,
+    /// with a backend that answers at once, and without one.
+    pub(super) fn fetch_us(&self, schedule: &Schedule, tally: &mut Tally) -> anyhow::Result<f64> {
+        let ours = Ours::<u64>::new(frazil::Policy::Fifo, self.capacity, 0);
+        self.resident.preload(&ours)?;
+        let streams = &self.mixed[..1];
+        let backend = Backend { latency: Duration::ZERO, mpl: IN_FLIGHT };
+        let without = self.run(&ours, streams, self.capacity / 4, schedule, tally);
+        let with = tally.least_disturbed(schedule, 1, || {
+            frazil_driver::run_with_backend(&ours, streams, 0, schedule, backend)
+        });
+        Ok((with.us - without.us).max(0.0) / (1.0 - without.hit_ratio).max(1e-3))
+    }
+}
+
+/// How runs went.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) runs: u64,
+    /// Runs measured again.
+    pub(super) again: u64,
+    /// Runs that count although they were disturbed every time.
+    pub(super) disturbed: u64,
+}
+
+impl Tally {
+    /// The first run that had its cores for long enough, or else the one that had them
+    /// longest; of it the speed in that time.
+    pub(super) fn least_disturbed(
+        &mut self,
+        schedule: &Schedule,
+        threads: usize,
+        run: impl Fn() -> Measured,
+    ) -> Timed {
+        self.runs += 1;
+        let timed = |mops: f64, it: &Measured| Timed {
+            us: threads as f64 / mops.max(1e-9),
+            hit_ratio: it.hit_ratio,
+        };
+        let enough = (schedule.measured.as_secs_f64() * ENOUGH.0).min(ENOUGH.1);
+        let mut best: Option<Measured> = None;
+        for attempt in 0..TRIES {
+            let measured = run();
+            self.again += u64::from(attempt > 0);
+            let longer = |best: &Measured| measured.undisturbed.seconds > best.undisturbed.seconds;
+            if best.as_ref().is_none_or(longer) {
+                best = Some(measured);
+            }
+            if let Some(best) = &best
+                && best.undisturbed.seconds >= enough
+            {
+                return timed(best.undisturbed.mops, best);
+            }
+        }
+        let Some(best) = best else { return Timed::default() };
+        // Where processor time is not known nothing else can be said either.
+        self.disturbed += u64::from(best.cpu_share.is_some_and(|share| share < 0.9));
+        let all = best.undisturbed.seconds < enough / 4.0;
+        timed(if all { best.mops } else { best.undisturbed.mops }, &best)
+    }
+}
+
+/// µs of a write to a shared line that no other thread writes: the median of batches.
+pub(super) fn write_us() -> f64 {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    const WRITES: u32 = 1 << 16;
+    let line = AtomicU64::new(0);
+    let batch = |_| {
+        let began = Instant::now();
+        for _ in 0..WRITES {
+            std::hint::black_box(&line).fetch_add(1, Relaxed);
+        }
+        began.elapsed().as_secs_f64() * 1e6 / f64::from(WRITES)
+    };
+    median(&(0..15).map(batch).collect::<Vec<_>>())
+}
+
+/// The middle of some numbers; of an even number of them the mean of two. 0 of none.
+pub(crate) fn median(numbers: &[f64]) -> f64 {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    let lower = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+    f64::midpoint(lower, upper)
+}

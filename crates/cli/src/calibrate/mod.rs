@@ -1,0 +1,263 @@
+//! `frazil calibrate`: what operations cost on this machine, as a profile.
+
+mod assemble;
+pub(crate) mod measure;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args as ClapArgs;
+use frazil::Policy;
+use frazil_driver::{Schedule, Setup};
+use frazil_queueing::{Machine, Profile, Turns};
+use frazil_simulator::{CapacitySpec, Unit};
+
+use crate::Done;
+use crate::failure::{Failure, note};
+use crate::output;
+use crate::progress::Progress;
+use assemble::{Common, Measured, Point, gives_chances};
+use measure::{Figures, Ground, Skips, Tally};
+
+/// Measure what operations cost in the cache on this machine, for frazil model --profile.
+///
+/// Drives the real cache: hits and misses, by one thread and by as many as there are cores, at
+/// several capacities, in rounds in which the policies take turns. Written are the time that
+/// requests compute, the time that they keep others from a lock or a queue, and what an item
+/// costs that an eviction skips, each with its spread over the rounds.
+///
+/// Only moments count in which every thread had its core; runs that had too few are repeated,
+/// three times at most. FIFO, whose hits take no turn, is always measured, for comparison.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil calibrate --output machine.toml
+  frazil calibrate --policy lru,sieve,w-tinylfu --seconds 30 --output machine.toml
+  frazil model --profile machine.toml --network lru --capacity 10K --backend 5us")]
+pub(crate) struct Args {
+    /// Policies, as frazil bench takes them.
+    #[arg(
+        long,
+        value_name = "NAME[:KEY=VALUE],…",
+        value_delimiter = ',',
+        default_value = "lru,fifo,lru-prob:q=0.5,clock,slru,s3-fifo,sieve,mobius"
+    )]
+    policy: Vec<Setup>,
+
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// How long to measure, about; a disturbed machine takes longer.
+    #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds)]
+    seconds: f64,
+
+    /// Capacities to measure at; costs between them are interpolated.
+    #[arg(long, value_name = "N,…", default_value = "1K,10K,100K,1M", value_delimiter = ',')]
+    capacity: Vec<CapacitySpec>,
+}
+
+/// Rounds in which each policy is measured once.
+const ROUNDS: usize = 5;
+/// More threads than this are not measured; the last figure stands for more.
+const MOST_THREADS: usize = 8;
+/// The fewest and the most entries that make sense.
+const CAPACITIES: std::ops::RangeInclusive<u64> = 100..=100_000_000;
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds, from 0.1 to 86400".to_owned()),
+    }
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> Done {
+    let capacities = capacities(args)?;
+    // Before minutes are spent: whether it can be written.
+    let failed = || format!("cannot write {}", args.output.display());
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&args.output)
+        .with_context(failed)?;
+    let (profile, tally) = calibrate(&args.policy, &capacities, args.seconds)?;
+    let text = profile.to_toml().map_err(|error| anyhow!(error))?;
+    std::fs::write(&args.output, text).with_context(failed)?;
+    if tally.disturbed > 0 {
+        note(&format!(
+            "{} of {} runs had less than 0.9 of their cores, three times each: the figures are \
+             worth less; measure again on a quieter machine",
+            tally.disturbed, tally.runs
+        ));
+    }
+    output::print(&summary(&profile, &args.output, &tally))
+}
+
+fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
+    let mut capacities = Vec::new();
+    for capacity in &args.capacity {
+        match capacity.known(Unit::Objects).map_err(Failure::usage)? {
+            Some(entries) if CAPACITIES.contains(&entries) => capacities.push(entries),
+            _ => {
+                let text = "a capacity to measure at: expected entries, from 100 to 100M";
+                return Err(Failure::usage(anyhow!(text)));
+            }
+        }
+    }
+    capacities.sort_unstable();
+    capacities.dedup();
+    Ok(capacities)
+}
+
+/// Who takes turns in a cache of this setup.
+fn turns(setup: Setup) -> Turns {
+    match setup.policy {
+        Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo => Turns::Queue,
+        // Its hits raise a mark.
+        Policy::Sieve => Turns::Misses,
+        _ => Turns::All,
+    }
+}
+
+/// Measures policies at rising capacities for about so many seconds.
+pub(crate) fn calibrate(
+    asked: &[Setup],
+    capacities: &[u64],
+    seconds: f64,
+) -> Result<(Profile, Tally), Failure> {
+    let mut policies: Vec<Setup> = Vec::new();
+    let fifo = Setup::from(Policy::Fifo);
+    for &policy in [fifo].iter().chain(asked) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let cores = frazil_driver::cores();
+    let threads = cores.min(MOST_THREADS);
+    let mut grounds = Vec::new();
+    for &capacity in capacities {
+        grounds.push(Ground::new(capacity, threads).map_err(Failure::usage)?);
+    }
+    let mut skips: BTreeMap<(usize, usize), Skips> = BTreeMap::new();
+    for (number, policy) in policies.iter().enumerate() {
+        let spec = policy.policy.to_string().parse().map_err(Failure::usage)?;
+        for (at, ground) in grounds.iter().enumerate() {
+            let counted = ground.skips(spec)?;
+            skips.insert((number, at), counted);
+            if !gives_chances(counted) {
+                break;
+            }
+        }
+    }
+    let skips_of = |number, at| skips.get(&(number, at)).copied().unwrap_or_default();
+    let chances = |number| number == 0 || gives_chances(skips_of(number, 0));
+    let runs_of = |number| 2 * threads + if chances(number) { 2 } else { 0 };
+    let runs = ROUNDS * (0..policies.len()).map(runs_of).sum::<usize>() * capacities.len();
+    // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
+    let schedule = Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) };
+    let mut tally = Tally::default();
+    let progress = Progress::of_steps("calibrating".to_owned(), (ROUNDS * capacities.len()) as u64);
+    let mut figures: BTreeMap<(usize, usize), Vec<Figures>> = BTreeMap::new();
+    let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new() };
+    for _ in 0..ROUNDS {
+        for (at, ground) in grounds.iter().enumerate() {
+            for (number, &policy) in policies.iter().enumerate() {
+                let measured = ground.measure(policy, chances(number), &schedule, &mut tally)?;
+                figures.entry((number, at)).or_default().push(measured);
+            }
+            progress.advance(1);
+        }
+        if let Some(ground) = grounds.first() {
+            common.fetch_us.push(ground.fetch_us(&schedule, &mut tally)?);
+        }
+    }
+    let measured = policies.iter().enumerate().filter(|(_, policy)| asked.contains(policy));
+    let measured: Vec<Measured> = measured
+        .map(|(number, &policy)| {
+            let point = |(at, ground): (usize, &Ground)| Point {
+                capacity: ground.capacity,
+                rounds: figures.get(&(number, at)).cloned().unwrap_or_default(),
+                skips: skips_of(number, at),
+                fifo: figures.get(&(0, at)).cloned().unwrap_or_default(),
+            };
+            let points = grounds.iter().enumerate().map(point).collect();
+            Measured { name: policy.to_string(), turns: turns(policy), points }
+        })
+        .collect();
+    let profile = assemble::profile(machine(cores), &measured, &common);
+    Ok((profile.map_err(|error| anyhow!(error))?, tally))
+}
+
+/// This machine, for people.
+fn machine(cores: usize) -> Machine {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or(std::env::consts::ARCH, |(_, model)| model.trim());
+    let version = env!("CARGO_PKG_VERSION");
+    Machine { description: format!("{model}, frazil {version}"), cores, measured: Some(today()) }
+}
+
+/// The day, in universal time.
+fn today() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let days = since.map_or(0, |since| since.as_secs() / 86_400);
+    date(days)
+}
+
+/// The day that is so many after the first of 1970, by Hinnant's `civil_from_days`.
+fn date(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// What was written, for people.
+fn summary(profile: &Profile, file: &Path, tally: &Tally) -> String {
+    let ns = |times: &frazil_queueing::Times, capacity: f64| {
+        let times = times.at(capacity);
+        let times: Vec<String> = times.iter().map(|us| format!("{:.1}", us * 1e3)).collect();
+        times.join(" ")
+    };
+    let middle = 1e5;
+    let mut rows = Vec::new();
+    for name in profile.networks.keys() {
+        let think = |what: &str| {
+            let it = profile.think.get(&format!("{name}.{what}"));
+            it.map_or("-".to_owned(), |it| ns(&it.mean_us, middle))
+        };
+        let turn = |what: &str| {
+            let it = profile.stations.get(&format!("{name}.{what}"));
+            it.map_or("-".to_owned(), |it| ns(&it.service_us, middle))
+        };
+        let skip = if think("skip") == "-" { turn("skip") } else { think("skip") };
+        rows.push(vec![name.clone(), think("hit"), think("miss"), turn("hit"), turn("miss"), skip]);
+    }
+    let headers = ["policy", "hit ns", "miss ns", "hit's turn", "miss's turn", "item skipped"];
+    format!(
+        "{}\nAt 100,000 entries, with 1, 2, … threads. {} runs, {} of them measured again. Written \
+         to {}.\n",
+        output::table(&headers, &["policy"], rows),
+        tally.runs,
+        tally.again,
+        file.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_dates() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(11_016), "2000-02-29");
+        assert_eq!(date(20_779), "2026-11-22");
+    }
+}

@@ -1,0 +1,124 @@
+//! Workloads of which the parts are known: keys that are there, newcomers, and newcomers
+//! asked for again. Costs are calibrated on them, because what a request costs is then the
+//! sum of shares that were chosen.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::WorkloadError;
+use crate::engine::{Engine, Session};
+use crate::stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
+
+/// Popularity of the keys that are there.
+const ALPHA: f64 = 1.0;
+
+/// What each thread asks for: some keys again and again, by Zipf 1.0, and newcomers.
+///
+/// ```
+/// use frazil_driver::{Mix, Ours, one_pass};
+/// let mix = Mix { resident: 100, newcomers: 0.5, again: 0 };
+/// let ours = Ours::<u64>::new(frazil::Policy::Mobius, 10_000, 0);
+/// mix.preload(&ours)?;
+/// let pass = one_pass(&ours, &mix.streams(1_000, 1)?[0]);
+/// assert!((400..600).contains(&pass.misses));
+/// # Ok::<(), frazil_driver::WorkloadError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// Keys that are there; the first so many.
+    pub resident: u32,
+    /// Share of newcomers among the requests that are chosen by chance; without `again`,
+    /// of all.
+    pub newcomers: f64,
+    /// If not 0, each newcomer is asked for twice more, when so many others have come.
+    pub again: usize,
+}
+
+impl Mix {
+    /// The numbers of what each thread asks for. Newcomers follow the residents, each asked
+    /// for by one thread.
+    ///
+    /// ```
+    /// let mix = frazil_driver::Mix { resident: 10, newcomers: 1.0, again: 0 };
+    /// assert_eq!(mix.numbers(3, 2)?, [[10, 12, 14], [11, 13, 15]]);
+    /// # Ok::<(), frazil_driver::WorkloadError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no key or more than can be numbered.
+    pub fn numbers(&self, length: usize, threads: usize) -> Result<Vec<Vec<u32>>, WorkloadError> {
+        let keys = u64::from(self.resident) + (length * threads) as u64;
+        let ranks = Zipf::new(f64::from(self.resident), ALPHA);
+        let ranks = ranks.map_err(|_| WorkloadError::Keys(self.resident.into()))?;
+        if keys > MAX_OBJECTS {
+            return Err(WorkloadError::Keys(keys));
+        }
+        let thread = |thread: usize| {
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(thread as u64 + 1);
+            let newcomer = |count: usize| self.resident + (count * threads + thread) as u32;
+            let mut numbers = Vec::with_capacity(length + 2);
+            let mut come = 0;
+            while numbers.len() < length {
+                if random.random::<f64>() >= self.newcomers {
+                    numbers.push(ranks.sample(&mut random) as u32 - 1);
+                    continue;
+                }
+                numbers.push(newcomer(come));
+                if self.again != 0 && come >= self.again {
+                    numbers.extend([newcomer(come - self.again); 2]);
+                }
+                come += 1;
+            }
+            numbers.truncate(length);
+            numbers
+        };
+        Ok((0..threads).map(thread).collect())
+    }
+
+    /// The streams of [`numbers`](Self::numbers).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn streams(&self, length: usize, threads: usize) -> Result<Vec<Stream>, WorkloadError> {
+        let stream = |numbers: Vec<u32>| {
+            let get = |number| Operation::new(Ask::Get, number);
+            Stream::new(numbers.into_iter().map(get).collect::<Vec<_>>(), 0)
+        };
+        Ok(self.numbers(length, threads)?.into_iter().map(stream).collect())
+    }
+
+    /// Inserts the residents in an order of chance: popular keys are no neighbours then, as
+    /// they are none in a cache that has been in use.
+    ///
+    /// # Errors
+    /// When there are more than can be numbered.
+    pub fn preload<E: Engine>(&self, engine: &E) -> Result<(), WorkloadError> {
+        if u64::from(self.resident) > MAX_OBJECTS {
+            return Err(WorkloadError::Keys(self.resident.into()));
+        }
+        let mut numbers: Vec<u32> = (0..self.resident).collect();
+        numbers.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+        let mut session = engine.session();
+        for batch in numbers.chunks(crate::run::BATCH) {
+            session.rest();
+            batch.iter().for_each(|&number| session.insert(key(number, 0)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_again_came_before() {
+        let mix = Mix { resident: 10, newcomers: 1.0, again: 3 };
+        let numbers = mix.numbers(12, 1).unwrap();
+        assert_eq!(numbers, [[10, 11, 12, 13, 10, 10, 14, 11, 11, 15, 12, 12]]);
+        assert!(Mix { resident: 0, ..mix }.numbers(10, 1).is_err());
+        assert!(Mix { resident: u32::MAX, ..mix }.streams(10, 1).is_err());
+    }
+}

@@ -1,0 +1,336 @@
+//! From measured throughputs to costs: what a request computes by itself, and how long it
+//! keeps others from a place where turns are taken.
+//!
+//! A cache is driven at *endpoints*: all requests hit, and a mix with misses, with 1, 2, …
+//! threads that do nothing else. One thread gives sums of thinking and holding. What takes no
+//! turn (FIFO's hit) thinks as the others do, so the rest is what they hold. That is the time
+//! with one present; with more, a place takes as long as makes the exact solution of the
+//! network give the throughput that was measured with as many threads. So a hand-over's cost,
+//! the lines that move with it, and what threads do instead of waiting are in that time.
+
+use crate::{Kind, ModelError, Network, Route, Service, Station, Step, solve};
+
+/// Who takes turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// Misses, which write lines that all threads write; a lock-free queue.
+    Queue,
+    /// Misses, under a lock.
+    Misses,
+    /// Hits too.
+    All,
+}
+
+/// What was measured of a policy at a capacity.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Endpoints {
+    /// µs from one request of a thread to its next, all hits, with 1, 2, … threads.
+    pub hits_us: Vec<f64>,
+    /// The same of a mix.
+    pub mixed_us: Vec<f64>,
+    /// Share of the hits in the mix, with 1, 2, … threads.
+    pub mixed_hit_ratio: Vec<f64>,
+    /// µs that a miss of the mix spends on what is accounted for elsewhere (items skipped).
+    pub elsewhere_us: f64,
+    /// µs at the shared lines of a [`Turns::Queue`] for a miss of one thread.
+    pub queue_us: f64,
+}
+
+/// What requests cost, with 1, 2, … of them: computing, and present where turns are taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// A hit without its turn.
+    pub think_hit_us: Vec<f64>,
+    /// A miss without its turn.
+    pub think_miss_us: Vec<f64>,
+    /// A hit's turn; empty where it takes none.
+    pub hold_hit_us: Vec<f64>,
+    /// A miss's turn.
+    pub hold_miss_us: Vec<f64>,
+}
+
+/// The least that something with a turn holds, µs: differences below it are noise, and a time
+/// of 0 is no station.
+const LEAST_US: f64 = 1e-3;
+/// A turn takes no longer than this, µs.
+const MOST_US: f64 = 1e4;
+
+impl Endpoints {
+    /// µs of a miss with one thread, what is accounted for elsewhere taken off.
+    fn miss_us(&self) -> Result<f64, ModelError> {
+        let (hit, mixed) = (first(&self.hits_us)?, first(&self.mixed_us)?);
+        let p = first(&self.mixed_hit_ratio)?;
+        if p >= 1.0 {
+            let text = "a mix in which all hit says nothing of misses".to_owned();
+            return Err(ModelError::Malformed(text));
+        }
+        let miss = (mixed - p * hit) / (1.0 - p) - self.elsewhere_us;
+        // A miss looks up as a hit does.
+        Ok(miss.max(hit))
+    }
+}
+
+fn first(times: &[f64]) -> Result<f64, ModelError> {
+    let text = || ModelError::Malformed("a policy was not measured with one thread".to_owned());
+    times.first().copied().ok_or_else(text)
+}
+
+/// The costs of a policy that reproduce its endpoints, with those of FIFO at the same capacity,
+/// whose hits take no turn. O(threads²) small solutions.
+///
+/// ```
+/// use frazil_queueing::{Endpoints, Turns, costs};
+/// let of = |hits_us: [f64; 2], mixed_us| Endpoints {
+///     hits_us: hits_us.to_vec(),
+///     mixed_us,
+///     mixed_hit_ratio: vec![0.5, 0.5],
+///     ..Endpoints::default()
+/// };
+/// let fifo = of([0.01, 0.01], vec![0.03, 0.03]);
+/// let lru = of([0.04, 0.08], vec![0.08, 0.16]);
+/// let costs = costs(&lru, &fifo, Turns::All)?;
+/// assert!((costs.hold_hit_us[0] - 0.03).abs() < 1e-12);
+/// assert!((costs.hold_miss_us[0] - 0.07).abs() < 1e-12);
+/// assert!(costs.hold_hit_us[1] > 0.03, "two threads take longer than twice the time");
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+///
+/// # Errors
+///
+/// No measurement with one thread; no misses in the mix; times that make no sense.
+pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, ModelError> {
+    let (hit, miss) = (first(&it.hits_us)?, it.miss_us()?);
+    let hold_hit = match turns {
+        Turns::All => (hit - first(&fifo.hits_us)?).clamp(LEAST_US.min(hit / 2.0), hit),
+        _ => 0.0,
+    };
+    let hold_miss = match turns {
+        Turns::Queue => it.queue_us,
+        _ => miss - fifo.miss_us()?,
+    };
+    let least = hold_hit.max(LEAST_US).min(miss / 2.0);
+    let hold_miss = hold_miss.clamp(least, miss.max(least));
+    let mut costs = Costs {
+        think_hit_us: vec![hit - hold_hit],
+        think_miss_us: vec![miss - hold_miss],
+        hold_hit_us: if turns == Turns::All { vec![hold_hit] } else { Vec::new() },
+        hold_miss_us: vec![hold_miss],
+    };
+    let threads = it.hits_us.len().min(it.mixed_us.len()).min(it.mixed_hit_ratio.len());
+    for threads in 2..=threads {
+        let at = threads - 1;
+        if turns == Turns::All {
+            // Others' computing slows a look-up, whatever the policy.
+            let slower = slowdown(&fifo.hits_us, at);
+            let think = fit_think((hit - hold_hit) * slower, &costs, it, (1.0, at))?;
+            costs.think_hit_us.push(think);
+            let held = fit_hold(&costs, it, (1.0, at))?;
+            costs.hold_hit_us.push(held);
+        } else {
+            costs.think_hit_us.push(it.hits_us[at].max(hit));
+        }
+        let p = it.mixed_hit_ratio[at];
+        let slower = costs.think_hit_us[at] / costs.think_hit_us[0].max(1e-9);
+        let think = fit_think((miss - hold_miss) * slower.max(1.0), &costs, it, (p, at))?;
+        costs.think_miss_us.push(think);
+        let held = fit_hold(&costs, it, (p, at))?;
+        costs.hold_miss_us.push(held);
+    }
+    Ok(costs)
+}
+
+/// By what factor the others' work slows one that takes no turn.
+fn slowdown(hits_us: &[f64], at: usize) -> f64 {
+    match (hits_us.first(), hits_us.get(at)) {
+        (Some(&alone), Some(&us)) if alone > 0.0 => (us / alone).max(1.0),
+        _ => 1.0,
+    }
+}
+
+/// A think time of so many threads: as foreseen, or less if with that even a place that serves
+/// all at once would give less throughput than was measured.
+fn fit_think(
+    foreseen: f64,
+    costs: &Costs,
+    it: &Endpoints,
+    (p, at): (f64, usize),
+) -> Result<f64, ModelError> {
+    let of = |think: f64| {
+        let mut costs = costs.clone();
+        let (thinks, holds) = match p {
+            1.0 => (&mut costs.think_hit_us, &mut costs.hold_hit_us),
+            _ => (&mut costs.think_miss_us, &mut costs.hold_miss_us),
+        };
+        thinks.push(think);
+        holds.push(least_hold(holds));
+        throughput(&costs, p, at + 1)
+    };
+    let measured = measured(it, p, at);
+    let alone = if p == 1.0 { costs.think_hit_us[0] } else { costs.think_miss_us[0] };
+    if of(foreseen)? >= measured {
+        return Ok(foreseen);
+    }
+    bisect(alone.min(foreseen), foreseen, measured, of)
+}
+
+/// The time of a turn with so many present that gives the measured throughput.
+fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64, ModelError> {
+    let of = |held: f64| {
+        let mut costs = costs.clone();
+        let holds = if p == 1.0 { &mut costs.hold_hit_us } else { &mut costs.hold_miss_us };
+        holds.push(held);
+        throughput(&costs, p, at + 1)
+    };
+    let known = if p == 1.0 { &costs.hold_hit_us } else { &costs.hold_miss_us };
+    bisect(least_hold(known), MOST_US, measured(it, p, at), of)
+}
+
+/// With one more present a place cannot do more than serve them all at once.
+fn least_hold(known: &[f64]) -> f64 {
+    let alone = known.first().copied().unwrap_or_default();
+    alone / (known.len() + 1) as f64
+}
+
+/// Requests per µs of all threads.
+fn measured(it: &Endpoints, p: f64, at: usize) -> f64 {
+    let us = if p == 1.0 { it.hits_us[at] } else { it.mixed_us[at] };
+    (at + 1) as f64 / us
+}
+
+/// Where a falling function has a value; the nearer end if nowhere.
+fn bisect(
+    low: f64,
+    high: f64,
+    value: f64,
+    of: impl Fn(f64) -> Result<f64, ModelError>,
+) -> Result<f64, ModelError> {
+    let (mut low, mut high) = (low, high);
+    // Enough for any two numbers between the ends.
+    for _ in 0..80 {
+        let middle = if high > 4.0 * low { (low * high).sqrt() } else { f64::midpoint(low, high) };
+        // The root of 0 would never leave it.
+        let middle = if middle > 0.0 { middle } else { high / 1024.0 };
+        if of(middle)? > value { low = middle } else { high = middle }
+    }
+    Ok(f64::midpoint(low, high))
+}
+
+/// What the network of the costs gives to so many threads.
+fn throughput(costs: &Costs, p: f64, threads: usize) -> Result<f64, ModelError> {
+    let at = |times: &[f64], at: usize| times.get(at).or(times.last()).copied().unwrap_or_default();
+    let mean = |hit: &[f64], miss: &[f64], present: usize| {
+        p * at(hit, present) + (1.0 - p) * at(miss, present)
+    };
+    let think = mean(&costs.think_hit_us, &costs.think_miss_us, threads - 1);
+    let turn = |present| mean(&costs.hold_hit_us, &costs.hold_miss_us, present);
+    let times: Vec<f64> = (0..threads).map(turn).collect();
+    let mut steps = vec![Step::Compute(think)];
+    let mut stations = Vec::new();
+    if times.iter().all(|&us| us > 0.0) {
+        let service = Service::LoadDependent(times);
+        stations.push(Station { name: "turns".to_owned(), service });
+        steps.push(Step::Visit { station: 0, visits: 1.0 });
+    }
+    let route = Route { kind: Kind::Hit, share: 1.0, steps };
+    Ok(solve(&Network::new(stations, vec![route])?, threads)?.throughput_mops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a cache of these costs would show at its endpoints.
+    fn endpoints(costs: &Costs, p: f64) -> Endpoints {
+        let times = |p| {
+            (1..=costs.think_hit_us.len())
+                .map(|threads| threads as f64 / throughput(costs, p, threads).unwrap())
+                .collect()
+        };
+        Endpoints {
+            hits_us: times(1.0),
+            mixed_us: times(p),
+            mixed_hit_ratio: vec![p; costs.think_hit_us.len()],
+            queue_us: costs.hold_miss_us[0],
+            ..Endpoints::default()
+        }
+    }
+
+    fn close(one: &[f64], other: &[f64]) {
+        assert_eq!(one.len(), other.len(), "{one:?} {other:?}");
+        for (one, other) in one.iter().zip(other) {
+            assert!((one - other).abs() < 1e-6 * other.max(1e-3), "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn known_costs_are_recovered() {
+        // Of FIFO nothing that has turns is known but by `queue_us`.
+        let fifo = Costs {
+            think_hit_us: vec![0.010, 0.012, 0.015],
+            think_miss_us: vec![0.060, 0.072, 0.090],
+            hold_hit_us: Vec::new(),
+            hold_miss_us: vec![0.005, 0.030, 0.040],
+        };
+        let reference = endpoints(&fifo, 0.5);
+        let found = costs(&reference, &reference, Turns::Queue).unwrap();
+        close(&found.think_miss_us, &fifo.think_miss_us);
+        close(&found.hold_miss_us, &fifo.hold_miss_us);
+        close(&found.think_hit_us, &fifo.think_hit_us);
+        assert!(found.hold_hit_us.is_empty());
+
+        let lru = Costs {
+            // What FIFO holds is thinking to a policy with a lock.
+            think_hit_us: fifo.think_hit_us.clone(),
+            think_miss_us: vec![0.065, 0.078, 0.0975],
+            hold_hit_us: vec![0.030, 0.070, 0.090],
+            hold_miss_us: vec![0.080, 0.150, 0.170],
+        };
+        let found = costs(&endpoints(&lru, 0.4), &reference, Turns::All).unwrap();
+        close(&found.think_hit_us, &lru.think_hit_us);
+        close(&found.think_miss_us, &lru.think_miss_us);
+        close(&found.hold_hit_us, &lru.hold_hit_us);
+        close(&found.hold_miss_us, &lru.hold_miss_us);
+
+        let sieve = Costs { hold_hit_us: Vec::new(), ..lru };
+        let found = costs(&endpoints(&sieve, 0.5), &reference, Turns::Misses).unwrap();
+        close(&found.hold_miss_us, &sieve.hold_miss_us);
+    }
+
+    #[test]
+    fn skipped_items_are_taken_off() {
+        let fifo = Costs {
+            think_hit_us: vec![0.01],
+            think_miss_us: vec![0.05],
+            hold_hit_us: Vec::new(),
+            hold_miss_us: vec![0.01],
+        };
+        let mut measured = endpoints(&fifo, 0.5);
+        measured.mixed_us[0] += 0.5 * 0.02;
+        measured.elsewhere_us = 0.02;
+        let found = costs(&measured, &measured, Turns::Queue).unwrap();
+        close(&found.think_miss_us, &fifo.think_miss_us);
+    }
+
+    #[test]
+    fn noise_gives_costs_all_the_same() {
+        let of = |hits_us: [f64; 2], mixed_us: [f64; 2]| Endpoints {
+            hits_us: hits_us.to_vec(),
+            mixed_us: mixed_us.to_vec(),
+            mixed_hit_ratio: vec![0.5, 0.6],
+            ..Endpoints::default()
+        };
+        let fifo = of([0.03, 0.04], [0.05, 0.06]);
+        // Faster than FIFO; faster with two threads than can be; a miss that costs nothing.
+        for strange in [of([0.02, 0.01], [0.04, 0.01]), of([0.04, 1e3], [0.01, 1e3])] {
+            for turns in [Turns::Queue, Turns::Misses, Turns::All] {
+                let found = costs(&strange, &fifo, turns).unwrap();
+                for times in [&found.think_hit_us, &found.hold_miss_us, &found.hold_hit_us] {
+                    assert!(times.iter().all(|us| us.is_finite() && *us >= 0.0), "{found:?}");
+                }
+            }
+        }
+        let all_hit = Endpoints { mixed_hit_ratio: vec![1.0, 1.0], ..fifo.clone() };
+        assert!(costs(&all_hit, &fifo, Turns::All).is_err());
+        assert!(costs(&Endpoints::default(), &fifo, Turns::All).is_err());
+    }
+}
