@@ -48,7 +48,11 @@ pub struct Bounds {
 pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
     check_mpl(mpl)?;
     check_time(network)?;
-    let (n, think) = (mpl as f64, network.think_us());
+    let (n, running) = (mpl as f64, network.running(mpl));
+    let computing = network.compute_us(1) / network.crowd(1);
+    let crowd = |station, choose| network.extreme_crowd(station, running, choose);
+    let think = computing * crowd(None, f64::min) + network.wait_us();
+    let longest = computing * crowd(None, f64::max) + network.wait_us();
     let (mut least, mut fastest, mut slowest) = (0.0, 0.0_f64, 0.0);
     let mut queueing = 0;
     let mut plain = true;
@@ -59,25 +63,27 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
         }
         queueing += 1;
         plain &= matches!(station.service, Service::Single(_));
-        least += visits * least_us(&station.service);
-        fastest = fastest.max(visits * extreme(&station.service, f64::min));
-        slowest += visits * extreme(&station.service, f64::max);
+        let (low, high) = (crowd(Some(index), f64::min), crowd(Some(index), f64::max));
+        plain &= low >= high;
+        least += visits * least_us(&station.service) * low;
+        fastest = fastest.max(visits * extreme(&station.service, f64::min) * low);
+        slowest += visits * extreme(&station.service, f64::max) * high;
     }
     let mut demands = network.demands_us();
     let mut names: Vec<&str> = network.stations().iter().map(|it| it.name.as_str()).collect();
     let mut core_demand_us = 0.0;
     if let Some(cores) = network.cores().filter(|&cores| cores < mpl) {
-        core_demand_us = work_us(network, 1) / cores as f64;
+        // The work is least where the fewest are in each other's way, or, rarely, the most.
+        let work = (1..=cores).map(|running| work_us(network, running)).reduce(f64::min);
+        core_demand_us = work.unwrap_or(0.0) / cores as f64;
         demands.push(core_demand_us);
         names.push(CORES);
         fastest = fastest.max(core_demand_us);
         // Whoever thinks may wait for a core as well.
-        slowest += network.compute_us(cores);
+        slowest += longest - network.wait_us();
         plain = false;
     }
     let upper = (n / (think + least)).min(1.0 / fastest);
-    // The more there are, the longer they compute; at the best no longer than one alone.
-    let longest = network.compute_us(mpl) + network.wait_us();
     let lower = n / (longest + n * slowest);
     let (mut balanced_upper, mut balanced_lower) = (upper, lower);
     if plain && least > 0.0 {

@@ -3,10 +3,14 @@
 //!
 //! A cache is driven at *endpoints*: all requests hit, and a mix with misses, with 1, 2, …
 //! threads that do nothing else. One thread gives sums of thinking and holding. What takes no
-//! turn (FIFO's hit) thinks as the others do, so the rest is what they hold. That is the time
-//! with one present; with more, a place takes as long as makes the exact solution of the
-//! network give the throughput that was measured with as many threads. So a hand-over's cost,
-//! the lines that move with it, and what threads do instead of waiting are in that time.
+//! turn (FIFO's hit) thinks as the others do, so the rest is what they hold. That is with one
+//! at work; with more, a place takes as long as makes the exact solution of the network give
+//! the throughput that was measured with as many threads. So a hand-over's cost, the lines
+//! that move with it, and what threads do instead of waiting are in that time. It goes by the
+//! threads at work and not by those present: a line that another core has written must come
+//! from there, whether that core waits or not. (By those present it cannot be told from the
+//! endpoints of a queue: two hardly ever meet there, and the time in which they do came out as
+//! a hundred times that of one.)
 
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step, solve};
 
@@ -36,7 +40,7 @@ pub struct Endpoints {
     pub queue_us: f64,
 }
 
-/// What requests cost, with 1, 2, … of them: computing, and present where turns are taken.
+/// What requests cost, with 1, 2, … at work: computing, and keeping others from their turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
     /// A hit without its turn.
@@ -173,7 +177,7 @@ fn fit_think(
     bisect(alone.min(foreseen), foreseen, measured, of)
 }
 
-/// The time of a turn with so many present that gives the measured throughput.
+/// The time of a turn with so many at work that gives the measured throughput.
 fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64, ModelError> {
     let of = |held: f64| {
         let mut costs = costs.clone();
@@ -185,7 +189,7 @@ fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64,
     bisect(least_hold(known), MOST_US, measured(it, p, at), of)
 }
 
-/// With one more present a place cannot do more than serve them all at once.
+/// Threads that do not wait for each other, but give up, may be faster together than alone.
 fn least_hold(known: &[f64]) -> f64 {
     let alone = known.first().copied().unwrap_or_default();
     alone / (known.len() + 1) as f64
@@ -218,16 +222,14 @@ fn bisect(
 /// What the network of the costs gives to so many threads.
 fn throughput(costs: &Costs, p: f64, threads: usize) -> Result<f64, ModelError> {
     let at = |times: &[f64], at: usize| times.get(at).or(times.last()).copied().unwrap_or_default();
-    let mean = |hit: &[f64], miss: &[f64], present: usize| {
-        p * at(hit, present) + (1.0 - p) * at(miss, present)
-    };
-    let think = mean(&costs.think_hit_us, &costs.think_miss_us, threads - 1);
-    let turn = |present| mean(&costs.hold_hit_us, &costs.hold_miss_us, present);
-    let times: Vec<f64> = (0..threads).map(turn).collect();
+    let mean =
+        |hit: &[f64], miss: &[f64]| p * at(hit, threads - 1) + (1.0 - p) * at(miss, threads - 1);
+    let think = mean(&costs.think_hit_us, &costs.think_miss_us);
+    let turn = mean(&costs.hold_hit_us, &costs.hold_miss_us);
     let mut steps = vec![Step::Compute(think)];
     let mut stations = Vec::new();
-    if times.iter().all(|&us| us > 0.0) {
-        let service = Service::LoadDependent(times);
+    if turn > 0.0 {
+        let service = Service::Single(turn);
         stations.push(Station { name: "turns".to_owned(), service });
         steps.push(Step::Visit { station: 0, visits: 1.0 });
     }

@@ -50,7 +50,7 @@ pub(crate) const CORES: &str = "cores";
 /// there for stations.
 pub(crate) fn work_us(network: &Network, running: usize) -> f64 {
     let at = |(index, station): (usize, &crate::Station)| {
-        network.visits(index) * least_us(&station.service)
+        network.visits(index) * least_us(&station.service) * network.station_crowd(index, running)
     };
     let stations: f64 = network.stations().iter().enumerate().map(at).sum();
     network.compute_us(running) + stations

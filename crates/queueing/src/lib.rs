@@ -55,7 +55,7 @@ pub use distribution::Distribution;
 pub use error::ModelError;
 pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, skip_promotions};
 pub use mva::{MAX_MPL, Solution, StationLoad, solve};
-pub use network::{Kind, Network, Route, Service, Station, Step};
+pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
 pub use paper::{PaperNetwork, Use};
 pub use profile::{
     Conditions, Counts, Machine, NetworkCounts, Profile, StationTimes, ThinkTime, Visits,

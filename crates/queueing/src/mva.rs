@@ -96,7 +96,9 @@ pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
     check_time(network)?;
     Ok(match network.cores() {
         Some(cores) if cores < mpl => cores::solve(network, cores, mpl),
-        _ => product_form(network, network.compute_us(mpl) + network.wait_us(), mpl),
+        _ => {
+            product_form(network, network.compute_us(network.running(mpl)) + network.wait_us(), mpl)
+        }
     })
 }
 
@@ -142,14 +144,18 @@ impl Center {
     }
 }
 
-/// Solves stations and a think time as if there were cores for all.
+/// Solves stations and a think time as if there were cores for all who have one.
 pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solution {
     let visits: Vec<f64> = (0..network.stations().len()).map(|at| network.visits(at)).collect();
+    // Longer visits and more of them are the same to the analysis.
+    let running = network.running(mpl);
+    let load = |(at, visits): (usize, &f64)| visits * network.station_crowd(at, running);
+    let loads: Vec<f64> = visits.iter().enumerate().map(load).collect();
     let centers: Vec<Center> = network
         .stations()
         .iter()
-        .zip(&visits)
-        .map(|(station, &visits)| Center::of(&station.service, visits, mpl))
+        .zip(&loads)
+        .map(|(station, &load)| Center::of(&station.service, load, mpl))
         .collect();
     let delay = |center: &Center| if let Center::Delay(us) = center { *us } else { 0.0 };
     let think = think_us + centers.iter().map(delay).sum::<f64>();
@@ -180,10 +186,10 @@ pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solu
             }
         };
         let station = &network.stations()[index];
-        let demand_us = visits[index] * station.service.saturated_us();
+        let demand_us = loads[index] * station.service.saturated_us();
         let utilisation = match &station.service {
             Service::Multi { service_us, servers } => {
-                throughput * visits[index] * service_us / *servers as f64
+                throughput * loads[index] * service_us / *servers as f64
             }
             _ => busy,
         };

@@ -126,8 +126,18 @@ pub struct Network {
     stations: Vec<Station>,
     routes: Vec<Route>,
     cores: Option<usize>,
-    /// How many times as long computing takes with 1, 2, … at it; empty: no longer.
-    crowd: Vec<f64>,
+    crowd: Crowd,
+}
+
+/// How many times as long things take with 1, 2, … requests that have a core; empty lists: no
+/// longer. The last factor stands for all higher numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Crowd {
+    /// Computing: cores share caches and memory.
+    pub compute: Vec<f64>,
+    /// A visit to each station, in their order: what is written there was last written by
+    /// another core, and must come from it first, whether anybody waits or not.
+    pub stations: Vec<Vec<f64>>,
 }
 
 /// How far shares may be from 1 in sum.
@@ -159,7 +169,7 @@ impl Network {
             let text = format!("the shares of the routes add up to {sum}, expected 1");
             return Err(ModelError::Malformed(text));
         }
-        Ok(Network { stations, routes, cores: None, crowd: Vec::new() })
+        Ok(Network { stations, routes, cores: None, crowd: Crowd::default() })
     }
 
     /// The same network on so many cores. A request needs one except while it waits
@@ -177,38 +187,67 @@ impl Network {
         Ok(self)
     }
 
-    /// The same network where computing takes so many times as long with 1, 2, … requests that
-    /// have a core: they share the processor's caches and its memory. The last factor stands
-    /// for all higher numbers. The simulation takes one factor for all times, that of all
-    /// cores at work.
+    /// The same network where things take longer the more requests have a core. The
+    /// simulation takes the factors of all cores at work.
     ///
     /// # Errors
     ///
-    /// A factor below 1 or above 1000.
+    /// A factor below 0.001 or above 1000; more stations than there are.
     ///
     /// ```
-    /// use frazil_queueing::{Kind, Network, Route, Step, solve};
+    /// use frazil_queueing::{Crowd, Kind, Network, Route, Step, solve};
     /// let route = Route { kind: Kind::Hit, share: 1.0, steps: vec![Step::Compute(2.0)] };
-    /// let network = Network::new(Vec::new(), vec![route])?.crowded(vec![1.0, 1.25])?;
+    /// let crowd = Crowd { compute: vec![1.0, 1.25], ..Crowd::default() };
+    /// let network = Network::new(Vec::new(), vec![route])?.crowded(crowd)?;
     /// assert_eq!(solve(&network, 1)?.throughput_mops, 0.5);
     /// assert_eq!(solve(&network, 2)?.throughput_mops, 0.8);
     /// # Ok::<(), frazil_queueing::ModelError>(())
     /// ```
-    pub fn crowded(mut self, factors: Vec<f64>) -> Result<Self, ModelError> {
-        for &value in &factors {
-            if !(1.0..=1000.0).contains(&value) {
-                let what = "the factor of a time on a core".to_owned();
-                return Err(ModelError::OutOfRange { what, value, expected: "1 to 1000" });
+    pub fn crowded(mut self, crowd: Crowd) -> Result<Self, ModelError> {
+        for &value in crowd.stations.iter().chain([&crowd.compute]).flatten() {
+            if !(0.001..=1000.0).contains(&value) {
+                let what = "the factor of a time with more at work".to_owned();
+                return Err(ModelError::OutOfRange { what, value, expected: "0.001 to 1000" });
             }
         }
-        self.crowd = factors;
+        if crowd.stations.len() > self.stations.len() {
+            let text = "factors of more stations than there are".to_owned();
+            return Err(ModelError::Malformed(text));
+        }
+        self.crowd = crowd;
         Ok(self)
     }
 
     /// How many times as long computing takes where so many have a core.
     pub(crate) fn crowd(&self, running: usize) -> f64 {
-        let at = running.clamp(1, self.crowd.len().max(1)) - 1;
-        self.crowd.get(at).copied().unwrap_or(1.0)
+        factor(&self.crowd.compute, running)
+    }
+
+    /// How many times as long a visit to a station takes where so many have a core.
+    pub(crate) fn station_crowd(&self, station: usize, running: usize) -> f64 {
+        self.crowd.stations.get(station).map_or(1.0, |factors| factor(factors, running))
+    }
+
+    /// How many have a core, at most, of so many requests.
+    pub(crate) fn running(&self, mpl: usize) -> usize {
+        self.cores.unwrap_or(mpl).min(mpl)
+    }
+
+    /// The least, or the greatest, of the factors of a station, or of computing, while so many
+    /// or fewer have a core.
+    pub(crate) fn extreme_crowd(
+        &self,
+        station: Option<usize>,
+        running: usize,
+        choose: fn(f64, f64) -> f64,
+    ) -> f64 {
+        let of = |running| match station {
+            Some(station) => self.station_crowd(station, running),
+            None => self.crowd(running),
+        };
+        let lists = self.crowd.stations.iter().chain([&self.crowd.compute]);
+        let distinct = lists.map(Vec::len).max().unwrap_or(0).clamp(1, running.max(1));
+        (1..=distinct).map(of).reduce(choose).unwrap_or(1.0)
     }
 
     /// The stations, in the order of their indices.
@@ -262,13 +301,15 @@ impl Network {
         self.routes.iter().map(route).sum()
     }
 
-    /// Each station's demand: the µs that a request keeps it from others, at its full speed.
+    /// Each station's demand: the µs that a request keeps it from others, at its full speed
+    /// and with all cores at work.
     /// 1 / the greatest of them bounds the throughput.
     pub fn demands_us(&self) -> Vec<f64> {
         let demand = |(index, station): (usize, &Station)| {
             // Without visits even a station of unmeasured speed has no demand.
             let visits = self.visits(index);
-            if visits > 0.0 { visits * station.service.saturated_us() } else { 0.0 }
+            let crowd = self.station_crowd(index, self.cores.unwrap_or(usize::MAX));
+            if visits > 0.0 { visits * station.service.saturated_us() * crowd } else { 0.0 }
         };
         self.stations.iter().enumerate().map(demand).collect()
     }
@@ -277,6 +318,11 @@ impl Network {
     pub fn max_demand_us(&self) -> f64 {
         self.demands_us().into_iter().fold(0.0, f64::max)
     }
+}
+
+fn factor(factors: &[f64], running: usize) -> f64 {
+    let at = running.clamp(1, factors.len().max(1)) - 1;
+    factors.get(at).copied().unwrap_or(1.0)
 }
 
 fn check_service(station: &Station) -> Result<(), ModelError> {

@@ -20,11 +20,13 @@
 //!
 //! [stations.hit]
 //! at = "lock"
-//! service_us = [0.06, 0.11, 0.13]   # with 1, 2, 3 and more present
+//! by_cores = true
+//! service_us = [0.06, 0.11, 0.13]   # with 1, 2, 3 and more present, unless by_cores
 //! spread_us = [0.01, 0.02, 0.02]
 //!
 //! [stations.skip]
 //! at = "lock"
+//! by_cores = true
 //! work = "skip"                     # counted by policies; what a trace says replaces visits
 //! service_us = [[1000, [0.01]], [1e6, [0.07]]]   # by capacity
 //!
@@ -44,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{at_least_0, share};
 use crate::paper::interpolated;
 use crate::times::Times;
-use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
+use crate::{Crowd, Kind, ModelError, Network, Route, Service, Station, Step};
 
 /// What a machine was measured to take.
 ///
@@ -119,6 +121,11 @@ pub struct StationTimes {
     /// Where it takes turns, with all that name the same; by itself unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// The times are by the number of requests that have a core, and not by the number
+    /// present: what is written under a lock comes from another core, whether that waits for
+    /// the lock or not. All operations at one place must be of one kind.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_cores: bool,
     /// The work that policies count it as, such as `skip`: where counts of the trace at hand
     /// are given ([`Conditions::work`]), they replace the visits in the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,19 +297,22 @@ impl Profile {
                 let visits = conditions.visits(visits, station.work.as_ref(), at);
                 let times = station.service_us.at(conditions.capacity);
                 let server = servers.entry(station.at.as_ref().unwrap_or(name)).or_default();
-                server.add(name, at, visits, times);
+                server.add(name, station.by_cores, (at, visits), times)?;
             }
         }
         let shares = [p, 1.0 - p];
-        let mut stations = Vec::new();
+        let (mut stations, mut crowds) = (Vec::new(), Vec::new());
         let mut steps = alone.map(|us| vec![Step::Compute(us)]);
         steps[1].push(Step::Wait(conditions.backend_us));
         for (station, (name, server)) in servers.into_iter().enumerate() {
+            let by_cores = server.by_cores;
             let (times, visits) = server.merged(shares);
             let service = match times.as_slice() {
+                [one, ..] if by_cores => Service::Single(*one),
                 [one] => Service::Single(*one),
-                _ => Service::LoadDependent(times),
+                _ => Service::LoadDependent(times.clone()),
             };
+            crowds.push(if by_cores { factors(&times, 0.001) } else { Vec::new() });
             stations.push(Station { name: name.to_owned(), service });
             for (steps, visits) in steps.iter_mut().zip(visits) {
                 steps.push(Step::Visit { station, visits });
@@ -310,7 +320,10 @@ impl Profile {
         }
         let routes = kinds.iter().zip(steps);
         let routes = routes.map(|(&(kind, share, _), steps)| Route { kind, share, steps });
-        Network::new(stations, routes.collect())?.on_cores(cores)?.crowded(crowding(&computing))
+        // Computing that is faster beside others would be noise; what threads do instead of
+        // waiting may be faster.
+        let crowd = Crowd { compute: factors(&computing, 1.0), stations: crowds };
+        Network::new(stations, routes.collect())?.on_cores(cores)?.crowded(crowd)
     }
 
     /// More cores than this are taken to slow each other no further.
@@ -413,18 +426,11 @@ fn nth(times: &[f64], number: usize) -> f64 {
     times.get(number).or(times.last()).copied().unwrap_or_default()
 }
 
-/// By what factor all computing is slower with 1, 2, … at work. Never below 1, and never
-/// falling: that would be noise.
-fn crowding(computing: &[f64]) -> Vec<f64> {
-    let alone = computing.first().copied().unwrap_or_default();
-    let mut most = 1.0_f64;
-    let factor = |&us: &f64| {
-        if alone > 0.0 {
-            most = most.max(us / alone).min(1000.0);
-        }
-        most
-    };
-    computing.iter().map(factor).collect()
+/// By what factors times with 1, 2, … at work exceed the first; none below `least`.
+fn factors(times: &[f64], least: f64) -> Vec<f64> {
+    let alone = times.first().copied().unwrap_or_default();
+    let factor = |&us: &f64| if alone > 0.0 { (us / alone).clamp(least, 1000.0) } else { 1.0 };
+    times.iter().map(factor).collect()
 }
 
 /// One place where turns are taken, and what is done there.
@@ -432,11 +438,26 @@ fn crowding(computing: &[f64]) -> Vec<f64> {
 struct Server<'p> {
     /// Whose operation, in a hit (0) or a miss (1), how often, and its times.
     operations: Vec<(&'p str, usize, f64, Vec<f64>)>,
+    by_cores: bool,
 }
 
 impl<'p> Server<'p> {
-    fn add(&mut self, name: &'p str, kind: usize, visits: f64, times: Vec<f64>) {
+    fn add(
+        &mut self,
+        name: &'p str,
+        by_cores: bool,
+        (kind, visits): (usize, f64),
+        times: Vec<f64>,
+    ) -> Result<(), ModelError> {
+        if !self.operations.is_empty() && self.by_cores != by_cores {
+            return Err(ModelError::Malformed(format!(
+                "station `{name}` is timed by another number than others at its place: expected \
+                 by_cores with all of them or none"
+            )));
+        }
+        self.by_cores = by_cores;
         self.operations.push((name, kind, visits, times));
+        Ok(())
     }
 
     /// The times of one mean visit by the number present, and the visits of a hit and a miss.

@@ -321,7 +321,7 @@ impl<'n> Run<'n> {
                 Some(&(Step::Wait(us) | Step::Compute(us))) => {
                     let mut us = us;
                     if next.is_some_and(needs_core) {
-                        us *= network.crowd(network.cores().unwrap_or(self.mpl).min(self.mpl));
+                        us *= network.crowd(network.running(self.mpl));
                     } else {
                         self.release_core(request);
                     }
@@ -336,6 +336,12 @@ impl<'n> Run<'n> {
                 }
             }
         }
+    }
+
+    /// The time of a visit to a station where nobody else is.
+    fn alone_us(&self, station: usize) -> f64 {
+        let crowd = self.network.station_crowd(station, self.network.running(self.mpl));
+        self.network.stations()[station].service.time_us(1) * crowd
     }
 
     /// Whether the request has a visit left; if not it is at its next step.
@@ -434,7 +440,7 @@ impl<'n> Run<'n> {
 
     /// A server of a station takes a request.
     fn serve(&mut self, station: usize, request: u32) {
-        let mean = self.network.stations()[station].service.time_us(1);
+        let mean = self.alone_us(station);
         let time = self.time + self.options.service.draw(mean, &mut self.rng);
         self.plan(time, What::Served { station, request });
     }
@@ -462,7 +468,7 @@ impl<'n> Run<'n> {
 
     /// The first in a load-dependent station's queue enters service.
     fn begin(&mut self, station: usize) {
-        let mean = self.network.stations()[station].service.time_us(1);
+        let mean = self.alone_us(station);
         self.places[station].left = self.options.service.draw(mean, &mut self.rng);
         self.places[station].left_at = self.time;
     }

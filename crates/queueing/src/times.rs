@@ -10,9 +10,9 @@ use crate::paper::interpolated;
 ///
 /// ```
 /// use frazil_queueing::Times;
-/// let look_up = Times::ByCapacity(vec![(1e3, vec![0.01]), (1e5, vec![0.03, 0.05])]);
+/// let look_up = Times::ByCapacity(vec![(1e3, vec![0.01]), (1e5, vec![0.03, 0.04])]);
 /// assert_eq!(look_up.at(10.0), [0.01, 0.01]);
-/// assert!((look_up.at(1e4)[1] - 0.03).abs() < 1e-12, "half way in the logarithm");
+/// assert!((look_up.at(1e4)[1] - 0.02).abs() < 1e-12, "half way in the logarithms");
 /// ```
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(
@@ -25,8 +25,9 @@ pub enum Times {
     One(f64),
     /// With 1, 2, … present or at work; the last stands for all higher numbers.
     ByCount(Vec<f64>),
-    /// Pairs of a capacity in entries, rising, and times by number: straight lines in the
-    /// logarithm of the capacity between, level beyond.
+    /// Pairs of a capacity in entries, rising, and times by number: powers of the capacity
+    /// between (straight lines in both logarithms; where a time is 0, in that of the capacity),
+    /// level beyond.
     ByCapacity(Vec<(f64, Vec<f64>)>),
 }
 
@@ -49,8 +50,14 @@ impl Times {
                         let us = times.get(level).or(times.last()).copied();
                         (capacity.ln(), us.unwrap_or_default())
                     };
-                    let points: Vec<(f64, f64)> = points.iter().map(at).collect();
-                    interpolated(capacity.ln(), &points)
+                    let mut points: Vec<(f64, f64)> = points.iter().map(at).collect();
+                    // What leaves the processor's caches grows faster than the logarithm.
+                    let powers = points.iter().all(|&(_, us)| us > 0.0);
+                    if powers {
+                        points.iter_mut().for_each(|(_, us)| *us = us.ln());
+                    }
+                    let at = interpolated(capacity.ln(), &points);
+                    if powers { at.exp() } else { at }
                 };
                 (0..levels).map(level).collect()
             }

@@ -104,6 +104,7 @@ impl Column {
             service_us: Times::ByCapacity(self.figures),
             spread_us: Some(Times::ByCapacity(self.spreads)),
             at: Some(at.to_owned()),
+            by_cores: true,
             work: work.map(str::to_owned),
         }
     }

@@ -31,10 +31,10 @@ const IN_FLIGHT: usize = 16;
 
 /// A time and the hit ratio at which it was measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Timed {
+pub(crate) struct Timed {
     /// µs from one request of a thread to its next.
-    pub(super) us: f64,
-    pub(super) hit_ratio: f64,
+    pub(crate) us: f64,
+    pub(crate) hit_ratio: f64,
 }
 
 /// One policy at one capacity in one round.
@@ -177,18 +177,18 @@ impl Ground {
 
 /// How runs went.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) runs: u64,
+pub(crate) struct Tally {
+    pub(crate) runs: u64,
     /// Runs measured again.
     pub(super) again: u64,
     /// Runs that count although they were disturbed every time.
-    pub(super) disturbed: u64,
+    pub(crate) disturbed: u64,
 }
 
 impl Tally {
     /// The first run that had its cores for long enough, or else the one that had them
     /// longest; of it the speed in that time.
-    pub(super) fn least_disturbed(
+    pub(crate) fn least_disturbed(
         &mut self,
         schedule: &Schedule,
         threads: usize,

@@ -42,7 +42,7 @@ pub(crate) struct Args {
         value_delimiter = ',',
         default_value = "lru,fifo,lru-prob:q=0.5,clock,slru,s3-fifo,sieve,mobius"
     )]
-    policy: Vec<Setup>,
+    policy: Vec<String>,
 
     /// The file to write.
     #[arg(long, value_name = "FILE")]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     seconds: f64,
 
     /// Capacities to measure at; costs between them are interpolated.
-    #[arg(long, value_name = "N,…", default_value = "1K,10K,100K,1M", value_delimiter = ',')]
+    #[arg(long, value_name = "N,…", default_value = "1K,10K,100K,300K,1M", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 }
 
@@ -74,6 +74,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Done {
     let capacities = capacities(args)?;
+    let policies = setups(&args.policy)?;
     // Before minutes are spent: whether it can be written.
     let failed = || format!("cannot write {}", args.output.display());
     std::fs::OpenOptions::new()
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Done {
         .append(true)
         .open(&args.output)
         .with_context(failed)?;
-    let (profile, tally) = calibrate(&args.policy, &capacities, args.seconds)?;
+    let (profile, tally) = calibrate(&policies, &capacities, args.seconds)?;
     let text = profile.to_toml().map_err(|error| anyhow!(error))?;
     std::fs::write(&args.output, text).with_context(failed)?;
     if tally.disturbed > 0 {
@@ -92,6 +93,18 @@ pub(crate) fn run(args: &Args) -> Done {
         ));
     }
     output::print(&summary(&profile, &args.output, &tally))
+}
+
+/// Policies with the names under which a profile has them: those they were asked for by.
+pub(crate) fn setups(names: &[String]) -> Result<Vec<(String, Setup)>, Failure> {
+    let mut setups: Vec<(String, Setup)> = Vec::new();
+    for name in names {
+        let setup = (name.clone(), name.parse().map_err(Failure::usage)?);
+        if !setups.contains(&setup) {
+            setups.push(setup);
+        }
+    }
+    Ok(setups)
 }
 
 fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
@@ -122,13 +135,13 @@ fn turns(setup: Setup) -> Turns {
 
 /// Measures policies at rising capacities for about so many seconds.
 pub(crate) fn calibrate(
-    asked: &[Setup],
+    asked: &[(String, Setup)],
     capacities: &[u64],
     seconds: f64,
 ) -> Result<(Profile, Tally), Failure> {
     let mut policies: Vec<Setup> = Vec::new();
     let fifo = Setup::from(Policy::Fifo);
-    for &policy in [fifo].iter().chain(asked) {
+    for policy in [fifo].into_iter().chain(asked.iter().map(|(_, policy)| *policy)) {
         if !policies.contains(&policy) {
             policies.push(policy);
         }
@@ -172,9 +185,11 @@ pub(crate) fn calibrate(
             common.fetch_us.push(ground.fetch_us(&schedule, &mut tally)?);
         }
     }
-    let measured = policies.iter().enumerate().filter(|(_, policy)| asked.contains(policy));
-    let measured: Vec<Measured> = measured
-        .map(|(number, &policy)| {
+    let number_of = |policy| policies.iter().position(|it| *it == policy).unwrap_or(0);
+    let measured: Vec<Measured> = asked
+        .iter()
+        .map(|(name, policy)| (name, number_of(*policy), *policy))
+        .map(|(name, number, policy)| {
             let point = |(at, ground): (usize, &Ground)| Point {
                 capacity: ground.capacity,
                 rounds: figures.get(&(number, at)).cloned().unwrap_or_default(),
@@ -182,7 +197,7 @@ pub(crate) fn calibrate(
                 fifo: figures.get(&(0, at)).cloned().unwrap_or_default(),
             };
             let points = grounds.iter().enumerate().map(point).collect();
-            Measured { name: policy.to_string(), turns: turns(policy), points }
+            Measured { name: name.clone(), turns: turns(policy), points }
         })
         .collect();
     let profile = assemble::profile(machine(cores), &measured, &common);

@@ -4,6 +4,7 @@
 //! so that a program can tell whether it was seen here too. One that is not met is printed
 //! as such and is no failure of the command.
 
+mod accuracy;
 mod cells;
 mod draw;
 mod expectations;
@@ -12,11 +13,12 @@ mod queueing;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::Done;
+use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 
 /// Repeat a paper's experiment, and say what of it was seen.
@@ -30,7 +32,8 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
-  frazil reproduce queueing --out /tmp/queueing")]
+  frazil reproduce queueing --out /tmp/queueing
+  frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -43,6 +46,14 @@ pub(crate) struct Args {
     /// A short run of a small trace: shows that it works, and little else.
     #[arg(long)]
     quick: bool,
+
+    /// Of accuracy: a profile by frazil calibrate; one is measured first unless given.
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+
+    /// Measure once what a plan says: for the processes that accuracy starts.
+    #[arg(long, value_name = "FILE", hide = true)]
+    measure: Option<PathBuf>,
 
     /// How to print the results.
     #[arg(long, value_enum, default_value_t)]
@@ -57,6 +68,9 @@ enum Experiment {
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14. Under a minute.
     Queueing,
+    /// What the queueing model foretells beside what the cache does, at eight policies, six hit
+    /// ratios, one and two threads, and three backends. Some six minutes.
+    Accuracy,
 }
 
 /// What an experiment came to.
@@ -97,7 +111,14 @@ impl Expectation {
 
 /// Runs the verb. Prints only once all is measured and written.
 pub(crate) fn run(args: &Args) -> Done {
+    if let Some(plan) = &args.measure {
+        return accuracy::measure(plan);
+    }
+    if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy) {
+        return Err(Failure::usage(anyhow!("--profile goes with accuracy alone")));
+    }
     let name = match args.name {
+        Experiment::Accuracy => "accuracy",
         Experiment::Mobius => "mobius",
         Experiment::Queueing => "queueing",
     };
@@ -106,6 +127,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let failed = || format!("cannot make the folder {}", folder.display());
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
+        Experiment::Accuracy => accuracy::run(args.quick, &folder, args.profile.as_deref())?,
         Experiment::Mobius => mobius::run(args.quick)?,
         Experiment::Queueing => queueing::run(args.quick)?,
     };
