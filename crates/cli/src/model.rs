@@ -3,9 +3,11 @@
 use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
 use frazil_queueing::{
-    Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile, SimulationOptions,
-    StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass, peak, simulate, solve,
+    Conditions, Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
+    SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass, peak,
+    simulate, solve,
 };
+use frazil_simulator::{CapacitySpec, Unit};
 use serde_json::json;
 
 use crate::Done;
@@ -30,7 +32,8 @@ use crate::output::{self, Output, Row, row};
   frazil model --network lru-prob:q=0.9 --backend 5us --solver bounds
   frazil model --network slru --hit-ratio 0.9 --mpl 144 --solver simulation --stations
   frazil model --network lru --hit-ratio 0.99 --bypass best
-  frazil model --network lru --profile machine.toml --backend 1ms --output json")]
+  frazil calibrate --output machine.toml
+  frazil model --network lru --profile machine.toml --capacity 10K --backend 1ms --output json")]
 pub(crate) struct Args {
     /// A network of the profile. The profile paper has fifo, lru, lru-prob:q=0.5 (any q from
     /// 0 to 1), clock, slru and s3-fifo; a file has those that it describes.
@@ -52,9 +55,19 @@ pub(crate) struct Args {
           allow_hyphen_values = true)]
     backend: f64,
 
-    /// Where times come from: paper (72 hyperthreads of a Xeon, 2024), or a TOML file.
+    /// Where times come from: paper (72 hyperthreads of a Xeon, 2024), or a TOML file, as
+    /// frazil calibrate writes one.
     #[arg(long, value_name = "paper|FILE", default_value = "paper")]
     profile: String,
+
+    /// Entries that the cache has room for, where a profile's times depend on it
+    /// [default: 100K].
+    #[arg(long, value_name = "N")]
+    capacity: Option<CapacitySpec>,
+
+    /// Cores that work for the cache [default: all of the profile's machine].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: Option<u16>,
 
     /// How to solve. bounds: the upper bound min(N / (D + Z), 1 / D_max); mva: exact mean
     /// values for exponential service; simulation: by events, with 95 % intervals.
@@ -189,30 +202,51 @@ impl HitRatios {
 /// Where networks come from.
 enum Source {
     Paper(PaperNetwork),
-    Profile(Box<Profile>, String),
+    Profile(Box<Profile>, String, Conditions),
 }
 
 impl Source {
-    fn read(profile: &str, network: &str) -> Result<Self, Failure> {
+    fn read(args: &Args) -> Result<Self, Failure> {
+        let (profile, network) = (args.profile.as_str(), args.network.as_str());
         if profile == "paper" {
+            if args.capacity.is_some() || args.threads.is_some() {
+                let text = "--capacity and --threads go with a profile of a machine: the paper's \
+                            times are of one capacity and 72 threads";
+                return Err(Failure::usage(anyhow!(text)));
+            }
             return Ok(Source::Paper(network.parse().map_err(Failure::usage)?));
         }
+        let mut conditions = Conditions::new(1.0, 0.0);
+        if let Some(capacity) = &args.capacity {
+            let Some(entries) = capacity.known(Unit::Objects).map_err(Failure::usage)? else {
+                let text = "--capacity: expected a number of entries, such as 10K";
+                return Err(Failure::usage(anyhow!(text)));
+            };
+            conditions.capacity = entries as f64;
+        }
+        conditions.cores = args.threads.map(usize::from);
         let text = std::fs::read_to_string(profile)
             .with_context(|| format!("cannot read the profile {profile}"))?;
         let parsed = Profile::parse(&text).with_context(|| profile.to_owned())?;
         // A name that is not there is bad usage; all else in the file is its own fault.
-        match parsed.network(network, 1.0, 0.0) {
+        match parsed.network_under(network, &conditions) {
             Err(error @ ModelError::Unknown(_)) => {
-                Err(Failure::usage(anyhow::Error::new(error).context(profile.to_owned())))
+                let measure = format!(
+                    "{error}; frazil calibrate --policy {network} --output FILE measures it"
+                );
+                Err(Failure::usage(anyhow!(measure).context(profile.to_owned())))
             }
-            _ => Ok(Source::Profile(Box::new(parsed), network.to_owned())),
+            _ => Ok(Source::Profile(Box::new(parsed), network.to_owned(), conditions)),
         }
     }
 
     fn network(&self, hit_ratio: f64, backend_us: f64, made: Use) -> Result<Network, ModelError> {
         match self {
             Source::Paper(paper) => paper.network(hit_ratio, backend_us, made),
-            Source::Profile(profile, name) => profile.network(name, hit_ratio, backend_us),
+            Source::Profile(profile, name, conditions) => {
+                let conditions = Conditions { hit_ratio, backend_us, ..conditions.clone() };
+                profile.network_under(name, &conditions)
+            }
         }
     }
 }
@@ -370,7 +404,7 @@ fn highest_rows(lines: &[Line]) -> (f64, f64) {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Done {
-    let model = Model { args, source: Source::read(&args.profile, &args.network)? };
+    let model = Model { args, source: Source::read(args)? };
     if args.service != Shape::default() && args.solver != Solver::Simulation {
         note("--service has no effect without --solver simulation: means are all that counts");
     }

@@ -245,7 +245,7 @@ impl Profile {
     ///     machine = { description = "a laptop", cores = 8 }
     ///     think.look-up = { mean_us = 0.05 }
     ///     stations.evict = { service_us = 0.06, at = "lock" }
-    ///     stations.skip = { service_us = [[1e3, [0.01]], [1e5, [0.03]]], at = "lock", work = "skip" }
+    ///     stations.skip = { service_us = [[1e3, [0.01]], [1e5, [0.04]]], at = "lock", work = "skip" }
     ///     networks.sieve.hit = { think = { look-up = 1 } }
     ///     networks.sieve.miss = { think = { look-up = 1 }, stations = { evict = 1, skip = 0.5 } }
     /// "#)?;

@@ -1,6 +1,8 @@
 //! Profiles as files.
 
-use frazil_queueing::{Profile, ThinkTime, Times};
+use frazil_queueing::{
+    Conditions, Profile, SimulationOptions, ThinkTime, Times, bounds, simulate, solve,
+};
 
 const TEXT: &str = r#"
 machine = { description = "a machine", cores = 4, measured = "2026-01-31" }
@@ -42,13 +44,89 @@ fn what_cannot_be_read_is_not_written() {
     assert!(profile.network("lru-prob:q=0.5", 0.7, 100.0).is_err());
 }
 
+const MEASURED: &str = r#"
+machine = { description = "a machine", cores = 4 }
+think.look-up = { mean_us = [[1e3, [0.01, 0.02]], [1e5, [0.04]]], spread_us = 0.001 }
+think.fetch = { mean_us = 0.08, only_with_backend = true }
+stations.hit = { at = "lock", by_cores = true, service_us = [0.03, 0.09] }
+stations.miss = { at = "lock", by_cores = true, service_us = [0.06, 0.12] }
+stations.skip = { at = "lock", by_cores = true, service_us = 0.01, work = "skip" }
+networks.sieve.hit = { think = { look-up = 1 }, stations = { hit = 1 } }
+networks.sieve.miss = { think = { look-up = 1, fetch = 1 }, stations = { miss = 1, skip = 2 } }
+"#;
+
+/// A request takes, alone and of two, what the file says in the order of its operations.
+#[test]
+fn conditions_choose_among_the_times() {
+    let profile = Profile::parse(MEASURED).unwrap();
+    assert_eq!(Profile::parse(&profile.to_toml().unwrap()).unwrap(), profile);
+    let response = |conditions: &Conditions, mpl| {
+        solve(&profile.network_under("sieve", conditions).unwrap(), mpl).unwrap().response_us
+    };
+    let close = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one} {other}");
+    let mut conditions = Conditions::new(0.5, 0.0);
+    (conditions.capacity, conditions.cores) = (1e3, Some(1));
+    close(response(&conditions, 1), 0.01 + 0.5 * 0.03 + 0.5 * (0.06 + 2.0 * 0.01));
+    conditions.work.insert("skip".to_owned(), [0.0, 5.0]);
+    close(response(&conditions, 1), 0.01 + 0.5 * 0.03 + 0.5 * (0.06 + 5.0 * 0.01));
+    conditions.capacity = 1e4;
+    close(response(&conditions, 1), 0.02 + 0.5 * 0.03 + 0.5 * (0.06 + 5.0 * 0.01));
+    conditions.backend_us = 7.0;
+    close(response(&conditions, 1), 0.02 + 0.5 * 0.03 + 0.5 * (7.0 + 0.08 + 0.06 + 5.0 * 0.01));
+    // Two: 0.02 to look up and one lock of 0.09, of which the other waits for part.
+    let mut two = Conditions::new(1.0, 0.0);
+    (two.capacity, two.cores) = (1e3, Some(2));
+    close(response(&two, 2), 0.02 + 0.09 * (1.0 + 0.09 / 0.11));
+    let network = profile.network_under("sieve", &two).unwrap();
+    close(network.demands_us()[0], 0.09);
+    let simulated = simulate(&network, 2, &SimulationOptions::default()).unwrap();
+    let exact = solve(&network, 2).unwrap().throughput_mops;
+    assert!((simulated.solution.throughput_mops / exact - 1.0).abs() < 0.02, "{simulated:?}");
+    for mpl in [1, 2, 16] {
+        let bounds = bounds(&network, mpl).unwrap();
+        let exact = solve(&network, mpl).unwrap().throughput_mops;
+        assert!(bounds.lower_mops <= exact && exact <= bounds.upper_mops, "{mpl}: {bounds:?}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_named() {
+    for (from, to, word) in [
+        ("mean_us = 0.08, ", "", "mean_us"),
+        ("mean_us = 0.08", "mean_us = -0.08", "fetch"),
+        ("mean_us = 0.08", "mean_us = []", "fetch"),
+        ("mean_us = 0.08", "mean_us = \"fast\"", "by capacity"),
+        ("[1e5, [0.04]]", "[1e3, [0.04]]", "look-up"),
+        ("[1e5, [0.04]]", "[1e5, []]", "look-up"),
+        ("[1e5, [0.04]]", "[0, [0.04]]", "look-up"),
+        ("service_us = [0.06, 0.12]", "service_us = [0.06, nan]", "miss"),
+        ("service_us = [0.06, 0.12]", "service_us = [0.06], spread_us = [1, 2]", "spread_us"),
+        ("stations = { hit = 1 }", "stations = { hits = 1 }", "hits"),
+        ("stations = { hit = 1 }", "stations = { hit = -1 }", "hit"),
+        ("by_cores", "by_core", "by_core"),
+    ] {
+        let text = MEASURED.replacen(from, to, 1);
+        assert_ne!(text, MEASURED, "{from}");
+        let error = Profile::parse(&text).unwrap_err().to_string();
+        assert!(error.contains(word), "{from} to {to}: {error}");
+    }
+    let mixed = MEASURED.replacen("by_cores = true, service_us = 0.01", "service_us = 0.01", 1);
+    let error = Profile::parse(&mixed).unwrap().network("sieve", 0.5, 0.0).unwrap_err();
+    assert!(error.to_string().contains("by_cores"), "{error}");
+    let mut conditions = Conditions::new(0.5, 0.0);
+    conditions.capacity = 0.0;
+    assert!(Profile::parse(MEASURED).unwrap().network_under("sieve", &conditions).is_err());
+}
+
 /// Any damage gives a profile or an error.
 #[test]
 fn no_text_is_too_bad() {
-    for cut in 0..TEXT.len() {
-        let _ = Profile::parse(&TEXT[..cut]);
+    for (text, cut) in
+        [TEXT, MEASURED].iter().flat_map(|text| (0..text.len()).map(move |cut| (text, cut)))
+    {
+        let _ = Profile::parse(&text[..cut]);
         for byte in ["\"", "]", "{", "-", "9", "\n", "é"] {
-            let text = format!("{}{byte}{}", &TEXT[..cut], &TEXT[cut + 1..]);
+            let text = format!("{}{byte}{}", &text[..cut], &text[cut + 1..]);
             if let Ok(profile) = Profile::parse(&text) {
                 for name in profile.networks.keys() {
                     let _ = profile.network(name, 0.5, 1.0);
