@@ -166,7 +166,7 @@ impl Ground {
         let ours = Ours::<u64>::new(frazil::Policy::Fifo, self.capacity, 0);
         self.resident.preload(&ours)?;
         let streams = &self.mixed[..1];
-        let backend = Backend { latency: Duration::ZERO, mpl: IN_FLIGHT };
+        let backend = Backend::new(Duration::ZERO, IN_FLIGHT);
         let without = self.run(&ours, streams, self.capacity / 4, schedule, tally);
         let with = tally.least_disturbed(schedule, 1, || {
             frazil_driver::run_with_backend(&ours, streams, 0, schedule, backend)

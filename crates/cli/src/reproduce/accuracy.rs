@@ -325,7 +325,7 @@ fn measure_place(
             let timed = tally.least_disturbed(&schedule, threads, || {
                 if backend_us > 0.0 {
                     let latency = Duration::from_secs_f64(backend_us * 1e-6);
-                    let backend = Backend { latency, mpl: MPL };
+                    let backend = Backend::new(latency, MPL);
                     // It is full: what passes while it warms up need not be much.
                     frazil_driver::run_with_backend(&ours, asked, 0, &schedule, backend)
                 } else {
