@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::fetch::flight::{Arrival, Turn};
 use crate::fetch::park::block_on;
 use crate::index::Place;
+use crate::listen::Telling;
 
 /// How often a computation begins again that runs inside another of its own key.
 const NESTED_ATTEMPTS: usize = 64;
@@ -180,12 +181,14 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
         let work = Work { cache, key, hash, place };
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
-            let turn = match block_on(cache.arrive(hash, &work.key)) {
-                Arrival::Turn(turn) => turn,
+            let (computed, telling) = match block_on(cache.arrive(hash, &work.key)) {
+                Arrival::Turn(turn) => work.compute_in_turn(&turn, &mut compute),
                 Arrival::Over(_) => continue,
                 Arrival::Apart => break work.compute_apart(&mut compute),
             };
-            if let Some(computed) = work.compute_in_turn(&turn, &mut compute) {
+            // Only now that the turn is given up: the listener may wait for who waits for it.
+            drop(telling);
+            if let Some(computed) = computed {
                 break computed;
             }
         };
@@ -193,6 +196,9 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
         computed
     }
 }
+
+/// What a computation has done, and what a listener is to be told of it.
+type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 
 /// A computation of a key.
 struct Work<'c, K, V, S> {
@@ -202,24 +208,26 @@ struct Work<'c, K, V, S> {
     place: Place,
 }
 
-impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'_, K, V, S> {
-    /// Computes until it has an effect. `None` if another has overtaken it.
+impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
+    /// Computes. `None` if another has written the key meanwhile. And what is to be told.
     fn compute_in_turn(
         &self,
         turn: &Turn<'_, K, V>,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
-    ) -> Option<Computed<V>> {
-        while !turn.is_overtaken() {
+    ) -> Outcome<'c, K, V, S> {
+        let mut outcome = (None, None);
+        if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));
             let exchange = |work: &mut dyn FnMut() -> bool| {
                 turn.store(work, || self.cache.remove_any(self.place, &self.key)).unwrap_or(false)
             };
-            if let Some(computed) = self.compute_once(&mut compute, exchange) {
-                return Some(computed);
-            }
+            outcome = self.compute_once(&mut compute, exchange);
         }
         // What the function itself has written stands.
-        turn.is_overtaken_by_itself().then(|| Computed::Unchanged(self.cache.peek(&self.key)))
+        if outcome.0.is_none() && turn.is_overtaken_by_itself() {
+            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key)));
+        }
+        outcome
     }
 
     /// Computes inside another computation, or a load, of the same key by this thread.
@@ -229,7 +237,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'_, K, V, S> {
                 self.cache.overtake(self.hash, &self.key);
                 work()
             };
-            if let Some(computed) = self.compute_once(compute, exchange) {
+            if let (Some(computed), _) = self.compute_once(compute, exchange) {
                 return computed;
             }
         }
@@ -237,37 +245,42 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'_, K, V, S> {
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
-    /// is no longer as it was.
+    /// is no longer as it was. And what is to be told.
     fn compute_once(
         &self,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
         exchange: impl FnOnce(&mut dyn FnMut() -> bool) -> bool,
-    ) -> Option<Computed<V>> {
+    ) -> Outcome<'c, K, V, S> {
         let Work { cache, key, hash, place } = self;
         cache.with_found(*place, key, |found| {
             // SAFETY: published, and protected while this runs.
             let old = found.map(|found| unsafe { cache.slab.value(found.slot) });
             match (compute(old), found) {
                 (Compute::Keep, _) | (Compute::Remove, None) => {
-                    Some(Computed::Unchanged(old.cloned()))
+                    (Some(Computed::Unchanged(old.cloned())), None)
                 }
                 (Compute::Remove, Some(found)) => {
-                    let removed = old?.clone();
-                    exchange(&mut || cache.remove_found(*place, found, key))
-                        .then_some(Computed::Removed(removed))
+                    let removed = old.cloned();
+                    let telling = cache.telling();
+                    let gone = exchange(&mut || cache.remove_found(*place, found, key));
+                    (removed.filter(|_| gone).map(Computed::Removed), telling)
                 }
                 (Compute::Put(value), found) => {
-                    let (weight, term) = (cache.weigh(key, &value), cache.term(key, &value));
+                    let weight = cache.weigh(key, &value);
+                    let mut telling = cache.telling();
+                    let term = cache.term(key, &value);
                     let mut entry = Some((key.clone(), value.clone()));
                     let mut put = || {
                         entry.take().is_some_and(|(key, value)| {
-                            cache.exchange(*place, (*hash, weight, term), found, key, value)
+                            let traits = (*hash, weight, term);
+                            cache.exchange(*place, traits, found, (key, value), &mut telling)
                         })
                     };
-                    exchange(&mut put).then(|| match old {
+                    let computed = exchange(&mut put).then(|| match old {
                         None => Computed::Inserted(value),
                         Some(_) => Computed::Replaced(value),
-                    })
+                    });
+                    (computed, telling)
                 }
             }
         })

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use frazil::{Cache, Cause, Policy};
+use frazil::{Cache, Cause, Compute, Policy};
 use tracked::{Census, Chance, Tracked};
 
 const THREADS: u64 = 4;
@@ -374,5 +374,45 @@ fn a_listener_that_is_stuck_stops_nobody() {
         }
         assert_eq!(cache.stats().refusals, refusals, "{policy}");
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    }
+}
+
+/// A thread in the listener waits for one that writes, loads and computes the key whose value
+/// it has just put in or taken out, as one does that has a lock which the listener wants.
+#[test]
+fn a_listener_is_in_no_writers_way() {
+    type Operation = fn(&Cache<u64, u64>);
+    let operations: [(Operation, u64); 5] = [
+        (|cache| cache.insert(1, 1), 0),
+        (|cache| _ = cache.get_or_insert_with(&1, || 1), 0),
+        (|cache| _ = cache.entry(1).and_compute(|_| Compute::Put(1)), 0),
+        (|cache| _ = cache.entry(1).and_compute(|_| Compute::Put(1)), 1),
+        (|cache| _ = cache.entry(1).and_compute(|_| Compute::Remove), 1),
+    ];
+    for (operation, resident) in operations {
+        let (told, hears) = channel();
+        let (write, written) = channel();
+        let told = Mutex::new(Some((told, written)));
+        let cache: Cache<u64, u64> = Cache::builder(1)
+            .listener(move |_, _, _| {
+                let first = told.lock().unwrap().take();
+                if let Some((told, written)) = first {
+                    told.send(()).unwrap();
+                    let written: Receiver<()> = written;
+                    written.recv_timeout(Duration::from_secs(30)).expect("nobody waits");
+                }
+            })
+            .build();
+        cache.insert(resident, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| operation(&cache));
+            hears.recv().unwrap();
+            cache.entry(1).and_compute(|_| Compute::Put(2));
+            cache.invalidate(&1);
+            assert_eq!(cache.get_or_insert_with(&1, || 3), 3);
+            cache.insert(1, 4);
+            write.send(()).unwrap();
+        });
+        assert_eq!(cache.get(&1), Some(4));
     }
 }

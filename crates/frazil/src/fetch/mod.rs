@@ -279,29 +279,34 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let value = poll_fn(|context| turn.run(|| load.as_mut().poll(context))).await?;
             counted.loaded = true;
             drop(counted);
-            self.store(&turn, (hash, place), key, &value);
-            turn.land(&value);
+            self.store(turn, (hash, place), key, &value);
             self.reclaim_if_due();
             return Ok(value);
         }
     }
 
-    /// Puts in what the turn has loaded, unless the key was written meanwhile.
-    fn store<Q>(&self, turn: &Turn<'_, K, V>, (hash, place): (u64, Place), key: &Q, value: &V)
+    /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands.
+    fn store<Q>(&self, turn: Turn<'_, K, V>, (hash, place): (u64, Place), key: &Q, value: &V)
     where
         K: Borrow<Q>,
         Q: Eq + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        if turn.is_overtaken() {
-            return;
+        let mut telling;
+        // Given up first: the listener may wait for who waits for it.
+        let turn = turn;
+        if !turn.is_overtaken() {
+            let (owned, copy) = (key.to_owned(), value.clone());
+            let weight = self.weigh(&owned, &copy);
+            telling = self.telling();
+            let term = self.term(&owned, &copy);
+            let traits = (hash, weight, term);
+            turn.store(
+                || self.insert_absent(place, traits, (owned, copy), &mut telling),
+                || self.remove_any(place, key),
+            );
         }
-        let (owned, copy) = (key.to_owned(), value.clone());
-        let (weight, term) = (self.weigh(&owned, &copy), self.term(&owned, &copy));
-        turn.store(
-            || self.insert_absent(place, (hash, weight, term), owned, copy),
-            || self.remove_any(place, key),
-        );
+        turn.land(value);
     }
 
     /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.

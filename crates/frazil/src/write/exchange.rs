@@ -26,14 +26,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Puts an entry in, unless its key is there. The caller has the key's turn.
-    pub(crate) fn insert_absent(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
+    pub(crate) fn insert_absent(
+        &self,
+        place: Place,
+        traits: (u64, u64, Term),
+        (key, value): (K, V),
+        telling: &mut Option<Telling<'_, K, V, S>>,
+    ) {
         let reader = &self.stripe().reader;
         let found = match Hazard::of(&reader.hazard) {
             Some(hazard) => self.find_living(&hazard, place, &key).is_some(),
             None => self.find_living(&Pinned::new(reader, &self.reclaim), place, &key).is_some(),
         };
         if !found {
-            self.exchange(place, traits, None, key, value);
+            self.exchange(place, traits, None, (key, value), telling);
         }
     }
 
@@ -41,14 +47,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// caller protects, or adds it where nothing was. False if the key has changed. One that
     /// is not admitted is as if it had been, and had been evicted.
     ///
-    /// Reclaims nothing unless it must: the caller does, when it is no longer in anyone's way.
+    /// Reclaims nothing unless it must, and tells nobody unless it must reclaim: the caller
+    /// does, when it is no longer in anyone's way.
     pub(crate) fn exchange(
         &self,
         place: Place,
         (hash, weight, term): (u64, u64, Term),
         found: Option<&Found<'_>>,
-        key: K,
-        value: V,
+        (mut key, mut value): (K, V),
+        telling: &mut Option<Telling<'_, K, V, S>>,
     ) -> bool {
         self.stripe().reader.arrive(hash);
         if self.recorder.wants(hash) {
@@ -58,11 +65,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, &key);
         }
-        let mut telling = self.telling();
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
         let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
-        let (mut key, mut value) = (key, value);
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
             // Who inserts a key that was absent may have looked for flights before this one
