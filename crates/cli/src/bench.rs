@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
+use frazil::Policy;
 use frazil_driver::{Backend, Measured, Ours, Schedule, Setup, Stream, Value, Workload};
 use frazil_simulator::trace::{Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit};
@@ -190,7 +191,16 @@ pub(crate) fn run(args: &Args) -> Done {
 
 fn parse_policies(args: &Args) -> Result<Vec<Setup>, Failure> {
     let parse = |name: &String| -> Result<Setup, Failure> {
-        Ok(Setup { shards: args.shards.into(), ..name.parse().map_err(Failure::usage)? })
+        let setup: Setup = name.parse().map_err(Failure::usage)?;
+        let lock_free = matches!(
+            setup.policy,
+            Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo
+        );
+        if lock_free && setup.promotion.is_some() {
+            let policy = setup.policy;
+            return Err(Failure::usage(anyhow!("{name}: a hit of {policy} takes no lock")));
+        }
+        Ok(Setup { shards: args.shards.into(), ..setup })
     };
     args.policy.iter().map(parse).collect()
 }
@@ -230,7 +240,7 @@ impl Plan<'_> {
                     let measured = self.drive(policy, capacity, &streams);
                     if threads <= cores && measured.cpu_share.is_some_and(|it| it < LEAST_SHARE) {
                         note(&format!(
-                            "{policy}, {threads} threads: one got less than {LEAST_SHARE} of a \
+                            "{policy}, threads {threads}: one got less than {LEAST_SHARE} of a \
                              core; the machine has other work, or threads waited"
                         ));
                     }

@@ -14,12 +14,14 @@
 //! left; if a listener is told of more or fewer entries than have gone; or if the process
 //! grows after its warm-up.
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use frazil::{Cache, Compute, Policy};
+use frazil::{Cache, Compute, Policy, Promotion};
 
 #[path = "../tests/tracked/mod.rs"]
 mod tracked;
@@ -40,9 +42,12 @@ impl<'c> std::ops::Deref for Soaked<'c> {
     }
 }
 
-/// Of each policy: one where every operation collides, one that is weighed, and one
-/// large enough for batches and for keys displaced from their buckets.
+/// Of each policy: one where every operation collides, one that is weighed and in shards, whose
+/// entries expire when they are not used, and one large enough for batches and for keys
+/// displaced from their buckets, with a lifetime for each entry.
 const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
+const IDLE: Duration = Duration::from_secs(3);
+const LIVE: Duration = Duration::from_secs(8);
 /// Of the caches that threads build for themselves.
 const OF_A_THREAD: u64 = 20;
 
@@ -126,7 +131,11 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
                 heard.fetch_add(1, Relaxed);
             });
         let cache = if weighted {
-            builder.weigher(|key, value: &Tracked<'_>| key % 5 + value.serial % 3).build()
+            let weight = |key: &u64, value: &Tracked<'_>| key % 5 + value.serial % 3;
+            builder.weigher(weight).shards(4).time_to_idle(IDLE).build()
+        } else if room > 1_000 {
+            let lifetime = |key: &u64, _: &Tracked<'_>| key.is_multiple_of(3).then_some(LIVE / 2);
+            builder.promotion(Promotion::Adaptive).time_to_live(LIVE).expire_after(lifetime).build()
         } else {
             builder.build()
         };
@@ -200,7 +209,8 @@ fn run_phase<'c>(
             living = census.living();
             looks += 1;
             if looks % 50 == 0 {
-                kept = keep_in_file(&caches[looks / 50 % caches.len()], census);
+                let soaked = &caches[looks / 50 % caches.len()];
+                kept = keep_in_file(soaked, census).and_then(|()| record(soaked));
             }
         }
         over.store(true, Relaxed);
@@ -321,10 +331,44 @@ fn operate<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, chance: &mut
                 }
             });
         }
-        114 if cache.capacity() < 1_000 => _ = cache.hottest(3),
+        114 if cache.capacity() < 1_000 => _ = (cache.hottest(3), cache.coldest(3)),
+        116 => cache.insert_many((key..key + 20).map(|key| (key, Tracked::new(census, key)))),
+        117..119 => poll_once(cache, census, key, chance),
         115 if chance.below(20) == 0 => _ = cache.purge(),
         _ => _ = cache.contains_key(&key),
     }
+}
+
+/// A task that loads or waits, and is given up if it is not done at once, or half way.
+fn poll_once<'c>(
+    cache: &Cache<u64, Tracked<'c>>,
+    census: &'c Census,
+    key: u64,
+    chance: &mut Chance,
+) {
+    let mut ready = chance.below(2) == 0;
+    let load = std::future::poll_fn(|_| {
+        let outcome = if ready { Poll::Ready(Tracked::new(census, key)) } else { Poll::Pending };
+        ready = true;
+        outcome
+    });
+    let mut task = pin!(cache.get_or_insert_async(&key, load));
+    for _ in 0..chance.below(3) {
+        if let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            value.check(key);
+            break;
+        }
+    }
+}
+
+/// Records for a while what threads ask for.
+fn record(cache: &Cache<u64, Tracked<'_>>) -> Result<(), String> {
+    let path = std::env::temp_dir().join(format!("frazil-soak-{}.frazil", std::process::id()));
+    let recording = cache.record(&path, 0.5).map_err(|error| error.to_string())?;
+    std::thread::sleep(Duration::from_millis(20));
+    let recorded = recording.finish().map_err(|error| error.to_string());
+    std::fs::remove_file(&path).map_err(|error| error.to_string())?;
+    recorded.map(drop)
 }
 
 /// Whatever threads do meanwhile, a snapshot holds values under their own keys, each once.

@@ -89,7 +89,10 @@ impl Recorder {
             since_1970.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         let begun_ns = coarse_ns();
         let header = Header { rate, start_unix_ns, has_sizes };
-        let mut file = Encoder::new(BufWriter::new(File::create(path)?), &header)?;
+        let created = File::create(path).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })?;
+        let mut file = Encoder::new(BufWriter::new(created), &header)?;
         // Whoever looks at the file from now on finds a recording.
         file.flush()?;
 
