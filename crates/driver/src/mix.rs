@@ -82,11 +82,16 @@ impl Mix {
     /// # Errors
     /// As there.
     pub fn streams(&self, length: usize, threads: usize) -> Result<Vec<Stream>, WorkloadError> {
-        let stream = |numbers: Vec<u32>| {
-            let get = |number| Operation::new(Ask::Get, number);
-            Stream::new(numbers.into_iter().map(get).collect::<Vec<_>>(), 0)
-        };
+        let stream = |numbers| stream(numbers, 0);
         Ok(self.numbers(length, threads)?.into_iter().map(stream).collect())
+    }
+
+    /// The stream of one thread, under a prefix.
+    ///
+    /// # Errors
+    /// As [`numbers`](Self::numbers).
+    pub fn stream(&self, length: usize, prefix: u32) -> Result<Stream, WorkloadError> {
+        Ok(stream(self.numbers(length, 1)?.concat(), prefix))
     }
 
     /// Inserts the residents in an order of chance: popular keys are no neighbours then, as
@@ -107,6 +112,11 @@ impl Mix {
         }
         Ok(())
     }
+}
+
+fn stream(numbers: Vec<u32>, prefix: u32) -> Stream {
+    let get = |number| Operation::new(Ask::Get, number);
+    Stream::new(numbers.into_iter().map(get).collect::<Vec<_>>(), prefix)
 }
 
 #[cfg(test)]

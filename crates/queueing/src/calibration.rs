@@ -34,6 +34,10 @@ pub struct Endpoints {
     pub mixed_us: Vec<f64>,
     /// Share of the hits in the mix, with 1, 2, … threads.
     pub mixed_hit_ratio: Vec<f64>,
+    /// As the mix, of one with few misses; may be empty.
+    pub rare_us: Vec<f64>,
+    /// Share of the hits in that.
+    pub rare_hit_ratio: Vec<f64>,
     /// µs that a miss of the mix spends on what is accounted for elsewhere (items skipped).
     pub elsewhere_us: f64,
     /// µs at the shared lines of a [`Turns::Queue`] for a miss of one thread.
@@ -51,6 +55,9 @@ pub struct Costs {
     pub hold_hit_us: Vec<f64>,
     /// A miss's turn.
     pub hold_miss_us: Vec<f64>,
+    /// What a request computes longer where misses are few than hits and misses of the mix
+    /// account for: each miss makes lines travel that the others' hits read. 0 with one.
+    pub meet_us: Vec<f64>,
 }
 
 /// The least that something with a turn holds, µs: differences below it are noise, and a time
@@ -119,6 +126,7 @@ pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, Mo
         think_miss_us: vec![miss - hold_miss],
         hold_hit_us: if turns == Turns::All { vec![hold_hit] } else { Vec::new() },
         hold_miss_us: vec![hold_miss],
+        meet_us: vec![0.0],
     };
     let threads = it.hits_us.len().min(it.mixed_us.len()).min(it.mixed_hit_ratio.len());
     for threads in 2..=threads {
@@ -139,6 +147,8 @@ pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, Mo
         costs.think_miss_us.push(think);
         let held = fit_hold(&costs, it, (p, at))?;
         costs.hold_miss_us.push(held);
+        let meet = fit_meet(&costs, it, at)?;
+        costs.meet_us.push(meet);
     }
     Ok(costs)
 }
@@ -187,6 +197,22 @@ fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64,
     };
     let known = if p == 1.0 { &costs.hold_hit_us } else { &costs.hold_miss_us };
     bisect(least_hold(known), MOST_US, measured(it, p, at), of)
+}
+
+/// What requests must compute longer for the throughput that was measured with few misses.
+fn fit_meet(costs: &Costs, it: &Endpoints, at: usize) -> Result<f64, ModelError> {
+    let (Some(&us), Some(&p)) = (it.rare_us.get(at), it.rare_hit_ratio.get(at)) else {
+        return Ok(0.0);
+    };
+    let threads = at + 1;
+    let of = |meet: f64| {
+        let mut costs = costs.clone();
+        costs.think_hit_us[at] += meet;
+        costs.think_miss_us[at] += meet;
+        throughput(&costs, p, threads)
+    };
+    let measured = threads as f64 / us;
+    if of(0.0)? <= measured { Ok(0.0) } else { bisect(0.0, MOST_US, measured, of) }
 }
 
 /// Threads that do not wait for each other, but give up, may be faster together than alone.
@@ -253,6 +279,8 @@ mod tests {
             mixed_us: times(p),
             mixed_hit_ratio: vec![p; costs.think_hit_us.len()],
             queue_us: costs.hold_miss_us[0],
+            rare_us: times(0.9),
+            rare_hit_ratio: vec![0.9; costs.think_hit_us.len()],
             ..Endpoints::default()
         }
     }
@@ -272,6 +300,7 @@ mod tests {
             think_miss_us: vec![0.060, 0.072, 0.090],
             hold_hit_us: Vec::new(),
             hold_miss_us: vec![0.005, 0.030, 0.040],
+            meet_us: Vec::new(),
         };
         let reference = endpoints(&fifo, 0.5);
         let found = costs(&reference, &reference, Turns::Queue).unwrap();
@@ -279,6 +308,13 @@ mod tests {
         close(&found.hold_miss_us, &fifo.hold_miss_us);
         close(&found.think_hit_us, &fifo.think_hit_us);
         assert!(found.hold_hit_us.is_empty());
+        // All of it is accounted for; what is not, is what requests meet.
+        assert!(found.meet_us.iter().all(|us| *us < 1e-9), "{found:?}");
+        let mut slower = reference.clone();
+        slower.rare_us[1] += 0.02;
+        let found = costs(&slower, &reference, Turns::Queue).unwrap();
+        // A little more than what was added: who computes does not wait.
+        assert!((0.02..0.021).contains(&found.meet_us[1]), "{found:?}");
 
         let lru = Costs {
             // What FIFO holds is thinking to a policy with a lock.
@@ -286,6 +322,7 @@ mod tests {
             think_miss_us: vec![0.065, 0.078, 0.0975],
             hold_hit_us: vec![0.030, 0.070, 0.090],
             hold_miss_us: vec![0.080, 0.150, 0.170],
+            meet_us: Vec::new(),
         };
         let found = costs(&endpoints(&lru, 0.4), &reference, Turns::All).unwrap();
         close(&found.think_hit_us, &lru.think_hit_us);
@@ -305,6 +342,7 @@ mod tests {
             think_miss_us: vec![0.05],
             hold_hit_us: Vec::new(),
             hold_miss_us: vec![0.01],
+            meet_us: Vec::new(),
         };
         let mut measured = endpoints(&fifo, 0.5);
         measured.mixed_us[0] += 0.5 * 0.02;

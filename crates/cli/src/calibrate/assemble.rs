@@ -111,7 +111,7 @@ impl Column {
 }
 
 fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), ModelError> {
-    let mut columns: [Column; 5] = std::array::from_fn(|_| Column::default());
+    let mut columns: [Column; 6] = std::array::from_fn(|_| Column::default());
     let mut skipped = Vec::new();
     for point in &policy.points {
         let together = costs_of(&point.rounds, &point.fifo, point, policy.turns, common)?;
@@ -122,19 +122,20 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
             rounds.extend(costs_of(one, fifo, point, policy.turns, common).ok());
         }
         let of = |pick: fn(&Priced) -> &[f64]| -> Vec<&[f64]> { rounds.iter().map(pick).collect() };
-        let picks: [fn(&Priced) -> &[f64]; 5] = [
+        let picks: [fn(&Priced) -> &[f64]; 6] = [
             |it| &it.costs.think_hit_us,
             |it| &it.costs.think_miss_us,
             |it| &it.costs.hold_hit_us,
             |it| &it.costs.hold_miss_us,
             |it| &it.skip_us,
+            |it| &it.costs.meet_us,
         ];
         for (column, pick) in columns.iter_mut().zip(picks) {
             column.push(point.capacity, pick(&together), &of(pick));
         }
         skipped.push(point.skips.mixed);
     }
-    let [think_hit, think_miss, hold_hit, hold_miss, skip] = columns;
+    let [think_hit, think_miss, hold_hit, hold_miss, skip, meet] = columns;
     let name = |what: &str| format!("{}.{what}", policy.name);
     let once = |what: &str| BTreeMap::from([(name(what), Visits::Constant(1.0))]);
     let at = if policy.turns == Turns::Queue { "queue" } else { "lock" };
@@ -144,6 +145,11 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
     let mut miss = Counts { think: once("miss"), stations: once("miss") };
     miss.think.insert("fetch".to_owned(), Visits::Constant(1.0));
     profile.stations.insert(name("miss"), hold_miss.station(at, None));
+    if let Some(visits) = meetings(&policy.points) {
+        profile.think.insert(name("meet"), meet.think(None));
+        hit.think.insert(name("meet"), visits.clone());
+        miss.think.insert(name("meet"), visits);
+    }
     if !hold_hit.figures.is_empty() {
         profile.stations.insert(name("hit"), hold_hit.station(at, None));
         hit.stations = once("hit");
@@ -161,6 +167,20 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
     }
     profile.networks.insert(policy.name.clone(), NetworkCounts { hit, miss });
     Ok(())
+}
+
+/// How much of what requests meet there is by hit ratio: nothing in the mix, which the turns
+/// account for, all where misses are few, nothing where there are none.
+fn meetings(points: &[Point]) -> Option<Visits> {
+    let ratio = |of: fn(&Figures) -> &Vec<Timed>| {
+        let all = points.iter().flat_map(|point| &point.rounds);
+        let ratios: Vec<f64> =
+            all.filter_map(|round| of(round).last().map(|it| it.hit_ratio)).collect();
+        rounded(median(&ratios))
+    };
+    let (mixed, rare) = (ratio(|it| &it.mixed), ratio(|it| &it.rare));
+    let rises = 0.0 < mixed && mixed < rare && rare < 1.0;
+    rises.then(|| Visits::ByHitRatio(vec![(mixed, 0.0), (rare, 1.0), (1.0, 0.0)]))
 }
 
 /// What a request costs, and an item that is skipped.
@@ -197,6 +217,8 @@ fn endpoints(rounds: &[Figures], write_us: f64) -> Endpoints {
         hits_us: medians(|it| &it.hits, |it| it.us),
         mixed_us: medians(|it| &it.mixed, |it| it.us),
         mixed_hit_ratio: medians(|it| &it.mixed, |it| it.hit_ratio),
+        rare_us: medians(|it| &it.rare, |it| it.us),
+        rare_hit_ratio: medians(|it| &it.rare, |it| it.hit_ratio),
         elsewhere_us: 0.0,
         queue_us: writes * write_us,
     }

@@ -22,6 +22,8 @@ const ENOUGH: (f64, f64) = (0.5, 0.008);
 const RESIDENT: f64 = 0.9;
 /// Share of newcomers in the mix.
 const NEWCOMERS: f64 = 0.5;
+/// The same in the mix of few misses.
+const FEW_NEWCOMERS: f64 = 0.1;
 /// Newcomers between a newcomer and its being asked for again.
 const AGAIN: usize = 200;
 /// Requests of a stream.
@@ -43,6 +45,7 @@ pub(super) struct Figures {
     /// With 1, 2, … threads.
     pub(super) hits: Vec<Timed>,
     pub(super) mixed: Vec<Timed>,
+    pub(super) rare: Vec<Timed>,
     /// Residents, and newcomers, asked for again.
     pub(super) again: Option<[Timed; 2]>,
     /// Writes to lines that all threads write, for a miss.
@@ -63,6 +66,9 @@ pub(super) struct Ground {
     few: Mix,
     hits: Vec<Stream>,
     mixed: Vec<Stream>,
+    rare: Vec<Stream>,
+    /// Keys of their own, more than fit.
+    churn: Vec<Stream>,
     again: [Vec<Stream>; 2],
     mixes: [(Mix, Mix); 3],
     length: usize,
@@ -78,6 +84,8 @@ impl Ground {
         let random = Mix { newcomers: 1.0 / 3.0, ..few };
         let back = AGAIN.min(capacity as usize / 50).max(1);
         let newest = Mix { newcomers: 1.0, again: back, ..few };
+        let rare = Mix { newcomers: FEW_NEWCOMERS, ..resident };
+        let more = Mix { resident: least(2.0), newcomers: 0.0, again: 0 };
         let length = (4 * capacity as usize).clamp(LENGTH.0, LENGTH.1);
         Ok(Ground {
             capacity,
@@ -85,6 +93,8 @@ impl Ground {
             few,
             hits: resident.streams(length, threads)?,
             mixed: mixed.streams(length, threads)?,
+            rare: rare.streams(length, threads)?,
+            churn: vec![more.stream(length, 1)?],
             again: [random.streams(length, 1)?, newest.streams(length, 1)?],
             mixes: [(resident, mixed), (few, random), (few, newest)],
             length,
@@ -125,6 +135,7 @@ impl Ground {
         for threads in 1..=self.hits.len() {
             figures.hits.push(self.run(&ours, &self.hits[..threads], 0, schedule, tally));
         }
+        self.age(&ours, self.resident)?;
         for threads in 1..=self.mixed.len() {
             let before = ours.cache().stats();
             let streams = &self.mixed[..threads];
@@ -136,15 +147,28 @@ impl Ground {
                 figures.writes = writes as f64 / misses as f64;
             }
         }
+        for threads in 1..=self.rare.len() {
+            let (streams, fill) = (&self.rare[..threads], self.capacity / 4);
+            figures.rare.push(self.run(&ours, streams, fill, schedule, tally));
+        }
         if skips {
             let ours = Ours::<u64>::new(policy, self.capacity, 0);
-            self.few.preload(&ours)?;
+            self.age(&ours, self.few)?;
             let [residents, newcomers] = &self.again;
             let fill = self.capacity + self.capacity / 4;
             let mut run = |streams: &[Stream]| self.run(&ours, streams, fill, schedule, tally);
             figures.again = Some([run(residents), run(newcomers)]);
         }
         Ok(figures)
+    }
+
+    /// Fills a cache as if it had been in use: what lies next to each other is not what came
+    /// one after the other, so that the processor foresees no victim. Then come the residents.
+    fn age(&self, ours: &Ours<u64>, residents: Mix) -> anyhow::Result<()> {
+        let step = Duration::from_millis(5 + self.capacity / 50_000);
+        let schedule = Schedule { warmup: step, measured: Duration::from_millis(1), slices: 1 };
+        frazil_driver::run(ours, &self.churn, 2 * self.capacity, &schedule);
+        Ok(residents.preload(ours)?)
     }
 
     fn run(

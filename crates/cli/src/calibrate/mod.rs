@@ -165,7 +165,7 @@ pub(crate) fn calibrate(
     }
     let skips_of = |number, at| skips.get(&(number, at)).copied().unwrap_or_default();
     let chances = |number| number == 0 || gives_chances(skips_of(number, 0));
-    let runs_of = |number| 2 * threads + if chances(number) { 2 } else { 0 };
+    let runs_of = |number| 3 * threads + if chances(number) { 2 } else { 0 };
     let runs = ROUNDS * (0..policies.len()).map(runs_of).sum::<usize>() * capacities.len();
     // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
     let schedule = Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) };

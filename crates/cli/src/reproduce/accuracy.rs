@@ -365,6 +365,9 @@ fn report(cells: &[Cell<'_>]) -> Report {
     };
     summary += "\n";
     summary += &line("scored", &scored);
+    // Of the others it is not known what is compared.
+    let quiet = errors(&|it| it.is_scored() && it.disturbed == 0);
+    summary += &line("scored, never disturbed", &quiet);
     summary += &line("all", &errors(&|_| true));
     for policy in POLICIES {
         summary += &line(policy, &errors(&|it| it.is_scored() && it.place.policy == policy));
