@@ -245,11 +245,16 @@ fn bad_profiles_are_told_what_is_wrong() {
     run("mean_us = 0.1\n", "", 1, &["line 6", "missing field `mean_us`"]);
     run("mean_us = 0.1", "mean_us = -0.1", 1, &["mean_us of think time `look-up`", "-0.1"]);
     run("mean_us = 0.1", "mean_us = nan", 1, &["look-up", "NaN"]);
-    run("mean_us = 0.1", "mean_us = \"0.1\"", 1, &["line 7", "string"]);
+    run("mean_us = 0.1", "mean_us = \"0.1\"", 1, &["line 7", "expected a time in µs"]);
     run("service_us = [0.2, 0.3]\n", "", 1, &["missing field `service_us`"]);
     run("service_us = [0.2, 0.3]", "service_us = [0.2, -0.3]", 1, &["station `lock`", "-0.3"]);
-    run("service_us = [0.2, 0.3]", "service_us = []", 1, &["station `lock`", "0 service times"]);
-    run("spread_us = [0.02, 0.03]", "spread_us = [0.02]", 1, &["lock", "1 spreads"]);
+    run("service_us = [0.2, 0.3]", "service_us = []", 1, &["station `lock`", "at least one time"]);
+    run(
+        "spread_us = [0.02, 0.03]",
+        "spread_us = [0.02]",
+        1,
+        &["spread_us of station `lock`", "one for each"],
+    );
     run("spread_us = 0.01", "spread = 0.01", 1, &["line 8", "unknown field `spread`"]);
     run("{ lock = 0.5 }", "{ mutex = 0.5 }", 1, &["unknown station `mutex`", "lock"]);
     run("{ look-up = 1 }", "{ clone = 1 }", 1, &["unknown think time `clone`", "look-up"]);
