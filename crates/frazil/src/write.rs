@@ -160,8 +160,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut held = self.hold();
         let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
         let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
-        match self.attempt(&mut held, place, &newcomer, found.as_ref(), (key, value), false) {
-            Ok(_) => {
+        match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
+            Ok(()) => {
                 self.settle(&mut held);
                 let due = std::mem::take(&mut held.flushed) && self.reclaim.due();
                 drop(held);
@@ -203,8 +203,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             let Setback { key, value, .. } = setback;
             let found = self.find(protection, place, &key);
-            match self.attempt(&mut held, place, &newcomer, found.as_ref(), (key, value), false) {
-                Ok(_) => {
+            match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
+                Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
                     drop(telling);
@@ -239,9 +239,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
     /// entry of the same key, if there was one, is still protected.
     ///
-    /// False if the newcomer `yields` and has gone again: the key was not as absent as it was
-    /// found.
-    ///
     /// Credit is drawn and a slot filled only when no more of the user's code can run, so
     /// that a panic of that loses nothing.
     #[inline(always)]
@@ -251,9 +248,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         newcomer: &Newcomer,
         found: Option<&Found<'_>>,
-        (key, value): (K, V),
-        yields: bool,
-    ) -> Result<bool, Setback<K, V>> {
+        key: K,
+        value: V,
+    ) -> Result<(), Setback<K, V>> {
         let places = u64::from(found.is_none());
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
@@ -295,10 +292,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             None => add(&held.counts().insertions, 1),
             Some(found) => self.ended(held, found.slot, Ending::Replaced),
         }
-        let stays = self.index.is_alone(place, own)
-            || self.take_out_rivals(held, place, own, (slot, newcomer, found), yields);
+        if !self.index.is_alone(place, own) {
+            self.take_out_rivals(held, place, own, (slot, newcomer, found));
+        }
         self.queue(held, slot, newcomer, found);
-        Ok(stays)
+        Ok(())
     }
 
     /// Takes back a filled slot that could not be published.
@@ -418,9 +416,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// yet, is there once. Two threads may have admitted it, or one may have replaced what
     /// the other has admitted: the word that a look-up meets first stays. As long as it is
     /// not queued no eviction takes it away and shows what is older.
-    ///
-    /// One that `yields` goes whatever a look-up meets first; then false. The rival may go as
-    /// well, as if it had been evicted.
     #[cold]
     #[inline(never)]
     fn take_out_rivals(
@@ -429,8 +424,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         own: &AtomicU32,
         (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
-        yields: bool,
-    ) -> bool {
+    ) {
         let own = (own, self.index.word(place, slot));
         // Keys are compared: should that panic, this one goes, so that none is there twice,
         // and is queued all the same, for whoever dequeues it.
@@ -444,15 +438,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // The first hazard has `found` to protect. Not a pin where a hazard will do: a
         // thread that is suspended here should hold up next to nothing.
         let reader = &self.stripe().reader;
-        let stays = match Hazard::of(&reader.second) {
-            Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot, yields),
+        match Hazard::of(&reader.second) {
+            Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot),
             None => {
                 let pinned = Pinned::new(reader, &self.reclaim);
-                self.take_out_rivals_under(&pinned, held, place, own, slot, yields)
+                self.take_out_rivals_under(&pinned, held, place, own, slot);
             }
-        };
+        }
         unsettled.waive();
-        stays
     }
 
     fn take_out_rivals_under(
@@ -462,28 +455,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         own: (&AtomicU32, u32),
         slot: u32,
-        yields: bool,
-    ) -> bool {
+    ) {
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
-            let Some((rival, first)) = self.rival(protection, place, own, key) else {
-                return true;
-            };
+            let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
-            let goes = first || yields;
-            let (cell, word) = if goes { own } else { (rival.cell, rival.word) };
-            let gone = self.index.unlink_cell(place, cell, word);
-            if gone {
+            let (cell, word) = if first { own } else { (rival.cell, rival.word) };
+            if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
                 self.bury(held, self.index.slot(word), Ending::Outdated);
             }
-            if goes {
-                // Otherwise another has replaced or removed it: it was there before that.
-                return !(yields && gone);
+            if first {
+                return;
             }
         }
-        true
     }
 
     /// Queues a published slot, in the place of the one that it replaces.

@@ -302,7 +302,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let term = self.term(&owned, &copy);
             let traits = (hash, weight, term);
             turn.store(
-                || self.insert_absent(place, traits, (owned, copy), &mut telling),
+                || self.exchange(place, traits, None, (owned, copy), &mut telling),
                 || self.remove_any(place, key),
             );
         }

@@ -3,8 +3,7 @@
 //! The entry that was found stays protected from its look-up to the exchange of its word,
 //! so the word cannot have gone and come back: an exchange that succeeds follows on what
 //! was read. Of a key that was absent no word can be exchanged; who admits one has the
-//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since. One that
-//! came before and was admitted since is found beside it, and what was computed goes again.
+//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -25,21 +24,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
     }
 
-    /// Puts an entry in, unless its key is there. The caller has the key's turn.
-    pub(crate) fn insert_absent(
-        &self,
-        place: Place,
-        traits: (u64, u64, Term),
-        (key, value): (K, V),
-        telling: &mut Option<Telling<'_, K, V, S>>,
-    ) {
+    /// Whether a key is there after all that was found absent.
+    fn has_come(&self, place: Place, key: &K) -> bool {
         let reader = &self.stripe().reader;
-        let found = match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.find_living(&hazard, place, &key).is_some(),
-            None => self.find_living(&Pinned::new(reader, &self.reclaim), place, &key).is_some(),
-        };
-        if !found {
-            self.exchange(place, traits, None, (key, value), telling);
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.find_living(&hazard, place, key).is_some(),
+            None => self.find_living(&Pinned::new(reader, &self.reclaim), place, key).is_some(),
         }
     }
 
@@ -57,6 +47,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (mut key, mut value): (K, V),
         telling: &mut Option<Telling<'_, K, V, S>>,
     ) -> bool {
+        // Whoever has inserted it may have looked for flights before this one began.
+        if found.is_none() && self.has_come(place, &key) {
+            return false;
+        }
         self.stripe().reader.arrive(hash);
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
@@ -70,15 +64,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
-            // Who inserts a key that was absent may have looked for flights before this one
-            // began, and have returned since. So that one is not to be taken out.
-            let yields = found.is_none();
-            let outcome = self.attempt(&mut held, place, &newcomer, found, (key, value), yields);
+            let outcome = self.attempt(&mut held, place, &newcomer, found, key, value);
             self.settle(&mut held);
-            let setback = match outcome {
-                Ok(stays) => return stays,
-                Err(setback) => setback,
-            };
+            let Err(setback) = outcome else { return true };
             // The key and value may be dropped from here on.
             drop(held);
             Setback { key, value, .. } = setback;
