@@ -1,4 +1,4 @@
-//! `frazil advise`: which policy and size for this trace, and why.
+//! `frazil advise`: which policy and size for this trace, on these cores, and why.
 
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
@@ -9,9 +9,10 @@ use frazil_simulator::{CapacityError, CapacitySpec, CellSpec, Outcome, SweepOpti
 use crate::Done;
 use crate::advise_text::{json, table};
 use crate::failure::{Failure, note};
+use crate::forecast::{Forecast, ForecastArgs, Predicted};
 use crate::output::{self, Output};
 use crate::progress::Progress;
-use crate::recommend::{Measured, Recommendation, Winner, recommend, winner};
+use crate::recommend::{Limit, Measured, Recommendation, Winner, limit, recommend, winner};
 use crate::replay_args::{ReplayArgs, parse_policies};
 use crate::sample::Sample;
 use crate::trace_args::{TraceArgs, Wanted};
@@ -22,10 +23,13 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 
 /// Say which policy and size to use for a trace, and why.
 ///
-/// Replays the trace against every policy and size. Per size the fewest misses
-/// win; within 0.5 points it is a tie, which goes to the policy that does the
-/// least work on a hit. The size is the smallest whose doubling gains less than
-/// one point.
+/// Replays the trace against every policy and size, and predicts from hit ratios, counted work
+/// and measured costs what each delivers on so many cores before such a backend. Per size the
+/// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses. The size
+/// is the smallest whose doubling gains less than 5 % of throughput.
+///
+/// Predicted is what the cache itself can serve: values that are copied, a protocol and the
+/// program around it come on top.
 ///
 /// Of a trace that a cache has recorded at a rate below 1, capacities are those for all
 /// keys; requests and objects are those of the sample.
@@ -33,7 +37,8 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 #[command(after_help = "Examples:
   frazil advise
   frazil advise --trace requests.csv.zst
-  frazil advise --trace requests.frazil
+  frazil advise --trace requests.csv.zst --cores 64 --backend 10us
+  frazil advise --trace requests.frazil --profile machine.toml
   frazil advise --trace cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
 pub(crate) struct Args {
     /// The trace: a file, or a generated workload as in `frazil simulate`
@@ -61,6 +66,9 @@ pub(crate) struct Args {
     capacity: Vec<CapacitySpec>,
 
     #[command(flatten)]
+    forecast: ForecastArgs,
+
+    #[command(flatten)]
     replaying: ReplayArgs,
 
     #[command(flatten)]
@@ -71,6 +79,8 @@ pub(crate) struct Args {
 pub(crate) struct Replayed {
     pub(crate) measured: Measured,
     pub(crate) outcome: Outcome,
+    /// `None` where the profile does not know the policy.
+    pub(crate) predicted: Option<Predicted>,
 }
 
 /// Everything that the answer is printed from.
@@ -82,11 +92,14 @@ pub(crate) struct Advice<'a> {
     pub(crate) requests: u64,
     pub(crate) objects: u64,
     pub(crate) policies: &'a [PolicySpec],
+    pub(crate) forecast: &'a Forecast,
     /// By size, then in the order of `policies`.
     pub(crate) cells: Vec<Replayed>,
     /// Smallest size first.
     pub(crate) winners: Vec<Winner>,
     pub(crate) recommendation: Recommendation,
+    /// Policies that more memory makes slower.
+    pub(crate) limits: Vec<Limit>,
 }
 
 /// Runs the verb.
@@ -97,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
             policies.push(policy);
         }
     }
+    let forecast = Forecast::new(&args.forecast)?;
     let trace_name = args.trace.as_deref().unwrap_or(DEFAULT_TRACE);
     if args.trace.is_none() {
         note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
@@ -105,7 +119,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let Loaded { trace, origin } = args.reading.load(trace_name, wanted)?;
     let sample = Sample::of_trace(trace_name, &origin, &trace);
     let capacities = capacities(args, &trace, &sample, trace_name)?;
-    let advice = advise(args, trace_name, (&trace, &sample), &policies, &capacities)?;
+    let question = Question { args, trace_name, trace: &trace, sample, policies, forecast };
+    let advice = question.answer(&capacities)?;
     output::print(&match args.replaying.output {
         Output::Table => table(&advice),
         Output::Json => output::json(&json(&advice)),
@@ -147,92 +162,135 @@ fn capacities(
     Ok(capacities)
 }
 
-fn advise<'a>(
-    args: &Args,
+/// What does not change from cell to cell.
+struct Question<'a> {
+    args: &'a Args,
     trace_name: &'a str,
-    sampled: (&Trace, &Sample),
-    policies: &'a [PolicySpec],
-    capacities: &[u64],
-) -> Result<Advice<'a>, Failure> {
-    let trace = sampled.0;
-    let everything = sampled.1.up(match args.replaying.unit {
-        Unit::Objects => trace.objects.len() as u64,
-        Unit::Bytes => trace.footprint_bytes().unwrap_or_default(),
-    });
-    let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
-    let cells: Vec<(usize, u64)> = capacities
-        .iter()
-        .flat_map(|&capacity| (0..policies.len()).map(move |policy| (policy, capacity)))
-        .collect();
-    let cells = replay(sampled, policies, &cells, &options, "replaying");
-    if cells.iter().any(|cell| cell.outcome.requests == 0) {
-        return Err(anyhow!("{trace_name}: holds no requests, only sets and deletes").into());
-    }
-    let winners: Vec<Winner> = cells
-        .chunks(policies.len())
-        .filter_map(|size| winner(&size.iter().map(|cell| cell.measured).collect::<Vec<_>>()))
-        .collect();
-
-    // Twice a winner's size, where that is not among the sizes asked for.
-    let twice = |capacity: u64| capacity.saturating_mul(2).min(everything);
-    let known = |policy, capacity| {
-        cells
-            .iter()
-            .find(|cell| (cell.measured.policy, cell.measured.capacity) == (policy, capacity))
-    };
-    let probes: Vec<(usize, u64)> = winners
-        .iter()
-        .map(|winner| (winner.chosen.policy, twice(winner.chosen.capacity)))
-        .filter(|&(policy, capacity)| known(policy, capacity).is_none())
-        .collect();
-    let probes = replay(sampled, policies, &probes, &options, "doubling");
-    let doubled = |cell: &Measured| {
-        if cell.capacity >= everything {
-            return None;
-        }
-        let wanted = (cell.policy, twice(cell.capacity));
-        let cell = known(wanted.0, wanted.1).or_else(|| {
-            probes.iter().find(|p| (p.measured.policy, p.measured.capacity) == wanted)
-        })?;
-        Some(cell.measured.miss_ratio)
-    };
-    let recommendation = recommend(&winners, doubled)
-        .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
-    Ok(Advice {
-        trace: trace_name,
-        unit: args.replaying.unit,
-        everything,
-        requests: cells.first().map_or(0, |cell| cell.outcome.requests),
-        objects: trace.objects.len() as u64,
-        policies,
-        cells,
-        winners,
-        recommendation,
-    })
+    trace: &'a Trace,
+    sample: Sample,
+    policies: Vec<PolicySpec>,
+    forecast: Forecast,
 }
 
-fn replay(
-    (trace, sample): (&Trace, &Sample),
-    policies: &[PolicySpec],
-    cells: &[(usize, u64)],
-    options: &SweepOptions,
-    what: &str,
-) -> Vec<Replayed> {
-    let specs: Vec<CellSpec> = cells
-        .iter()
-        .map(|&(policy, capacity)| CellSpec {
-            policy: policies[policy],
-            capacity: sample.down(capacity),
+impl Question<'_> {
+    fn answer(&self, capacities: &[u64]) -> Result<Advice<'_>, Failure> {
+        let cells: Vec<(usize, u64)> = capacities
+            .iter()
+            .flat_map(|&capacity| (0..self.policies.len()).map(move |policy| (policy, capacity)))
+            .collect();
+        let cells = self.replay(&cells, "replaying")?;
+        if cells.iter().any(|cell| cell.outcome.requests == 0) {
+            let problem = "holds no requests, only sets and deletes";
+            return Err(anyhow!("{}: {problem}", self.trace_name).into());
+        }
+        self.note_unknown()?;
+        let measured: Vec<Measured> = cells.iter().map(|cell| cell.measured).collect();
+        let winners: Vec<Winner> =
+            measured.chunks(self.policies.len()).filter_map(winner).collect();
+
+        // Twice a winner's size, where that is not among the sizes asked for.
+        let everything = self.everything();
+        let twice = |capacity: u64| capacity.saturating_mul(2).min(everything);
+        let known = |policy, capacity| {
+            measured.iter().find(|cell| (cell.policy, cell.capacity) == (policy, capacity))
+        };
+        let probes: Vec<(usize, u64)> = winners
+            .iter()
+            .map(|winner| (winner.chosen.policy, twice(winner.chosen.capacity)))
+            .filter(|&(policy, capacity)| known(policy, capacity).is_none())
+            .collect();
+        let probes = self.replay(&probes, "doubling")?;
+        let doubled = |cell: &Measured| {
+            if cell.capacity >= everything {
+                return None;
+            }
+            let wanted = (cell.policy, twice(cell.capacity));
+            let cell = known(wanted.0, wanted.1).or_else(|| {
+                let mut probes = probes.iter().map(|probe| &probe.measured);
+                probes.find(|probe| (probe.policy, probe.capacity) == wanted)
+            })?;
+            cell.mops
+        };
+        let recommendation = recommend(&winners, doubled)
+            .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
+        let of_policy = |policy| measured.iter().filter(move |cell| cell.policy == policy).copied();
+        Ok(Advice {
+            trace: self.trace_name,
+            unit: self.args.replaying.unit,
+            everything,
+            requests: cells.first().map_or(0, |cell| cell.outcome.requests),
+            objects: self.trace.objects.len() as u64,
+            policies: &self.policies,
+            forecast: &self.forecast,
+            limits: (0..self.policies.len()).filter_map(|it| limit(of_policy(it))).collect(),
+            cells,
+            winners,
+            recommendation,
         })
-        .collect();
-    let total = trace.ids.len() as u64 * cells.len() as u64;
-    let progress = Progress::of_records(what.to_owned(), total);
-    let outcomes = sweep(trace, &specs, options, &|steps| progress.advance(steps));
-    let replayed = |(&(policy, capacity), outcome): (&(usize, u64), Outcome)| {
-        // The work is that of the hits there were.
-        let (work_per_hit, outcome) = (outcome.work_per_hit(), sample.corrected(&outcome));
-        let miss_ratio = outcome.miss_ratio();
-        Replayed { measured: Measured { policy, capacity, miss_ratio, work_per_hit }, outcome }
-    };
-    cells.iter().zip(outcomes).map(replayed).collect()
+    }
+
+    /// Distinct objects of all keys, or their summed sizes.
+    fn everything(&self) -> u64 {
+        self.sample.up(match self.args.replaying.unit {
+            Unit::Objects => self.trace.objects.len() as u64,
+            Unit::Bytes => self.trace.footprint_bytes().unwrap_or_default(),
+        })
+    }
+
+    /// Says of which policies nothing is known, and fails if it is all of them.
+    fn note_unknown(&self) -> Result<(), Failure> {
+        let unknown: Vec<String> = self
+            .policies
+            .iter()
+            .filter(|policy| self.forecast.name_of(policy).is_none())
+            .map(ToString::to_string)
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let names = unknown.join(",");
+        let how = format!("`frazil calibrate --policy {names} --output FILE` measures that");
+        let text = format!("the profile does not say what {names} cost; {how}");
+        if unknown.len() == self.policies.len() {
+            return Err(anyhow!(text).into());
+        }
+        note(&format!("{text}; they are shown and not recommended"));
+        Ok(())
+    }
+
+    fn replay(&self, cells: &[(usize, u64)], what: &str) -> Result<Vec<Replayed>, Failure> {
+        let specs: Vec<CellSpec> = cells
+            .iter()
+            .map(|&(policy, capacity)| CellSpec {
+                policy: self.policies[policy],
+                capacity: self.sample.down(capacity),
+            })
+            .collect();
+        let total = self.trace.ids.len() as u64 * cells.len() as u64;
+        let progress = Progress::of_records(what.to_owned(), total);
+        let options = SweepOptions { count_work: true, ..self.args.replaying.sweep_options() };
+        let outcomes = sweep(self.trace, &specs, &options, &|steps| progress.advance(steps));
+        let replayed = |(&(policy, capacity), outcome): (&(usize, u64), Outcome)| {
+            // The work is that of the hits there were.
+            let (work_per_hit, raw) = (outcome.work_per_hit(), outcome);
+            let outcome = self.sample.corrected(&raw);
+            let miss_ratio = outcome.miss_ratio();
+            let (spec, entries) = (&self.policies[policy], self.entries(capacity));
+            let predicted = self.forecast.predict(spec, 1.0 - miss_ratio, &raw, entries);
+            let predicted = predicted.context("the prediction of a cell")?;
+            let mops = predicted.as_ref().map(|it| it.throughput_mops);
+            let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops };
+            Ok(Replayed { measured, outcome, predicted })
+        };
+        cells.iter().zip(outcomes).map(replayed).collect()
+    }
+
+    /// How many objects a capacity holds, if they are of the mean size.
+    fn entries(&self, capacity: u64) -> f64 {
+        let objects = self.sample.up(self.trace.objects.len() as u64) as f64;
+        match self.args.replaying.unit {
+            Unit::Objects => capacity as f64,
+            Unit::Bytes => capacity as f64 / self.everything().max(1) as f64 * objects,
+        }
+    }
 }

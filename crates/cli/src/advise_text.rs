@@ -4,16 +4,18 @@ use std::fmt::Write;
 
 use frazil_simulator::Unit;
 use frazil_simulator::trace::printable;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::advise::Advice;
+use crate::advise::{Advice, Replayed};
+use crate::forecast::{Forecast, Predicted};
 use crate::output::{self, Row, grouped, percent, row};
-use crate::recommend::{Measured, Recommendation, Winner};
+use crate::recommend::{Limit, Measured, Recommendation, Winner};
 
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
-    let cell = |cell: &crate::advise::Replayed| {
+    let cell = |cell: &Replayed| {
+        let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
         row! {
             "kind" => "cell",
             "policy" => name(&cell.measured),
@@ -23,15 +25,30 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
             "misses" => cell.outcome.misses(),
             "miss_ratio" => cell.measured.miss_ratio,
             "work_per_hit" => cell.measured.work_per_hit,
+            "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
+            "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
+            "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
+            "response_us" => predicted(|it| json!(it.response_us)),
+            "bottleneck" => predicted(|it| json!(it.bottleneck)),
+            "p_star" => predicted(|it| json!(it.p_star)),
         }
     };
     let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
+    let limit = |limit: &Limit| {
+        json!({
+            "policy": name(&limit.best),
+            "capacity": limit.best.capacity,
+            "throughput_mops": limit.best.mops,
+            "at_largest_mops": limit.largest.mops,
+        })
+    };
     let others = |cells: &[Measured]| -> Vec<_> {
         let other = |cell: &Measured| {
             json!({
                 "policy": name(cell),
                 "miss_ratio": cell.miss_ratio,
                 "work_per_hit": cell.work_per_hit,
+                "throughput_mops": cell.mops,
             })
         };
         cells.iter().map(other).collect()
@@ -42,41 +59,58 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "capacity" => winner.chosen.capacity,
         "unit" => advice.unit.to_string(),
         "miss_ratio" => winner.chosen.miss_ratio,
+        "throughput_mops" => winner.chosen.mops,
+        "cores" => advice.forecast.cores,
+        "backend_us" => advice.forecast.backend_us,
+        "mpl" => advice.forecast.mpl,
+        "contention" => if advice.forecast.is_measured() { "measured" } else { "extrapolated" },
         "reason" => reason(advice),
         "ties" => others(&winner.ties),
         "runners_up" => others(&winner.beaten),
         "marginal_gain" => marginal_gain,
+        "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
     };
     advice.cells.iter().map(cell).chain([recommendation]).collect()
 }
 
-/// The table policy × size, and the answer under it.
-pub(crate) fn table(advice: &Advice<'_>) -> String {
+/// Cells as a table, a line a size.
+fn by_size(advice: &Advice<'_>, last: &str, cell: impl Fn(&Replayed) -> String) -> String {
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let mut headers = vec!["capacity", "of all"];
     headers.extend(names.iter().map(String::as_str));
-    headers.push("use");
+    headers.push(last);
     let rows = advice.winners.iter().zip(advice.cells.chunks(names.len()));
     let rows = rows.map(|(winner, size)| {
         let capacity = winner.chosen.capacity;
         let mut row = vec![amount(advice.unit, capacity), share(advice, capacity)];
-        row.extend(size.iter().map(|cell| percent(cell.measured.miss_ratio)));
+        row.extend(size.iter().map(&cell));
         row.push(names[winner.chosen.policy].clone());
         row
     });
-    let table = output::table(&headers, &["use"], rows.collect());
+    output::table(&headers, &[last], rows.collect())
+}
+
+/// The table policy × size, and the answer under it.
+pub(crate) fn table(advice: &Advice<'_>) -> String {
+    let misses = by_size(advice, "use", |cell| percent(cell.measured.miss_ratio));
+    let speeds = by_size(advice, "use", |cell| mops(cell.measured.mops));
+    let Forecast { cores, backend_us, mpl, .. } = advice.forecast;
     let chosen = &advice.recommendation.winner.chosen;
     let mut text = format!(
-        "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{table}\n",
+        "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
+         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
         printable(advice.trace),
         grouped(advice.requests),
-        grouped(advice.objects)
+        grouped(advice.objects),
+        counted(*cores, "core"),
+        grouped(*mpl as u64),
+        backend_us
     );
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
         "Use {} with a capacity of {} ({}).\n",
-        names[chosen.policy],
+        advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity),
         share(advice, chosen.capacity)
     );
@@ -93,36 +127,46 @@ fn reason(advice: &Advice<'_>) -> String {
 fn sentences(advice: &Advice<'_>) -> Vec<String> {
     let Recommendation { winner, .. } = &advice.recommendation;
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
+    sentences.extend(what_limits(advice, &winner.chosen));
+    let slower = |limit: &Limit| {
+        format!(
+            "{} past {}, which makes it slower ({} M/s, {} at the largest)",
+            advice.policies[limit.best.policy],
+            amount(advice.unit, limit.best.capacity),
+            mops(limit.best.mops),
+            mops(limit.largest.mops)
+        )
+    };
+    if !advice.limits.is_empty() {
+        let list: Vec<String> = advice.limits.iter().map(slower).collect();
+        sentences.push(format!("Do not grow {}.", list.join(", nor ")));
+    }
     if !winner.beaten.is_empty() {
-        let list: Vec<String> = winner
-            .beaten
-            .iter()
-            .map(|cell| format!("{} ({})", advice.policies[cell.policy], percent(cell.miss_ratio)))
-            .collect();
+        let list: Vec<String> = winner.beaten.iter().map(|cell| figures(advice, cell)).collect();
         sentences.push(format!("Runners-up: {}.", list.join(", ")));
     }
     sentences
 }
 
+/// A policy with its throughput and misses.
+fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
+    let name = &advice.policies[cell.policy];
+    format!("{name} ({} M/s, {})", mops(cell.mops), percent(cell.miss_ratio))
+}
+
 fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let chosen = &winner.chosen;
     let name = &advice.policies[chosen.policy];
-    let misses = percent(chosen.miss_ratio);
+    let (misses, mops) = (percent(chosen.miss_ratio), mops(chosen.mops));
     if winner.ties.is_empty() {
-        return format!("Policy: {name} misses {misses}, the fewest by more than 0.5 points.");
+        return format!(
+            "Policy: {name} delivers {mops} M/s and misses {misses}, the most by over 5 %."
+        );
     }
-    let list: Vec<String> = winner
-        .ties
-        .iter()
-        .map(|cell| {
-            let name = &advice.policies[cell.policy];
-            format!("{name} ({}, {:.2})", percent(cell.miss_ratio), cell.work_per_hit)
-        })
-        .collect();
+    let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     format!(
-        "Policy: {name} misses {misses} and does {:.2} list or mark operations a hit; \
-         within 0.5 points of the fewest misses, but with no less work: {}.",
-        chosen.work_per_hit,
+        "Policy: {name} delivers {mops} M/s and misses {misses}; within 5 % of the most \
+         throughput, but with no fewer misses: {}.",
         list.join(", ")
     )
 }
@@ -135,15 +179,16 @@ fn why_size(advice: &Advice<'_>) -> String {
         None => "Size: it holds every object of the trace.".to_owned(),
         Some(gain) => {
             let twice = chosen.capacity.saturating_mul(2).min(advice.everything);
+            let what = if *gain < 0.0 { "cost" } else { "gain" };
             let gain = format!(
-                "one more step, to {}, would save {:.2} points with {name}",
+                "one more step, to {}, would {what} {:.1} % of throughput with {name}",
                 amount(advice.unit, twice),
-                gain * 100.0
+                gain.abs() * 100.0
             );
             if *still_gaining {
                 format!("Size: the largest compared; {gain}, so compare larger ones.")
             } else {
-                format!("Size: the smallest whose doubling gains less than a point: {gain}.")
+                format!("Size: the smallest whose doubling gains less than 5 %: {gain}.")
             }
         }
     };
@@ -151,13 +196,54 @@ fn why_size(advice: &Advice<'_>) -> String {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            " Beware: past that flat stretch the curve falls again; {} would save {:.1} points with {}.",
+            " Beware: past that flat stretch throughput rises again; {} would deliver {} M/s with {}.",
             amount(advice.unit, cliff.capacity),
-            (chosen.miss_ratio - cliff.miss_ratio) * 100.0,
+            mops(cliff.mops),
             advice.policies[cliff.policy]
         );
     }
     text
+}
+
+/// What the chosen cell's throughput hangs on, and how sure that is.
+fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
+    let cell = advice.cells.iter().find(|cell| cell.measured == *chosen)?;
+    let Predicted { range_mops: [low, high], response_us, bottleneck, p_star, .. } =
+        cell.predicted.as_ref()?;
+    let limit = match bottleneck.as_str() {
+        "backend" => "most requests wait for the backend".to_owned(),
+        "cores" => "the cores are busy".to_owned(),
+        "none" => "nothing takes turns".to_owned(),
+        station => format!("requests take turns at {station}"),
+    };
+    let peak = match p_star {
+        [_, high] if *high > 0.9995 => "more hits are never slower".to_owned(),
+        [_, high] => format!("beyond {} of hits it falls", percent(*high)),
+    };
+    let sure = if advice.forecast.is_measured() {
+        ""
+    } else {
+        "; contention among so many cores was not measured but extrapolated"
+    };
+    Some(format!(
+        "Throughput: {} to {} M/s, from the spread of what was measured{sure}; a request takes \
+         {response_us:.1} µs; {limit}, and {peak}.",
+        mops(Some(*low)),
+        mops(Some(*high))
+    ))
+}
+
+fn mops(mops: Option<f64>) -> String {
+    match mops {
+        None => "-".to_owned(),
+        Some(mops) if mops < 1.0 => format!("{mops:.3}"),
+        Some(mops) if mops < 100.0 => format!("{mops:.2}"),
+        Some(mops) => format!("{mops:.0}"),
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 fn amount(unit: Unit, capacity: u64) -> String {

@@ -10,6 +10,7 @@ mod bench;
 mod calibrate;
 mod duration;
 mod failure;
+mod forecast;
 mod model;
 mod output;
 mod progress;

@@ -1,19 +1,19 @@
 //! Which policy and which size: the rule of `frazil advise`, apart from how its
 //! inputs are measured and its answer is printed.
 //!
-//! At each size the policy with the fewest misses wins; policies within half a
-//! point of it tie, and the one that does the least work on a hit takes the tie,
-//! because it scales furthest. The size is the smallest whose doubling, with the
-//! same policy, gains less than a point.
+//! At each size the policy wins that is predicted to deliver the most; policies within 5 %
+//! of it tie, which is about what the model can tell apart, and of these the one with the
+//! fewest misses is used, because it asks least of the backend. The size is the smallest whose
+//! doubling, with the same policy, gains less than 5 % of throughput.
 
-/// Miss ratios this close are a tie: 0.5 percentage points.
-pub(crate) const TIE: f64 = 0.005;
-/// What subtracting two ratios may be off by: half a point apart is still a tie.
-const ROUNDING: f64 = 1e-12;
-/// Doubling that gains less than this is not worth its memory: one point.
-pub(crate) const WORTH_DOUBLING: f64 = 0.01;
+/// Throughputs this close are a tie.
+pub(crate) const TIE: f64 = 0.05;
+/// Doubling that gains less than this is not worth its memory.
+pub(crate) const WORTH_DOUBLING: f64 = 0.05;
 /// A larger size that gains this much past a flat stretch is pointed out.
-pub(crate) const CLIFF: f64 = 0.05;
+pub(crate) const CLIFF: f64 = 0.25;
+/// More memory that costs less than this is not said to make a cache slower.
+pub(crate) const SLOWER: f64 = 0.01;
 
 /// One policy at one size, as measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,15 +23,23 @@ pub(crate) struct Measured {
     pub(crate) capacity: u64,
     pub(crate) miss_ratio: f64,
     pub(crate) work_per_hit: f64,
+    /// Predicted; `None` where nothing is known of what the policy costs.
+    pub(crate) mops: Option<f64>,
+}
+
+impl Measured {
+    fn known_mops(&self) -> f64 {
+        self.mops.unwrap_or(0.0)
+    }
 }
 
 /// The policy to use at one size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Winner {
     pub(crate) chosen: Measured,
-    /// Others within [`TIE`] of the fewest misses, fewest first.
+    /// Others within [`TIE`] of the highest throughput, fewest misses first.
     pub(crate) ties: Vec<Measured>,
-    /// The rest, fewest misses first.
+    /// The rest, fastest first; last those of which no speed is known.
     pub(crate) beaten: Vec<Measured>,
 }
 
@@ -39,48 +47,56 @@ pub(crate) struct Winner {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recommendation {
     pub(crate) winner: Winner,
-    /// Points of miss ratio that doubling would save, as a ratio; `None` if the
+    /// Throughput that doubling would gain, as a share of what there is; `None` if the
     /// size already holds every object.
     pub(crate) marginal_gain: Option<f64>,
     /// Whether doubling still gained [`WORTH_DOUBLING`] at the largest size.
     pub(crate) still_gaining: bool,
     /// What the rule chooses past a flat stretch of the curve, where a larger size
-    /// saves [`CLIFF`] or more after all.
+    /// gains [`CLIFF`] or more after all.
     pub(crate) cliff: Option<Measured>,
 }
 
-/// The winner among the cells of one size; `None` without cells.
+/// A size beyond which a policy gets slower.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Limit {
+    /// The policy at its fastest.
+    pub(crate) best: Measured,
+    /// At the largest size.
+    pub(crate) largest: Measured,
+}
+
+/// The winner among the cells of one size; `None` if no speed is known of any.
 pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
-    let mut by_misses = cells.to_vec();
-    by_misses.sort_by(|a, b| {
+    let mut by_speed = cells.to_vec();
+    by_speed.sort_by(|a, b| b.known_mops().total_cmp(&a.known_mops()));
+    let most = by_speed.first()?.mops?;
+    let tied = by_speed.partition_point(|cell| cell.known_mops() >= most * (1.0 - TIE));
+    let beaten = by_speed.split_off(tied);
+    let mut ties = by_speed;
+    ties.sort_by(|a, b| {
         a.miss_ratio.total_cmp(&b.miss_ratio).then(a.work_per_hit.total_cmp(&b.work_per_hit))
     });
-    let fewest = by_misses.first()?.miss_ratio;
-    let tied = by_misses.partition_point(|cell| cell.miss_ratio - fewest <= TIE + ROUNDING);
-    let beaten = by_misses.split_off(tied);
-    let mut ties = by_misses;
-    // The first of equals stays first: the fewest misses, then the user's order.
-    let least =
-        (0..ties.len()).min_by(|&a, &b| ties[a].work_per_hit.total_cmp(&ties[b].work_per_hit))?;
-    let chosen = ties.remove(least);
+    let chosen = ties.remove(0);
     Some(Winner { chosen, ties, beaten })
 }
 
-/// Chooses the size. `winners` are in order of size; `doubled` answers the miss
-/// ratio of a winner's policy at twice its size, or `None` if that holds no more.
+/// Chooses the size. `winners` are in order of size; `doubled` answers the throughput of a
+/// winner's policy at twice its size, or `None` if that holds no more.
 pub(crate) fn recommend(
     winners: &[Winner],
     doubled: impl Fn(&Measured) -> Option<f64>,
 ) -> Option<Recommendation> {
     let gain = |winner: &Winner| {
-        doubled(&winner.chosen).map(|miss_ratio| winner.chosen.miss_ratio - miss_ratio)
+        let mops = winner.chosen.known_mops();
+        doubled(&winner.chosen).map(|twice| if mops > 0.0 { twice / mops - 1.0 } else { 0.0 })
     };
-    let enough = |winner: &&Winner| gain(winner).is_none_or(|points| points < WORTH_DOUBLING);
+    let enough = |winner: &&Winner| gain(winner).is_none_or(|share| share < WORTH_DOUBLING);
     let first = winners.iter().position(|winner| enough(&winner));
     let at = first.or(winners.len().checked_sub(1))?;
     let (winner, larger) = (&winners[at], &winners[at + 1..]);
-    let saves = |later: &Winner| winner.chosen.miss_ratio - later.chosen.miss_ratio >= CLIFF;
-    let cliff = larger.iter().position(saves).map(|edge| {
+    let least = winner.chosen.known_mops() * (1.0 + CLIFF);
+    let cliff = larger.iter().position(|later| later.chosen.known_mops() >= least).map(|edge| {
         let past = &larger[edge..];
         past.iter().find(enough).unwrap_or(&past[past.len() - 1]).chosen
     });
@@ -92,38 +108,62 @@ pub(crate) fn recommend(
     })
 }
 
+/// Where a policy should not be given more memory, if more makes it slower. The cells are those
+/// of one policy, in order of size.
+pub(crate) fn limit(cells: impl Iterator<Item = Measured>) -> Option<Limit> {
+    let mut best: Option<Measured> = None;
+    let mut largest = None;
+    for cell in cells {
+        if best.is_none_or(|best| cell.known_mops() > best.known_mops()) {
+            best = Some(cell);
+        }
+        largest = Some(cell);
+    }
+    let (best, largest) = (best?, largest?);
+    let slower = largest.known_mops() < best.known_mops() * (1.0 - SLOWER);
+    (slower && largest.mops.is_some()).then_some(Limit { best, largest })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cell(policy: usize, capacity: u64, miss_ratio: f64, work_per_hit: f64) -> Measured {
-        Measured { policy, capacity, miss_ratio, work_per_hit }
+    fn cell(policy: usize, capacity: u64, miss_ratio: f64, mops: f64) -> Measured {
+        Measured { policy, capacity, miss_ratio, work_per_hit: 1.0, mops: Some(mops) }
     }
 
     #[test]
-    fn fewest_misses_win_and_less_work_takes_the_tie() {
+    fn the_fastest_wins_and_fewer_misses_take_the_tie() {
+        let unknown = Measured { mops: None, ..cell(4, 10, 0.1, 0.0) };
         let cells = [
-            cell(0, 10, 0.300, 2.0),
-            cell(1, 10, 0.304, 0.2),
-            cell(2, 10, 0.3051, 0.0),
-            cell(3, 10, 0.305, 0.3),
+            cell(0, 10, 0.300, 1.00),
+            cell(1, 10, 0.304, 1.04),
+            cell(2, 10, 0.290, 0.98),
+            cell(3, 10, 0.299, 1.01),
+            unknown,
         ];
         let winner = winner(&cells).unwrap();
-        assert_eq!(winner.chosen, cells[1]);
-        assert_eq!(winner.ties, [cells[0], cells[3]]);
-        assert_eq!(winner.beaten, [cells[2]]);
+        assert_eq!(winner.chosen, cells[3]);
+        assert_eq!(winner.ties, [cells[0], cells[1]]);
+        assert_eq!(winner.beaten, [cells[2], unknown]);
     }
 
     #[test]
-    fn equal_work_goes_to_fewer_misses() {
-        let cells = [cell(0, 10, 0.302, 0.2), cell(1, 10, 0.301, 0.2)];
-        assert_eq!(winner(&cells).unwrap().chosen, cells[1]);
+    fn nobody_wins_of_whom_nothing_is_known() {
+        assert_eq!(winner(&[Measured { mops: None, ..cell(0, 10, 0.1, 0.0) }]), None);
+        assert_eq!(winner(&[]), None);
+    }
+
+    #[test]
+    fn equal_misses_go_to_less_work() {
+        let less = Measured { work_per_hit: 0.5, ..cell(1, 10, 0.302, 1.0) };
+        assert_eq!(winner(&[cell(0, 10, 0.302, 1.0), less]).unwrap().chosen, less);
     }
 
     fn curve(points: &[(u64, f64)]) -> Vec<Winner> {
         points
             .iter()
-            .map(|&(capacity, miss_ratio)| winner(&[cell(0, capacity, miss_ratio, 0.0)]).unwrap())
+            .map(|&(capacity, mops)| winner(&[cell(0, capacity, 0.5, mops)]).unwrap())
             .collect()
     }
 
@@ -132,21 +172,21 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_size_whose_doubling_gains_under_a_point() {
-        let points = [(1, 0.50), (2, 0.40), (4, 0.33), (8, 0.325), (16, 0.324)];
+    fn the_smallest_size_whose_doubling_gains_too_little() {
+        let points = [(1, 1.0), (2, 2.0), (4, 3.0), (8, 3.1), (16, 3.0)];
         let answer = recommend(&curve(&points[..4]), |m| at(&points, m.capacity * 2)).unwrap();
         assert_eq!(answer.winner.chosen.capacity, 4);
-        assert!((answer.marginal_gain.unwrap() - 0.005).abs() < 1e-12);
+        assert!((answer.marginal_gain.unwrap() - 0.1 / 3.0).abs() < 1e-12);
         assert!(!answer.still_gaining && answer.cliff.is_none());
     }
 
     #[test]
     fn a_gain_that_never_ends_and_a_cliff_are_told() {
-        let steep = [(1, 0.9), (2, 0.7), (4, 0.5)];
+        let steep = [(1, 1.0), (2, 2.0), (4, 4.0)];
         let answer = recommend(&curve(&steep[..2]), |m| at(&steep, m.capacity * 2)).unwrap();
         assert!(answer.still_gaining && answer.winner.chosen.capacity == 2);
 
-        let loops = [(1, 1.0), (2, 1.0), (4, 0.9), (8, 0.1), (16, 0.1), (32, 0.1)];
+        let loops = [(1, 1.0), (2, 1.0), (4, 1.1), (8, 9.0), (16, 9.0), (32, 9.0)];
         let answer = recommend(&curve(&loops[..5]), |m| at(&loops, m.capacity * 2)).unwrap();
         assert_eq!(answer.winner.chosen.capacity, 1);
         assert_eq!(answer.cliff.unwrap().capacity, 8);
@@ -156,5 +196,17 @@ mod tests {
     fn a_cache_that_holds_all_needs_no_doubling() {
         let answer = recommend(&curve(&[(5, 0.4)]), |_| None).unwrap();
         assert_eq!((answer.marginal_gain, answer.still_gaining), (None, false));
+    }
+
+    #[test]
+    fn more_memory_that_makes_slower_is_told() {
+        let cells = |mops: [f64; 3]| {
+            let cell = |(size, mops)| cell(0, size, 0.1, mops);
+            limit((1..).zip(mops).map(cell))
+        };
+        let slower = cells([1.0, 3.0, 2.0]).unwrap();
+        assert_eq!((slower.best.capacity, slower.largest.capacity), (2, 3));
+        assert_eq!(cells([1.0, 3.0, 2.98]), None, "as good as flat");
+        assert_eq!(cells([1.0, 2.0, 3.0]), None);
     }
 }

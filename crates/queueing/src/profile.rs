@@ -326,6 +326,36 @@ impl Profile {
         Network::new(stations, routes.collect())?.on_cores(cores)?.crowded(crowd)
     }
 
+    /// The same with every time so many of its spreads longer, or shorter: what is predicted
+    /// with it lies about as far from the prediction as the measurements were from each other.
+    ///
+    /// ```
+    /// use frazil_queueing::{Profile, solve};
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think.look-up = { mean_us = 0.05, spread_us = 0.01 }
+    ///     networks.fifo.hit = { think = { look-up = 1 } }
+    ///     networks.fifo.miss = { think = { look-up = 1 } }
+    /// "#)?;
+    /// let slower = profile.shifted(1.0).network("fifo", 1.0, 0.0)?;
+    /// assert!((solve(&slower, 1)?.response_us - 0.06).abs() < 1e-12);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    pub fn shifted(&self, spreads: f64) -> Profile {
+        let mut profile = self.clone();
+        for think in profile.think.values_mut() {
+            if let Some(spread) = &think.spread_us {
+                think.mean_us = think.mean_us.shifted(spread, spreads);
+            }
+        }
+        for station in profile.stations.values_mut() {
+            if let Some(spread) = &station.spread_us {
+                station.service_us = station.service_us.shifted(spread, spreads);
+            }
+        }
+        profile
+    }
+
     /// More cores than this are taken to slow each other no further.
     const MOST_COUNTED: usize = 256;
 

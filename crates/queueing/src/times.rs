@@ -64,6 +64,21 @@ impl Times {
         }
     }
 
+    /// Each time and so many of its spreads, but never less than nothing.
+    pub(crate) fn shifted(&self, spread: &Times, spreads: f64) -> Times {
+        let moved = |times: &[f64], spread: &[f64]| -> Vec<f64> {
+            let spread = |level: usize| spread.get(level).or(spread.last()).copied();
+            let moved = |(level, us): (usize, &f64)| us + spreads * spread(level).unwrap_or(0.0);
+            times.iter().enumerate().map(moved).map(|us| us.max(0.0)).collect()
+        };
+        match self {
+            Times::ByCapacity(points) => Times::ByCapacity(
+                points.iter().map(|(at, times)| (*at, moved(times, &spread.at(*at)))).collect(),
+            ),
+            times => Times::ByCount(moved(&times.at(1.0), &spread.at(1.0))),
+        }
+    }
+
     /// Whether there are as many as of the others, by number and by capacity.
     pub(crate) fn fits(&self, others: &Times) -> bool {
         match (self, others) {
