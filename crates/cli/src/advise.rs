@@ -25,8 +25,9 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 ///
 /// Replays the trace against every policy and size, and predicts from hit ratios, counted work
 /// and measured costs what each delivers on so many cores before such a backend. Per size the
-/// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses. The size
-/// is the smallest whose doubling gains less than 5 % of throughput.
+/// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses, and within
+/// half a point of those to the fastest. The size is the smallest whose doubling gains less
+/// than 5 % of throughput.
 ///
 /// Predicted is what the cache itself can serve: values that are copied, a protocol and the
 /// program around it come on top.

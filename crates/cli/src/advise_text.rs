@@ -166,7 +166,7 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     format!(
         "Policy: {name} delivers {mops} M/s and misses {misses}; within 5 % of the most \
-         throughput, but with no fewer misses: {}.",
+         throughput, but with more misses or slower: {}.",
         list.join(", ")
     )
 }

@@ -3,9 +3,14 @@
 //!
 //! At each size the policy wins that is predicted to deliver the most; policies within 5 %
 //! of it tie, which is about what the model can tell apart, and of these the one with the
-//! fewest misses is used, because it asks least of the backend. The size is the smallest whose
-//! doubling, with the same policy, gains less than 5 % of throughput.
+//! fewest misses is used, because it asks least of the backend; within half a point of that
+//! the fastest. The size is the smallest whose doubling, with the same policy, gains less than
+//! 5 % of throughput.
 
+/// Miss ratios this close are as good as each other: 0.5 percentage points.
+const AS_FEW: f64 = 0.005;
+/// What subtracting two ratios may be off by: half a point apart is still as good.
+const ROUNDING: f64 = 1e-12;
 /// Throughputs this close are a tie.
 pub(crate) const TIE: f64 = 0.05;
 /// Doubling that gains less than this is not worth its memory.
@@ -77,7 +82,12 @@ pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
     ties.sort_by(|a, b| {
         a.miss_ratio.total_cmp(&b.miss_ratio).then(a.work_per_hit.total_cmp(&b.work_per_hit))
     });
-    let chosen = ties.remove(0);
+    let fewest = ties.first()?.miss_ratio;
+    let as_few = ties.partition_point(|cell| cell.miss_ratio - fewest <= AS_FEW + ROUNDING);
+    // The last of equals is the most: looked at from behind, the one with the fewest misses.
+    let chosen =
+        (0..as_few).rev().max_by(|&a, &b| ties[a].known_mops().total_cmp(&ties[b].known_mops()))?;
+    let chosen = ties.remove(chosen);
     Some(Winner { chosen, ties, beaten })
 }
 
@@ -137,13 +147,13 @@ mod tests {
         let unknown = Measured { mops: None, ..cell(4, 10, 0.1, 0.0) };
         let cells = [
             cell(0, 10, 0.300, 1.00),
-            cell(1, 10, 0.304, 1.04),
+            cell(1, 10, 0.3051, 1.04),
             cell(2, 10, 0.290, 0.98),
-            cell(3, 10, 0.299, 1.01),
+            cell(3, 10, 0.305, 1.01),
             unknown,
         ];
         let winner = winner(&cells).unwrap();
-        assert_eq!(winner.chosen, cells[3]);
+        assert_eq!(winner.chosen, cells[3], "the fastest of those within half a point");
         assert_eq!(winner.ties, [cells[0], cells[1]]);
         assert_eq!(winner.beaten, [cells[2], unknown]);
     }

@@ -227,9 +227,36 @@ fn advise_recommends_what_it_measured() {
         })
         .expect("the recommendation is one of the cells");
     assert_eq!(chosen["miss_ratio"], recommendation["miss_ratio"]);
+    assert_eq!(chosen["throughput_mops"], recommendation["throughput_mops"]);
+    let mops = |cell: &Value| cell["throughput_mops"].as_f64().expect("a known policy");
+    let same_size = |cell: &&Value| cell["capacity"] == chosen["capacity"];
+    assert!(cells.iter().filter(same_size).all(|cell| mops(cell) * 0.95 <= mops(chosen)));
+    for cell in cells {
+        let range = ["throughput_low_mops", "throughput_high_mops"].map(|key| cell[key].as_f64());
+        assert!(range[0].unwrap() <= mops(cell) && mops(cell) <= range[1].unwrap(), "{cell}");
+        assert!(cell["bottleneck"].is_string() && cell["p_star"].is_array(), "{cell}");
+    }
     assert!(recommendation["marginal_gain"].is_number());
     assert!(recommendation["ties"].is_array());
     assert!(recommendation["reason"].as_str().unwrap().contains("Size: "));
+}
+
+#[test]
+fn advice_depends_on_cores_and_the_backend() {
+    let mops = |flags: &[&str]| {
+        let args = ["advise", "--trace", GENERATED, "--capacity", "10%", "--policy", "lru,mobius"];
+        let rows = json_lines(&frazil(&[&args, flags, &["--output", "json"]].concat()));
+        [0, 1].map(|row| rows[row]["throughput_mops"].as_f64().unwrap())
+    };
+    let [lru, mobius] = mops(&["--cores", "1", "--backend", "0us", "--mpl", "1"]);
+    let [lru_slow, _] = mops(&["--cores", "1", "--backend", "1ms", "--mpl", "1"]);
+    assert!(lru_slow < lru / 100.0, "{lru_slow}, {lru}");
+    let [lru_many, mobius_many] = mops(&["--cores", "8", "--backend", "0us", "--mpl", "8"]);
+    assert!(mobius_many / mobius > lru_many / lru, "hits of LRU take turns");
+    let unknown = ["advise", "--trace", GENERATED, "--policy", "lhd"];
+    fails(&unknown, 1, &["lhd", "frazil calibrate"]);
+    fails(&[&unknown[..3], &["--profile", "/nowhere.toml"]].concat(), 1, &["/nowhere.toml"]);
+    fails(&[&unknown[..3], &["--cores", "0"]].concat(), 2, &["--cores"]);
 }
 
 #[test]
