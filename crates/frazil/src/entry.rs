@@ -161,6 +161,10 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
     /// no request: neither policy nor counts see the look-up. What is put in and not
     /// admitted is returned all the same.
     ///
+    /// An insertion that had begun before a computation of an absent key, and ends after it, may
+    /// be taken to have come and gone before: then what was computed stays, though it was not
+    /// computed from what was inserted.
+    ///
     /// `compute` runs outside all locks and may use the cache. If it writes this very key
     /// itself, that stands, and what it answers does not count.
     ///
