@@ -244,8 +244,9 @@ impl Locked {
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
+    #[inline(always)]
     pub(crate) fn marks(&self) -> bool {
-        self.policy == Online::Sieve
+        matches!(self.policy, Online::Sieve)
     }
 
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
