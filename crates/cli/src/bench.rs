@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
-use frazil::Policy;
 use frazil_driver::{Backend, Measured, Ours, Schedule, Setup, Stream, Value, Workload};
 use frazil_simulator::trace::{Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit};
@@ -192,11 +191,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn parse_policies(args: &Args) -> Result<Vec<Setup>, Failure> {
     let parse = |name: &String| -> Result<Setup, Failure> {
         let setup: Setup = name.parse().map_err(Failure::usage)?;
-        let lock_free = matches!(
-            setup.policy,
-            Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo
-        );
-        if lock_free && setup.promotion.is_some() {
+        if setup.takes_no_lock() && setup.promotion.is_some() {
             let policy = setup.policy;
             return Err(Failure::usage(anyhow!("{name}: a hit of {policy} takes no lock")));
         }

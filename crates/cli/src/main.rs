@@ -11,6 +11,7 @@ mod calibrate;
 mod duration;
 mod failure;
 mod forecast;
+mod median;
 mod model;
 mod output;
 mod progress;

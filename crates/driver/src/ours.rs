@@ -82,6 +82,19 @@ impl From<Policy> for Setup {
 }
 
 impl Setup {
+    /// Whether the policy runs without a lock, so that neither promotions nor shards mean
+    /// anything to it.
+    ///
+    /// ```
+    /// use frazil_driver::Setup;
+    /// assert!("clock".parse::<Setup>()?.takes_no_lock() && !"lru".parse::<Setup>()?.takes_no_lock());
+    /// # Ok::<(), frazil::PolicyError>(())
+    /// ```
+    pub fn takes_no_lock(self) -> bool {
+        use Policy::{Clock, Fifo, Mobius, S3Fifo};
+        matches!(self.policy, Fifo | Clock { .. } | Mobius | S3Fifo)
+    }
+
     /// A cache of this setup, begun.
     ///
     /// ```

@@ -369,16 +369,16 @@ impl Profile {
             .on_cores(self.machine.cores)?;
         for (name, think) in &self.think {
             let of = |what: &str| format!("{what} of think time `{name}`");
-            think.mean_us.check(&of("mean_us"))?;
+            think.mean_us.check(|| of("mean_us"))?;
             if let Some(spread) = &think.spread_us {
-                spread.check(&of("spread_us"))?;
+                spread.check(|| of("spread_us"))?;
             }
         }
         for (name, times) in &self.stations {
             let of = |what: &str| format!("{what} of station `{name}`");
-            times.service_us.check(&of("service_us"))?;
+            times.service_us.check(|| of("service_us"))?;
             if let Some(spread) = &times.spread_us {
-                spread.check(&of("spread_us"))?;
+                spread.check(|| of("spread_us"))?;
                 if !spread.fits(&times.service_us) {
                     let text = format!("{}: expected one for each service time", of("spread_us"));
                     return Err(ModelError::Malformed(text));

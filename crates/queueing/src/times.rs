@@ -95,12 +95,13 @@ impl Times {
     }
 
     /// Refuses what no measurement gives.
-    pub(crate) fn check(&self, what: &str) -> Result<(), ModelError> {
+    pub(crate) fn check(&self, what: impl Fn() -> String) -> Result<(), ModelError> {
         let list = |times: &[f64]| {
             if times.is_empty() {
-                return Err(ModelError::Malformed(format!("{what}: expected at least one time")));
+                let text = format!("{}: expected at least one time", what());
+                return Err(ModelError::Malformed(text));
             }
-            times.iter().try_for_each(|&us| time_us(|| what.to_owned(), us).map(drop))
+            times.iter().try_for_each(|&us| time_us(&what, us).map(drop))
         };
         match self {
             Times::One(us) => list(&[*us]),
@@ -109,7 +110,7 @@ impl Times {
                 let rises = points.is_sorted_by(|one, other| one.0 < other.0);
                 let sensible = points.iter().all(|(at, _)| (1.0..=1e15).contains(at));
                 if points.is_empty() || !rises || !sensible {
-                    let text = format!("{what}: expected pairs of rising capacity and times");
+                    let text = format!("{}: expected pairs of rising capacity and times", what());
                     return Err(ModelError::Malformed(text));
                 }
                 points.iter().try_for_each(|(_, times)| list(times))

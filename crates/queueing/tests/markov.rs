@@ -66,7 +66,7 @@ impl Chain {
     }
 
     /// Visits to each place between two to place 0, by following the chances often enough.
-    #[allow(clippy::needless_range_loop)] // As in `eliminate`.
+    #[expect(clippy::needless_range_loop, reason = "indices are states, as in `eliminate`")]
     fn visits(&self) -> Vec<f64> {
         let places = self.rate.len();
         let mut visits = vec![0.0; places];
@@ -87,7 +87,7 @@ impl Chain {
 }
 
 /// The steady state of a chain by its rates.
-#[allow(clippy::needless_range_loop)] // Indices are states here, of rows and columns alike.
+#[expect(clippy::needless_range_loop, reason = "indices are states, of rows and columns alike")]
 fn eliminate(mut flow: Vec<Vec<f64>>) -> Vec<f64> {
     let count = flow.len();
     for last in (1..count).rev() {

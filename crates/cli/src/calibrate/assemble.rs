@@ -8,7 +8,8 @@ use frazil_queueing::{
     Times, Turns, Visits, costs,
 };
 
-use super::measure::{Figures, Skips, Timed, median};
+use super::measure::{Figures, Skips, Timed};
+use crate::median::median;
 
 /// Two mixes that differ by less in items skipped do not say what one costs.
 const LEAST_SKIPS: f64 = 0.2;
@@ -209,10 +210,10 @@ fn costs_of(
 fn endpoints(rounds: &[Figures], write_us: f64) -> Endpoints {
     let medians = |of: fn(&Figures) -> &Vec<Timed>, what: fn(&Timed) -> f64| -> Vec<f64> {
         let threads = rounds.iter().map(|round| of(round).len()).min().unwrap_or(0);
-        let at = |at: usize| median(&rounds.iter().map(|it| what(&of(it)[at])).collect::<Vec<_>>());
+        let at = |at: usize| median(rounds.iter().map(|it| what(&of(it)[at])));
         (0..threads).map(at).collect()
     };
-    let writes = median(&rounds.iter().map(|round| round.writes).collect::<Vec<_>>());
+    let writes = median(rounds.iter().map(|round| round.writes));
     Endpoints {
         hits_us: medians(|it| &it.hits, |it| it.us),
         mixed_us: medians(|it| &it.mixed, |it| it.us),
@@ -233,7 +234,7 @@ fn skip_us(rounds: &[Figures], fifo: &[Figures], skips: Skips) -> Option<f64> {
         };
         let hits: Vec<f64> =
             rounds.iter().filter_map(|it| it.hits.first().map(|it| it.us)).collect();
-        let (us, p) = (of(|it| it.us), median(&of(|it| it.hit_ratio)));
+        let (us, p) = (of(|it| it.us), median(of(|it| it.hit_ratio)));
         (!us.is_empty() && p < 1.0).then(|| (median(&us) - p * median(&hits)) / (1.0 - p))
     };
     let ours = miss(rounds, 1)? - miss(rounds, 0)?;

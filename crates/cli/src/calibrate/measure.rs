@@ -13,6 +13,8 @@ use frazil_policy::{PolicySpec, Work};
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
+use crate::median::median;
+
 /// A disturbed run is measured again so often.
 const TRIES: usize = 3;
 /// Time without disturbance that a run must have, of what was measured, and anyway seconds
@@ -258,14 +260,5 @@ pub(super) fn write_us() -> f64 {
         }
         began.elapsed().as_secs_f64() * 1e6 / f64::from(WRITES)
     };
-    median(&(0..15).map(batch).collect::<Vec<_>>())
-}
-
-/// The middle of some numbers; of an even number of them the mean of two. 0 of none.
-pub(crate) fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-    let lower = sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default();
-    f64::midpoint(lower, upper)
+    median((0..15).map(batch))
 }

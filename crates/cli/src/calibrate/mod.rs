@@ -126,7 +126,7 @@ fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
 /// Who takes turns in a cache of this setup.
 fn turns(setup: Setup) -> Turns {
     match setup.policy {
-        Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo => Turns::Queue,
+        _ if setup.takes_no_lock() => Turns::Queue,
         // Its hits raise a mark.
         Policy::Sieve => Turns::Misses,
         _ => Turns::All,

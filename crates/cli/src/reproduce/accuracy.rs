@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 
 use super::{Expectation, Report};
 use crate::Done;
-use crate::calibrate::measure::{Tally, median};
+use crate::calibrate::measure::Tally;
 use crate::calibrate::{calibrate, setups};
 use crate::failure::{Failure, note};
+use crate::median::median;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;
 

@@ -28,6 +28,7 @@ use frazil_policy::object_hash;
 use frazil_simulator::HASH_SEED;
 use frazil_simulator::trace::Trace;
 
+use crate::median::median;
 use crate::output::{Row, row};
 
 /// A share of the processor below this says that the machine had other work.
@@ -186,18 +187,6 @@ impl Cell {
             "retries" => self.retries as f64 / self.gets.max(1) as f64,
             "cpu_share" => least(|round| round.cpu_share),
         }
-    }
-}
-
-/// The median; 0 of nothing.
-pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
     }
 }
 

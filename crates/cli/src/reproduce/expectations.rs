@@ -4,7 +4,8 @@
 //! direction alone: the factors belong to sixteen cores and CacheLib's hash table.
 
 use super::Expectation;
-use super::cells::{Cell, Cost, Task, median};
+use super::cells::{Cell, Cost, Task};
+use crate::median::median;
 
 /// Hit ratios may differ from the simulator's by half a point.
 const HALF_A_POINT: f64 = 0.005;
