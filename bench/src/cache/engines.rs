@@ -27,14 +27,20 @@ const PINNED: &str = "+pin";
 const EXPIRING: &str = "+ttl";
 const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 
+/// Suffix of one of our policies under this many locks: what quick_cache has on four cores.
+const SHARDED: &str = "+16-shards";
+const SHARDS: u32 = 16;
+
 /// Whether this build has the engine; a rival is there only with the feature `rivals`.
 pub(super) fn is_built_in(name: &str) -> bool {
     RIVALS.contains(&name) || ours(name).is_ok()
 }
 
 fn ours(name: &str) -> Result<frazil_driver::Setup, frazil::PolicyError> {
-    let suffix = [PINNED, EXPIRING].iter().find_map(|suffix| name.strip_suffix(suffix));
-    suffix.unwrap_or(name).parse()
+    let suffix = [PINNED, EXPIRING, SHARDED].iter().find_map(|suffix| name.strip_suffix(suffix));
+    let setup: frazil_driver::Setup = suffix.unwrap_or(name).parse()?;
+    let shards = if name.ends_with(SHARDED) { SHARDS } else { setup.shards };
+    Ok(frazil_driver::Setup { shards, ..setup })
 }
 
 /// Hands the engine of this name to `visitor`.

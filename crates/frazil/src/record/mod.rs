@@ -99,9 +99,10 @@ impl Recorder {
         let tapes = self.tapes.get_or_init(|| Arc::new(Tapes::new()));
         tapes.stop.store(false, Relaxed);
         let shared = Arc::clone(tapes);
+        let before = (begun_ns, tapes.lost());
         let handle = thread::Builder::new()
             .name("frazil-record".to_owned())
-            .spawn(move || writer::run(&shared, file, begun_ns))?;
+            .spawn(move || writer::run(&shared, file, before))?;
         *tapes.writer.lock() = Some(handle.thread().clone());
         *writer = Some(handle);
         // Half of 2^64 is exact; 1 becomes all but one of the hashes.

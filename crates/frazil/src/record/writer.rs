@@ -35,15 +35,15 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 /// Misses that may wait.
 const WAITING: usize = 1 << 16;
 
-/// The writer's thread.
+/// The writer's thread. It may come to run long after threads began to take notes: when that
+/// was, and what was lost before, it is told.
 pub(super) fn run(
     tapes: &Tapes,
     file: Encoder<BufWriter<File>>,
-    begun_ns: u64,
+    (begun_ns, lost_before): (u64, u64),
 ) -> io::Result<Recorded> {
     let mut order = Order::default();
     let mut pairs = Pairs::new(Output { file, begun_ns, last_ns: 0, failure: None });
-    let lost_before = tapes.lost();
     let mut flushed = Instant::now();
     loop {
         // Acquire: partner is the Release with which the recording ends.
@@ -217,6 +217,27 @@ fn scramble(hash: u64) -> u64 {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    /// The system may let the writer wait while the threads fill their tapes.
+    #[test]
+    fn what_was_lost_before_the_writer_ran_is_counted() {
+        let tapes = Tapes::new();
+        let note = Note { time_ns: 9, hash: 3, weight: 1, deed: Deed::Hit };
+        while tapes.lost() < 7 {
+            tapes.push(&note);
+        }
+        let before = (8, tapes.lost());
+        while tapes.lost() < 12 {
+            tapes.push(&note);
+        }
+        tapes.stop.store(true, Relaxed);
+        let path = std::env::temp_dir().join(format!("frazil-late-{}", std::process::id()));
+        let header = frazil_recording::Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
+        let file = BufWriter::new(File::create(&path).unwrap());
+        let ended = run(&tapes, Encoder::new(file, &header).unwrap(), before);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(ended.unwrap().lost, 5);
+    }
 
     /// What threads noted in one tick is dealt out evenly, and what is not old enough waits.
     #[test]
