@@ -66,6 +66,12 @@ impl Queue {
         }
     }
 
+    /// Words of the newest segment that this stripe has filled.
+    #[inline(always)]
+    pub(crate) fn back_len(&self, buffers: &Buffers) -> u32 {
+        buffers.ends[self.number & 1].back.next
+    }
+
     /// Sends the newest segment to the ring if there is a step of entries in it.
     pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
         if buffers.ends[self.number & 1].back.next >= segments.step() {
