@@ -11,6 +11,7 @@ mod report;
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
+use frazil_driver::Distance;
 use frazil_simulator::CapacitySpec;
 
 pub(crate) use child::run as run_child;
@@ -50,10 +51,14 @@ struct Results {
     bytes: HashMap<Pair, f64>,
     /// Instructions an operation.
     instructions: HashMap<Pair, f64>,
+    /// How far cores should be from each other where there are several threads.
+    distance: Option<Distance>,
     /// Measurements that were made again.
     repeated: usize,
     /// Measurements that stayed disturbed.
     disturbed: usize,
+    /// Measurements made again because cores had moved.
+    moved: usize,
 }
 
 /// Measures what a definition says, and reports it.
@@ -165,18 +170,35 @@ impl CellRun<'_> {
                 && !engine.sleeps
                 && answer.cpu_share.is_some_and(|share| share < LEAST_SHARE)
         };
-        let mut answer = request.ask()?;
+        let mut answer = self.ask_at_distance(&request, results)?;
         for _ in 0..REPEATS {
             if !disturbed(&answer) || results.repeated == REPEATS_ALL {
                 break;
             }
             results.repeated += 1;
-            let again = request.ask()?;
+            let again = self.ask_at_distance(&request, results)?;
             if again.cpu_share > answer.cpu_share {
                 answer = again;
             }
         }
         results.disturbed += usize::from(disturbed(&answer));
         Ok(answer)
+    }
+
+    /// Asks; if there are several threads, when cores are as near to each other as they are at
+    /// times, and again if they have not stayed so.
+    fn ask_at_distance(&self, request: &Request, results: &mut Results) -> anyhow::Result<Answer> {
+        if request.threads == 1 {
+            return request.ask();
+        }
+        let distance = results.distance.get_or_insert_with(Distance::least);
+        loop {
+            distance.wait();
+            let answer = request.ask()?;
+            if distance.is_kept() || !distance.has_patience() {
+                return Ok(answer);
+            }
+            results.moved += 1;
+        }
     }
 }

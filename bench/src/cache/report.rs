@@ -61,6 +61,14 @@ pub(super) fn write(definition: &CacheDefinition, results: &Results) -> String {
             results.repeated
         );
     }
+    if let Some(ns) = results.distance.and_then(|distance| distance.transfer_ns()) {
+        let _ = writeln!(
+            text,
+            "With several threads: while a line took {ns:.0} ns from core to core, to half of it; \
+             {} measurements were made again because that changed",
+            results.moved
+        );
+    }
     text
 }
 

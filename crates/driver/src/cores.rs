@@ -3,6 +3,9 @@
 //! Only Linux is asked; elsewhere threads go where they like and their processor time
 //! is not known.
 
+use std::fs::File;
+use std::time::Duration;
+
 #[cfg(target_os = "linux")]
 mod system {
     use std::time::Duration;
@@ -60,6 +63,34 @@ pub fn cores() -> usize {
 pub(crate) fn take_turn(thread: usize, allowed: &[usize]) {
     if !allowed.is_empty() {
         system::stay_on(allowed[thread % allowed.len()]);
+    }
+}
+
+/// The calling thread's time in the queue for a core, where the system keeps it.
+#[derive(Debug)]
+pub(crate) struct Queueing(Option<File>);
+
+impl Queueing {
+    /// For the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        Queueing(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Since the thread began; some 0.7 µs. By its thread alone.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn so_far(&self) -> Option<Duration> {
+        use std::os::unix::fs::FileExt;
+        let mut text = [0; 64];
+        let length = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        // Nanoseconds on a core, in the queue, turns.
+        let text = std::str::from_utf8(text.get(..length)?).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn so_far(&self) -> Option<Duration> {
+        let _ = &self.0;
+        None
     }
 }
 

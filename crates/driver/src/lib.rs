@@ -12,6 +12,7 @@ mod ours;
 mod pass;
 mod run;
 mod stream;
+mod transfer;
 mod undisturbed;
 mod workload;
 
@@ -24,5 +25,6 @@ pub use ours::{Ours, Pinned, PinnedSession, Setup, Value};
 pub use pass::{Pass, one_pass};
 pub use run::{Latencies, Measured, Schedule, run, run_with_backend};
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
+pub use transfer::{Distance, transfer_ns};
 pub use undisturbed::Undisturbed;
 pub use workload::{Workload, WorkloadError, preload, trace_streams};

@@ -32,7 +32,8 @@ pub struct Mix {
     /// Share of newcomers among the requests that are chosen by chance; without `again`,
     /// of all.
     pub newcomers: f64,
-    /// If not 0, each newcomer is asked for twice more, when so many others have come.
+    /// If not 0, after every second newcomer, by chance, one of the last so many is asked for
+    /// four times: which of them an eviction must pass over, no processor foresees.
     pub again: usize,
 }
 
@@ -66,8 +67,9 @@ impl Mix {
                     continue;
                 }
                 numbers.push(newcomer(come));
-                if self.again != 0 && come >= self.again {
-                    numbers.extend([newcomer(come - self.again); 2]);
+                if self.again != 0 && random.random() {
+                    let back = random.random_range(0..self.again).min(come);
+                    numbers.extend([newcomer(come - back); 4]);
                 }
                 come += 1;
             }
@@ -126,8 +128,19 @@ mod tests {
     #[test]
     fn what_is_asked_for_again_came_before() {
         let mix = Mix { resident: 10, newcomers: 1.0, again: 3 };
-        let numbers = mix.numbers(12, 1).unwrap();
-        assert_eq!(numbers, [[10, 11, 12, 13, 10, 10, 14, 11, 11, 15, 12, 12]]);
+        let numbers = mix.numbers(60_000, 1).unwrap().concat();
+        let mut newest = 9;
+        let mut asked = [0; 3];
+        for number in numbers {
+            if number > newest {
+                assert_eq!(number, newest + 1);
+                newest = number;
+            } else {
+                asked[(newest - number) as usize] += 1;
+            }
+        }
+        // Two of three requests, of each distance a third.
+        assert!(asked.iter().all(|times| (12_900..13_800).contains(times)), "{asked:?}");
         assert!(Mix { resident: 0, ..mix }.numbers(10, 1).is_err());
         assert!(Mix { resident: u32::MAX, ..mix }.streams(10, 1).is_err());
     }

@@ -89,6 +89,10 @@ pub struct Machine {
     /// The day, as 2026-01-31.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
+    /// How long a cache line took from one core to another, ns. On a virtual machine it may be
+    /// several times as long at another moment, and so may turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_ns: Option<f64>,
 }
 
 /// A time that needs a core and no turn.
@@ -367,6 +371,8 @@ impl Profile {
     pub fn check(&self) -> Result<(), ModelError> {
         Network::new(Vec::new(), vec![Route { kind: Kind::Hit, share: 1.0, steps: Vec::new() }])?
             .on_cores(self.machine.cores)?;
+        let transfer_ns = self.machine.transfer_ns.unwrap_or_default();
+        at_least_0(|| "transfer_ns of the machine".to_owned(), transfer_ns)?;
         for (name, think) in &self.think {
             let of = |what: &str| format!("{what} of think time `{name}`");
             think.mean_us.check(|| of("mean_us"))?;

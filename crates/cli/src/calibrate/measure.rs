@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use frazil_driver::{Backend, Measured, Mix, Ours, Schedule, Setup, Stream};
+use frazil_driver::{Backend, Distance, Measured, Mix, Ours, Schedule, Setup, Stream};
 use frazil_policy::{PolicySpec, Work};
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{CellSpec, SweepOptions, sweep};
@@ -26,10 +26,11 @@ const RESIDENT: f64 = 0.9;
 const NEWCOMERS: f64 = 0.5;
 /// The same in the mix of few misses.
 const FEW_NEWCOMERS: f64 = 0.1;
-/// Newcomers between a newcomer and its being asked for again.
-const AGAIN: usize = 200;
-/// Requests of a stream.
-const LENGTH: (usize, usize) = (1 << 18, 1 << 21);
+/// Newcomers between a newcomer and its being asked for again, at most, of the capacity: long
+/// enough that it is no longer at hand.
+const AGAIN: f64 = 0.5;
+/// Requests of a stream: more than a core's own caches hold, as a program's requests are.
+const LENGTH: (usize, usize) = (1 << 21, 1 << 22);
 /// What an asynchronous miss costs is measured with so many in flight.
 const IN_FLIGHT: usize = 16;
 
@@ -84,11 +85,11 @@ impl Ground {
         let few = Mix { resident: least(0.1), newcomers: 0.0, again: 0 };
         // As many newcomers in both, and twice as many other requests.
         let random = Mix { newcomers: 1.0 / 3.0, ..few };
-        let back = AGAIN.min(capacity as usize / 50).max(1);
+        let back = least(AGAIN) as usize;
         let newest = Mix { newcomers: 1.0, again: back, ..few };
         let rare = Mix { newcomers: FEW_NEWCOMERS, ..resident };
         let more = Mix { resident: least(2.0), newcomers: 0.0, again: 0 };
-        let length = (4 * capacity as usize).clamp(LENGTH.0, LENGTH.1);
+        let length = (8 * capacity as usize).clamp(LENGTH.0, LENGTH.1);
         Ok(Ground {
             capacity,
             resident,
@@ -201,19 +202,26 @@ impl Ground {
     }
 }
 
-/// How runs went.
-#[derive(Debug, Default)]
+/// How runs went, and how far the cores were from each other in those that count.
+#[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) runs: u64,
     /// Runs measured again.
     pub(super) again: u64,
     /// Runs that count although they were disturbed every time.
     pub(crate) disturbed: u64,
+    /// How far cores should be from each other in a run of several threads.
+    pub(crate) distance: Distance,
 }
 
 impl Tally {
-    /// The first run that had its cores for long enough, or else the one that had them
-    /// longest; of it the speed in that time.
+    /// For runs in which cores are so far from each other.
+    pub(crate) fn new(distance: Distance) -> Self {
+        Tally { runs: 0, again: 0, disturbed: 0, distance }
+    }
+
+    /// The first run that had its cores for long enough, at the right distance, or else the one
+    /// that had them longest.
     pub(crate) fn least_disturbed(
         &mut self,
         schedule: &Schedule,
@@ -227,22 +235,36 @@ impl Tally {
         };
         let enough = (schedule.measured.as_secs_f64() * ENOUGH.0).min(ENOUGH.1);
         let mut best: Option<Measured> = None;
-        for attempt in 0..TRIES {
+        let (mut attempts, mut far) = (0, false);
+        while attempts < TRIES {
+            if threads > 1 {
+                self.distance.wait();
+            }
             let measured = run();
-            self.again += u64::from(attempt > 0);
+            let near = threads == 1 || self.distance.is_kept();
+            if !near && self.distance.has_patience() {
+                // They were moved meanwhile.
+                self.again += 1;
+                continue;
+            }
+            self.again += u64::from(attempts > 0);
+            attempts += 1;
+            far |= !near;
             let longer = |best: &Measured| measured.undisturbed.seconds > best.undisturbed.seconds;
             if best.as_ref().is_none_or(longer) {
                 best = Some(measured);
             }
             if let Some(best) = &best
                 && best.undisturbed.seconds >= enough
+                && near
             {
                 return timed(best.undisturbed.mops, best);
             }
         }
         let Some(best) = best else { return Timed::default() };
         // Where processor time is not known nothing else can be said either.
-        self.disturbed += u64::from(best.cpu_share.is_some_and(|share| share < 0.9));
+        let shared = best.cpu_share.is_some() && best.undisturbed.seconds < enough;
+        self.disturbed += u64::from(shared || far);
         let all = best.undisturbed.seconds < enough / 4.0;
         timed(if all { best.mops } else { best.undisturbed.mops }, &best)
     }

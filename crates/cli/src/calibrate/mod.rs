@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil::Policy;
-use frazil_driver::{Schedule, Setup};
+use frazil_driver::{Distance, Schedule, Setup};
 use frazil_queueing::{Machine, Profile, Turns};
 use frazil_simulator::{CapacitySpec, Unit};
 
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::write(&args.output, text).with_context(failed)?;
     if tally.disturbed > 0 {
         note(&format!(
-            "{} of {} runs had less than 0.9 of their cores, three times each: the figures are \
+            "{} of {} runs were disturbed, or their cores further apart than at other times: the figures are \
              worth less; measure again on a quieter machine",
             tally.disturbed, tally.runs
         ));
@@ -169,7 +169,7 @@ pub(crate) fn calibrate(
     let runs = ROUNDS * (0..policies.len()).map(runs_of).sum::<usize>() * capacities.len();
     // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
     let schedule = Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) };
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(Distance::least());
     let progress = Progress::of_steps("calibrating".to_owned(), (ROUNDS * capacities.len()) as u64);
     let mut figures: BTreeMap<(usize, usize), Vec<Figures>> = BTreeMap::new();
     let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new() };
@@ -200,17 +200,23 @@ pub(crate) fn calibrate(
             Measured { name: name.clone(), turns: turns(policy), points }
         })
         .collect();
-    let profile = assemble::profile(machine(cores), &measured, &common);
+    let profile = assemble::profile(machine(cores, &tally), &measured, &common);
     Ok((profile.map_err(|error| anyhow!(error))?, tally))
 }
 
 /// This machine, for people.
-fn machine(cores: usize) -> Machine {
+fn machine(cores: usize, tally: &Tally) -> Machine {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or(std::env::consts::ARCH, |(_, model)| model.trim());
     let version = env!("CARGO_PKG_VERSION");
-    Machine { description: format!("{model}, frazil {version}"), cores, measured: Some(today()) }
+    let rounded = tally.distance.transfer_ns().map(|ns| (ns * 10.0).round() / 10.0);
+    Machine {
+        description: format!("{model}, frazil {version}"),
+        cores,
+        measured: Some(today()),
+        transfer_ns: rounded,
+    }
 }
 
 /// The day, in universal time.

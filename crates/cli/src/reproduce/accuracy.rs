@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use frazil_driver::{Backend, Mix, Ours, Schedule, Setup, Stream, Workload};
+use frazil_driver::{Backend, Distance, Mix, Ours, Schedule, Setup, Stream, Workload};
 use frazil_policy::{PolicySpec, Work};
 use frazil_queueing::{Conditions, Profile, solve};
 use frazil_simulator::{CellSpec, Outcome, SweepOptions, sweep, trace};
@@ -138,7 +138,8 @@ pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<
     let plan = folder.join("accuracy-plan.json");
     let cell = |it: &Place| json!({"policy": it.policy, "capacity": it.capacity});
     let all: Vec<Value> = places.iter().map(cell).collect();
-    let text = json!({"quick": quick, "places": all}).to_string();
+    let text = json!({"quick": quick, "transfer_ns": profile.machine.transfer_ns, "places": all})
+        .to_string();
     std::fs::write(&plan, text).with_context(|| format!("cannot write {}", plan.display()))?;
     let progress = Progress::of_steps("measuring".to_owned(), size.processes as u64);
     for _ in 0..size.processes {
@@ -291,12 +292,13 @@ pub(super) fn measure(plan: &Path) -> Done {
     let streams = Workload::Zipf { alpha: ALPHA }
         .streams(size.keys, size.requests as usize * count, count)
         .map_err(Failure::usage)?;
+    let mut tally = Tally::new(Distance::of(plan["transfer_ns"].as_f64()));
     let mut rows = Vec::new();
     for place in plan["places"].as_array().into_iter().flatten() {
         let policy = place["policy"].as_str().unwrap_or_default();
         let setup: Setup = policy.parse().map_err(Failure::usage)?;
         let capacity = place["capacity"].as_u64().unwrap_or_default();
-        rows.extend(measure_place(setup, capacity, &size, &streams)?);
+        rows.extend(measure_place(setup, capacity, &size, &streams, &mut tally)?);
     }
     output::print(&output::json(&rows))
 }
@@ -307,6 +309,7 @@ fn measure_place(
     capacity: u64,
     size: &Size,
     streams: &[Stream],
+    tally: &mut Tally,
 ) -> Result<Vec<Row>, Failure> {
     let ours = Ours::<u64>::new(setup, capacity, 0);
     if capacity >= size.keys {
@@ -322,7 +325,7 @@ fn measure_place(
         for backend_us in BACKENDS_US {
             let (asked, others) = streams.split_at(threads);
             streams = others;
-            let mut tally = Tally::default();
+            let before = tally.disturbed;
             let timed = tally.least_disturbed(&schedule, threads, || {
                 if backend_us > 0.0 {
                     let latency = Duration::from_secs_f64(backend_us * 1e-6);
@@ -336,7 +339,7 @@ fn measure_place(
             rows.push(row! {
                 "mops" => threads as f64 / timed.us,
                 "hit_ratio" => timed.hit_ratio,
-                "disturbed" => tally.disturbed > 0,
+                "disturbed" => tally.disturbed > before,
             });
         }
     }

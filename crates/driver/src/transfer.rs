@@ -1,0 +1,145 @@
+//! How far two cores are from each other.
+//!
+//! The cores of a virtual machine are threads of its host, which may move them: at one moment
+//! they share a cache and a line takes 25 ns from one to the other, at the next they are on
+//! different dies and it takes 190. Whatever threads share is several times slower then, while
+//! each of them has its core all the time. So who compares runs of several threads has to ask.
+
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Release},
+};
+use std::time::{Duration, Instant};
+
+use crate::cores;
+
+/// There and back, so often for a figure, and so many figures.
+const TRIPS: u32 = 20;
+const FIGURES: u32 = 25;
+
+/// Cores count as equally far from each other up to this factor.
+const SAME: f64 = 1.5;
+/// How long it is watched how far they are.
+const LOOK: Duration = Duration::from_secs(3);
+/// Between two looks.
+const STEP: Duration = Duration::from_millis(20);
+/// How long all runs together wait for cores that are as far as they should be.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A line for two threads to write in turn.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU32);
+
+impl Line {
+    fn wait_for(&self, turn: u32) {
+        // Acquire: partner is the Release of `pass`.
+        while self.0.load(Acquire) != turn {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn pass(&self, turn: u32) {
+        self.0.store(turn, Release);
+    }
+}
+
+/// Nanoseconds until a line that one core has written is read by another, of the first two
+/// cores that this process may use: the median of 25 figures, some 0.2 ms. `None` where there
+/// is one core, or it is not known which there are.
+///
+/// ```
+/// assert!(frazil_driver::transfer_ns().is_none_or(|ns| ns > 1.0));
+/// ```
+pub fn transfer_ns() -> Option<f64> {
+    let allowed = cores::allowed();
+    if allowed.len() < 2 {
+        return None;
+    }
+    let line = Line::default();
+    let trips = TRIPS * FIGURES;
+    let mut figures = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            cores::take_turn(1, &allowed);
+            for trip in 0..trips {
+                line.wait_for(2 * trip + 1);
+                line.pass(2 * trip + 2);
+            }
+        });
+        let timing = scope.spawn(|| {
+            cores::take_turn(0, &allowed);
+            let mut trip = 0;
+            let figure = |_| {
+                let began = Instant::now();
+                for _ in 0..TRIPS {
+                    line.pass(2 * trip + 1);
+                    line.wait_for(2 * trip + 2);
+                    trip += 1;
+                }
+                began.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS)
+            };
+            (0..FIGURES).map(figure).collect::<Vec<f64>>()
+        });
+        timing.join().unwrap_or_default()
+    });
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied()
+}
+
+/// How far cores should be from each other in runs that are compared.
+///
+/// ```
+/// use frazil_driver::Distance;
+/// let mut distance = Distance::of(None);
+/// distance.wait();
+/// assert!(distance.is_kept()); // whatever it is
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Distance {
+    wanted_ns: Option<f64>,
+    patience: Duration,
+}
+
+impl Distance {
+    /// So many nanoseconds from core to core; any with `None`.
+    pub fn of(wanted_ns: Option<f64>) -> Self {
+        Distance { wanted_ns, patience: PATIENCE }
+    }
+
+    /// The least that is seen within three seconds.
+    pub fn least() -> Self {
+        let began = Instant::now();
+        let mut least: Option<f64> = None;
+        while began.elapsed() < LOOK {
+            let Some(seen) = transfer_ns() else { break };
+            least = Some(least.map_or(seen, |least| least.min(seen)));
+            std::thread::sleep(STEP);
+        }
+        Distance::of(least)
+    }
+
+    /// What is wanted.
+    pub fn transfer_ns(&self) -> Option<f64> {
+        self.wanted_ns
+    }
+
+    /// Whether it is so now, to half of it.
+    pub fn is_kept(&self) -> bool {
+        let seen = self.wanted_ns.and_then(|_| transfer_ns());
+        let same = |(seen, wanted)| (wanted / SAME..=wanted * SAME).contains(&seen);
+        seen.zip(self.wanted_ns).is_none_or(same)
+    }
+
+    /// Waits until it is so; ten minutes in all.
+    pub fn wait(&mut self) {
+        while !self.is_kept() && self.has_patience() {
+            std::thread::sleep(STEP);
+            self.patience = self.patience.saturating_sub(STEP);
+        }
+    }
+
+    /// Whether [`wait`](Self::wait) would wait any longer.
+    pub fn has_patience(&self) -> bool {
+        !self.patience.is_zero()
+    }
+}
