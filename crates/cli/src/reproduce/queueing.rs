@@ -11,6 +11,7 @@ use frazil_queueing::{
     peak, simulate, solve,
 };
 
+use super::classes::{self, Classified};
 use super::draw::{self, Look, Series};
 use super::{Expectation, Report};
 use crate::failure::Failure;
@@ -175,11 +176,15 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
         }
     }
     drop(progress);
+    let classified = classes::classes()?;
+    let rows = measured.iter().flat_map(Curve::rows);
+    let mut expectations = expectations(&measured).map_err(failed)?;
+    expectations.extend(classes::expectations(&classified));
     Ok(Report {
-        measurements: measured.iter().flat_map(Curve::rows).collect(),
-        expectations: expectations(&measured).map_err(failed)?,
+        measurements: rows.chain(classified.iter().map(Classified::row)).collect(),
+        expectations,
         figures: figures(&measured),
-        summary: summary(&measured),
+        summary: summary(&measured) + &classes::table(&classified),
     })
 }
 
@@ -205,7 +210,7 @@ fn expectations(curves: &[Curve]) -> Result<Vec<Expectation>, ModelError> {
     Ok(all)
 }
 
-/// Table 1, and what table 2 goes by: derived from demands, so from routing.
+/// Table 1, derived from demands, so from routing.
 fn class(figure: &Figure) -> Result<Expectation, ModelError> {
     let demand = |p| Ok(figure.network.network(p, 100.0, Use::Bound)?.max_demand_us());
     let class = classify(demand)?;
