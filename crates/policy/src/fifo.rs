@@ -3,12 +3,18 @@
 //! A hit does nothing at all, so its hit path has no serialisation point (paper
 //! 1, §3.2). A miss is one tail and one head update. 8 bytes a slot, O(1).
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, SharedHit, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, SharedHit, Slot, Work};
+
+const QUEUE: usize = 0;
+/// What is set aside, in the order in which it was.
+const FROZEN: usize = 1;
 
 /// First in, first out.
+///
+/// Hot first is the order of insertion, the newest first: all that a queue knows.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
-    queue: Lists<1>,
+    queue: Lists<2>,
 }
 
 impl Policy for Fifo {
@@ -23,7 +29,7 @@ impl Policy for Fifo {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
-        let Some(victim) = self.queue.tail(0) else {
+        let Some(victim) = self.queue.tail(QUEUE) else {
             return Eviction::Empty;
         };
         self.queue.unlink(victim);
@@ -32,13 +38,13 @@ impl Policy for Fifo {
     }
 
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.queue.push_head(0, slot);
+        self.queue.push_head(QUEUE, slot);
         host.count(Work::Head, 1);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
-        self.queue.push_head(0, slot);
+        self.queue.push_head(QUEUE, slot);
         host.count(Work::Head, 1);
     }
 
@@ -48,7 +54,31 @@ impl Policy for Fifo {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.queue.from_tail(0).collect()
+        self.queue.from_tail(QUEUE).chain(self.queue.from_tail(FROZEN)).collect()
+    }
+}
+
+impl HotFirst for Fifo {
+    fn hottest(&self) -> Option<Slot> {
+        self.queue.head(QUEUE)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.queue.older(slot)
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.queue.move_to_tail(FROZEN, slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.remove(host, slot);
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        self.queue.splice_all(FROZEN, QUEUE);
+        host.count(Work::Head, 1);
     }
 }
 

@@ -138,10 +138,23 @@ impl<const K: usize> Lists<K> {
         self.link(list as u32, Self::node(slot), self.links[list].older);
     }
 
+    /// Moves a linked slot to the tail of `list`.
+    #[inline]
+    pub fn move_to_tail(&mut self, list: usize, slot: Slot) {
+        self.unlink(slot);
+        self.link(self.links[list].newer, Self::node(slot), list as u32);
+    }
+
     /// The newest slot of `list`.
     #[inline]
     pub fn head(&self, list: usize) -> Option<Slot> {
         Self::slot(self.links[list].older)
+    }
+
+    /// The newest slot of the first list below `list`, counting down, that holds any.
+    /// O(`list`).
+    pub fn head_below(&self, list: usize) -> Option<Slot> {
+        (0..list).rev().find_map(|list| self.head(list))
     }
 
     /// The oldest slot of `list`.

@@ -4,12 +4,18 @@
 //! lock: paper 1 (§3.1) shows that this makes throughput *fall* at high hit
 //! ratios. 8 bytes a slot, O(1).
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
+
+const LIST: usize = 0;
+/// What is set aside, in the order in which it was.
+const FROZEN: usize = 1;
 
 /// Least recently used.
+///
+/// Hot first is the list from its head: what was requested last comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
-    list: Lists<1>,
+    list: Lists<2>,
 }
 
 impl Policy for Lru {
@@ -18,8 +24,8 @@ impl Policy for Lru {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        if self.list.head(0) != Some(slot) {
-            self.list.move_to_head(0, slot);
+        if self.list.head(LIST) != Some(slot) {
+            self.list.move_to_head(LIST, slot);
             host.count(Work::Delink, 1);
             host.count(Work::Head, 1);
         }
@@ -30,7 +36,7 @@ impl Policy for Lru {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
-        let Some(victim) = self.list.tail(0) else {
+        let Some(victim) = self.list.tail(LIST) else {
             return Eviction::Empty;
         };
         self.list.unlink(victim);
@@ -39,13 +45,13 @@ impl Policy for Lru {
     }
 
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.list.push_head(0, slot);
+        self.list.push_head(LIST, slot);
         host.count(Work::Head, 1);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
-        self.list.push_head(0, slot);
+        self.list.push_head(LIST, slot);
         host.count(Work::Head, 1);
     }
 
@@ -55,6 +61,30 @@ impl Policy for Lru {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.list.from_tail(0).collect()
+        self.list.from_tail(LIST).chain(self.list.from_tail(FROZEN)).collect()
+    }
+}
+
+impl HotFirst for Lru {
+    fn hottest(&self) -> Option<Slot> {
+        self.list.head(LIST)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.list.older(slot)
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.list.move_to_tail(FROZEN, slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.remove(host, slot);
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        self.list.splice_all(FROZEN, LIST);
+        host.count(Work::Head, 1);
     }
 }

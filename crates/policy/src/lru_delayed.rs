@@ -18,9 +18,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
+
+const LIST: usize = 0;
+/// What is set aside, in the order in which it was.
+const FROZEN: usize = 1;
 
 /// LRU that promotes an object at most once per window.
+///
+/// Hot first is the list from its head: what was promoted or inserted last comes first.
 ///
 /// ```
 /// use frazil_policy::LruDelayed;
@@ -29,7 +35,7 @@ use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LruDelayed {
-    list: Lists<1>,
+    list: Lists<2>,
     window: u64,
 }
 
@@ -53,7 +59,7 @@ impl LruDelayed {
 
     fn push(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
         host.meta(slot).store(host.now(), Relaxed);
-        self.list.push_head(0, slot);
+        self.list.push_head(LIST, slot);
         host.count(Work::Head, 1);
     }
 }
@@ -71,8 +77,8 @@ impl Policy for LruDelayed {
         }
         host.meta(slot).store(now, Relaxed);
         host.count(Work::Mark, 1);
-        if self.list.head(0) != Some(slot) {
-            self.list.move_to_head(0, slot);
+        if self.list.head(LIST) != Some(slot) {
+            self.list.move_to_head(LIST, slot);
             host.count(Work::Delink, 1);
             host.count(Work::Head, 1);
         }
@@ -87,7 +93,7 @@ impl Policy for LruDelayed {
         host: &mut impl Host<AtomicU64>,
         _incoming: Option<&Incoming<()>>,
     ) -> Eviction {
-        let Some(victim) = self.list.tail(0) else {
+        let Some(victim) = self.list.tail(LIST) else {
             return Eviction::Empty;
         };
         self.list.unlink(victim);
@@ -110,6 +116,32 @@ impl Policy for LruDelayed {
     }
 
     fn coldest_first(&self, _host: &impl Host<AtomicU64>) -> Vec<Slot> {
-        self.list.from_tail(0).collect()
+        self.list.from_tail(LIST).chain(self.list.from_tail(FROZEN)).collect()
+    }
+}
+
+impl HotFirst for LruDelayed {
+    fn hottest(&self) -> Option<Slot> {
+        self.list.head(LIST)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.list.older(slot)
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        self.list.move_to_tail(FROZEN, slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
+        self.remove(host, slot);
+    }
+
+    /// The times of their last promotions stay as they were, so that the next hit of most of
+    /// them is a promotion.
+    fn thaw(&mut self, host: &mut impl Host<AtomicU64>) {
+        self.list.splice_all(FROZEN, LIST);
+        host.count(Work::Head, 1);
     }
 }

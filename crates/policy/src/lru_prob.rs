@@ -8,9 +8,11 @@
 //!
 //! 8 bytes a slot, O(1).
 
-use crate::{Eviction, Host, Incoming, Lru, Policy, Rng, Slot};
+use crate::{Eviction, Host, HotFirst, Incoming, Lru, Policy, Rng, Slot};
 
 /// LRU that leaves out a share of the promotions, by chance.
+///
+/// Hot first is the list of [`Lru`] from its head.
 ///
 /// ```
 /// use frazil_policy::LruProb;
@@ -79,5 +81,27 @@ impl Policy for LruProb {
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         self.lru.coldest_first(host)
+    }
+}
+
+impl HotFirst for LruProb {
+    fn hottest(&self) -> Option<Slot> {
+        self.lru.hottest()
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.lru.colder(slot)
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lru.freeze(host, slot);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lru.remove_frozen(host, slot);
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        self.lru.thaw(host);
     }
 }

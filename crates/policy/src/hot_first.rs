@@ -1,0 +1,110 @@
+//! Setting the hottest residents aside for a while: what FrozenHot asks of a policy.
+//!
+//! The hottest objects of a cache get most of its hits. FrozenHot (EuroSys 2023, §3.2.2)
+//! serves them from a table that does not change, with no lock and no bookkeeping at all,
+//! and the policy goes on with the others, in what is left of the capacity. Lists make
+//! that cheap: they keep the hottest at one end, and give them back there later.
+
+use crate::{Host, Policy, Slot};
+
+/// A policy whose hottest residents can be *frozen*, out of sight of hits and evictions,
+/// and put back.
+///
+/// A host goes about it in three phases, each in batches as short as it likes:
+///
+/// 1. It walks the *dynamic* residents (those not frozen) hottest first, with a cursor of
+///    its own, and [freezes](Self::freeze) them one by one, as many as it wants. Meanwhile it
+///    tells of no hit, and so nothing moves towards the hot end; misses, evictions, insertions,
+///    removals and changes of weight go on. The host moves its cursor on before the slot under
+///    it is evicted, removed or frozen. Then it tells the policy what capacity is left
+///    ([`Policy::set_capacity`]).
+/// 2. It calls nothing for frozen slots but [`remove_frozen`](Self::remove_frozen) and
+///    [`reweigh_frozen`](Self::reweigh_frozen). All other calls go on for the rest, and it may
+///    freeze more of them.
+/// 3. It [thaws](Self::thaw) all of them, and tells the policy the whole capacity again.
+///
+/// [`Policy::coldest_first`] lists the dynamic residents in their order, and after them the
+/// frozen ones, hottest of all: in the reverse of the order in which they were frozen, list
+/// by list in policies of several lists, as the walk goes.
+///
+/// What hot first means, each policy says. What is frozen still counts as resident: the host
+/// answers for its slot, and its weight is part of what the cache holds.
+///
+/// ```
+/// use frazil_policy::{Eviction, Host, HotFirst, Incoming, Lru, Policy, Slot};
+///
+/// struct Ones;
+/// impl Host<()> for Ones {
+///     fn now(&self) -> u64 { 0 }
+///     fn meta(&self, _: Slot) -> &() { &() }
+///     fn hash(&self, slot: Slot) -> u64 { slot.0.into() }
+///     fn weight(&self, _: Slot) -> u64 { 1 }
+/// }
+///
+/// let mut lru = Lru::default();
+/// for slot in [Slot(0), Slot(1), Slot(2), Slot(3)] {
+///     lru.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending: () });
+/// }
+/// // The hotter half. The cursor moves on before what is under it is frozen.
+/// let mut cursor = lru.hottest();
+/// for _ in 0..2 {
+///     let Some(slot) = cursor else { break };
+///     cursor = lru.colder(slot);
+///     lru.freeze(&mut Ones, slot);
+/// }
+/// assert_eq!(lru.hottest(), Some(Slot(1)));
+/// assert_eq!(lru.coldest_first(&Ones), [Slot(0), Slot(1), Slot(2), Slot(3)]);
+///
+/// // What is asked for meanwhile passes the frozen ones only until they are back.
+/// lru.hit(&mut Ones, Slot(0));
+/// lru.thaw(&mut Ones);
+/// assert_eq!(lru.evict(&mut Ones, None), Eviction::Victim(Slot(1)));
+/// assert_eq!(lru.coldest_first(&Ones), [Slot(0), Slot(2), Slot(3)]);
+/// ```
+pub trait HotFirst: Policy {
+    /// Whether [`hottest`](Self::hottest) and [`colder`](Self::colder) walk the residents. A
+    /// policy that keeps no such order has none to walk, and answers `None`: its host takes
+    /// the order from [`Policy::coldest_first`] of a copy.
+    const WALKS: bool = true;
+
+    /// Where the walk over dynamic residents begins. O(1).
+    fn hottest(&self) -> Option<Slot>;
+
+    /// The dynamic resident that comes after a dynamic one in the walk; `None` after the
+    /// last. O(1).
+    ///
+    /// A walk in one go meets each dynamic resident once. Over several batches, what comes
+    /// meanwhile it may meet or not, and so what an eviction or insertion moves.
+    fn colder(&self, slot: Slot) -> Option<Slot>;
+
+    /// Sets a dynamic resident aside as the coldest of the frozen ones. O(1), or O(log n)
+    /// where the policy does not [walk](Self::WALKS).
+    fn freeze(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
+
+    /// Forgets a frozen object: deleted, expired, or replaced. O(1).
+    fn remove_frozen(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
+
+    /// The weight of a frozen object changed from `old_weight` to what the host now answers.
+    /// O(1).
+    #[inline]
+    fn reweigh_frozen(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot, old_weight: u64) {
+        let _ = (host, slot, old_weight);
+    }
+
+    /// Puts all frozen objects back, in their order, at the hot end of where they came from.
+    ///
+    /// O(1) but for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which say what it takes
+    /// them. What a part of the policy then holds too much it gives up as after a change of
+    /// capacity.
+    fn thaw(&mut self, host: &mut impl Host<Self::Meta>);
+}
+
+/// What to do with a policy that is [`HotFirst`] once its type is known:
+/// [`Online::visit_hot_first`](crate::Online::visit_hot_first).
+pub trait HotFirstVisitor {
+    /// What comes of it.
+    type Output;
+
+    /// Called once with the policy.
+    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output;
+}
