@@ -20,12 +20,21 @@
 //! 9 bytes a slot and the ghosts' 40 to 70 an evicted object, of which there are
 //! about as many as residents; O(1) amortised.
 
-use crate::{Eviction, History, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, History, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
+/// What is frozen of list `l` is in list `FROZEN + l`.
+const FROZEN: usize = 2;
 
 /// ARC, the adaptive replacement cache. (`Arc` is another thing in Rust.)
+///
+/// Hot first is T2 from its head, then T1 from its head: what was requested again, and then
+/// what was requested once. It is not the reverse of the order in which they go, where T2 is
+/// between the part of T1 beyond `p` and the rest.
+///
+/// While some are frozen both ghosts are those of a smaller cache, so that what they have
+/// forgotten meanwhile does not move `p` after a thaw.
 ///
 /// ```
 /// use frazil_policy::{AdaptiveReplacement, Eviction, Host, Incoming, Policy, Slot};
@@ -48,11 +57,12 @@ const AGAIN: usize = 1;
 /// ```
 #[derive(Clone, Debug)]
 pub struct AdaptiveReplacement {
-    /// T1 and T2.
-    lists: Lists<2>,
-    /// Which list a slot is in, or was in when it was detached.
+    /// T1 and T2, and what is frozen of each.
+    lists: Lists<4>,
+    /// Which list a slot is in, or was in when it was detached or frozen.
     in_again: Vec<bool>,
     weight: [u64; 2],
+    frozen_weight: [u64; 2],
     /// B1 and B2.
     ghosts: History<2, ()>,
     /// The weight that T1 should have: the paper's `p`.
@@ -85,6 +95,7 @@ impl AdaptiveReplacement {
             lists: Lists::new(),
             in_again: Vec::new(),
             weight: [0; 2],
+            frozen_weight: [0; 2],
             ghosts,
             target: 0.0,
             capacity: 0,
@@ -235,6 +246,45 @@ impl Policy for AdaptiveReplacement {
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let surplus = self.weight[ONCE].saturating_sub(self.target as u64);
-        self.lists.from_tails([ONCE, AGAIN], surplus, |slot| host.weight(slot))
+        let mut order = self.lists.from_tails([ONCE, AGAIN], surplus, |slot| host.weight(slot));
+        order.extend([ONCE, AGAIN].iter().flat_map(|list| self.lists.from_tail(FROZEN + list)));
+        order
+    }
+}
+
+impl HotFirst for AdaptiveReplacement {
+    fn hottest(&self) -> Option<Slot> {
+        self.lists.head_below(AGAIN + 1)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.lists.older(slot).or_else(|| self.lists.head_below(self.list_of(slot)))
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let (list, weight) = (self.list_of(slot), host.weight(slot));
+        self.lists.move_to_tail(FROZEN + list, slot);
+        self.weight[list] -= weight;
+        self.frozen_weight[list] += weight;
+        host.count(Work::Delink, 1);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lists.unlink(slot);
+        self.frozen_weight[self.list_of(slot)] -= host.weight(slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn reweigh_frozen(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let list = self.list_of(slot);
+        self.frozen_weight[list] = self.frozen_weight[list] - old_weight + host.weight(slot);
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        for list in [ONCE, AGAIN] {
+            self.lists.splice_all(FROZEN + list, list);
+            self.weight[list] += std::mem::take(&mut self.frozen_weight[list]);
+            host.count(Work::Head, 1);
+        }
     }
 }

@@ -19,9 +19,15 @@
 //!
 //! 9 bytes a slot, O(1) amortised.
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
+
+/// What is frozen of segment `s` is in list `FROZEN + s`.
+const FROZEN: usize = Slru::MOST_SEGMENTS;
 
 /// LRU in segments, from probation at the bottom up.
+///
+/// Hot first is the top segment from its head, then the next below, down to probation: the
+/// reverse of the order in which they would go.
 ///
 /// ```
 /// use frazil_policy::Slru;
@@ -29,10 +35,12 @@ use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Slru {
-    lists: Lists<{ Slru::MOST_SEGMENTS }>,
-    /// Which segment a slot is in.
+    /// The segments, and behind them what is frozen of each.
+    lists: Lists<{ 2 * Slru::MOST_SEGMENTS }>,
+    /// Which segment a slot is in, or was in when it was frozen.
     segment_of: Vec<u8>,
     weight: [u64; Slru::MOST_SEGMENTS],
+    frozen_weight: [u64; Slru::MOST_SEGMENTS],
     /// What a segment may hold; probation holds more where others hold less.
     share: [u64; Slru::MOST_SEGMENTS],
     top: usize,
@@ -56,6 +64,7 @@ impl Slru {
             lists: Lists::new(),
             segment_of: Vec::new(),
             weight: [0; Slru::MOST_SEGMENTS],
+            frozen_weight: [0; Slru::MOST_SEGMENTS],
             share: [0; Slru::MOST_SEGMENTS],
             top: segments.clamp(1, Slru::MOST_SEGMENTS) - 1,
             capacity: 0,
@@ -186,6 +195,44 @@ impl Policy for Slru {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         // What is to fall is at the tail of its segment, and falls to the head below.
-        (0..=self.top).flat_map(|segment| self.lists.from_tail(segment)).collect()
+        let frozen = FROZEN..FROZEN + Self::MOST_SEGMENTS;
+        (0..=self.top).chain(frozen).flat_map(|list| self.lists.from_tail(list)).collect()
+    }
+}
+
+impl HotFirst for Slru {
+    fn hottest(&self) -> Option<Slot> {
+        self.lists.head_below(self.top + 1)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.lists.older(slot).or_else(|| self.lists.head_below(self.segment(slot)))
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let segment = self.segment(slot);
+        self.take(host, slot, Work::Delink);
+        self.lists.push_tail(FROZEN + segment, slot);
+        self.frozen_weight[segment] += host.weight(slot);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lists.unlink(slot);
+        self.frozen_weight[self.segment(slot)] -= host.weight(slot);
+        host.count(Work::Delink, 1);
+    }
+
+    fn reweigh_frozen(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let weight = &mut self.frozen_weight[usize::from(self.segment_of[slot.index()])];
+        *weight = *weight - old_weight + host.weight(slot);
+    }
+
+    /// What a segment then holds too much falls when an object next enters it from below.
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        for segment in 0..=self.top {
+            self.lists.splice_all(FROZEN + segment, segment);
+            self.weight[segment] += std::mem::take(&mut self.frozen_weight[segment]);
+            host.count(Work::Head, 1);
+        }
     }
 }

@@ -15,12 +15,18 @@
 //!
 //! 9 bytes a slot, and the ghost's 40 to 70 an evicted object; O(1).
 
-use crate::{Eviction, Ghost, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, Ghost, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const A1IN: usize = 0;
 const AM: usize = 1;
+/// What is frozen of queue `q` is in list `FROZEN + q`.
+const FROZEN: usize = 2;
 
 /// 2Q, full version.
+///
+/// Hot first is Am from its head, then A1in from its newest: what has come back, and then
+/// what has yet to. It is not the reverse of the order in which they go, where Am is between
+/// the part of A1in beyond Kin and the rest.
 ///
 /// ```
 /// use frazil_policy::TwoQueue;
@@ -28,10 +34,11 @@ const AM: usize = 1;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TwoQueue {
-    queues: Lists<2>,
-    /// Which queue a slot is in.
+    queues: Lists<4>,
+    /// Which queue a slot is in, or was in when it was frozen.
     in_am: Vec<bool>,
     a1in_weight: u64,
+    frozen_a1in_weight: u64,
     kin: u64,
     a1out: Ghost,
     /// Victims given back since the last insertion.
@@ -45,6 +52,7 @@ impl TwoQueue {
             queues: Lists::new(),
             in_am: Vec::new(),
             a1in_weight: 0,
+            frozen_a1in_weight: 0,
             kin: 0,
             a1out: Ghost::new(0),
             given_back: 0,
@@ -150,11 +158,54 @@ impl Policy for TwoQueue {
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let weight = |slot| host.weight(slot);
         let surplus = self.a1in_weight.saturating_sub(self.kin);
-        match (surplus, self.given_back % 2 == 1) {
+        let mut order = match (surplus, self.given_back % 2 == 1) {
             (_, false) => self.queues.from_tails([A1IN, AM], surplus, weight),
             // The queue whose turn it is goes first, and as a whole.
             (0, true) => self.queues.from_tails([AM, A1IN], 0, weight),
             (_, true) => self.queues.from_tails([A1IN, AM], 0, weight),
+        };
+        order.extend([A1IN, AM].iter().flat_map(|queue| self.queues.from_tail(FROZEN + queue)));
+        order
+    }
+}
+
+impl HotFirst for TwoQueue {
+    fn hottest(&self) -> Option<Slot> {
+        self.queues.head_below(AM + 1)
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.queues.older(slot).or_else(|| self.queues.head_below(self.in_am[slot.index()].into()))
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.take(host, slot, Work::Delink);
+        let in_am = self.in_am[slot.index()];
+        self.queues.push_tail(FROZEN + usize::from(in_am), slot);
+        if !in_am {
+            self.frozen_a1in_weight += host.weight(slot);
         }
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.queues.unlink(slot);
+        if !self.in_am[slot.index()] {
+            self.frozen_a1in_weight -= host.weight(slot);
+        }
+        host.count(Work::Delink, 1);
+    }
+
+    fn reweigh_frozen(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        if !self.in_am[slot.index()] {
+            self.frozen_a1in_weight = self.frozen_a1in_weight - old_weight + host.weight(slot);
+        }
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        for queue in [A1IN, AM] {
+            self.queues.splice_all(FROZEN + queue, queue);
+            host.count(Work::Head, 1);
+        }
+        self.a1in_weight += std::mem::take(&mut self.frozen_a1in_weight);
     }
 }
