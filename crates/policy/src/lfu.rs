@@ -12,12 +12,16 @@
 //!
 //! 12 bytes a slot and 16 to 20 a bucket, at most one bucket a slot.
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 /// The list by frequency.
 const RANKED: usize = 0;
 /// Objects that could not be claimed, examined after all others.
 const ASIDE: usize = 1;
+/// What is frozen of those put aside.
+const FROZEN_ASIDE: usize = 2;
+/// What is frozen of the list by frequency, in buckets of its own.
+const FROZEN: usize = 3;
 /// No bucket: of an object that was put aside, and above the highest.
 const NONE: u32 = u32::MAX;
 
@@ -31,13 +35,17 @@ struct Bucket {
 
 /// Least frequently used, exactly.
 ///
+/// Hot first is by frequency, the most recently used first among equals: the reverse of the
+/// order in which they would go. Only those that could not be claimed, which go last, come
+/// last here too: their frequency is forgotten, and was the lowest.
+///
 /// ```
 /// use frazil_policy::Lfu;
 /// let policy = Lfu::default();
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Lfu {
-    lists: Lists<2>,
+    lists: Lists<4>,
     /// The bucket of a slot.
     bucket_of: Vec<u32>,
     buckets: Vec<Bucket>,
@@ -182,6 +190,114 @@ impl Policy for Lfu {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.lists.from_tail(RANKED).chain(self.lists.from_tail(ASIDE)).collect()
+        (RANKED..=FROZEN).flat_map(|list| self.lists.from_tail(list)).collect()
+    }
+}
+
+impl HotFirst for Lfu {
+    fn hottest(&self) -> Option<Slot> {
+        self.lists.head(RANKED).or(self.lists.head(ASIDE))
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        let ranked = self.bucket_of[slot.index()] != NONE;
+        let behind = if ranked { self.lists.head(ASIDE) } else { None };
+        self.lists.older(slot).or(behind)
+    }
+
+    /// Of what is hotter than one frozen before it, only the frequency of that is kept.
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        host.count(Work::Delink, 1);
+        let own = self.bucket_of[slot.index()];
+        let Some(&Bucket { frequency, .. }) = self.buckets.get(own as usize) else {
+            return self.lists.move_to_tail(FROZEN_ASIDE, slot);
+        };
+        self.leave(slot);
+        let coldest = self.lists.tail(FROZEN).map(|tail| self.bucket_of[tail.index()]);
+        self.lists.push_tail(FROZEN, slot);
+        match coldest.filter(|&bucket| self.buckets[bucket as usize].frequency <= frequency) {
+            Some(bucket) => self.bucket_of[slot.index()] = bucket,
+            None => {
+                self.found(Bucket { frequency, newest: slot, higher: coldest.unwrap_or(NONE) });
+            }
+        }
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.remove(host, slot);
+    }
+
+    /// In front of all others. A frozen frequency that is not above the next below it rises
+    /// to one more than that; the first that is high enough ends the work, which is at most
+    /// O(frozen frequencies).
+    ///
+    /// The paper adds the highest dynamic frequency to each (§3.3). That would compound: what
+    /// one thaw has added is part of what later ones add, frequencies that never fall would
+    /// grow as no number of requests lets them, and what becomes popular could not catch up.
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        let bucket = |slot: Slot| self.bucket_of[slot.index()];
+        if let Some(mut above) = self.lists.tail(FROZEN).map(bucket)
+            && let Some(highest) = self.lists.head(RANKED).map(bucket)
+        {
+            let mut below = self.buckets[highest as usize].frequency;
+            self.buckets[highest as usize].higher = above;
+            while let Some(Bucket { frequency, higher, .. }) = self.buckets.get_mut(above as usize)
+                && *frequency <= below
+            {
+                below += 1;
+                *frequency = below;
+                above = *higher;
+                host.count(Work::Mark, 1);
+            }
+        }
+        self.lists.splice_all(FROZEN, RANKED);
+        self.lists.splice_all(FROZEN_ASIDE, ASIDE);
+        host.count(Work::Head, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rng;
+
+    struct Ones;
+    impl Host<()> for Ones {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn meta(&self, _: Slot) -> &() {
+            &()
+        }
+        fn hash(&self, slot: Slot) -> u64 {
+            slot.0.into()
+        }
+        fn weight(&self, _: Slot) -> u64 {
+            1
+        }
+    }
+
+    /// Were the highest dynamic frequency added each time, these would pass 64 bits.
+    #[test]
+    fn frequencies_grow_by_requests_and_not_by_thaws() {
+        let mut lfu = Lfu::default();
+        let mut rng = Rng::new(1);
+        for slot in (0..50).map(Slot) {
+            lfu.insert(&mut Ones, slot, Incoming { hash: 0, weight: 1, pending: () });
+            (0..rng.below(20)).for_each(|_| lfu.hit(&mut Ones, slot));
+        }
+        let order = lfu.coldest_first(&Ones);
+        for _ in 0..5_000 {
+            for _ in 0..rng.below(51) {
+                let Some(slot) = lfu.hottest() else { break };
+                lfu.freeze(&mut Ones, slot);
+            }
+            lfu.thaw(&mut Ones);
+            assert_eq!(lfu.coldest_first(&Ones), order);
+        }
+        let frequency = |slot: Slot| lfu.buckets[lfu.bucket_of[slot.index()] as usize].frequency;
+        let frequencies: Vec<u64> = order.iter().map(|&slot| frequency(slot)).collect();
+        assert!(frequencies.is_sorted());
+        assert!(frequencies[49] <= 20 + 50, "{frequencies:?}");
     }
 }
