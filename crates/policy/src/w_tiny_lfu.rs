@@ -31,19 +31,29 @@
 //!
 //! 9 bytes a slot and 8 to 16 for the sketch; O(1) amortised.
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Sketch, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Sketch, Slot, Work};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 /// Victims that came back, a part of protected that is asked after all others.
 const ASIDE: usize = 3;
+/// What is frozen of the window, probation or protected is in list `FROZEN +` that.
+const FROZEN: usize = 4;
 /// The most victims that one newcomer may displace from main by itself.
 const MOST_VICTIMS: u32 = 16;
 /// Objects that a growing window takes from main at one eviction.
 const TAKEN_AT_ONCE: u32 = 2;
 
 /// W-TinyLFU.
+///
+/// Hot first is protected from its head, then probation, then the window: what has been
+/// requested in main, what was let into it, and what has yet to compete. It is not the
+/// reverse of the order in which they go, which the sketch decides one contest at a time.
+///
+/// Hits of frozen objects are not counted, so that the sketch forgets them; they come back
+/// to where contests find them last. A victim that came back and was frozen since comes back
+/// to protected.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, WTinyLfu};
@@ -67,10 +77,12 @@ const TAKEN_AT_ONCE: u32 = 2;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WTinyLfu {
-    lists: Lists<4>,
-    /// Which list a slot is in; of one put aside, protected.
+    lists: Lists<7>,
+    /// Which list a slot is in, or was in when it was frozen; of one put aside, protected.
     list_of: Vec<u8>,
     weight: [u64; 3],
+    frozen_weight: [u64; 3],
+    /// Residents, the frozen ones too: the sketch has to last until they are back.
     len: u64,
     sketch: Sketch,
     climber: Climber,
@@ -91,6 +103,7 @@ impl WTinyLfu {
             lists: Lists::new(),
             list_of: Vec::new(),
             weight: [0; 3],
+            frozen_weight: [0; 3],
             len: 0,
             sketch: Sketch::new(),
             climber: Climber::new(),
@@ -353,11 +366,59 @@ impl Policy for WTinyLfu {
             said.0[slot.index()] = (host.hash(slot), weight);
             copy.weight[usize::from(self.list_of[slot.index()])] += weight;
         }
-        std::iter::from_fn(|| match copy.evict(&mut said, None) {
+        let victims = std::iter::from_fn(|| match copy.evict(&mut said, None) {
             Eviction::Victim(slot) => Some(slot),
             Eviction::Refuse | Eviction::Empty => None,
+        });
+        let frozen = [WINDOW, PROBATION, PROTECTED].map(|list| self.lists.from_tail(FROZEN + list));
+        victims.chain(frozen.into_iter().flatten()).collect()
+    }
+}
+
+impl HotFirst for WTinyLfu {
+    fn hottest(&self) -> Option<Slot> {
+        self.lists.head_below(PROTECTED + 1).or(self.lists.head(ASIDE))
+    }
+
+    fn colder(&self, slot: Slot) -> Option<Slot> {
+        self.lists.older(slot).or_else(|| {
+            // Only aside counts as protected and comes after the window.
+            let last = self.lists.tail(ASIDE);
+            let list = usize::from(self.list_of[slot.index()]);
+            if last == Some(slot) {
+                None
+            } else {
+                self.lists.head_below(list).or(self.lists.head(ASIDE))
+            }
         })
-        .collect()
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        let (list, weight) = (usize::from(self.list_of[slot.index()]), host.weight(slot));
+        self.lists.move_to_tail(FROZEN + list, slot);
+        self.weight[list] -= weight;
+        self.frozen_weight[list] += weight;
+        host.count(Work::Delink, 1);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.lists.unlink(slot);
+        self.frozen_weight[usize::from(self.list_of[slot.index()])] -= host.weight(slot);
+        self.len -= 1;
+        host.count(Work::Delink, 1);
+    }
+
+    fn reweigh_frozen(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
+        let weight = &mut self.frozen_weight[usize::from(self.list_of[slot.index()])];
+        *weight = *weight - old_weight + host.weight(slot);
+    }
+
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        for list in [WINDOW, PROBATION, PROTECTED] {
+            self.lists.splice_all(FROZEN + list, list);
+            self.weight[list] += std::mem::take(&mut self.frozen_weight[list]);
+            host.count(Work::Head, 1);
+        }
     }
 }
 
@@ -437,5 +498,89 @@ impl Climber {
 
     fn window_of(&self, capacity: u64) -> u64 {
         ((capacity as f64 * self.window) as u64).max(1).min(capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rng;
+
+    /// Weights and lists, recomputed from each other.
+    fn validate(policy: &WTinyLfu, host: &Said) {
+        let sum = |list| policy.lists.iter(list).map(|slot| host.weight(slot)).sum::<u64>();
+        let mut dynamic = [WINDOW, PROBATION, PROTECTED].map(sum);
+        dynamic[PROTECTED] += sum(ASIDE);
+        assert_eq!(policy.weight, dynamic);
+        assert_eq!(policy.frozen_weight, [WINDOW, PROBATION, PROTECTED].map(|l| sum(FROZEN + l)));
+        let residents = (WINDOW..=FROZEN + PROTECTED).flat_map(|list| policy.lists.iter(list));
+        assert_eq!(policy.len, residents.count() as u64);
+    }
+
+    fn evict(policy: &mut WTinyLfu, host: &mut Said, rng: &mut Rng) -> Option<Slot> {
+        match policy.evict(host, None) {
+            Eviction::Victim(slot) if rng.below(4) == 0 => {
+                policy.put_back(host, slot);
+                None
+            }
+            Eviction::Victim(slot) => Some(slot),
+            Eviction::Refuse | Eviction::Empty => None,
+        }
+    }
+
+    #[test]
+    fn sums_are_right_whatever_is_frozen() {
+        let mut policy = WTinyLfu::new(100);
+        let mut rng = Rng::new(1);
+        let mut host = Said((0..40).map(|id| (crate::object_hash(id, 1), 1)).collect());
+        let mut absent: Vec<Slot> = (0..40).map(Slot).collect();
+        let mut frozen: Vec<Slot> = Vec::new();
+        for _ in 0..50_000 {
+            let slot = Slot(rng.below(40) as u32);
+            let at_work = rng.below(40);
+            let (hash, old) = host.0[slot.index()];
+            let weight = 1 + rng.below(9);
+            if let Some(place) = absent.iter().position(|&other| other == slot) {
+                host.0[slot.index()].1 = weight;
+                policy.miss(&mut host, hash, weight);
+                policy.insert(&mut host, slot, Incoming { hash, weight, pending: () });
+                absent.swap_remove(place);
+            } else if let Some(place) = frozen.iter().position(|&other| other == slot) {
+                if at_work < 8 {
+                    policy.remove_frozen(&mut host, slot);
+                    frozen.swap_remove(place);
+                    absent.push(slot);
+                } else {
+                    host.0[slot.index()].1 = weight;
+                    policy.reweigh_frozen(&mut host, slot, old);
+                }
+            } else {
+                match at_work {
+                    0..4 => {
+                        policy.freeze(&mut host, slot);
+                        frozen.push(slot);
+                    }
+                    4..8 => {
+                        policy.remove(&mut host, slot);
+                        absent.push(slot);
+                    }
+                    8..12 => {
+                        host.0[slot.index()].1 = weight;
+                        policy.reweigh(&mut host, slot, old);
+                    }
+                    _ => policy.hit(&mut host, slot),
+                }
+            }
+            match at_work {
+                12..24 => absent.extend(evict(&mut policy, &mut host, &mut rng)),
+                24 => policy.set_capacity(rng.below(200)),
+                25 => {
+                    policy.thaw(&mut host);
+                    frozen.clear();
+                }
+                _ => {}
+            }
+            validate(&policy, &host);
+        }
     }
 }
