@@ -23,8 +23,11 @@
 
 use std::cmp::Ordering;
 
-use crate::{Eviction, Host, Incoming, Lists, Policy, Slot, SlotHeap, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, SlotHeap, Work};
 
+/// Victims that came back, until something is inserted or the heap is empty.
+const ASIDE: usize = 0;
+const FROZEN: usize = 1;
 /// Priorities are lowered when the inflation has passed this. Rounding then
 /// stays under 2⁻³², which is the priority of an object of 4 GiB.
 const MAX_INFLATION: f64 = (1u64 << 20) as f64;
@@ -74,7 +77,7 @@ impl Ord for Key {
 /// What a request leaves behind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// `L` at the last request.
+    /// `L` at the last request; of what is frozen, above the `L` at which it was.
     inflation: f64,
     /// Time of the last request.
     tick: u32,
@@ -93,6 +96,9 @@ fn worth(requests: u32, weight: u64) -> f64 {
 }
 
 /// Greedy dual size frequency.
+///
+/// Hot first is by priority, the highest first, which is the reverse of the order in which
+/// they would go. A heap has no such order to walk: it is that of `coldest_first`.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Gdsf, Host, Incoming, Policy, Slot};
@@ -120,8 +126,8 @@ fn worth(requests: u32, weight: u64) -> f64 {
 pub struct Gdsf {
     /// Resident slots by a lower bound of their key, the lowest on top.
     heap: SlotHeap<Key>,
-    /// Victims that came back, until something is inserted or the heap is empty.
-    aside: Lists<1>,
+    /// What is resident and not in the heap.
+    outside: Lists<2>,
     records: Vec<Record>,
     /// `L`. No resident's priority is lower.
     inflation: f64,
@@ -190,8 +196,8 @@ impl Gdsf {
     /// Returns what was put aside to the heap.
     #[cold]
     fn recall(&mut self, host: &mut impl Host<()>) {
-        while let Some(slot) = self.aside.tail(0) {
-            self.aside.unlink(slot);
+        while let Some(slot) = self.outside.tail(ASIDE) {
+            self.outside.unlink(slot);
             self.push(host, slot, self.records[slot.index()]);
         }
     }
@@ -276,12 +282,12 @@ impl Policy for Gdsf {
         let inflation = self.highest - worth(requests, host.weight(slot));
         let tick = self.tick(host);
         self.records[slot.index()] = Record { inflation, tick, requests };
-        self.aside.push_head(0, slot);
+        self.outside.push_head(ASIDE, slot);
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<u32>) {
-        if !self.aside.is_empty(0) {
+        if !self.outside.is_empty(ASIDE) {
             self.recall(host);
         }
         let tick = self.tick(host);
@@ -295,7 +301,7 @@ impl Policy for Gdsf {
 
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
         if !self.heap.contains(slot) {
-            return self.aside.unlink(slot);
+            return self.outside.unlink(slot);
         }
         let levels = self.heap.remove(slot);
         host.count(Work::Heap, levels);
@@ -313,10 +319,47 @@ impl Policy for Gdsf {
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let key = |slot: Slot| self.records[slot.index()].key(host.weight(slot));
         let mut order = self.heap.sorted_by(|_, slot| key(slot));
-        let mut aside: Vec<Slot> = self.aside.iter(0).collect();
+        let mut aside: Vec<Slot> = self.outside.iter(ASIDE).collect();
         aside.sort_by_cached_key(|&slot| (key(slot), slot));
         order.append(&mut aside);
+        order.extend(self.outside.from_tail(FROZEN));
         order
+    }
+}
+
+impl HotFirst for Gdsf {
+    const WALKS: bool = false;
+
+    fn hottest(&self) -> Option<Slot> {
+        None
+    }
+
+    fn colder(&self, _slot: Slot) -> Option<Slot> {
+        None
+    }
+
+    fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.remove(host, slot);
+        self.records[slot.index()].inflation -= self.inflation;
+        self.outside.push_tail(FROZEN, slot);
+    }
+
+    fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.outside.unlink(slot);
+        host.count(Work::Delink, 1);
+    }
+
+    /// As far above `L` as they were, as if no time had passed for them; with that none ages
+    /// while nobody tells of its hits, and none is lifted above what it was worth. O(k log n)
+    /// for k of them at most, and O(k) where they are above most others.
+    fn thaw(&mut self, host: &mut impl Host<()>) {
+        while let Some(slot) = self.outside.tail(FROZEN) {
+            self.outside.unlink(slot);
+            let tick = self.tick(host);
+            let Record { inflation, requests, .. } = self.records[slot.index()];
+            let inflation = inflation + self.inflation;
+            self.push(host, slot, Record { inflation, tick, requests });
+        }
     }
 }
 
@@ -449,5 +492,30 @@ mod tests {
         // Five requests for a weight of 8 are still the least of all.
         gdsf.hit(&mut Ones, slot);
         assert_eq!(gdsf.evict(&mut Ones, None), Eviction::Victim(slot));
+    }
+
+    #[test]
+    fn no_time_passes_for_what_is_frozen() {
+        for level in [0.0, MAX_INFLATION] {
+            let mut gdsf = filled(Gdsf { inflation: level, risen: level, ..Gdsf::default() });
+            gdsf.tick = if level > 0.0 { u32::MAX - 9 } else { 0 };
+            gdsf.freeze(&mut Ones, Slot(4));
+            gdsf.freeze(&mut Ones, Slot(0));
+            // `L` rises by what goes for others, which may lower all priorities.
+            for slot in (8..40).map(Slot) {
+                gdsf.evict(&mut Ones, None);
+                let weight = Ones.weight(slot);
+                gdsf.insert(&mut Ones, slot, Incoming { hash: 0, weight, pending: 9 });
+            }
+            let before = gdsf.inflation;
+            assert!(before > level || before < MAX_INFLATION);
+            gdsf.thaw(&mut Ones);
+            let above = |slot: u32| {
+                let record = gdsf.records[slot as usize];
+                record.key(1).priority() - gdsf.inflation
+            };
+            assert_eq!([above(4), above(0)].map(f64::round), [5.0, 1.0]);
+            assert!(gdsf.heap.contains(Slot(0)) && gdsf.outside.is_empty(FROZEN));
+        }
     }
 }
