@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use crate::parameters::Parameters;
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, Hyperbolic, Lecar, Lfu, Lhd, Lirs, Lru,
-    LruDelayed, LruProb, LruSampled, Mobius, PolicyVisitor, Random, S3Fifo, Sieve, Slru, SpecError,
-    TwoQueue, WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, HotFirstVisitor, Hyperbolic, Lecar, Lfu, Lhd,
+    Lirs, Lru, LruDelayed, LruProb, LruSampled, Mobius, PolicyVisitor, Random, S3Fifo, Sieve, Slru,
+    SpecError, TwoQueue, WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -277,6 +277,65 @@ impl Online {
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             Online::Random { seed } => visitor.visit(Random::new(seed)),
         }
+    }
+
+    /// The same for a visitor that freezes: makes the policy and hands it to `visitor` if it
+    /// is [`HotFirst`](crate::HotFirst); `None` if it is not.
+    ///
+    /// ```
+    /// use frazil_policy::{HotFirst, HotFirstVisitor, Online};
+    ///
+    /// struct Walks;
+    /// impl HotFirstVisitor for Walks {
+    ///     type Output = bool;
+    ///     fn visit<P: HotFirst>(self, _: P) -> bool { P::WALKS }
+    /// }
+    /// assert_eq!(Online::Lru.visit_hot_first(100, Walks), Some(true));
+    /// assert_eq!(Online::Gdsf.visit_hot_first(100, Walks), Some(false));
+    /// assert_eq!(Online::Sieve.visit_hot_first(100, Walks), None);
+    /// ```
+    pub fn visit_hot_first<V: HotFirstVisitor>(
+        &self,
+        capacity: u64,
+        visitor: V,
+    ) -> Option<V::Output> {
+        Some(match *self {
+            Online::Fifo => visitor.visit(Fifo::default()),
+            Online::Lru | Online::LruRelaxed => visitor.visit(Lru::default()),
+            Online::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
+            Online::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
+            Online::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
+            Online::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
+            Online::Lfu => visitor.visit(Lfu::default()),
+            Online::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
+            Online::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
+            Online::Gdsf => visitor.visit(Gdsf::default()),
+            _ => return None,
+        })
+    }
+
+    /// Whether the hottest residents of the policy can be frozen:
+    /// [`visit_hot_first`](Self::visit_hot_first) has a policy to hand over.
+    ///
+    /// ```
+    /// use frazil_policy::Online;
+    /// assert!(Online::Lru.can_freeze() && !Online::Mobius.can_freeze());
+    /// ```
+    pub fn can_freeze(&self) -> bool {
+        matches!(
+            self,
+            Online::Fifo
+                | Online::Lru
+                | Online::LruRelaxed
+                | Online::LruProb { .. }
+                | Online::LruDelayed { .. }
+                | Online::Slru { .. }
+                | Online::TwoQueue
+                | Online::Lfu
+                | Online::WTinyLfu
+                | Online::Arc
+                | Online::Gdsf
+        )
     }
 }
 
