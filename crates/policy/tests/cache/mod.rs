@@ -44,7 +44,7 @@ pub struct Cache<P: Policy> {
     pub index: BTreeMap<u64, Slot>,
     pub pinned: BTreeSet<u64>,
     pub capacity: u64,
-    free: Vec<Slot>,
+    pub free: Vec<Slot>,
     /// Fetches under way.
     flights: BTreeMap<u64, Incoming<P::Pending>>,
 }
@@ -145,7 +145,7 @@ impl<P: Policy> Cache<P> {
     }
 
     /// Evicts until `weight` fits. False if it does not: refused, or all pinned.
-    fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
+    pub fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
         let mut tries = 4 * self.index.len() + 1;
         while self.used() + weight > self.capacity {
             match self.policy.evict(&mut self.slots, incoming) {
