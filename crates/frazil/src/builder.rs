@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
 use crate::expiry::Terms;
+use crate::frozen::Freezing;
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
 
@@ -37,6 +38,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) hasher: S,
     pub(crate) batch: u32,
     pub(crate) terms: Terms<K, V>,
+    pub(crate) freezing: Freezing,
 }
 
 impl<K, V> Builder<K, V> {
@@ -52,6 +54,7 @@ impl<K, V> Builder<K, V> {
             hasher: RandomState::default(),
             batch: 16,
             terms: Terms::default(),
+            freezing: Freezing::Never,
         }
     }
 }
@@ -198,6 +201,7 @@ impl<K, V, S> Builder<K, V, S> {
             hasher,
             batch: self.batch,
             terms: self.terms,
+            freezing: self.freezing,
         }
     }
 
@@ -215,6 +219,22 @@ impl<K, V, S> Builder<K, V, S> {
     /// ```
     pub fn batch(mut self, entries: u32) -> Self {
         self.batch = entries;
+        self
+    }
+
+    /// When the hottest entries are frozen: set aside for a while, in a table of their own that
+    /// is read without locks and marks. Never unless set; see [`Cache::freeze`].
+    ///
+    /// Of these policies nothing can be frozen: SIEVE, LIRS, and those that sample or learn.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::ByHand).build();
+    /// cache.insert(1, 10);
+    /// assert_eq!((cache.freeze(1.0), cache.get(&1)), (1, Some(10)));
+    /// ```
+    pub fn freezing(mut self, freezing: Freezing) -> Self {
+        self.freezing = freezing;
         self
     }
 
@@ -251,6 +271,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
             .field("policy", &self.policy)
             .field("weighted", &self.weigher.is_some())
             .field("terms", &self.terms)
+            .field("freezing", &self.freezing)
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
 use crate::fetch::table::Table;
+use crate::frozen::Frozen;
 use crate::index::{Index, Place, Seen};
 use crate::iter::Iter;
 use crate::listen::Listener;
@@ -62,6 +63,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) hasher: S,
     pub(crate) recorder: Recorder,
     pub(crate) expiry: Expiry<K, V>,
+    pub(crate) frozen: Option<Box<Frozen>>,
     policy: Policy,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -127,6 +129,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             hasher: builder.hasher,
             recorder: Recorder::new(),
             expiry: Expiry::new(builder.terms, slots),
+            frozen: Frozen::new(builder.freezing),
             policy: builder.policy,
             identity: thread::identity(),
             #[cfg(feature = "tracing")]
@@ -320,6 +323,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
+        if let Some(frozen) = &self.frozen
+            && let Some(slot) = self.find_frozen(frozen, protection, hash, key)
+        {
+            add(&reader.frozen_hits, 1);
+            // SAFETY: published and protected.
+            return Some(unsafe { self.slab.value(slot) }.clone());
+        }
         let Some(found) = self.find(protection, place, key) else {
             add(&reader.misses, 1);
             reader.missed.store(hash, Relaxed);
@@ -538,6 +548,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for Stripe { reader, counts, .. } in self.stripes.iter() {
             for (sum, count) in [
                 (&mut stats.hits, &reader.hits),
+                (&mut stats.frozen_hits, &reader.frozen_hits),
                 (&mut stats.misses, &reader.misses),
                 (&mut stats.promotions_skipped, &reader.notes.skipped),
                 (&mut stats.insertions, &counts.insertions),
@@ -559,6 +570,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }
         }
+        stats.hits += stats.frozen_hits;
         self.flights.tally.0.add_to(&mut stats);
         stats
     }
@@ -578,6 +590,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             + self.stripes.heap_bytes()
             + self.flights.heap_bytes()
             + self.expiry.heap_bytes()
+            + self.frozen.as_ref().map_or(0, |frozen| frozen.heap_bytes())
     }
 }
 

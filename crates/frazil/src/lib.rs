@@ -341,7 +341,7 @@
 //! ```
 //!
 //! A cache of a few entries takes some 60 kB, because a thousand segments and 128 slots are
-//! there for the threads; each thread that uses a cache adds 896 bytes, in groups of eight
+//! there for the threads; each thread that uses a cache adds 1,024 bytes, in groups of eight
 //! and more. What keys and values point to comes on top.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
@@ -418,6 +418,7 @@ mod evict;
 mod expiry;
 mod fence;
 mod fetch;
+mod frozen;
 mod index;
 mod iter;
 mod listen;
@@ -446,6 +447,7 @@ pub use cache::Cache;
 pub use entry::{Compute, Computed, Entry};
 pub use evict::locked::Promotion;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+pub use frozen::Freezing;
 pub use iter::Iter;
 pub use listen::Cause;
 pub use pin::Pin;

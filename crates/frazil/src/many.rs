@@ -156,6 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 // SAFETY: it was in the index just now, and the pin is older.
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 // The word of this slot, which no other entry can have while it is pinned.
+                self.leave(slot);
                 if self.index.unlink(place, slot) {
                     self.bury(&mut self.hold(), slot, ending);
                 }

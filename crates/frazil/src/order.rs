@@ -51,7 +51,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         K: Clone,
     {
-        let ranks = self.ranks(&self.order.coldest_first(self, &self.segments, &self.stripes));
+        let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
+        self.append_frozen(&mut order);
+        let ranks = self.ranks(&order);
         // The furthest on top, to be replaced by what is nearer.
         let mut nearest: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
         let mut keys: Vec<Option<K>> = Vec::new();

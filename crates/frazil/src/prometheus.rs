@@ -70,6 +70,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     // Without `..`, so that a count which is not in the table below does not compile.
     let Stats {
         hits,
+        frozen_hits,
         misses,
         delayed_hits,
         loads,
@@ -92,6 +93,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
+        counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
         counter("frazil_delayed_hits_total", "Requests that shared another's load.", delayed_hits),
         counter("frazil_loads_total", "Values that loaders have returned.", loads),
         counter("frazil_load_failures_total", "Loaders that returned none.", load_failures),

@@ -108,6 +108,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.capacity(), cache.len()), (1_000, 1_000));
     /// ```
     pub fn set_capacity(&self, capacity: u64) -> u64 {
+        // What is frozen could not be evicted.
+        self.thaw();
         let goal = self.begin_resize(capacity);
         self.shrink(&goal);
         // What went is of no use here, and its slots may be needed.

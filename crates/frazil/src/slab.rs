@@ -10,7 +10,10 @@ use std::mem::MaybeUninit;
 
 use frazil_policy::Mark;
 
-use crate::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
 use crate::sync::zeroed_slice;
 
 /// Nothing is in the slot.
@@ -20,6 +23,13 @@ pub(crate) const OCCUPIED: u8 = 1;
 /// Removed or replaced by a thread that could not take it out of its queue: whoever
 /// dequeues it retires it.
 pub(crate) const DEAD: u8 = 2;
+/// Its residency is about to end, or has ended. With those below only in caches that freeze,
+/// and beside `OCCUPIED` or alone.
+pub(crate) const LEAVING: u8 = 4;
+/// It is to be left alone by the queue it lies in, which drops it when it comes to it.
+pub(crate) const FROZEN: u8 = 8;
+/// It was dropped, and lies in no queue: whoever takes this flag away has it in hand.
+pub(crate) const LOOSE: u8 = 16;
 
 /// What a policy keeps beside an entry.
 #[derive(Debug, Default)]
@@ -30,10 +40,65 @@ pub(crate) struct Header {
     /// `visited`, or a small count. Of policies under a lock other than SIEVE, the epoch in
     /// which they heard of a hit last: see `evict/locked/notes.rs`.
     pub(crate) mark: Mark,
-    /// [`VACANT`], [`OCCUPIED`] or [`DEAD`].
+    /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
     pub(crate) state: AtomicU8,
     /// How far away the entry's deadline is: see `expiry/hints.rs`. 0 where none ever was.
     pub(crate) hint: AtomicU16,
+}
+
+impl Header {
+    /// Whether it is there and is to stay, for who has found it among what is frozen.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
+        self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+    }
+
+    /// Says that the residency is about to end, in a cache that freezes.
+    pub(crate) fn leave(&self) {
+        // Release: partner is the Acquire of `is_settled`; before the index word goes.
+        self.state.fetch_or(LEAVING, Release);
+    }
+
+    /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
+    pub(crate) fn die(&self) -> bool {
+        // Release: partner is the Acquire of `Hand::pop`. Acquire: partner is `loosen`.
+        self.state.swap(DEAD, AcqRel) & LOOSE != 0
+    }
+
+    /// Whether its queue has dropped it.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.state.load(Relaxed) & LOOSE != 0
+    }
+
+    /// Declares it dead, and leaves it to whoever comes to it in a queue or thaws it.
+    pub(crate) fn die_later(&self) {
+        // Release: as in `die`.
+        let _ = self.state.fetch_update(Release, Relaxed, |state| Some(DEAD | state & LOOSE));
+    }
+
+    /// Asks its queue to leave it alone. False if its residency is ending.
+    pub(crate) fn freeze(&self) -> bool {
+        self.state.compare_exchange(OCCUPIED, OCCUPIED | FROZEN, AcqRel, Relaxed).is_ok()
+    }
+
+    /// A queue has come to it: whether it is dropped.
+    pub(crate) fn loosen(&self) -> bool {
+        self.exchange(FROZEN, LOOSE)
+    }
+
+    /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
+    pub(crate) fn thaw(&self) -> bool {
+        // If it is dropped between the two the second sees it.
+        !self.exchange(FROZEN, 0) && self.exchange(LOOSE, 0)
+    }
+
+    /// Exchanges one flag for another, if it is there.
+    fn exchange(&self, one: u8, other: u8) -> bool {
+        // Acquire and Release: who has it in hand passes it on.
+        let exchanged = |state| (state & one != 0).then_some(state & !one | other);
+        self.state.fetch_update(AcqRel, Acquire, exchanged).is_ok()
+    }
 }
 
 // The smallest entry, key and value of 8 bytes, is 24.
@@ -65,11 +130,10 @@ unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
 impl<K, V> Slab<K, V> {
     pub(crate) fn new(slots: u32, weighted: bool) -> Self {
         let length = slots as usize + 1;
-        Slab {
-            // SAFETY: cells of `MaybeUninit` need no initialisation.
-            entries: unsafe { Box::new_uninit_slice(length).assume_init() },
-            weights: zeroed_slice(if weighted { length } else { 0 }),
-        }
+        // SAFETY: cells of `MaybeUninit` need no initialisation.
+        let entries: Box<[Cell<K, V>]> = unsafe { Box::new_uninit_slice(length).assume_init() };
+        crate::sync::advise_huge(&entries);
+        Slab { entries, weights: zeroed_slice(if weighted { length } else { 0 }) }
     }
 
     /// The highest slot.

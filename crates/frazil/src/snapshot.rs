@@ -138,7 +138,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         file: File,
         mut encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
-        let ranks = self.ranks(&self.order.queued_first(self, &self.segments, &self.stripes));
+        let mut order = self.order.queued_first(self, &self.segments, &self.stripes);
+        self.append_frozen(&mut order);
+        let ranks = self.ranks(&order);
         // Under a lock, what a mark says is in the order already.
         let marks = if matches!(self.order, Order::Locked(_)) { 0 } else { self.mark_max };
         let mut writer = Writer::new(BufWriter::new(file))?;

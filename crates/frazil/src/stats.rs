@@ -24,6 +24,8 @@ use std::time::Duration;
 pub struct Stats {
     /// Gets that found their key.
     pub hits: u64,
+    /// Those of them that found it among what is [frozen](crate::Cache::freeze).
+    pub frozen_hits: u64,
     /// Gets that did not, and for which nothing was on its way, so that the caller was the
     /// one to load it.
     pub misses: u64,

@@ -20,7 +20,7 @@
 //! may give up. The owner executes no locked instruction (20 cycles of 110 that a miss
 //! takes). Nobody waits: a thread that does not get one stripe goes to another.
 //!
-//! 896 bytes; a cache has as many stripes as threads that used it at once.
+//! 1,024 bytes; a cache has as many stripes as threads that used it at once.
 
 use std::cell::{OnceCell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
@@ -49,6 +49,8 @@ pub(crate) struct Reader {
     /// The epoch at which the first of them began, or 0.
     pub(crate) pinned: AtomicU64,
     pub(crate) hits: AtomicU64,
+    /// Hits of what is frozen; not among the others.
+    pub(crate) frozen_hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     /// Insertions of keys that this thread had not just missed.
     pub(crate) sets: AtomicU64,
@@ -76,6 +78,7 @@ impl Reader {
     pub(crate) fn requests(&self) -> u64 {
         self.hits
             .load(Relaxed)
+            .wrapping_add(self.frozen_hits.load(Relaxed))
             .wrapping_add(self.misses.load(Relaxed))
             .wrapping_add(self.sets.load(Relaxed))
     }
@@ -166,7 +169,7 @@ pub(crate) struct Counts {
 
 // What the documentation says.
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Stripe>() == 896);
+const _: () = assert!(size_of::<Stripe>() == 1024);
 
 /// A thread's part of a cache.
 #[derive(Debug, Default)]

@@ -70,11 +70,46 @@ pub(crate) const CHECKED: bool = cfg!(any(loom, shuttle));
 /// `length` values made by `Default`, in one allocation.
 ///
 /// The types this is used for are atomics whose default is zero. Without a checker the
-/// memory comes zeroed from the system, and a page that is never used stays unmapped.
+/// memory of all but whole lines comes zeroed from the system, and a page that is never used
+/// stays unmapped.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
-    // SAFETY: `ZeroDefault` promises that all-zero bytes are a valid `T`.
-    unsafe { Box::<[T]>::new_zeroed_slice(length).assume_init() }
+    if align_of::<T>() <= align_of::<u64>() {
+        // SAFETY: `ZeroDefault` promises that all-zero bytes are a valid `T`.
+        let slice = unsafe { Box::<[T]>::new_zeroed_slice(length).assume_init() };
+        advise_huge(&slice);
+        return slice;
+    }
+    // The allocator writes memory of this alignment itself: later is early enough.
+    let mut slice = Box::<[T]>::new_uninit_slice(length);
+    advise_huge(&slice);
+    // SAFETY: the bytes are the slice's, and `ZeroDefault` promises that zeros are valid.
+    unsafe {
+        slice.as_mut_ptr().write_bytes(0, length);
+        slice.assume_init()
+    }
+}
+
+/// Asks for pages of 2 MB under memory that was not written yet, where the system has them: a
+/// random hit among a million entries takes an eighth longer without, to find out where the small
+/// pages are. Not for less than processors know the small pages of anyway: there they gain
+/// nothing.
+pub(crate) fn advise_huge<T>(memory: &[T]) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        const HUGE: usize = 1 << 21;
+        let range = memory.as_ptr_range();
+        let start = range.start.addr().next_multiple_of(HUGE);
+        let length = range.end.addr().saturating_sub(start) / HUGE * HUGE;
+        if length >= 8 * HUGE {
+            let pages = range.start.with_addr(start).cast_mut();
+            // SAFETY: whole pages of `memory`; the advice changes nothing that can be read
+            // there. A system that does not know it says so, which is no matter.
+            unsafe { libc::madvise(pages.cast(), length, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = memory;
 }
 
 /// The checkers' atomics carry more than a number and are made one by one.

@@ -28,6 +28,8 @@ enum Whereabouts {
         queue: usize,
         position: u32,
     },
+    /// Frozen, and dropped by its queue.
+    Loose,
     /// In a stripe's hands, to be used.
     Vacant,
     /// In a stripe's hands, given up.
@@ -126,6 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.survey_queues(&mut survey);
         self.survey_stripes(&mut survey);
         self.survey_stacks(&mut survey);
+        self.survey_frozen(&mut survey);
         self.check_index(&mut survey);
         self.check_residents(&mut survey);
         // Whoever has a flight borrows the cache.
@@ -160,6 +163,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             seated.sort_unstable_by_key(|&(_, slot)| slot);
             if !listed.iter().eq(seated.iter().map(|(_, slot)| slot)) {
                 survey.found("the policy lists other slots than have a place".to_owned());
+            }
+        }
+    }
+
+    /// What lies in no queue because it is frozen, and what the table leads to.
+    fn survey_frozen(&self, survey: &mut Survey) {
+        for slot in self.reclaim.used().filter(|&slot| self.slab.header(slot).is_loose()) {
+            survey.slot(slot, Whereabouts::Loose);
+        }
+        for slot in self.frozen.iter().flat_map(|frozen| frozen.listed()) {
+            // It may be in a queue as well; never is it one that may be used again.
+            let known = survey.slots.get(slot as usize).copied().flatten();
+            if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {
+                survey.found(format!("slot {slot} is among what is frozen and {known:?}"));
             }
         }
     }
@@ -275,8 +292,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn check_index(&self, survey: &mut Survey) {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();
-            let queued = matches!(known, Some(Whereabouts::Queued { .. }));
-            queued && self.slab.header(slot).state.load(Relaxed) == OCCUPIED
+            let there = matches!(known, Some(Whereabouts::Queued { .. } | Whereabouts::Loose));
+            there && self.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
         };
         let mut findings = Vec::new();
         for bucket in 0..self.index.len() {
@@ -340,7 +357,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (Some(Whereabouts::Queued { queue, position }), indexed) => {
                     let noted = header.position.load(Relaxed);
                     survey.expect("the position of a slot", noted.into(), position.into());
-                    if !indexed && state != DEAD {
+                    if !indexed && state & DEAD == 0 {
                         survey.found(format!("slot {slot} is queued, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
@@ -348,6 +365,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     if matches!(self.order, Order::S3Fifo(_)) && queue == SMALL {
                         small_weight = small_weight.wrapping_add(self.slab.weight(slot));
                     }
+                }
+                (Some(Whereabouts::Loose), indexed) => {
+                    if !indexed && state & DEAD == 0 {
+                        survey.found(format!("slot {slot} is loose, not indexed and not dead"));
+                    }
+                    residents += u64::from(indexed);
+                    weight += if indexed { self.slab.weight(slot) } else { 0 };
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
                     if Slab::<K, V>::NEEDS_DROP && state != VACANT =>

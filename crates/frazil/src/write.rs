@@ -275,7 +275,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let published = match found {
             None => self.index.admit(place, slot),
-            Some(Found { cell, word, .. }) => {
+            Some(Found { cell, word, slot: old }) => {
+                self.leave(*old);
                 self.index.replace(place, cell, *word, slot).then_some(*cell)
             }
         };
@@ -338,6 +339,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if enough {
                 return Ok(());
             }
+            if self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole()) {
+                return Err(Cause::Refused);
+            }
             // The capacity may have been lowered since its weight was looked at. Most need
             // one victim.
             if evictions > 1 && self.is_beyond(newcomer.weight) {
@@ -359,6 +363,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// protected or taken, so key and value are there.
     #[inline(always)]
     fn ended(&self, held: &mut Held<'_>, slot: u32, ending: Ending) {
+        self.take_out_frozen(slot);
         self.note(slot, ending.cause());
         if let Some(deadlines) = self.expiry.deadlines() {
             deadlines.end(slot);
@@ -389,6 +394,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let hash = self.hand(held, |hand| {
             hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
         });
+        self.leave(victim);
         let ours = self.index.unlink(self.index.place(hash), victim);
         if ours {
             self.ended(held, victim, ending);
@@ -405,7 +411,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn put_back(&self, held: &mut Held<'_>, slot: u32) {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
-        let dead = self.slab.header(slot).state.load(Acquire) == DEAD;
+        let dead = self.slab.header(slot).state.load(Acquire) & DEAD != 0;
         self.hand(held, |hand| match dead {
             true => hand.retire(slot),
             false => self.order.put_back(hand, slot),
@@ -429,6 +435,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // Keys are compared: should that panic, this one goes, so that none is there twice,
         // and is queued all the same, for whoever dequeues it.
         let unsettled = Ensure::new(held, |held| {
+            self.leave(slot);
             if self.index.unlink_cell(place, own.0, own.1) {
                 self.bury(held, slot, Ending::Removed);
             }
@@ -462,6 +469,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
             let (cell, word) = if first { own } else { (rival.cell, rival.word) };
+            self.leave(self.index.slot(word));
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
                 self.bury(held, self.index.slot(word), Ending::Outdated);
@@ -507,14 +515,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 mark.raise(self.mark_max);
             }
         }
-        // Release: partner is the Acquire of `Hand::pop`. Before the attempt to take it,
-        // so that whoever has it in hand may still see it.
-        self.slab.header(old).state.store(DEAD, Release);
+        // Before the attempt to take it, so that whoever has it in hand may still see it.
+        let ours = self.die(old);
         self.hand(held, |hand| {
-            if self.order.replace(hand, old, slot) {
-                hand.retire(old);
-            } else {
+            let replaced = !ours && self.order.replace(hand, old, slot);
+            if !replaced {
                 self.order.insert(hand, slot, newcomer);
+            }
+            if ours || replaced {
+                hand.retire(old);
             }
         });
     }
@@ -654,6 +663,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 }
             }
         }
+        self.leave(found.slot);
         let gone = self.index.unlink_cell(place, found.cell, found.word);
         if gone {
             self.bury(&mut self.hold(), found.slot, ending);
@@ -677,6 +687,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 // Newer than `found`, which it is about to take out.
                 return;
             }
+            self.leave(older.slot);
             if self.index.unlink_cell(place, older.cell, older.word) {
                 self.bury(&mut self.hold(), older.slot, Ending::Outdated);
             }
@@ -686,18 +697,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Gives up a slot that the caller has unlinked and protects.
     pub(crate) fn bury(&self, held: &mut Held<'_>, slot: u32, ending: Ending) {
         self.ended(held, slot, ending);
-        // Release: partner is the Acquire of `Hand::pop`.
-        self.slab.header(slot).state.store(DEAD, Release);
-        // Without a segment to spare, whoever dequeues it retires it.
         let buffers = &mut **held;
         if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            let ours = self.die(slot);
             self.hand(held, |hand| {
-                if self.order.detach(hand, slot) {
+                if ours || self.order.detach(hand, slot) {
                     hand.retire(slot);
                 }
             });
+        } else {
+            // Without a segment to spare, whoever dequeues it retires it.
+            self.slab.header(slot).die_later();
         }
         self.settle(held);
+    }
+
+    /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's
+    /// to retire.
+    #[inline(always)]
+    fn die(&self, slot: u32) -> bool {
+        let header = self.slab.header(slot);
+        if self.frozen.is_some() {
+            return header.die();
+        }
+        // Release: partner is the Acquire of `Hand::pop`.
+        header.state.store(DEAD, Release);
+        false
     }
 
     /// Removes all entries. Those that come meanwhile may stay. O(capacity).

@@ -15,7 +15,7 @@ mod tracked;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::Mutex;
 
-use frazil::{Cache, Policy};
+use frazil::{Cache, Freezing, Policy};
 use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
 use tracked::{Census, Chance, Tracked};
@@ -143,6 +143,7 @@ struct World<'c> {
     census: &'c Census,
     log: Log,
     keys: u64,
+    freezes: bool,
 }
 
 impl World<'_> {
@@ -186,7 +187,7 @@ impl World<'_> {
     fn work(&self, mut chance: Chance) {
         for _ in 0..OPERATIONS {
             let key = chance.below(self.keys);
-            match chance.below(16) {
+            match chance.below(if self.freezes { 24 } else { 16 }) {
                 0..5 => {
                     if !self.look(key) {
                         self.insert(key);
@@ -197,26 +198,33 @@ impl World<'_> {
                 12 => self.pin(key, &mut chance),
                 13 => self.log.change(None, None, || self.cache.clear()),
                 14 => self.cache.iter().for_each(|(key, value)| value.check(key)),
-                _ => _ = self.look(key),
+                15 => _ = self.look(key),
+                16..21 => _ = self.cache.freeze([0.5, 0.7, 1.0][chance.below(3) as usize]),
+                _ => self.cache.thaw(),
             }
         }
     }
 }
 
 /// One schedule: a cache is made, used by all threads, and counted.
-fn play(policy: Policy) {
+fn play(policy: Policy, freezes: bool) {
     let mut chance = Chance(thread_rng().next_u64());
     let census = Census::default();
     let keys = 1 + chance.below(KEYS_MAX);
     let capacity = [1, 2, 3, 8][chance.below(4) as usize];
     let builder =
         Cache::builder(capacity).policy(policy).with_hasher(Hashes { poor: chance.below(2) == 0 });
+    let builder = if freezes { builder.freezing(Freezing::ByHand) } else { builder };
     let cache: Tested<'_> = if chance.below(3) == 0 {
         builder.weigher(|key, value: &Tracked<'_>| key % 2 + value.serial % 3).build()
     } else {
         builder.build()
     };
-    let mut world = World { cache, census: &census, log: Log::default(), keys };
+    let mut world = World { cache, census: &census, log: Log::default(), keys, freezes };
+    if freezes {
+        (0..keys).for_each(|key| world.insert(key));
+        world.cache.freeze(1.0);
+    }
     shuttle::thread::scope(|scope| {
         for _ in 0..THREADS {
             let (world, chance) = (&world, Chance(chance.below(u64::MAX)));
@@ -234,7 +242,12 @@ fn play(policy: Policy) {
 }
 
 fn explore_all(policy: Policy) {
-    explore(SCHEDULES, move || play(policy));
+    explore(SCHEDULES, move || play(policy, false));
+}
+
+/// The same with some of it frozen now and then.
+fn explore_frozen(policy: Policy) {
+    explore(SCHEDULES, move || play(policy, true));
 }
 
 #[test]
@@ -260,4 +273,29 @@ fn s3_fifo() {
 #[test]
 fn sieve() {
     explore_all(Policy::Sieve);
+}
+
+#[test]
+fn frozen_fifo() {
+    explore_frozen(Policy::Fifo);
+}
+
+#[test]
+fn frozen_mobius() {
+    explore_frozen(Policy::Mobius);
+}
+
+#[test]
+fn frozen_s3_fifo() {
+    explore_frozen(Policy::S3Fifo);
+}
+
+#[test]
+fn frozen_lru() {
+    explore_frozen(Policy::Lru);
+}
+
+#[test]
+fn frozen_lfu() {
+    explore_frozen(Policy::Lfu);
 }

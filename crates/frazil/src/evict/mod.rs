@@ -23,7 +23,7 @@ use frazil_policy::{Mark, Online};
 use crate::builder::Builder;
 use crate::expiry::deadlines::Term;
 use crate::reclaim::Reclaim;
-use crate::slab::{DEAD, Header};
+use crate::slab::{DEAD, FROZEN, Header};
 use crate::stripe::{Buffers, Reader, Stripes};
 use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -91,11 +91,29 @@ impl<H: Headers> Hand<'_, H> {
     pub(crate) fn pop(&mut self, queue: &Queue) -> Option<u32> {
         loop {
             let slot = queue.pop(self.segments, self.buffers, self.headers)?;
-            if self.headers.header(slot).state.load(Acquire) != DEAD {
+            let header = self.headers.header(slot);
+            let state = header.state.load(Acquire);
+            if state & (DEAD | FROZEN) == 0 {
                 return Some(slot);
             }
-            self.retire(slot);
+            if let Some(slot) = self.sort_out(header, slot) {
+                return Some(slot);
+            }
         }
+    }
+
+    /// Retires what was declared dead, and drops what is frozen.
+    #[cold]
+    pub(crate) fn sort_out(&mut self, header: &Header, slot: u32) -> Option<u32> {
+        if header.loosen() {
+            return None;
+        }
+        // Acquire: partner is the Release with which it was declared dead.
+        if header.state.load(Acquire) & DEAD == 0 {
+            return Some(slot);
+        }
+        self.retire(slot);
+        None
     }
 
     #[inline(always)]
@@ -361,15 +379,18 @@ impl Order {
                 // A segment for those that stay in the queue, and one for those that go.
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
-                let dead = headers.header(slot).state.load(Acquire) == DEAD;
-                if spare && dead {
+                let dead = headers.header(slot).state.load(Acquire) & DEAD != 0;
+                let gone = spare && (dead || headers.header(slot).loosen());
+                if gone {
                     let mut hand = Hand { segments, reclaim, stripes, headers, buffers };
                     if let Order::S3Fifo(s3_fifo) = self {
                         s3_fifo.detached(&mut hand, slot, mark);
                     }
-                    hand.retire(slot);
+                    if dead {
+                        hand.retire(slot);
+                    }
                 }
-                spare && dead
+                gone
             });
         }
         if let Order::Locked(locked) = self {

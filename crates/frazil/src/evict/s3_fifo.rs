@@ -11,7 +11,7 @@ use frazil_policy::AgedGhost;
 use super::queue::Queue;
 use super::segments::{SECOND, Segments};
 use super::{Decision, Hand, Headers, Newcomer};
-use crate::slab::DEAD;
+use crate::slab::{DEAD, FROZEN};
 use crate::stripe::Buffers;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
@@ -131,11 +131,14 @@ impl S3Fifo {
             if queue == SMALL {
                 self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
             }
+            let header = hand.headers.header(slot);
             // Acquire: partner is the Release with which it was declared dead.
-            if hand.headers.header(slot).state.load(Acquire) != DEAD {
+            if header.state.load(Acquire) & (DEAD | FROZEN) == 0 {
                 return Some(slot);
             }
-            hand.retire(slot);
+            if let Some(slot) = hand.sort_out(header, slot) {
+                return Some(slot);
+            }
         }
     }
 

@@ -203,6 +203,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         add(&reader.misses, 1);
         reader.missed.store(hash, Relaxed);
         let telling = self.telling();
+        self.leave(slot);
         if self.index.unlink(place, slot) {
             self.bury(&mut self.hold(), slot, Ending::Expired);
         }
@@ -215,6 +216,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     pub(crate) fn take_out_expired(&self, place: Place, cell: &AtomicU32, word: u32) {
         let _telling = self.telling();
+        self.leave(self.index.slot(word));
         if self.index.unlink_cell(place, cell, word) {
             self.bury(&mut self.hold(), self.index.slot(word), Ending::Expired);
         }

@@ -262,7 +262,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 /// Gets that all threads have counted.
 fn gets(stripes: &Stripes) -> u64 {
     let of = |Stripe { reader, .. }: &Stripe| {
-        reader.hits.load(Relaxed).wrapping_add(reader.misses.load(Relaxed))
+        let hits = reader.hits.load(Relaxed).wrapping_add(reader.frozen_hits.load(Relaxed));
+        hits.wrapping_add(reader.misses.load(Relaxed))
     };
     stripes.iter().map(of).fold(0, u64::wrapping_add)
 }

@@ -6,9 +6,13 @@
 //! what.
 
 mod notes;
+mod set_aside;
 mod shelf;
 
-use frazil_policy::{Lru, LruDelayed, LruProb, Online, Policy as Algorithm, PolicyVisitor, Rng};
+use frazil_policy::{
+    HotFirst, HotFirstVisitor, Lru, LruDelayed, LruProb, Online, Policy as Algorithm,
+    PolicyVisitor, Rng,
+};
 
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::stripe::{Reader, add};
@@ -17,6 +21,7 @@ use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 
 pub(crate) use notes::Notes;
 use notes::TURN;
+use set_aside::Ways;
 use shelf::{CAPACITY_SEEN, Shelf, Shelved};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
@@ -32,6 +37,9 @@ fn notes_for(policy: Online, entries: u64) -> u32 {
 fn share(capacity: u64, bits: u32) -> u64 {
     (capacity.min(CAPACITY_SEEN) >> bits).max(1)
 }
+
+/// Entries that are frozen under one hold of a lock.
+const FREEZE_BATCH: u64 = 256;
 
 /// The most shards.
 pub(crate) const SHARDS_MAX: u32 = 64;
@@ -183,7 +191,17 @@ struct Shelve(Shard);
 impl PolicyVisitor for Shelve {
     type Output = Box<dyn Shelf>;
     fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
-        Box::new(Shelved::new(policy, self.0))
+        Box::new(Shelved::new(policy, self.0, None))
+    }
+}
+
+/// Makes one shard of a policy of which entries are frozen.
+struct ShelveHot(Shard);
+
+impl HotFirstVisitor for ShelveHot {
+    type Output = Box<dyn Shelf>;
+    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
+        Box::new(Shelved::new(policy, self.0, Some(Ways::new())))
     }
 }
 
@@ -207,8 +225,10 @@ impl Locked {
             let shard = Shard { number, bits };
             match policy {
                 // The gate has drawn already.
-                Online::LruProb { .. } => Box::new(Shelved::new(Lru::default(), shard)),
-                _ => policy.visit(share(capacity, bits), Shelve(shard)),
+                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
+                _ => policy
+                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
+                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
             }
         };
         let timed = matches!(
@@ -241,6 +261,19 @@ impl Locked {
         self.notes.store(notes_for(self.policy, entries), Relaxed);
         let share = share(capacity, self.shelves.len().ilog2());
         self.shelves.iter().for_each(|shelf| shelf.set_capacity(share));
+    }
+
+    /// Begins to set the hottest aside, a share of each shard's.
+    pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
+        Walk { locked: self, caller: self.caller(headers), share, shelves: &[], left: 0 }
+            .among(&self.shelves)
+    }
+
+    /// Gives the policy back what was set aside.
+    pub(crate) fn thaw<H: Headers>(&self, headers: &H) {
+        let caller = self.caller(headers);
+        let capacity = share(self.capacity.load(Relaxed), self.shelves.len().ilog2());
+        self.shelves.iter().for_each(|shelf| shelf.thaw(&caller, capacity));
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
@@ -481,6 +514,61 @@ impl Locked {
     pub(crate) fn heap_bytes(&self) -> usize {
         let shelves: usize = self.shelves.iter().map(|shelf| shelf.heap_bytes()).sum();
         shelves + size_of_val(&*self.stamps)
+    }
+}
+
+/// The hottest entries on their way out of a policy's sight, hottest first, shard by shard.
+pub(crate) struct Walk<'l> {
+    locked: &'l Locked,
+    caller: Caller<'l>,
+    share: f64,
+    /// The one that is walked, and those to come.
+    shelves: &'l [Box<dyn Shelf>],
+    /// How many of it.
+    left: u64,
+}
+
+impl<'l> Walk<'l> {
+    fn among(mut self, shelves: &'l [Box<dyn Shelf>]) -> Self {
+        self.shelves = shelves;
+        self.begin();
+        self
+    }
+
+    fn begin(&mut self) {
+        if let [shelf, ..] = self.shelves {
+            self.left = (shelf.begin_freezing(&self.caller) as f64 * self.share).round() as u64;
+        }
+    }
+
+    fn end(&mut self) {
+        if let [shelf, others @ ..] = self.shelves {
+            let bits = self.locked.shelves.len().ilog2();
+            shelf.end_freezing(share(self.locked.capacity.load(Relaxed), bits));
+            self.shelves = others;
+        }
+    }
+
+    /// Sets some aside, and says their slots. False when it is over. Who is to look at what is
+    /// in them has pinned before.
+    pub(crate) fn next(&mut self, slots: &mut Vec<u32>) -> bool {
+        slots.clear();
+        while let [shelf, ..] = self.shelves {
+            shelf.freeze_next(&self.caller, self.left.min(FREEZE_BATCH), slots);
+            self.left -= slots.len() as u64;
+            if !slots.is_empty() {
+                return true;
+            }
+            self.end();
+            self.begin();
+        }
+        false
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

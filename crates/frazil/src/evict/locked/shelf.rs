@@ -11,6 +11,7 @@ use std::any::Any;
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
 use super::notes::{EPOCHS, TURN};
+use super::set_aside::{SetAside, Ways};
 use super::{Caller, Decision, Headers, Newcomer, Shard};
 use crate::slab::{DEAD, Header};
 use crate::stripe::{Reader, Traffic, add};
@@ -88,6 +89,20 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     /// Tells the policy of another capacity.
     fn set_capacity(&self, capacity: u64);
 
+    /// Begins to walk the order, hottest first: from now on the policy hears of no hit. How many
+    /// entries there are; 0 where nothing can be frozen.
+    fn begin_freezing(&self, caller: &Caller<'_>) -> u64;
+
+    /// Freezes the next so many of the walk, and adds their slots to `frozen`. The lock is held
+    /// for some 20 ns a slot.
+    fn freeze_next(&self, caller: &Caller<'_>, count: u64, frozen: &mut Vec<u32>);
+
+    /// Ends the walk; the policy makes do with what is left of its capacity.
+    fn end_freezing(&self, capacity: u64);
+
+    /// Gives the policy back what is frozen, and all of its capacity.
+    fn thaw(&self, caller: &Caller<'_>, capacity: u64);
+
     /// The slots that are in a place, each with its position.
     fn slots(&self) -> Vec<(u32, u32)>;
 
@@ -118,6 +133,7 @@ struct Places<P: Policy> {
     idle: Vec<u32>,
     /// The ticket that is taken from its holder next, should all be in use.
     oldest: usize,
+    aside: SetAside<P>,
     /// Slots that came in this epoch, or of which the policy has heard a hit.
     fresh: usize,
 }
@@ -133,7 +149,7 @@ struct Table<M> {
 }
 
 /// The cache as the policy sees it during one call.
-struct View<'c, M> {
+pub(super) struct View<'c, M> {
     headers: &'c dyn Headers,
     stamps: &'c [std::sync::atomic::AtomicU64],
     table: &'c Table<M>,
@@ -179,10 +195,11 @@ impl<M: 'static> Host<M> for View<'_, M> {
 }
 
 impl<P: Policy + Send + 'static> Shelved<P> {
-    pub(crate) fn new(policy: P, shard: Shard) -> Self {
+    pub(crate) fn new(policy: P, shard: Shard, ways: Option<Ways<P>>) -> Self {
         let table = Table { slots: vec![0], hashes: Vec::new(), metas: Vec::new() };
         let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
-        let mut places = Places { policy, table, free, awaited, idle, oldest: 0, fresh: 0 };
+        let (oldest, fresh, aside) = (0, 0, SetAside::new(ways));
+        let mut places = Places { policy, table, free, awaited, idle, oldest, aside, fresh };
         places.table.reserve(0, P::REMEMBERS);
         Shelved { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
     }
@@ -215,7 +232,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         mut places: MutexGuard<'p, Places<P>>,
     ) -> Entered<'p, P> {
         let before = caller.synchronize();
-        let Places { policy, table, free, fresh, .. } = &mut *places;
+        let Places { policy, table, free, fresh, aside, .. } = &mut *places;
         let mut writes = before.writes;
         let epoch = self.epoch(caller);
         let current = epoch.load(Relaxed);
@@ -226,6 +243,9 @@ impl<P: Policy + Send + 'static> Shelved<P> {
                 // Of another shard, or stale.
                 return self.shard.is_other(position);
             };
+            if aside.walking || aside.has(Slot(place)) {
+                return false;
+            }
             if heard.count() != current {
                 heard.set(current);
                 *fresh += 1;
@@ -317,6 +337,22 @@ impl<P: Policy + 'static> Places<P> {
         place
     }
 
+    /// Tells the policy that what is in a place goes. Writes to shared lines.
+    fn remove(&mut self, caller: &Caller<'_>, now: u64, place: Slot) -> u64 {
+        let Places { policy, table, aside, .. } = self;
+        let mut view = table.view(caller, now);
+        if aside.has(place) {
+            aside.take(place, view.weight(place));
+            if let Some(ways) = &aside.ways {
+                (ways.remove)(policy, &mut view, place);
+            }
+        } else {
+            aside.pass(policy, place);
+            policy.remove(&mut view, place);
+        }
+        view.writes
+    }
+
     /// Takes a slot from its place; the policy knows already.
     fn unseat(&mut self, caller: &Caller<'_>, place: u32) -> u32 {
         let slot = std::mem::take(&mut self.table.slots[place as usize]);
@@ -378,8 +414,10 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
 
     fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
         let Some(mut entered) = self.try_enter(caller, wait) else { return false };
-        let Places { policy, table, .. } = &mut *entered.places;
-        if let Some(place) = self.place_of(caller, slot) {
+        let Places { policy, table, aside, .. } = &mut *entered.places;
+        if let Some(place) = self.place_of(caller, slot)
+            && !(aside.walking || aside.has(Slot(place)))
+        {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
             entered.writes += view.writes;
@@ -427,13 +465,19 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
             let incoming = places.miss(caller, *now, writes, asked);
             newcomer.recalled.set(places.expect(incoming));
         }
-        let Places { policy, table, awaited, .. } = &mut *entered.places;
+        let Places { policy, table, awaited, aside, .. } = &mut *entered.places;
         let mut view = table.view(caller, entered.now);
         let incoming = newcomer.and_then(|newcomer| {
             let kept = awaited.get(newcomer.recalled.get() as usize)?.as_ref();
             kept.filter(|kept| kept.hash == newcomer.hash)
         });
+        let walk = aside.walking.then(|| aside.after_cursor(policy));
         let eviction = policy.evict(&mut view, incoming);
+        if let (Some((Some(cursor), next)), Eviction::Victim(victim)) = (walk, eviction)
+            && cursor == victim
+        {
+            aside.go_on_from(next);
+        }
         traffic.writes += entered.writes + view.writes;
         match eviction {
             Eviction::Victim(place) => {
@@ -450,10 +494,8 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn detach(&self, caller: &Caller<'_>, traffic: &mut Traffic, slot: u32) -> bool {
         let mut entered = self.enter(caller, traffic);
         let Some(place) = self.place_of(caller, slot) else { return false };
-        let Places { policy, table, .. } = &mut *entered.places;
-        let mut view = table.view(caller, entered.now);
-        policy.remove(&mut view, Slot(place));
-        traffic.writes += 1 + entered.writes + view.writes;
+        let writes = entered.places.remove(caller, entered.now, Slot(place));
+        traffic.writes += 1 + entered.writes + writes;
         entered.places.unseat(caller, place);
         self.hold(0, caller.headers.weight(slot));
         true
@@ -468,8 +510,9 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     ) -> bool {
         let mut entered = self.enter(caller, traffic);
         let Some(place) = self.place_of(caller, old) else { return false };
-        let Places { policy, table, .. } = &mut *entered.places;
-        if used {
+        let Places { policy, table, aside, .. } = &mut *entered.places;
+        let frozen = aside.has(Slot(place));
+        if used && !frozen && !aside.walking {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
             entered.writes += view.writes;
@@ -485,7 +528,14 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         header.position.store(self.shard.position(place), Relaxed);
         old_header.position.store(0, Relaxed);
         let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
-        policy.reweigh(&mut table.view(caller, entered.now), Slot(place), seen(old_weight));
+        let mut view = table.view(caller, entered.now);
+        match &aside.ways {
+            Some(ways) if frozen => {
+                (ways.reweigh)(policy, &mut view, Slot(place), seen(old_weight));
+                aside.weight = aside.weight - seen(old_weight) + seen(weight);
+            }
+            _ => policy.reweigh(&mut view, Slot(place), seen(old_weight)),
+        }
         traffic.writes += entered.writes;
         self.hold(weight, old_weight);
         true
@@ -498,14 +548,14 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         from: u32,
     ) -> Option<(u32, u32)> {
         let mut entered = self.enter(caller, traffic);
-        let Places { policy, table, .. } = &mut *entered.places;
+        let Places { table, .. } = &*entered.places;
         let dead = |place: &u32| {
             let slot = table.slots[*place as usize];
             // Acquire: partner is the Release with which it was declared dead.
-            slot != 0 && caller.headers.header(slot).state.load(Acquire) == DEAD
+            slot != 0 && caller.headers.header(slot).state.load(Acquire) & DEAD != 0
         };
         let place = (from.max(1)..table.slots.len() as u32).find(dead)?;
-        policy.remove(&mut table.view(caller, entered.now), Slot(place));
+        entered.places.remove(caller, entered.now, Slot(place));
         let slot = entered.places.unseat(caller, place);
         self.hold(0, caller.headers.weight(slot));
         Some((slot, place))
@@ -513,6 +563,54 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
 
     fn set_capacity(&self, capacity: u64) {
         self.places.lock().policy.set_capacity(capacity);
+    }
+
+    fn begin_freezing(&self, caller: &Caller<'_>) -> u64 {
+        let keeps_order = match &self.places.lock().aside.ways {
+            None => return 0,
+            Some(ways) => ways.walks,
+        };
+        // Copied, and asked outside of the lock, where it has to be put together.
+        let copied = |slot| self.place_of(caller, slot).map(Slot);
+        let listed = if keeps_order { Vec::new() } else { self.coldest_first(caller) };
+        let listed: Vec<Slot> = listed.into_iter().filter_map(copied).collect();
+        let mut entered = self.enter(caller, &mut Traffic::default());
+        let Places { policy, table, free, aside, .. } = &mut *entered.places;
+        aside.begin(policy, listed);
+        (table.slots.len() - 1 - free.len()) as u64
+    }
+
+    fn freeze_next(&self, caller: &Caller<'_>, count: u64, frozen: &mut Vec<u32>) {
+        let mut entered = self.enter(caller, &mut Traffic::default());
+        let now = entered.now;
+        let Places { policy, table, aside, .. } = &mut *entered.places;
+        for _ in 0..count {
+            let is_seated = |place: Slot| table.slots[place.index()] != 0;
+            let Some(place) = aside.next(policy, is_seated) else { return };
+            let Some(ways) = &aside.ways else { return };
+            let mut view = table.view(caller, now);
+            (ways.freeze)(policy, &mut view, place);
+            let weight = view.weight(place);
+            aside.add(place, weight);
+            frozen.push(table.slots[place.index()]);
+        }
+    }
+
+    fn end_freezing(&self, capacity: u64) {
+        let Places { policy, aside, .. } = &mut *self.places.lock();
+        aside.end();
+        policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
+    }
+
+    fn thaw(&self, caller: &Caller<'_>, capacity: u64) {
+        let mut entered = self.enter(caller, &mut Traffic::default());
+        let now = entered.now;
+        let Places { policy, table, aside, .. } = &mut *entered.places;
+        if let Some(ways) = &aside.ways {
+            (ways.thaw)(policy, &mut table.view(caller, now));
+            aside.clear();
+            policy.set_capacity(capacity);
+        }
     }
 
     fn slots(&self) -> Vec<(u32, u32)> {
@@ -535,10 +633,11 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     }
 
     fn heap_bytes(&self) -> usize {
-        let Places { table, free, awaited, .. } = &*self.places.lock();
+        let Places { table, free, awaited, aside, .. } = &*self.places.lock();
         (table.slots.capacity() + free.capacity()) * size_of::<u32>()
             + table.hashes.capacity() * size_of::<u64>()
             + table.metas.capacity() * size_of::<P::Meta>()
             + awaited.capacity() * size_of::<Option<Incoming<P::Pending>>>()
+            + aside.heap_bytes()
     }
 }

@@ -1,0 +1,248 @@
+//! What builds a frozen table, and takes it back.
+
+use std::hash::{BuildHasher, Hash};
+
+use super::Frozen;
+use super::table::Filling;
+use crate::cache::Cache;
+use crate::events;
+use crate::evict::locked::Locked;
+use crate::evict::{Ensure, Order};
+use crate::fence;
+use crate::index::mix;
+use crate::protect::Pinned;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
+/// entries.
+const BUCKETS: usize = 64;
+
+/// How often a thaw makes room to queue an entry before it goes on without.
+const ATTEMPTS: usize = 8;
+
+/// What the freezer remembers.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// How often something was frozen.
+    generation: u64,
+    /// What is frozen, hottest first; some of it may have gone since.
+    slots: Vec<u32>,
+    /// What was thawed and could not be queued, for want of segments: in the freezer's hand.
+    stranded: Vec<u32>,
+}
+
+impl Work {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        (self.slots.capacity() + self.stranded.capacity()) * size_of::<u32>()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Freezes the hottest entries, a share of what is there from 0 to 1, until
+    /// [`Cache::thaw`] is called, and returns how many they are. What was frozen before is
+    /// thawed first.
+    ///
+    /// A hit of a frozen entry writes nothing that other threads read, and the policy does not
+    /// hear of it; what is frozen is not evicted. It can be replaced and removed, and expires,
+    /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
+    /// the cache is full.
+    ///
+    /// Runs beside other threads, O(capacity). Returns 0 where the cache was not built with
+    /// [`freezing`](crate::Builder::freezing), where the system forbids the fence that it
+    /// needs, and while another thread freezes or thaws.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::ByHand).build();
+    /// (0..100).for_each(|key| cache.insert(key, key));
+    /// (0..50).for_each(|key| assert!(cache.get(&key).is_some()));
+    /// assert_eq!(cache.freeze(0.5), 50);
+    /// (1_000..2_000).for_each(|key| cache.insert(key, key));
+    /// assert!((0..50).all(|key| cache.get(&key) == Some(key)));
+    /// assert_eq!(cache.stats().frozen_hits, 50);
+    /// cache.thaw();
+    /// ```
+    pub fn freeze(&self, share: f64) -> u64 {
+        let Some(frozen) = &self.frozen else { return 0 };
+        let Some(mut work) = frozen.work.try_lock() else { return 0 };
+        if !self.thaw_all(frozen, &mut work) {
+            return 0;
+        }
+        let count = (self.len() as f64 * share.clamp(0.0, 1.0)).round() as u64;
+        let Some(filling) = frozen.table.begin(count, self.slab.last()) else { return 0 };
+        // Should the user's hasher panic, all is as it was.
+        let unfinished = Ensure::new(&mut *work, |work| _ = self.thaw_all(frozen, work));
+        let work = &mut *unfinished.on;
+        let gathered = match &self.order {
+            Order::Locked(locked) => self.gather_from_lists(&filling, locked, share, work),
+            _ => self.gather_from_queues(&filling, share, work),
+        };
+        if !gathered {
+            return 0;
+        }
+        work.generation += 1;
+        frozen.whole.store(share >= 1.0, Relaxed);
+        filling.publish(work.generation);
+        let entries = work.slots.len() as u64;
+        unfinished.waive();
+        events::event!(self, DEBUG, "frozen", entries, share);
+        entries
+    }
+
+    /// Hands what is frozen back to the policy, as its hottest entries.
+    ///
+    /// Runs beside other threads, O(what is frozen). Waits for another thread that freezes or
+    /// thaws.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
+    /// (0..10).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(cache.freeze(1.0), 10);
+    /// cache.insert(10, 10);
+    /// assert_eq!(cache.get(&10), None);
+    /// cache.thaw();
+    /// cache.insert(10, 10);
+    /// assert_eq!(cache.get(&10), Some(10));
+    /// ```
+    pub fn thaw(&self) {
+        if let Some(frozen) = &self.frozen {
+            self.thaw_all(frozen, &mut frozen.work.lock());
+        }
+    }
+
+    /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
+    pub(crate) fn append_frozen(&self, coldest_first: &mut Vec<u32>) {
+        let work = self.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+        if let Some(work) = work {
+            let queued = |slot: &u32| self.slab.header(*slot).is_loose();
+            coldest_first.extend(work.slots.iter().rev().copied().filter(queued));
+        }
+    }
+
+    /// Has a policy under a lock set its hottest aside, and puts them into the table. False if
+    /// the system refuses a fence.
+    fn gather_from_lists(
+        &self,
+        filling: &Filling<'_>,
+        locked: &Locked,
+        share: f64,
+        work: &mut Work,
+    ) -> bool {
+        let mut walk = locked.walk(self, share.clamp(0.0, 1.0));
+        let (mut slots, mut places) = (Vec::new(), Vec::new());
+        loop {
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            if !walk.next(&mut slots) {
+                return true;
+            }
+            places.clear();
+            for &slot in &slots {
+                // SAFETY: it was in a place of the policy's just now, so it was not retired, and
+                // the pin is older.
+                let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
+                places.push(filling.add(mix(hash), slot));
+            }
+            work.slots.extend(&slots);
+            if !fence::heavy() {
+                return false;
+            }
+            for (&slot, &at) in slots.iter().zip(&places) {
+                if !self.slab.header(slot).is_settled() {
+                    filling.take_back(at, slot);
+                }
+            }
+            drop(pinned);
+        }
+    }
+
+    /// Has the queues leave their hottest alone, and puts them into the table. False if the
+    /// system refuses a fence.
+    fn gather_from_queues(&self, filling: &Filling<'_>, share: f64, work: &mut Work) -> bool {
+        let order = self.order.coldest_first(self, &self.segments, &self.stripes);
+        let dynamic = (order.len() as f64 * (1.0 - share.clamp(0.0, 1.0))).round() as usize;
+        let ranks = self.ranks(&order[dynamic..]);
+        let mut added: Vec<(u32, u32)> = Vec::new();
+        for first in (0..self.index.len()).step_by(BUCKETS) {
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            added.clear();
+            for bucket in first..self.index.len().min(first + BUCKETS) {
+                for cell in self.index.cells(bucket) {
+                    // Acquire: partner is the Release with which the word was published.
+                    let slot = self.index.slot(cell.load(Acquire));
+                    // The rank may be that of the entry which was in the slot before.
+                    if slot == 0 || ranks[slot as usize] == 0 {
+                        continue;
+                    }
+                    // SAFETY: it was in the index just now, and the pin is older.
+                    let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
+                    // One for which there is no room is found in the index.
+                    added.push((slot, filling.add(mix(hash), slot)));
+                }
+            }
+            if !added.is_empty() && !fence::heavy() {
+                return false;
+            }
+            for &(slot, at) in &added {
+                let header = self.slab.header(slot);
+                // Whoever ends its residency from here on finds the entry in the table.
+                if header.freeze() {
+                    work.slots.push(slot);
+                } else {
+                    filling.take_back(at, slot);
+                }
+            }
+            drop(pinned);
+        }
+        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
+        let mut held = self.hold();
+        self.hand(&mut held, |hand| self.order.compact(hand));
+        true
+    }
+
+    /// Shows the table no more, and gives the policy back what was frozen. False if the system
+    /// refuses a fence: then it may be shown no more, but is still looked through by those who
+    /// end residencies.
+    fn thaw_all(&self, frozen: &Frozen, work: &mut Work) -> bool {
+        let withdrawn = frozen.table.withdraw();
+        frozen.whole.store(false, Relaxed);
+        if work.slots.is_empty() && work.stranded.is_empty() {
+            return withdrawn;
+        }
+        let stranded = std::mem::take(&mut work.stranded);
+        work.stranded = stranded.into_iter().filter(|&slot| !self.queue_thawed(slot)).collect();
+        if let Order::Locked(locked) = &self.order {
+            locked.thaw(self);
+            work.slots = Vec::new();
+            return withdrawn;
+        }
+        // The coldest first, so that the hottest goes last.
+        while let Some(slot) = work.slots.pop() {
+            if self.slab.header(slot).thaw() && !self.queue_thawed(slot) {
+                work.stranded.push(slot);
+            }
+        }
+        work.slots.shrink_to_fit();
+        self.reclaim_if_due();
+        withdrawn
+    }
+
+    /// Queues a slot that lay in no queue, or retires it if its residency has ended. False if
+    /// there is no segment to put it into.
+    fn queue_thawed(&self, slot: u32) -> bool {
+        for _ in 0..ATTEMPTS {
+            let mut held = self.hold();
+            let buffers = &mut *held;
+            if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                self.put_back(&mut held, slot);
+                self.slab.header(slot).mark.raise(self.mark_max);
+                self.settle(&mut held);
+                return true;
+            }
+            drop(held);
+            self.scavenge(true);
+        }
+        false
+    }
+}

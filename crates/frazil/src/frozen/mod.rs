@@ -1,0 +1,110 @@
+//! FrozenHot (paper 2): the hottest entries, for a while in a table that is read without locks
+//! and without marks, beside the policy that manages the rest.
+//!
+//! `table.rs` is what readers see, `freezer.rs` what builds it and takes it back.
+//! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
+
+mod freezer;
+mod table;
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::index::mix;
+use crate::protect::Protect;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use freezer::Work;
+use table::Table;
+
+/// When entries are frozen: [`Builder::freezing`](crate::Builder::freezing).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Freezing {
+    /// Never: nothing is laid out for it, and a hit pays a comparison.
+    #[default]
+    Never,
+    /// When [`Cache::freeze`] is called, until [`Cache::thaw`] is.
+    ByHand,
+}
+
+/// What a cache that freezes has for it.
+pub(crate) struct Frozen {
+    table: Table,
+    /// Whether all was frozen that there was: newcomers for which something would have to go
+    /// are refused.
+    whole: AtomicBool,
+    work: Mutex<Work>,
+}
+
+impl Frozen {
+    pub(crate) fn new(freezing: Freezing) -> Option<Box<Self>> {
+        (freezing != Freezing::Never).then(|| {
+            let work = Mutex::new(Work::default());
+            Box::new(Frozen { table: Table::default(), whole: AtomicBool::new(false), work })
+        })
+    }
+
+    /// Whether nothing may be evicted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.load(Relaxed)
+    }
+
+    /// The slots that the table leads to. For tests.
+    pub(crate) fn listed(&self) -> Vec<u32> {
+        self.table.listed()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.table.heap_bytes() + self.work.lock().heap_bytes()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// The slot of a key that is frozen. It may be looked at while `protection` lives and is
+    /// not asked for another.
+    #[inline(always)]
+    pub(crate) fn find_frozen<Q>(
+        &self,
+        frozen: &Frozen,
+        protection: &impl Protect,
+        hash: u64,
+        key: &Q,
+    ) -> Option<u32>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let table = &frozen.table;
+        let sight = table.sight()?;
+        table.find(sight, mix(hash), |cell, slot| {
+            if !protection.covers(cell, slot, slot) || !table.is_in_sight(sight) {
+                return None;
+            }
+            // SAFETY: its entry was in the table while that was published, so the slot was
+            // published and not retired, and it is protected.
+            let matches = unsafe { self.slab.key(slot) }.borrow() == key;
+            let settled = matches && self.slab.header(slot).is_settled();
+            (settled && !self.has_expired_in_use(slot)).then_some(slot)
+        })
+    }
+
+    /// Says that the residency of a slot is about to end: before the exchange of its index word.
+    #[inline(always)]
+    pub(crate) fn leave(&self, slot: u32) {
+        if self.frozen.is_some() {
+            self.slab.header(slot).leave();
+        }
+    }
+
+    /// A residency has ended: the slot is found no more among what is frozen.
+    #[inline(always)]
+    pub(crate) fn take_out_frozen(&self, slot: u32) {
+        if let Some(frozen) = &self.frozen {
+            frozen.table.take_out(slot);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What is frozen, by hash: a table that is read without locks and does not change but for
+//! what is taken out.
+//!
+//! A line holds eight entries, half of a hash and a slot each. An entry lies in the line that
+//! the upper bits of its hash say, or in that line's neighbour if that was full; one for which
+//! neither has room is left out, and the index has it. At most half of the table is used, so a
+//! look-up reads one line, and a neighbour in 2 of 100 look-ups for what is not there.
+//!
+//! The memory is taken once, when something is first frozen, and filled anew each time;
+//! `docs/design/frozen.md` says why nobody need wait for readers. 16 to 32 bytes a frozen entry.
+
+use std::sync::OnceLock;
+
+use crate::fence;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence as full_fence,
+};
+use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
+
+/// Entries in a line.
+const LANES: usize = 8;
+
+/// Set in every tag, so that none is 0.
+const TAGGED: u32 = 1 << 31;
+
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Line {
+    /// 0: nobody was ever there.
+    tags: [AtomicU32; LANES],
+    /// 0: nobody is there, or any more.
+    slots: [AtomicU32; LANES],
+}
+
+// SAFETY: atomics whose defaults are zero.
+unsafe impl ZeroDefault for Line {}
+
+impl Line {
+    /// A bit for each tag that equals `tag`.
+    #[inline(always)]
+    fn matches(&self, tag: u32) -> u32 {
+        scan::matches(&self.tags, tag)
+    }
+}
+
+/// What readers look at on every look-up, and nobody writes but to freeze and to thaw.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The generation, and in the lowest eight bits by how much a hash is shifted to become a
+    /// line's number; 0 while nothing is frozen. No generation comes twice.
+    published: AtomicU64,
+    /// Whether the table may hold anything.
+    active: AtomicBool,
+    memory: OnceLock<Memory>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    lines: Box<[Line]>,
+    /// By slot: where its entry is, from 1; 0 for those that have none.
+    berths: Box<[AtomicU32]>,
+}
+
+/// Where the entry of a hash is to be found, in one generation of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight(u64);
+
+/// The table of a cache.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    shown: OwnLine<Shown>,
+}
+
+impl Table {
+    /// What is published, if anything is.
+    #[inline(always)]
+    pub(crate) fn sight(&self) -> Option<Sight> {
+        // Acquire: the entries; partner is the Release of `publish`.
+        let published = self.shown.0.published.load(Acquire);
+        (published != 0).then_some(Sight(published))
+    }
+
+    /// Whether that is published still.
+    #[inline(always)]
+    pub(crate) fn is_in_sight(&self, sight: Sight) -> bool {
+        // Acquire: not before what was read of the entry.
+        self.shown.0.published.load(Acquire) == sight.0
+    }
+
+    /// Shows `look` the entries that may be that of a key, until it has found its own: the
+    /// slot, and the cell that it was read from.
+    #[inline(always)]
+    pub(crate) fn find<'t, R>(
+        &'t self,
+        sight: Sight,
+        mixed: u64,
+        mut look: impl FnMut(&'t AtomicU32, u32) -> Option<R>,
+    ) -> Option<R> {
+        let lines = &*self.shown.0.memory.get()?.lines;
+        let home = (mixed >> (sight.0 & 63)) as usize;
+        let line = lines.get(home)?;
+        let mut candidates = line.matches(tag_of(mixed));
+        while candidates != 0 {
+            let cell = &line.slots[candidates.trailing_zeros() as usize % LANES];
+            // Acquire: the slot's key and value; partner is the Release of `put`.
+            let slot = cell.load(Acquire);
+            if slot != 0
+                && let Some(found) = look(cell, slot)
+            {
+                return Some(found);
+            }
+            candidates &= candidates - 1;
+        }
+        if line.matches(0) != 0 {
+            return None;
+        }
+        find_next_door(lines.get(home ^ 1)?, mixed, look)
+    }
+
+    /// Takes out the entry of a slot that is about to be retired, if it has one. Its state is
+    /// not `OCCUPIED` any more.
+    #[inline(always)]
+    pub(crate) fn take_out(&self, slot: u32) {
+        if self.shown.0.active.load(Relaxed) {
+            self.take_out_of_active(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn take_out_of_active(&self, slot: u32) {
+        // SeqCst: the state was stored before; partner is the heavy fence after `add`.
+        full_fence(SeqCst);
+        let Some(Memory { lines, berths }) = self.shown.0.memory.get() else { return };
+        let Some(berth) = berths.get(slot as usize) else { return };
+        if let Some(cell) = cell(lines, berth.load(Acquire)) {
+            // It fails where another thread has done so, or the place is another's by now.
+            let _ = cell.compare_exchange(slot, 0, Release, Relaxed);
+            berth.store(0, Relaxed);
+        }
+    }
+
+    /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
+    /// while nothing is published. False if the system refuses a fence.
+    pub(crate) fn begin(&self, entries: u64, last: u32) -> Option<Filling<'_>> {
+        let most = lines_for(last.into());
+        let Memory { lines, berths } = self.shown.0.memory.get_or_init(|| Memory {
+            lines: zeroed_slice(most),
+            berths: zeroed_slice(last as usize + 1),
+        });
+        let count = lines_for(entries).min(most);
+        self.shown.0.active.store(true, Relaxed);
+        // Whoever has not seen it has left its slot's state before.
+        if !fence::heavy() {
+            self.shown.0.active.store(false, Relaxed);
+            return None;
+        }
+        for line in &lines[..count] {
+            line.slots.iter().chain(&line.tags).for_each(|word| word.store(0, Relaxed));
+        }
+        let shift = u64::BITS - count.ilog2();
+        Some(Filling { table: self, lines: &lines[..count], berths, shift })
+    }
+
+    /// Shows nothing any more, and forgets all entries. For the freezer. False if the system
+    /// refuses a fence: then writers go on looking for entries.
+    pub(crate) fn withdraw(&self) -> bool {
+        // Release: partner is the Acquire of `is_in_sight`.
+        self.shown.0.published.store(0, Release);
+        // A `get` that saw it has named its slot before this.
+        if !fence::heavy() {
+            return false;
+        }
+        if let Some(Memory { berths, .. }) = self.shown.0.memory.get() {
+            berths.iter().for_each(|berth| berth.store(0, Relaxed));
+        }
+        self.shown.0.active.store(false, Relaxed);
+        true
+    }
+
+    /// The slots that have an entry in what is published.
+    pub(crate) fn listed(&self) -> Vec<u32> {
+        let Some(sight) = self.sight() else { return Vec::new() };
+        let lines = 1usize << (u64::BITS - (sight.0 & 63) as u32);
+        let memory = self.shown.0.memory.get().into_iter();
+        let slots =
+            memory.flat_map(|memory| memory.lines.iter().take(lines)).flat_map(|line| &line.slots);
+        slots.map(|slot| slot.load(Relaxed)).filter(|&slot| slot != 0).collect()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.berths);
+        self.shown.0.memory.get().map_or(0, of)
+    }
+}
+
+/// A table that is not published yet.
+pub(crate) struct Filling<'t> {
+    table: &'t Table,
+    lines: &'t [Line],
+    berths: &'t [AtomicU32],
+    shift: u32,
+}
+
+impl Filling<'_> {
+    /// Adds an entry, and says where it is; 0 if there is no room for it: 1 in 1,000 of a full
+    /// table. The caller keeps the slot from being used again until it has looked at its state
+    /// after a heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
+    pub(crate) fn add(&self, mixed: u64, slot: u32) -> u32 {
+        let home = (mixed >> self.shift) as usize;
+        for line in [home, home ^ 1] {
+            let free = self.lines[line].matches(0);
+            if free != 0 {
+                let lane = free.trailing_zeros() as usize;
+                let (tag, cell) = (&self.lines[line].tags[lane], &self.lines[line].slots[lane]);
+                let at = (line * LANES + lane + 1) as u32;
+                tag.store(tag_of(mixed), Relaxed);
+                self.berths[slot as usize].store(at, Relaxed);
+                cell.store(slot, Release);
+                return at;
+            }
+        }
+        0
+    }
+
+    /// Takes out an entry just added. Not by the slot's berth: whoever ends the residency may
+    /// have read that in the generation before, and clear it only now.
+    pub(crate) fn take_back(&self, at: u32, slot: u32) {
+        if let Some(cell) = cell(self.lines, at) {
+            // It fails where that thread was first.
+            let _ = cell.compare_exchange(slot, 0, Release, Relaxed);
+        }
+    }
+
+    /// Shows it to all, as a generation that was never there.
+    pub(crate) fn publish(self, generation: u64) {
+        let published = generation << 8 | u64::from(self.shift);
+        // Release: all entries; partner is the Acquire of `sight`.
+        self.table.shown.0.published.store(published, Release);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_next_door<'t, R>(
+    line: &'t Line,
+    mixed: u64,
+    mut look: impl FnMut(&'t AtomicU32, u32) -> Option<R>,
+) -> Option<R> {
+    let candidates = line.matches(tag_of(mixed));
+    (0..LANES).filter(|lane| candidates >> lane & 1 != 0).find_map(|lane| {
+        let cell = &line.slots[lane];
+        // Acquire: as in `find`.
+        Some(cell.load(Acquire)).filter(|&slot| slot != 0).and_then(|slot| look(cell, slot))
+    })
+}
+
+/// The half of a hash that an entry is told by: other bits than say the line.
+#[inline(always)]
+fn tag_of(mixed: u64) -> u32 {
+    (mixed >> 6) as u32 | TAGGED
+}
+
+/// The cell that a berth says.
+fn cell(lines: &[Line], at: u32) -> Option<&AtomicU32> {
+    let at = at.checked_sub(1)? as usize;
+    Some(&lines.get(at / LANES)?.slots[at % LANES])
+}
+
+/// Lines for so many entries, so that at most half of the table is used: a power of two, so
+/// that a hash is shifted to become a number, and two at least, so that each has a neighbour.
+fn lines_for(entries: u64) -> usize {
+    (entries as usize * 2).div_ceil(LANES).next_power_of_two().max(2)
+}
+
+/// All tags of a line at once.
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
+mod scan {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
+        _mm_set1_epi32, _mm_setzero_si128,
+    };
+
+    use super::{AtomicU32, LANES};
+
+    #[inline(always)]
+    pub(super) fn matches(tags: &[AtomicU32; LANES], tag: u32) -> u32 {
+        let (mut a, mut b): (__m128i, __m128i);
+        // SAFETY: the 32 bytes are readable, and aligned as the line that they begin. Other
+        // threads write them meanwhile: in assembly that is what a relaxed load of each word
+        // is, and x86 loads aligned words whole.
+        unsafe {
+            asm!(
+                "movdqa {a}, [{line}]",
+                "movdqa {b}, [{line} + 16]",
+                line = in(reg) tags.as_ptr(),
+                a = out(xmm_reg) a,
+                b = out(xmm_reg) b,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi32(tag.cast_signed());
+            let words = _mm_packs_epi32(_mm_cmpeq_epi32(a, wanted), _mm_cmpeq_epi32(b, wanted));
+            _mm_movemask_epi8(_mm_packs_epi16(words, _mm_setzero_si128())).cast_unsigned()
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
+mod scan {
+    use super::{AtomicU32, LANES, Relaxed};
+
+    #[inline(always)]
+    pub(super) fn matches(tags: &[AtomicU32; LANES], tag: u32) -> u32 {
+        (0..).zip(tags).fold(0, |found, (at, it)| found | u32::from(it.load(Relaxed) == tag) << at)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn mixed(key: u64) -> u64 {
+        crate::index::mix(frazil_policy::object_hash(key, 1))
+    }
+
+    fn found(table: &Table, key: u64) -> Option<u32> {
+        table.find(table.sight()?, mixed(key), |_, slot| Some(slot))
+    }
+
+    #[test]
+    fn what_is_added_is_found_and_nothing_else() {
+        for entries in [1, 2, 7, 100, 5_000] {
+            let table = Table::default();
+            let filling = table.begin(entries, 5_000).unwrap();
+            assert_eq!(table.sight().map(|it| it.0), None);
+            let added: Vec<u64> =
+                (1..=entries).filter(|&key| filling.add(mixed(key), key as u32) != 0).collect();
+            filling.publish(3);
+            assert!(added.len() as u64 * 100 >= entries * 99, "{} of {entries}", added.len());
+            added.iter().for_each(|&key| assert_eq!(found(&table, key), Some(key as u32)));
+            let wrong = (6_000..16_000).filter(|&key| found(&table, key).is_some()).count();
+            assert_eq!(wrong, 0, "{entries}: half of the hash is 31 bits");
+            assert!(table.withdraw());
+            assert_eq!(found(&table, 1), None);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_out_is_not_found_again() {
+        let table = Table::default();
+        let filling = table.begin(100, 300).unwrap();
+        (1..=100).for_each(|key| assert_ne!(filling.add(mixed(key), key as u32), 0));
+        filling.publish(1);
+        table.take_out(7);
+        table.take_out(7);
+        table.take_out(200);
+        assert_eq!((found(&table, 7), found(&table, 8)), (None, Some(8)));
+        // A generation later the memory is as new.
+        assert!(table.withdraw());
+        let filling = table.begin(50, 300).unwrap();
+        assert_ne!(filling.add(mixed(9), 9), 0);
+        filling.publish(2);
+        assert_eq!((found(&table, 9), found(&table, 10)), (Some(9), None));
+        table.take_out(10);
+        assert_eq!(found(&table, 9), Some(9));
+    }
+
+    #[test]
+    fn more_than_two_lines_hold_is_left_out() {
+        let table = Table::default();
+        let filling = table.begin(8, 100).unwrap();
+        let one_line = 5 << 60;
+        let added =
+            (1..=40).filter(|&slot| filling.add(one_line + u64::from(slot), slot) != 0).count();
+        assert_eq!(added, 2 * LANES);
+    }
+}

@@ -1,0 +1,237 @@
+//! What is frozen, while other threads read, write and remove it: nobody sees what is out of
+//! date, nothing frozen is evicted, and all is in order afterwards.
+
+#![cfg(not(any(loom, shuttle, miri)))]
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+use frazil::{Cache, Freezing, Policy};
+
+const POLICIES: [&str; 14] = [
+    "mobius",
+    "fifo",
+    "clock:bits=2",
+    "s3-fifo",
+    "lru",
+    "w-tinylfu",
+    "slru",
+    "arc",
+    "two-queue",
+    "lfu",
+    "gdsf",
+    "lru-prob:q=0.5",
+    "lru-delayed:window=50",
+    "lru-relaxed",
+];
+
+fn cache(capacity: u64, policy: &str) -> Cache<u64, u64> {
+    let policy: Policy = policy.parse().unwrap();
+    Cache::builder(capacity).policy(policy).freezing(Freezing::ByHand).build()
+}
+
+#[test]
+fn what_is_frozen_stays_and_the_rest_goes() {
+    for policy in POLICIES {
+        for share in [0.05, 0.5, 0.95] {
+            let mut cache = cache(2_000, policy);
+            for _ in 0..3 {
+                (0..2_000).for_each(|key| {
+                    if cache.get(&key).is_none() {
+                        cache.insert(key, key);
+                    }
+                });
+            }
+            let there: Vec<u64> = cache.iter().map(|(key, _)| key).collect();
+            let frozen = cache.freeze(share);
+            assert_eq!(frozen, (there.len() as f64 * share).round() as u64, "{policy} {share}");
+            let before = cache.stats();
+            let hits: Vec<u64> =
+                there.iter().copied().filter(|key| cache.get(key).is_some()).collect();
+            assert_eq!(hits.len(), there.len());
+            // All but a few for which two lines had no room.
+            let frozen_hits = cache.stats().frozen_hits - before.frozen_hits;
+            assert!(frozen_hits * 100 >= frozen * 98, "{policy}: {frozen_hits} of {frozen}");
+            // More newcomers than there is room for.
+            (10_000..20_000).for_each(|key| cache.insert(key, key));
+            cache.validate().unwrap();
+            let left = there.iter().filter(|key| cache.contains_key(key)).count() as u64;
+            assert!(left >= frozen, "{policy} {share}: {left} of {frozen}");
+            if policy == "fifo" {
+                assert!(left < frozen + 40, "{policy} {share}: {left} of {frozen}");
+            }
+            assert!(cache.len() <= 2_000 && cache.len() >= 1_900, "{policy}: {}", cache.len());
+            cache.thaw();
+            cache.validate().unwrap();
+            assert!(there.iter().filter(|key| cache.contains_key(key)).count() as u64 >= left);
+            assert_eq!(cache.set_capacity(10), 10, "{policy}: what was thawed goes like all else");
+            cache.validate().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_frozen_entry_is_replaced_and_removed_and_expires() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let now = std::sync::Arc::new(AtomicU64::new(0));
+        let told = now.clone();
+        let mut cache: Cache<u64, String> = Cache::builder(100)
+            .policy(policy)
+            .freezing(Freezing::ByHand)
+            .clock(move || Duration::from_secs(told.load(Relaxed)))
+            .time_to_live(Duration::from_secs(60))
+            .build();
+        (0..100).for_each(|key| cache.insert(key, format!("first {key}")));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.insert(3, "second".to_owned());
+        let before = cache.stats().frozen_hits;
+        assert_eq!(cache.get(&3).as_deref(), Some("second"));
+        assert_eq!(cache.stats().frozen_hits, before, "it is found where all are");
+        assert_eq!(cache.remove(&4).as_deref(), Some("first 4"));
+        assert_eq!(cache.pin().get(&4), None);
+        // The only room that there is.
+        cache.insert(100, "newcomer".to_owned());
+        cache.insert(101, "too late".to_owned());
+        assert!(cache.contains_key(&100) && !cache.contains_key(&101));
+        now.store(59, Relaxed);
+        assert_eq!(cache.get(&5).as_deref(), Some("first 5"));
+        now.store(61, Relaxed);
+        assert_eq!(cache.get(&5), None);
+        assert_eq!(cache.stats().expirations, 1);
+        cache.validate().unwrap();
+        cache.thaw();
+        cache.clear();
+        cache.validate().unwrap();
+        assert!(cache.is_empty());
+    }
+}
+
+/// Each key has a version that only grows, and a floor: the last version of which a write is
+/// over. A read that begins afterwards must not see less, nor what was removed.
+#[test]
+fn no_read_is_older_than_the_last_write() {
+    const KEYS: u64 = 64;
+    let floors: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    for policy in POLICIES {
+        floors.iter().for_each(|floor| floor.store(0, Relaxed));
+        let mut cache = cache(KEYS * 3 / 2, policy);
+        let stop = AtomicBool::new(false);
+        let reads = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let (cache, stop, floors, reads) = (&cache, &stop, &floors, &reads);
+            // One writer of each key.
+            for writer in 0..2 {
+                scope.spawn(move || {
+                    for round in 1u64.. {
+                        for key in (writer..KEYS).step_by(2) {
+                            if (round + key) % 5 == 0 {
+                                cache.remove(&key);
+                                // Nothing may be seen but what comes next.
+                                floors[key as usize].store(round + 1, Release);
+                            } else {
+                                cache.insert(key, round);
+                                floors[key as usize].store(round, Release);
+                            }
+                            // Something for the policy to evict.
+                            cache.insert(1_000 + round % 100, round);
+                        }
+                        if stop.load(Relaxed) {
+                            return;
+                        }
+                    }
+                });
+            }
+            for reader in 0..2 {
+                scope.spawn(move || {
+                    let mut key = reader;
+                    while !stop.load(Relaxed) {
+                        key = (key * 5 + 3) % KEYS;
+                        let floor = floors[key as usize].load(Acquire);
+                        let seen = if reader == 0 {
+                            cache.get(&key)
+                        } else {
+                            cache.pin().get(&key).copied()
+                        };
+                        if let Some(version) = seen {
+                            assert!(version >= floor, "{policy}: key {key}: {version} < {floor}");
+                        }
+                        reads.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+            for round in 0..150 {
+                cache.freeze([0.3, 0.7, 1.0][round % 3]);
+                std::thread::sleep(Duration::from_micros(500));
+                if round % 2 == 0 {
+                    cache.thaw();
+                }
+            }
+            stop.store(true, Relaxed);
+        });
+        cache.validate().unwrap();
+        cache.thaw();
+        cache.validate().unwrap();
+        assert!(cache.stats().frozen_hits > 0 && reads.load(Relaxed) > 1_000);
+    }
+}
+
+#[test]
+fn values_are_dropped_once_whatever_is_frozen() {
+    use std::sync::Arc;
+    for policy in POLICIES {
+        for thawed in [false, true] {
+            let policy: Policy = policy.parse().unwrap();
+            let witness = Arc::new(());
+            let cache: Cache<u64, Arc<()>> =
+                Cache::builder(500).policy(policy).freezing(Freezing::ByHand).build();
+            (0..700).for_each(|key| cache.insert(key, witness.clone()));
+            cache.freeze(0.6);
+            (0..300).step_by(3).for_each(|key| _ = cache.remove(&(key + 300)));
+            (0..100).for_each(|key| cache.insert(key + 400, witness.clone()));
+            (1_000..1_300).for_each(|key| cache.insert(key, witness.clone()));
+            if thawed {
+                cache.thaw();
+            }
+            drop(cache);
+            assert_eq!(Arc::strong_count(&witness), 1);
+        }
+    }
+}
+
+#[test]
+fn a_resized_cache_freezes_and_thaws() {
+    for policy in POLICIES {
+        let mut cache = cache(1_000, policy);
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        cache.freeze(0.9);
+        assert_eq!(cache.set_capacity(100), 100, "{policy}");
+        assert!(cache.len() <= 100);
+        cache.validate().unwrap();
+        assert_eq!(cache.set_capacity(1_000), 1_000);
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        cache.freeze(0.5);
+        assert!(cache.hottest(600).len() >= 500, "{policy}: what is frozen is known");
+        cache.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_cache_that_does_not_freeze_says_so() {
+    let cache: Cache<u64, u64> = Cache::builder(10).build();
+    cache.insert(1, 1);
+    assert_eq!(cache.freeze(1.0), 0);
+    cache.thaw();
+    // A policy of which nothing can be set aside.
+    let cache = self::cache(10, "sieve");
+    cache.insert(1, 1);
+    assert_eq!(cache.freeze(1.0), 0);
+    let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
+    assert_eq!(cache.freeze(f64::NAN), 0);
+    assert_eq!(cache.freeze(0.5), 0);
+    cache.insert(1, 1);
+    assert_eq!((cache.freeze(-1.0), cache.freeze(0.1), cache.freeze(7.0)), (0, 0, 1));
+}
