@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use frazil::{Cache, Compute, Policy, Promotion};
+use frazil::{Cache, Compute, Freezing, Policy, Promotion};
 
 #[path = "../tests/tracked/mod.rs"]
 mod tracked;
@@ -44,7 +44,8 @@ impl<'c> std::ops::Deref for Soaked<'c> {
 
 /// Of each policy: one where every operation collides, one that is weighed and in shards, whose
 /// entries expire when they are not used, and one large enough for batches and for keys
-/// displaced from their buckets, with a lifetime for each entry.
+/// displaced from their buckets, with a lifetime for each entry. The last two freeze some of
+/// theirs now and then.
 const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
 const IDLE: Duration = Duration::from_secs(3);
 const LIVE: Duration = Duration::from_secs(8);
@@ -95,6 +96,11 @@ fn soak(duration: Duration) -> Result<(), String> {
     let mut lines: Vec<_> = (0..lines as u64).map(|number| Line::new(number, &caches)).collect();
     let totals = Totals::default();
     admits_all(&caches, &census)?;
+    // What is laid out when something is first frozen is no growth.
+    for cache in &caches {
+        cache.freeze(1.0);
+        cache.thaw();
+    }
     let started = Instant::now();
     let mut memory = Vec::new();
     for phase in 1..=PHASES {
@@ -132,9 +138,11 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
             });
         let cache = if weighted {
             let weight = |key: &u64, value: &Tracked<'_>| key % 5 + value.serial % 3;
+            let builder = builder.freezing(Freezing::ByHand);
             builder.weigher(weight).shards(4).time_to_idle(IDLE).build()
         } else if room > 1_000 {
             let lifetime = |key: &u64, _: &Tracked<'_>| key.is_multiple_of(3).then_some(LIVE / 2);
+            let builder = builder.freezing(Freezing::ByHand);
             builder.promotion(Promotion::Adaptive).time_to_live(LIVE).expire_after(lifetime).build()
         } else {
             builder.build()
@@ -243,6 +251,11 @@ fn live<'c>(
         }
         if line.chance.below(RARELY) == 0 {
             resize(&caches[at], &mut line.chance);
+        }
+        match line.chance.below(RARELY) {
+            0 => _ = caches[at].freeze(line.chance.below(11) as f64 / 10.0),
+            1 => caches[at].thaw(),
+            _ => {}
         }
         operate_on_own(&caches[at], at, census, line);
         operate(&of_its_own, census, &mut line.chance);
