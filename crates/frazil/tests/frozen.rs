@@ -235,3 +235,38 @@ fn a_cache_that_does_not_freeze_says_so() {
     cache.insert(1, 1);
     assert_eq!((cache.freeze(-1.0), cache.freeze(0.1), cache.freeze(7.0)), (0, 0, 1));
 }
+
+/// Panics when it is to.
+#[derive(Clone, Default)]
+struct Fragile(std::sync::Arc<AtomicBool>);
+
+impl std::hash::BuildHasher for Fragile {
+    type Hasher = std::hash::DefaultHasher;
+    fn build_hasher(&self) -> Self::Hasher {
+        assert!(!self.0.load(Relaxed), "the hasher is broken");
+        Self::Hasher::new()
+    }
+}
+
+#[test]
+fn a_hasher_that_panics_leaves_nothing_frozen() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let fragile = Fragile::default();
+        let mut cache: Cache<u64, u64, Fragile> = Cache::builder(1_000)
+            .policy(policy)
+            .freezing(Freezing::ByHand)
+            .with_hasher(fragile.clone())
+            .build();
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        fragile.0.store(true, Relaxed);
+        let frozen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cache.freeze(1.0)));
+        assert!(frozen.is_err());
+        fragile.0.store(false, Relaxed);
+        cache.validate().unwrap();
+        (1_000..3_000).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.set_capacity(10), 10, "{policy}: all of it can go");
+        cache.validate().unwrap();
+        assert_eq!(cache.freeze(1.0), cache.len());
+    }
+}

@@ -25,7 +25,9 @@ const ATTEMPTS: usize = 8;
 pub(super) struct Work {
     /// How often something was frozen.
     generation: u64,
-    /// What is frozen, hottest first; some of it may have gone since.
+    /// How many entries were frozen last, some of which may have gone since.
+    entries: u64,
+    /// Which of queues without a lock they are, hottest first.
     slots: Vec<u32>,
     /// What was thawed and could not be queued, for want of segments: in the freezer's hand.
     stranded: Vec<u32>,
@@ -84,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work.generation += 1;
         frozen.whole.store(share >= 1.0, Relaxed);
         filling.publish(work.generation);
-        let entries = work.slots.len() as u64;
+        let entries = work.entries;
         unfinished.waive();
         events::event!(self, DEBUG, "frozen", entries, share);
         entries
@@ -144,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
                 places.push(filling.add(mix(hash), slot));
             }
-            work.slots.extend(&slots);
+            work.entries += slots.len() as u64;
             if !fence::heavy() {
                 return false;
             }
@@ -195,6 +197,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             drop(pinned);
         }
+        work.entries = work.slots.len() as u64;
         work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
         let mut held = self.hold();
         self.hand(&mut held, |hand| self.order.compact(hand));
@@ -207,16 +210,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn thaw_all(&self, frozen: &Frozen, work: &mut Work) -> bool {
         let withdrawn = frozen.table.withdraw();
         frozen.whole.store(false, Relaxed);
-        if work.slots.is_empty() && work.stranded.is_empty() {
+        work.entries = 0;
+        if let Order::Locked(locked) = &self.order {
+            locked.thaw(self);
             return withdrawn;
         }
         let stranded = std::mem::take(&mut work.stranded);
         work.stranded = stranded.into_iter().filter(|&slot| !self.queue_thawed(slot)).collect();
-        if let Order::Locked(locked) = &self.order {
-            locked.thaw(self);
-            work.slots = Vec::new();
-            return withdrawn;
-        }
         // The coldest first, so that the hottest goes last.
         while let Some(slot) = work.slots.pop() {
             if self.slab.header(slot).thaw() && !self.queue_thawed(slot) {

@@ -43,6 +43,8 @@ pub(super) struct SetAside<P: Policy> {
     pub(super) ways: Option<Ways<P>>,
     /// Whether the walk is under way.
     pub(super) walking: bool,
+    /// Whether it has begun since all was given back.
+    pub(super) used: bool,
     /// The next place of the walk.
     cursor: Option<Slot>,
     /// The walk of a policy that keeps no order, the hottest last.
@@ -58,6 +60,7 @@ impl<P: Policy> SetAside<P> {
         SetAside {
             ways,
             walking: false,
+            used: false,
             cursor: None,
             listed: Vec::new(),
             places: Vec::new(),
@@ -74,6 +77,7 @@ impl<P: Policy> SetAside<P> {
     /// Begins the walk; through `listed`, the hottest last, where the policy keeps no order.
     pub(super) fn begin(&mut self, policy: &P, listed: Vec<Slot>) {
         self.walking = true;
+        self.used = true;
         self.listed = listed;
         let first = self.ways.as_ref().filter(|ways| ways.walks);
         self.cursor = first.and_then(|ways| (ways.next)(policy, None));
@@ -144,6 +148,7 @@ impl<P: Policy> SetAside<P> {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.end();
+        self.used = false;
         self.places.fill(0);
         self.weight = 0;
     }

@@ -606,7 +606,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
-        if let Some(ways) = &aside.ways {
+        if let Some(ways) = aside.ways.as_ref().filter(|_| aside.used) {
             (ways.thaw)(policy, &mut table.view(caller, now));
             aside.clear();
             policy.set_capacity(capacity);
