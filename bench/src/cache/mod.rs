@@ -9,6 +9,7 @@ mod engines;
 mod report;
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use frazil_driver::Distance;
@@ -194,10 +195,12 @@ impl CellRun<'_> {
         let distance = results.distance.get_or_insert_with(Distance::least);
         loop {
             distance.wait();
+            let began = Instant::now();
             let answer = request.ask()?;
             if distance.is_kept() || !distance.has_patience() {
                 return Ok(answer);
             }
+            distance.spend(began.elapsed());
             results.moved += 1;
         }
     }

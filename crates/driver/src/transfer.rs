@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(3);
 /// Between two looks.
 const STEP: Duration = Duration::from_millis(20);
 /// How long all runs together wait for cores that are as far as they should be.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A line for two threads to write in turn.
 #[derive(Default)]
@@ -45,7 +45,8 @@ impl Line {
 }
 
 /// Nanoseconds until a line that one core has written is read by another, of the first two
-/// cores that this process may use: the median of 25 figures, some 0.2 ms. `None` where there
+/// cores that this process may use: the median of 25 figures, some 0.2 ms, or as long as it
+/// takes to get both cores. `None` where there
 /// is one core, or it is not known which there are.
 ///
 /// ```
@@ -130,16 +131,45 @@ impl Distance {
         seen.zip(self.wanted_ns).is_none_or(same)
     }
 
-    /// Waits until it is so; ten minutes in all.
+    /// Waits until it is so; five minutes in all.
     pub fn wait(&mut self) {
-        while !self.is_kept() && self.has_patience() {
+        let began = Instant::now();
+        let patience = self.patience;
+        while !self.patience.is_zero() && !self.is_kept() {
             std::thread::sleep(STEP);
-            self.patience = self.patience.saturating_sub(STEP);
+            self.patience = patience.saturating_sub(began.elapsed());
         }
+    }
+
+    /// Gives up as much of the patience: a run was made in vain.
+    pub fn spend(&mut self, time: Duration) {
+        self.patience = self.patience.saturating_sub(time);
     }
 
     /// Whether [`wait`](Self::wait) would wait any longer.
     pub fn has_patience(&self) -> bool {
         !self.patience.is_zero()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_what_never_comes_gives_up() {
+        if transfer_ns().is_none() {
+            eprintln!("SKIPPED: there is one core");
+            return;
+        }
+        let mut distance = Distance { wanted_ns: Some(1e9), patience: Duration::from_millis(50) };
+        assert!(!distance.is_kept() && distance.has_patience());
+        distance.wait();
+        assert!(!distance.has_patience());
+        let mut distance = Distance { wanted_ns: None, patience: Duration::from_millis(50) };
+        distance.wait();
+        assert!(distance.has_patience());
+        distance.spend(Duration::from_secs(1));
+        assert!(!distance.has_patience());
     }
 }

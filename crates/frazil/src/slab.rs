@@ -87,6 +87,11 @@ impl Header {
         self.exchange(FROZEN, LOOSE)
     }
 
+    /// Takes it into the caller's hand, if it lies in no queue because it is frozen.
+    pub(crate) fn take_loose(&self) -> bool {
+        self.exchange(LOOSE, 0)
+    }
+
     /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
     pub(crate) fn thaw(&self) -> bool {
         // If it is dropped between the two the second sees it.

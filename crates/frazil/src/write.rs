@@ -339,7 +339,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if enough {
                 return Ok(());
             }
-            if self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole()) {
+            if places > 0 && self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole()) {
                 return Err(Cause::Refused);
             }
             // The capacity may have been lowered since its weight was looked at. Most need

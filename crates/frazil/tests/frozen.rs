@@ -270,3 +270,88 @@ fn a_hasher_that_panics_leaves_nothing_frozen() {
         assert_eq!(cache.freeze(1.0), cache.len());
     }
 }
+
+#[test]
+fn what_cannot_be_frozen_refuses_nobody() {
+    for (policy, share) in [("sieve", 1.0), ("mobius", f64::NAN), ("lru", -1.0)] {
+        let cache = cache(100, policy);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(share), 0);
+        (100..200).for_each(|key| cache.insert(key, key));
+        assert!((100..200).any(|key| cache.contains_key(&key)), "{policy}");
+        assert_eq!(cache.stats().refusals, 0);
+    }
+}
+
+#[test]
+fn what_expires_frozen_is_taken_out_without_being_asked_for() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let now = std::sync::Arc::new(AtomicU64::new(0));
+        let told = now.clone();
+        let mut cache: Cache<u64, u64> = Cache::builder(100)
+            .policy(policy)
+            .freezing(Freezing::ByHand)
+            .clock(move || Duration::from_secs(told.load(Relaxed)))
+            .time_to_live(Duration::from_secs(60))
+            .build();
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        now.store(100, Relaxed);
+        assert_eq!(cache.purge(), 100, "{policy}");
+        cache.validate().unwrap();
+        (100..200).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.len(), 100);
+    }
+}
+
+/// A value whose destructor uses the cache that held it.
+struct Thaws(std::sync::Arc<std::sync::OnceLock<Cache<u64, Thaws>>>);
+
+impl Drop for Thaws {
+    fn drop(&mut self) {
+        if let Some(cache) = self.0.get() {
+            cache.thaw();
+            cache.freeze(0.5);
+            cache.reserved_bytes();
+        }
+    }
+}
+
+#[test]
+fn a_destructor_may_thaw_and_freeze() {
+    for policy in POLICIES {
+        let cell = std::sync::Arc::new(std::sync::OnceLock::new());
+        let policy: Policy = policy.parse().unwrap();
+        let built = Cache::builder(3_000).policy(policy).freezing(Freezing::ByHand).build();
+        let cache = cell.get_or_init(|| built);
+        (0..3_000).for_each(|key| cache.insert(key, Thaws(cell.clone())));
+        cache.freeze(0.5);
+        let pin = cache.pin();
+        (0..1_000).for_each(|key| _ = cache.invalidate(&key));
+        drop(pin);
+        cache.thaw();
+        cache.set_capacity(100);
+        assert!(cache.len() <= 3_000);
+        cache.clear();
+        cache.thaw();
+    }
+}
+
+#[test]
+fn a_heavier_replacement_takes_the_place_of_a_frozen_entry() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let mut cache: Cache<u64, u64> = Cache::builder(100)
+            .policy(policy)
+            .weigher(|_, value| *value)
+            .entries(200)
+            .freezing(Freezing::ByHand)
+            .build();
+        (0..98).for_each(|key| cache.insert(key, 1));
+        cache.freeze(1.0);
+        cache.insert(3, 2);
+        assert_eq!(cache.get(&3), Some(2), "{policy}: there is room");
+        cache.validate().unwrap();
+    }
+}

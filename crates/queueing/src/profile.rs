@@ -371,8 +371,12 @@ impl Profile {
     pub fn check(&self) -> Result<(), ModelError> {
         Network::new(Vec::new(), vec![Route { kind: Kind::Hit, share: 1.0, steps: Vec::new() }])?
             .on_cores(self.machine.cores)?;
-        let transfer_ns = self.machine.transfer_ns.unwrap_or_default();
-        at_least_0(|| "transfer_ns of the machine".to_owned(), transfer_ns)?;
+        let transfer_ns = self.machine.transfer_ns.unwrap_or(1.0);
+        if !(1e-3..=1e9).contains(&transfer_ns) {
+            let what = "transfer_ns of the machine".to_owned();
+            let expected = "0.001 to 1e9 ns";
+            return Err(ModelError::OutOfRange { what, value: transfer_ns, expected });
+        }
         for (name, think) in &self.think {
             let of = |what: &str| format!("{what} of think time `{name}`");
             think.mean_us.check(|| of("mean_us"))?;

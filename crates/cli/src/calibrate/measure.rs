@@ -240,10 +240,12 @@ impl Tally {
             if threads > 1 {
                 self.distance.wait();
             }
+            let began = Instant::now();
             let measured = run();
             let near = threads == 1 || self.distance.is_kept();
             if !near && self.distance.has_patience() {
                 // They were moved meanwhile.
+                self.distance.spend(began.elapsed());
                 self.again += 1;
                 continue;
             }

@@ -77,13 +77,22 @@ pub(crate) fn run(args: &Args) -> Done {
     let policies = setups(&args.policy)?;
     // Before minutes are spent: whether it can be written.
     let failed = || format!("cannot write {}", args.output.display());
+    let is_new = !args.output.exists();
     std::fs::OpenOptions::new()
         .create(true)
         .append(true)
         .open(&args.output)
         .with_context(failed)?;
-    let (profile, tally) = calibrate(&policies, &capacities, args.seconds)?;
-    let text = profile.to_toml().map_err(|error| anyhow!(error))?;
+    let calibrated =
+        calibrate(&policies, &capacities, args.seconds).and_then(|(profile, tally)| {
+            let text = profile.to_toml().map_err(|error| anyhow!(error))?;
+            Ok((profile, tally, text))
+        });
+    let (profile, tally, text) = calibrated.inspect_err(|_| {
+        if is_new {
+            let _ = std::fs::remove_file(&args.output);
+        }
+    })?;
     std::fs::write(&args.output, text).with_context(failed)?;
     if tally.disturbed > 0 {
         note(&format!(

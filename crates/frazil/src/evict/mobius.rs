@@ -105,8 +105,8 @@ impl Mobius {
         }
         let active = self.active(pass);
         hand.push(active, slot);
-        // All but the newest, which is the next that this thread examines: it is most of what
-        // there is, and two threads that publish and take one entry in turn are half as fast.
+        // In pairs: what a thread has in hand is the next that it examines, and most of what there
+        // is, and two threads that publish and take one entry in turn are half as fast.
         if pass & 1 == 1 && active.back_len(hand.buffers) > 1 && active.ring().len() < SHORT {
             active.publish_back(hand.segments, hand.buffers);
         }

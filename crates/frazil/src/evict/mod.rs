@@ -335,7 +335,7 @@ impl Order {
         let word = hand.segments.word(berth.position());
         let taken = word.compare_exchange(slot | berth.mark(), 0, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (taken, self) {
-            s3_fifo.detached(hand, slot, berth.mark());
+            s3_fifo.detached(hand, hand.headers.weight(slot), berth.mark());
         }
         taken
     }
@@ -380,11 +380,13 @@ impl Order {
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
                 let dead = headers.header(slot).state.load(Acquire) & DEAD != 0;
+                // Before it is anyone's.
+                let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
                 if gone {
                     let mut hand = Hand { segments, reclaim, stripes, headers, buffers };
                     if let Order::S3Fifo(s3_fifo) = self {
-                        s3_fifo.detached(&mut hand, slot, mark);
+                        s3_fifo.detached(&mut hand, weight, mark);
                     }
                     if dead {
                         hand.retire(slot);

@@ -214,9 +214,9 @@ impl S3Fifo {
     }
 
     /// A slot was taken out of the middle of the queue with this mark.
-    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32, mark: u32) {
+    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, weight: u64, mark: u32) {
         if mark != SECOND {
-            self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
+            self.add(hand.buffers, WEIGHT, weight.wrapping_neg());
         }
     }
 

@@ -353,7 +353,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out the entry in a slot whose deadline has passed, unless another thread has
     /// the slot in hand. Whether it did.
     fn expire_slot(&self, held: &mut Held<'_>, deadlines: &Deadlines, slot: u32, now: u64) -> bool {
-        if !self.hand(held, |hand| self.order.detach(hand, slot)) {
+        let loose = self.frozen.is_some() && self.slab.header(slot).take_loose();
+        if !loose && !self.hand(held, |hand| self.order.detach(hand, slot)) {
             return false;
         }
         // What was taken may be another entry than had the deadline: the slot may have been

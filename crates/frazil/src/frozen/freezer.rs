@@ -71,7 +71,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if !self.thaw_all(frozen, &mut work) {
             return 0;
         }
-        let count = (self.len() as f64 * share.clamp(0.0, 1.0)).round() as u64;
+        let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
+        let count = (self.len() as f64 * share).round() as u64;
+        if count == 0 {
+            return 0;
+        }
         let Some(filling) = frozen.table.begin(count, self.slab.last()) else { return 0 };
         // Should the user's hasher panic, all is as it was.
         let unfinished = Ensure::new(&mut *work, |work| _ = self.thaw_all(frozen, work));
@@ -80,11 +84,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             Order::Locked(locked) => self.gather_from_lists(&filling, locked, share, work),
             _ => self.gather_from_queues(&filling, share, work),
         };
-        if !gathered {
+        if !gathered || work.entries == 0 {
             return 0;
         }
         work.generation += 1;
-        frozen.whole.store(share >= 1.0, Relaxed);
+        // Nothing is left that could go.
+        frozen.whole.store(work.entries >= self.len(), Relaxed);
         filling.publish(work.generation);
         let entries = work.entries;
         unfinished.waive();
@@ -94,7 +99,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Hands what is frozen back to the policy, as its hottest entries.
     ///
-    /// Runs beside other threads, O(what is frozen). Waits for another thread that freezes or
+    /// Runs beside other threads, O(capacity). Does nothing while another thread freezes or
     /// thaws.
     ///
     /// ```
@@ -109,9 +114,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&10), Some(10));
     /// ```
     pub fn thaw(&self) {
-        if let Some(frozen) = &self.frozen {
-            self.thaw_all(frozen, &mut frozen.work.lock());
+        let Some(frozen) = &self.frozen else { return };
+        // Not waited for: the user's code that runs in there may have called.
+        if let Some(mut work) = frozen.work.try_lock() {
+            self.thaw_all(frozen, &mut work);
         }
+        self.reclaim_if_due();
     }
 
     /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
@@ -132,7 +140,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         share: f64,
         work: &mut Work,
     ) -> bool {
-        let mut walk = locked.walk(self, share.clamp(0.0, 1.0));
+        let mut walk = locked.walk(self, share);
         let (mut slots, mut places) = (Vec::new(), Vec::new());
         loop {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
@@ -163,16 +171,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// system refuses a fence.
     fn gather_from_queues(&self, filling: &Filling<'_>, share: f64, work: &mut Work) -> bool {
         let order = self.order.coldest_first(self, &self.segments, &self.stripes);
-        let dynamic = (order.len() as f64 * (1.0 - share.clamp(0.0, 1.0))).round() as usize;
+        let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
         let ranks = self.ranks(&order[dynamic..]);
-        let mut added: Vec<(u32, u32)> = Vec::new();
+        let mut added = Vec::new();
         for first in (0..self.index.len()).step_by(BUCKETS) {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             added.clear();
             for bucket in first..self.index.len().min(first + BUCKETS) {
                 for cell in self.index.cells(bucket) {
                     // Acquire: partner is the Release with which the word was published.
-                    let slot = self.index.slot(cell.load(Acquire));
+                    let word = cell.load(Acquire);
+                    let slot = self.index.slot(word);
                     // The rank may be that of the entry which was in the slot before.
                     if slot == 0 || ranks[slot as usize] == 0 {
                         continue;
@@ -180,16 +189,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     // SAFETY: it was in the index just now, and the pin is older.
                     let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
                     // One for which there is no room is found in the index.
-                    added.push((slot, filling.add(mix(hash), slot)));
+                    let (at, place) = (filling.add(mix(hash), slot), self.index.place(hash));
+                    added.push((slot, at, place, (cell, word)));
                 }
             }
             if !added.is_empty() && !fence::heavy() {
                 return false;
             }
-            for &(slot, at) in &added {
-                let header = self.slab.header(slot);
+            for &(slot, at, place, own) in &added {
+                // A key that two threads have admitted just now may be found elsewhere.
+                let alone = self.index.is_alone(place, own.0) || {
+                    // SAFETY: as above.
+                    let key = unsafe { self.slab.key(slot) };
+                    self.rival(&pinned, place, own, key).is_none()
+                };
                 // Whoever ends its residency from here on finds the entry in the table.
-                if header.freeze() {
+                if alone && self.slab.header(slot).freeze() {
                     work.slots.push(slot);
                 } else {
                     filling.take_back(at, slot);
@@ -215,16 +230,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             locked.thaw(self);
             return withdrawn;
         }
-        let stranded = std::mem::take(&mut work.stranded);
-        work.stranded = stranded.into_iter().filter(|&slot| !self.queue_thawed(slot)).collect();
-        // The coldest first, so that the hottest goes last.
-        while let Some(slot) = work.slots.pop() {
-            if self.slab.header(slot).thaw() && !self.queue_thawed(slot) {
+        // The coldest first, so that the hottest goes last. What is in hand is noted, should a
+        // destructor panic.
+        let mut left = work.stranded.len();
+        loop {
+            while work.stranded.len() > left || (work.slots.is_empty() && left > 0) {
+                let Some(&slot) = work.stranded.last() else { break };
+                if !self.queue_thawed(slot) {
+                    return withdrawn;
+                }
+                work.stranded.pop();
+                left = left.min(work.stranded.len());
+            }
+            let Some(slot) = work.slots.pop() else { break };
+            if self.slab.header(slot).thaw() {
                 work.stranded.push(slot);
             }
         }
         work.slots.shrink_to_fit();
-        self.reclaim_if_due();
         withdrawn
     }
 

@@ -59,7 +59,8 @@ impl Frozen {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.table.heap_bytes() + self.work.lock().heap_bytes()
+        let work = self.work.try_lock().map_or(0, |work| work.heap_bytes());
+        size_of::<Self>() + self.table.heap_bytes() + work
     }
 }
 

@@ -7,7 +7,8 @@
 //! look-up reads one line, and a neighbour in 2 of 100 look-ups for what is not there.
 //!
 //! The memory is taken once, when something is first frozen, and filled anew each time;
-//! `docs/design/frozen.md` says why nobody need wait for readers. 16 to 32 bytes a frozen entry.
+//! `docs/design/frozen.md` says why nobody need wait for readers. It is laid out for all slots,
+//! 16 to 32 bytes each, of which what is frozen uses its share, and 4 for where an entry is.
 
 use std::sync::OnceLock;
 
@@ -123,6 +124,8 @@ impl Table {
     /// not `OCCUPIED` any more.
     #[inline(always)]
     pub(crate) fn take_out(&self, slot: u32) {
+        // The state was stored before. Partner: the heavy fence of `begin`.
+        fence::light();
         if self.shown.0.active.load(Relaxed) {
             self.take_out_of_active(slot);
         }
@@ -166,6 +169,9 @@ impl Table {
     /// Shows nothing any more, and forgets all entries. For the freezer. False if the system
     /// refuses a fence: then writers go on looking for entries.
     pub(crate) fn withdraw(&self) -> bool {
+        if !self.shown.0.active.load(Relaxed) {
+            return true;
+        }
         // Release: partner is the Acquire of `is_in_sight`.
         self.shown.0.published.store(0, Release);
         // A `get` that saw it has named its slot before this.
