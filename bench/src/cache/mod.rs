@@ -85,6 +85,10 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
         cell.threads.retain(wanted);
     }
     let mut results = Results::default();
+    if options.smoke {
+        // That it works is seen however far apart cores are.
+        results.distance = Some(Distance::of(None));
+    }
     for cell in &definition.cell {
         let capacity = cell.capacity.parse::<CapacitySpec>()?.among(definition.keys);
         let capacity = capacity.with_context(|| cell.name.clone())?;
