@@ -95,7 +95,7 @@ impl Header {
     /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
     pub(crate) fn thaw(&self) -> bool {
         // If it is dropped between the two the second sees it.
-        !self.exchange(FROZEN, 0) && self.exchange(LOOSE, 0)
+        !self.exchange(FROZEN, 0) && self.take_loose()
     }
 
     /// Exchanges one flag for another, if it is there.

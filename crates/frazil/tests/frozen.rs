@@ -348,10 +348,14 @@ fn a_heavier_replacement_takes_the_place_of_a_frozen_entry() {
             .entries(200)
             .freezing(Freezing::ByHand)
             .build();
-        (0..98).for_each(|key| cache.insert(key, 1));
-        cache.freeze(1.0);
+        (0..100).for_each(|key| cache.insert(key, 1));
+        assert_eq!(cache.freeze(1.0), 100);
+        // Room for one that is not frozen, which can go.
+        cache.remove(&7);
+        cache.insert(100, 1);
         cache.insert(3, 2);
-        assert_eq!(cache.get(&3), Some(2), "{policy}: there is room");
+        assert_eq!(cache.get(&3), Some(2), "{policy}");
+        assert!(!cache.contains_key(&100), "{policy}");
         cache.validate().unwrap();
     }
 }

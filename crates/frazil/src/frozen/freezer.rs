@@ -232,15 +232,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         // The coldest first, so that the hottest goes last. What is in hand is noted, should a
         // destructor panic.
-        let mut left = work.stranded.len();
         loop {
-            while work.stranded.len() > left || (work.slots.is_empty() && left > 0) {
-                let Some(&slot) = work.stranded.last() else { break };
+            while let Some(&slot) = work.stranded.last() {
                 if !self.queue_thawed(slot) {
                     return withdrawn;
                 }
                 work.stranded.pop();
-                left = left.min(work.stranded.len());
             }
             let Some(slot) = work.slots.pop() else { break };
             if self.slab.header(slot).thaw() {

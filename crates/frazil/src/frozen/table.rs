@@ -15,8 +15,7 @@ use std::sync::OnceLock;
 use crate::fence;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    fence as full_fence,
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
 
@@ -105,7 +104,7 @@ impl Table {
         let mut candidates = line.matches(tag_of(mixed));
         while candidates != 0 {
             let cell = &line.slots[candidates.trailing_zeros() as usize % LANES];
-            // Acquire: the slot's key and value; partner is the Release of `put`.
+            // Acquire: the slot's key and value; partner is the Release of `add`.
             let slot = cell.load(Acquire);
             if slot != 0
                 && let Some(found) = look(cell, slot)
@@ -124,7 +123,8 @@ impl Table {
     /// not `OCCUPIED` any more.
     #[inline(always)]
     pub(crate) fn take_out(&self, slot: u32) {
-        // The state was stored before. Partner: the heavy fence of `begin`.
+        // The state was stored before, and berths are read behind it. Partners: the heavy fences
+        // of `begin` and after `add`.
         fence::light();
         if self.shown.0.active.load(Relaxed) {
             self.take_out_of_active(slot);
@@ -133,8 +133,6 @@ impl Table {
 
     #[inline(never)]
     fn take_out_of_active(&self, slot: u32) {
-        // SeqCst: the state was stored before; partner is the heavy fence after `add`.
-        full_fence(SeqCst);
         let Some(Memory { lines, berths }) = self.shown.0.memory.get() else { return };
         let Some(berth) = berths.get(slot as usize) else { return };
         if let Some(cell) = cell(lines, berth.load(Acquire)) {

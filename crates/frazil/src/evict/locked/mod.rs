@@ -265,8 +265,10 @@ impl Locked {
 
     /// Begins to set the hottest aside, a share of each shard's.
     pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
-        Walk { locked: self, caller: self.caller(headers), share, shelves: &[], left: 0 }
-            .among(&self.shelves)
+        let (caller, shelves) = (self.caller(headers), &*self.shelves);
+        let mut walk = Walk { locked: self, caller, share, shelves, left: 0 };
+        walk.begin();
+        walk
     }
 
     /// Gives the policy back what was set aside.
@@ -528,13 +530,7 @@ pub(crate) struct Walk<'l> {
     left: u64,
 }
 
-impl<'l> Walk<'l> {
-    fn among(mut self, shelves: &'l [Box<dyn Shelf>]) -> Self {
-        self.shelves = shelves;
-        self.begin();
-        self
-    }
-
+impl Walk<'_> {
     fn begin(&mut self) {
         if let [shelf, ..] = self.shelves {
             self.left = (shelf.begin_freezing(&self.caller) as f64 * self.share).round() as u64;

@@ -74,6 +74,12 @@ impl<P: Policy> SetAside<P> {
         self.places.get(place.index() / 64).is_some_and(|word| word >> (place.0 % 64) & 1 != 0)
     }
 
+    /// Whether the policy is not to hear of a hit of a place.
+    #[inline]
+    pub(super) fn hides(&self, place: Slot) -> bool {
+        self.walking || self.has(place)
+    }
+
     /// Begins the walk; through `listed`, the hottest last, where the policy keeps no order.
     pub(super) fn begin(&mut self, policy: &P, listed: Vec<Slot>) {
         self.walking = true;

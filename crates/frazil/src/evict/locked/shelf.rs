@@ -243,7 +243,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
                 // Of another shard, or stale.
                 return self.shard.is_other(position);
             };
-            if aside.walking || aside.has(Slot(place)) {
+            if aside.hides(Slot(place)) {
                 return false;
             }
             if heard.count() != current {
@@ -416,7 +416,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let Some(mut entered) = self.try_enter(caller, wait) else { return false };
         let Places { policy, table, aside, .. } = &mut *entered.places;
         if let Some(place) = self.place_of(caller, slot)
-            && !(aside.walking || aside.has(Slot(place)))
+            && !aside.hides(Slot(place))
         {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
@@ -512,7 +512,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let Some(place) = self.place_of(caller, old) else { return false };
         let Places { policy, table, aside, .. } = &mut *entered.places;
         let frozen = aside.has(Slot(place));
-        if used && !frozen && !aside.walking {
+        if used && !aside.hides(Slot(place)) {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
             entered.writes += view.writes;
