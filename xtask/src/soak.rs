@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: caches of every policy under load, for seconds in CI and for half
-//! an hour before a release. `crates/frazil/examples/soak.rs` says what it looks for.
+//! an hour before a release. `crates/frazil/examples/soak/` says what it looks for.
 
 use std::path::Path;
 

@@ -1,0 +1,41 @@
+//! The heap, counted.
+//!
+//! What a process has in memory also holds what the allocator keeps for itself, and with threads
+//! that come and go that grows for minutes. What is asked of the allocator and not given back
+//! does not.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes on the heap now.
+pub(crate) fn bytes() -> u64 {
+    BYTES.load(Relaxed)
+}
+
+// SAFETY: all is left to the system's allocator, with the layouts as they came.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        BYTES.fetch_add(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.fetch_sub(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
