@@ -5,7 +5,9 @@
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
 
 mod freezer;
+mod shown;
 mod table;
+mod tags;
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -80,9 +82,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Eq + ?Sized,
     {
         let table = &frozen.table;
-        let sight = table.sight()?;
+        let sight = table.shown.sight()?;
         table.find(sight, mix(hash), |cell, slot| {
-            if !protection.covers(cell, slot, slot) || !table.is_in_sight(sight) {
+            if !protection.covers(cell, slot, slot) || !table.shown.is_in_sight(sight) {
                 return None;
             }
             // SAFETY: its entry was in the table while that was published, so the slot was

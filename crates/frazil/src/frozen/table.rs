@@ -10,20 +10,16 @@
 //! `docs/design/frozen.md` says why nobody need wait for readers. It is laid out for all slots,
 //! 16 to 32 bytes each, of which what is frozen uses its share, and 4 for where an entry is.
 
-use std::sync::OnceLock;
-
-use crate::fence;
+use super::shown::{Shown, Sight};
+use super::tags::{self, tag_of};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
+use crate::sync::{ZeroDefault, zeroed_slice};
 
 /// Entries in a line.
 const LANES: usize = 8;
-
-/// Set in every tag, so that none is 0.
-const TAGGED: u32 = 1 << 31;
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -41,54 +37,25 @@ impl Line {
     /// A bit for each tag that equals `tag`.
     #[inline(always)]
     fn matches(&self, tag: u32) -> u32 {
-        scan::matches(&self.tags, tag)
+        tags::matches(&self.tags, tag)
     }
 }
 
-/// What readers look at on every look-up, and nobody writes but to freeze and to thaw.
-#[derive(Debug, Default)]
-struct Shown {
-    /// The generation, and in the lowest eight bits by how much a hash is shifted to become a
-    /// line's number; 0 while nothing is frozen. No generation comes twice.
-    published: AtomicU64,
-    /// Whether the table may hold anything.
-    active: AtomicBool,
-    memory: OnceLock<Memory>,
-}
-
 #[derive(Debug)]
-struct Memory {
+pub(crate) struct Memory {
     lines: Box<[Line]>,
     /// By slot: where its entry is, from 1; 0 for those that have none.
     berths: Box<[AtomicU32]>,
 }
 
-/// Where the entry of a hash is to be found, in one generation of the table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight(u64);
-
-/// The table of a cache.
+/// The table of a cache. What is published is a generation, and in the lowest eight bits by how
+/// much a hash is shifted to become a line's number.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    shown: OwnLine<Shown>,
+    pub(crate) shown: Shown<Memory>,
 }
 
 impl Table {
-    /// What is published, if anything is.
-    #[inline(always)]
-    pub(crate) fn sight(&self) -> Option<Sight> {
-        // Acquire: the entries; partner is the Release of `publish`.
-        let published = self.shown.0.published.load(Acquire);
-        (published != 0).then_some(Sight(published))
-    }
-
-    /// Whether that is published still.
-    #[inline(always)]
-    pub(crate) fn is_in_sight(&self, sight: Sight) -> bool {
-        // Acquire: not before what was read of the entry.
-        self.shown.0.published.load(Acquire) == sight.0
-    }
-
     /// Shows `look` the entries that may be that of a key, until it has found its own: the
     /// slot, and the cell that it was read from.
     #[inline(always)]
@@ -98,7 +65,7 @@ impl Table {
         mixed: u64,
         mut look: impl FnMut(&'t AtomicU32, u32) -> Option<R>,
     ) -> Option<R> {
-        let lines = &*self.shown.0.memory.get()?.lines;
+        let lines = &*self.shown.memory()?.lines;
         let home = (mixed >> (sight.0 & 63)) as usize;
         let line = lines.get(home)?;
         let mut candidates = line.matches(tag_of(mixed));
@@ -123,40 +90,20 @@ impl Table {
     /// not `OCCUPIED` any more.
     #[inline(always)]
     pub(crate) fn take_out(&self, slot: u32) {
-        // The state was stored before, and berths are read behind it. Partners: the heavy fences
-        // of `begin` and after `add`.
-        fence::light();
-        if self.shown.0.active.load(Relaxed) {
-            self.take_out_of_active(slot);
-        }
-    }
-
-    #[inline(never)]
-    fn take_out_of_active(&self, slot: u32) {
-        let Some(Memory { lines, berths }) = self.shown.0.memory.get() else { return };
-        let Some(berth) = berths.get(slot as usize) else { return };
-        if let Some(cell) = cell(lines, berth.load(Acquire)) {
-            // It fails where another thread has done so, or the place is another's by now.
-            let _ = cell.compare_exchange(slot, 0, Release, Relaxed);
-            berth.store(0, Relaxed);
+        if let Some(memory) = self.shown.to_be_told() {
+            memory.take_out(slot);
         }
     }
 
     /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
-    /// while nothing is published. False if the system refuses a fence.
+    /// while nothing is published. `None` if the system refuses a fence.
     pub(crate) fn begin(&self, entries: u64, last: u32) -> Option<Filling<'_>> {
         let most = lines_for(last.into());
-        let Memory { lines, berths } = self.shown.0.memory.get_or_init(|| Memory {
+        let Memory { lines, berths } = self.shown.activate(|| Memory {
             lines: zeroed_slice(most),
             berths: zeroed_slice(last as usize + 1),
-        });
+        })?;
         let count = lines_for(entries).min(most);
-        self.shown.0.active.store(true, Relaxed);
-        // Whoever has not seen it has left its slot's state before.
-        if !fence::heavy() {
-            self.shown.0.active.store(false, Relaxed);
-            return None;
-        }
         for line in &lines[..count] {
             line.slots.iter().chain(&line.tags).for_each(|word| word.store(0, Relaxed));
         }
@@ -167,27 +114,16 @@ impl Table {
     /// Shows nothing any more, and forgets all entries. For the freezer. False if the system
     /// refuses a fence: then writers go on looking for entries.
     pub(crate) fn withdraw(&self) -> bool {
-        if !self.shown.0.active.load(Relaxed) {
-            return true;
-        }
-        // Release: partner is the Acquire of `is_in_sight`.
-        self.shown.0.published.store(0, Release);
-        // A `get` that saw it has named its slot before this.
-        if !fence::heavy() {
-            return false;
-        }
-        if let Some(Memory { berths, .. }) = self.shown.0.memory.get() {
-            berths.iter().for_each(|berth| berth.store(0, Relaxed));
-        }
-        self.shown.0.active.store(false, Relaxed);
-        true
+        self.shown.withdraw(|memory| {
+            memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
+        })
     }
 
     /// The slots that have an entry in what is published.
     pub(crate) fn listed(&self) -> Vec<u32> {
-        let Some(sight) = self.sight() else { return Vec::new() };
+        let Some(sight) = self.shown.sight() else { return Vec::new() };
         let lines = 1usize << (u64::BITS - (sight.0 & 63) as u32);
-        let memory = self.shown.0.memory.get().into_iter();
+        let memory = self.shown.memory().into_iter();
         let slots =
             memory.flat_map(|memory| memory.lines.iter().take(lines)).flat_map(|line| &line.slots);
         slots.map(|slot| slot.load(Relaxed)).filter(|&slot| slot != 0).collect()
@@ -196,7 +132,19 @@ impl Table {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.berths);
-        self.shown.0.memory.get().map_or(0, of)
+        self.shown.memory().map_or(0, of)
+    }
+}
+
+impl Memory {
+    #[inline(never)]
+    fn take_out(&self, slot: u32) {
+        let Some(berth) = self.berths.get(slot as usize) else { return };
+        if let Some(cell) = cell(&self.lines, berth.load(Acquire)) {
+            // It fails where another thread has done so, or the place is another's by now.
+            let _ = cell.compare_exchange(slot, 0, Release, Relaxed);
+            berth.store(0, Relaxed);
+        }
     }
 }
 
@@ -240,9 +188,7 @@ impl Filling<'_> {
 
     /// Shows it to all, as a generation that was never there.
     pub(crate) fn publish(self, generation: u64) {
-        let published = generation << 8 | u64::from(self.shift);
-        // Release: all entries; partner is the Acquire of `sight`.
-        self.table.shown.0.published.store(published, Release);
+        self.table.shown.publish(Sight(generation << 8 | u64::from(self.shift)));
     }
 }
 
@@ -261,12 +207,6 @@ fn find_next_door<'t, R>(
     })
 }
 
-/// The half of a hash that an entry is told by: other bits than say the line.
-#[inline(always)]
-fn tag_of(mixed: u64) -> u32 {
-    (mixed >> 6) as u32 | TAGGED
-}
-
 /// The cell that a berth says.
 fn cell(lines: &[Line], at: u32) -> Option<&AtomicU32> {
     let at = at.checked_sub(1)? as usize;
@@ -279,52 +219,6 @@ fn lines_for(entries: u64) -> usize {
     (entries as usize * 2).div_ceil(LANES).next_power_of_two().max(2)
 }
 
-/// All tags of a line at once.
-#[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
-mod scan {
-    use std::arch::asm;
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
-        _mm_set1_epi32, _mm_setzero_si128,
-    };
-
-    use super::{AtomicU32, LANES};
-
-    #[inline(always)]
-    pub(super) fn matches(tags: &[AtomicU32; LANES], tag: u32) -> u32 {
-        let (mut a, mut b): (__m128i, __m128i);
-        // SAFETY: the 32 bytes are readable, and aligned as the line that they begin. Other
-        // threads write them meanwhile: in assembly that is what a relaxed load of each word
-        // is, and x86 loads aligned words whole.
-        unsafe {
-            asm!(
-                "movdqa {a}, [{line}]",
-                "movdqa {b}, [{line} + 16]",
-                line = in(reg) tags.as_ptr(),
-                a = out(xmm_reg) a,
-                b = out(xmm_reg) b,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        // SAFETY: SSE2 is part of x86-64.
-        unsafe {
-            let wanted = _mm_set1_epi32(tag.cast_signed());
-            let words = _mm_packs_epi32(_mm_cmpeq_epi32(a, wanted), _mm_cmpeq_epi32(b, wanted));
-            _mm_movemask_epi8(_mm_packs_epi16(words, _mm_setzero_si128())).cast_unsigned()
-        }
-    }
-}
-
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
-mod scan {
-    use super::{AtomicU32, LANES, Relaxed};
-
-    #[inline(always)]
-    pub(super) fn matches(tags: &[AtomicU32; LANES], tag: u32) -> u32 {
-        (0..).zip(tags).fold(0, |found, (at, it)| found | u32::from(it.load(Relaxed) == tag) << at)
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -334,7 +228,7 @@ mod tests {
     }
 
     fn found(table: &Table, key: u64) -> Option<u32> {
-        table.find(table.sight()?, mixed(key), |_, slot| Some(slot))
+        table.find(table.shown.sight()?, mixed(key), |_, slot| Some(slot))
     }
 
     #[test]
@@ -342,7 +236,7 @@ mod tests {
         for entries in [1, 2, 7, 100, 5_000] {
             let table = Table::default();
             let filling = table.begin(entries, 5_000).unwrap();
-            assert_eq!(table.sight().map(|it| it.0), None);
+            assert_eq!(table.shown.sight().map(|it| it.0), None);
             let added: Vec<u64> =
                 (1..=entries).filter(|&key| filling.add(mixed(key), key as u32) != 0).collect();
             filling.publish(3);
