@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
 use crate::expiry::Terms;
-use crate::frozen::Freezing;
+use crate::frozen::{Copies, Freezing};
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
 
@@ -39,6 +39,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) batch: u32,
     pub(crate) terms: Terms<K, V>,
     pub(crate) freezing: Freezing,
+    pub(crate) copies: Option<Copies<K, V>>,
 }
 
 impl<K, V> Builder<K, V> {
@@ -55,6 +56,7 @@ impl<K, V> Builder<K, V> {
             batch: 16,
             terms: Terms::default(),
             freezing: Freezing::Never,
+            copies: None,
         }
     }
 }
@@ -202,6 +204,7 @@ impl<K, V, S> Builder<K, V, S> {
             batch: self.batch,
             terms: self.terms,
             freezing: self.freezing,
+            copies: self.copies,
         }
     }
 
@@ -236,6 +239,31 @@ impl<K, V, S> Builder<K, V, S> {
     pub fn freezing(mut self, freezing: Freezing) -> Self {
         self.freezing = freezing;
         self
+    }
+
+    /// As [`freezing`](Builder::freezing), with copies of keys and values in the table: a
+    /// frozen hit reads one line of memory and not two.
+    ///
+    /// Of no effect for keys and values of more than 48 bytes together. An entry that is to
+    /// expire is not copied, nor in a cache where all do. The memory, laid out when something is
+    /// first frozen, is 35 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
+    /// [pins](crate::Pin) that are older than the last thaw, for some milliseconds at most, and
+    /// else returns 0.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> =
+    ///     Cache::builder(1_000).freezing_copies(Freezing::ByHand).build();
+    /// cache.insert(1, 10);
+    /// assert_eq!((cache.freeze(1.0), cache.get(&1)), (1, Some(10)));
+    /// ```
+    pub fn freezing_copies(mut self, freezing: Freezing) -> Self
+    where
+        K: Copy,
+        V: Copy,
+    {
+        self.copies = Copies::new();
+        self.freezing(freezing)
     }
 
     /// What the table is laid out for.

@@ -63,7 +63,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) hasher: S,
     pub(crate) recorder: Recorder,
     pub(crate) expiry: Expiry<K, V>,
-    pub(crate) frozen: Option<Box<Frozen>>,
+    pub(crate) frozen: Option<Box<Frozen<K, V>>>,
     policy: Policy,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -112,6 +112,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         segments.set_step(step as u32);
         let capacity = if weighted { builder.capacity } else { places };
         let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
+        // A copy does not show that it has expired.
+        let copies = builder.copies.filter(|_| !builder.terms.are_set());
         let cache = Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
@@ -129,7 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             hasher: builder.hasher,
             recorder: Recorder::new(),
             expiry: Expiry::new(builder.terms, slots),
-            frozen: Frozen::new(builder.freezing),
+            frozen: Frozen::new(builder.freezing, copies),
             policy: builder.policy,
             identity: thread::identity(),
             #[cfg(feature = "tracing")]
@@ -324,11 +326,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         if let Some(frozen) = &self.frozen
-            && let Some(slot) = self.find_frozen(frozen, protection, hash, key)
+            && let Some(value) = self.find_frozen(frozen, protection, hash, key)
         {
             add(&reader.frozen_hits, 1);
-            // SAFETY: published and protected.
-            return Some(unsafe { self.slab.value(slot) }.clone());
+            return Some(value.clone());
         }
         let Some(found) = self.find(protection, place, key) else {
             add(&reader.misses, 1);

@@ -90,11 +90,10 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         Q: Hash + Eq + ?Sized,
     {
         if let Some(frozen) = &self.cache.frozen
-            && let Some(slot) = self.cache.find_frozen(frozen, &self.protection, hash, key)
+            && let Some(value) = self.cache.find_frozen(frozen, &self.protection, hash, key)
         {
             add(&self.reader.frozen_hits, 1);
-            // SAFETY: published, and protected while the pin lives, which the value borrows.
-            return Some(unsafe { self.cache.slab.value(slot) });
+            return Some(value);
         }
         let Some(found) = self.cache.find(&self.protection, place, key) else {
             add(&self.reader.misses, 1);

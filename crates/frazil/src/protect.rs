@@ -10,9 +10,12 @@ use crate::fence;
 use crate::reclaim::Reclaim;
 use crate::stripe::Reader;
 use crate::sync::atomic::{
-    AtomicU32,
+    AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+
+/// What a hazard names that reads the frozen copies: no slot's number.
+pub(crate) const COPIES: u32 = u32::MAX;
 
 /// Protection of what its thread looks at.
 ///
@@ -22,6 +25,9 @@ pub(crate) trait Protect {
     /// Whether `slot`, just read as part of `word` in `cell`, may be looked at until the
     /// next call, and while the protection lives. If not, the word has changed.
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
+
+    /// The same of the frozen copies, of which `sight` was just `published`.
+    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool;
 }
 
 /// Protects one slot at a time.
@@ -48,6 +54,17 @@ impl Protect for Hazard<'_> {
         // the hazard. Partner: the heavy fence of `Reclaim::run`.
         fence::light();
         cell.load(Acquire) == word
+    }
+
+    #[inline(always)]
+    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool {
+        // Release: as in `covers`; partner is the Acquire of `Reclaim::is_past`.
+        self.named.store(COPIES, Release);
+        // Either this second look sees that the copies were withdrawn, or the freezer sees the
+        // hazard before it writes others. Partner: the heavy fence of `Shown::withdraw`.
+        fence::light();
+        // Acquire: before any tag is read.
+        published.load(Acquire) == sight
     }
 }
 
@@ -84,6 +101,11 @@ impl<'c> Pinned<'c> {
 impl Protect for Pinned<'_> {
     #[inline(always)]
     fn covers(&self, _cell: &AtomicU32, _word: u32, _slot: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
         true
     }
 }

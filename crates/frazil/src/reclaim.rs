@@ -19,6 +19,7 @@
 
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
+use crate::protect::COPIES;
 use crate::stripe::{Buffers, Cursor, Stripes, Traffic};
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -263,6 +264,24 @@ impl Reclaim {
         }
         self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
         freed
+    }
+
+    /// Ends an epoch for what was withdrawn from all at once, and says which.
+    pub(crate) fn end_epoch(&self) -> u64 {
+        // Release: the withdrawal is seen by pins that begin at a later epoch (Acquire in
+        // `epoch`).
+        self.epoch.0.fetch_add(1, AcqRel)
+    }
+
+    /// Whether nobody can be reading frozen copies that were withdrawn in an epoch, and behind
+    /// it a heavy fence executed.
+    pub(crate) fn is_past(&self, epoch: u64, stripes: &Stripes) -> bool {
+        // Acquire: partner is the Release with which a reader clears its hazard or pin; what it
+        // read, it has read before the copies are written again.
+        stripes.iter().map(|stripe| &stripe.reader).all(|reader| {
+            let pinned = reader.pinned.load(Acquire);
+            (pinned == 0 || pinned > epoch) && reader.hazard.load(Acquire) != COPIES
+        })
     }
 
     /// The slots that were ever handed out.

@@ -51,6 +51,13 @@ impl<K, V> Default for Terms<K, V> {
     }
 }
 
+impl<K, V> Terms<K, V> {
+    /// Whether entries expire whose insertion does not say so.
+    pub(crate) fn are_set(&self) -> bool {
+        self.to_live.is_some() || self.to_idle.is_some() || self.of_entry.is_some()
+    }
+}
+
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
     deadlines: OnceLock<Deadlines>,

@@ -1,9 +1,10 @@
 //! What builds a frozen table, and takes it back.
 
 use std::hash::{BuildHasher, Hash};
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
-use super::Frozen;
-use super::table::Filling;
+use super::{Frozen, Kept, copies, table};
 use crate::cache::Cache;
 use crate::events;
 use crate::evict::locked::Locked;
@@ -12,10 +13,19 @@ use crate::fence;
 use crate::index::mix;
 use crate::protect::Pinned;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::{CHECKED, thread};
 
 /// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
 /// entries.
 const BUCKETS: usize = 64;
+
+/// How often a freeze looks whether readers of the last copies are gone, before it gives up: ten
+/// milliseconds of them, about.
+const LOOKS: usize = if CHECKED { 2 } else { 200 };
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+
+/// The part of the queues that is put into the table first: it finds most room there.
+const FIRST: usize = 8;
 
 /// How often a thaw makes room to queue an entry before it goes on without.
 const ATTEMPTS: usize = 8;
@@ -25,6 +35,10 @@ const ATTEMPTS: usize = 8;
 pub(super) struct Work {
     /// How often something was frozen.
     generation: u64,
+    /// Whether what was published last may be read by those who look now.
+    shown: bool,
+    /// The last epoch in which a pin may have begun that reads it.
+    shown_until: u64,
     /// How many entries were frozen last, some of which may have gone since.
     entries: u64,
     /// Which of queues without a lock they are, hottest first.
@@ -76,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if count == 0 {
             return 0;
         }
-        let Some(filling) = frozen.table.begin(count, self.slab.last()) else { return 0 };
+        let Some(filling) = self.begin_filling(frozen, count, &work) else { return 0 };
         // Should the user's hasher panic, all is as it was.
         let unfinished = Ensure::new(&mut *work, |work| _ = self.thaw_all(frozen, work));
         let work = &mut *unfinished.on;
@@ -90,6 +104,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work.generation += 1;
         // Nothing is left that could go.
         frozen.whole.store(work.entries >= self.len(), Relaxed);
+        work.shown = true;
         filling.publish(work.generation);
         let entries = work.entries;
         unfinished.waive();
@@ -131,11 +146,48 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
+    /// A table for so many entries. `None` if the system refuses a fence, or a thread does not
+    /// stop reading what was frozen last.
+    fn begin_filling<'f>(
+        &self,
+        frozen: &'f Frozen<K, V>,
+        entries: u64,
+        work: &Work,
+    ) -> Option<Filling<'f, K, V>> {
+        let last = self.slab.last();
+        let copies = match &frozen.kept {
+            Kept::Places(table) => return table.begin(entries, last).map(Filling::Places),
+            Kept::Copies(copies) => copies,
+        };
+        for _ in 0..LOOKS {
+            if self.reclaim.is_past(work.shown_until, &self.stripes) {
+                return copies.begin(entries, last).map(Filling::Copies);
+            }
+            wait();
+        }
+        None
+    }
+
+    /// Adds the entry of a slot that the caller's pin keeps; 0 if there is no room for it.
+    fn add(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
+        // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
+        // not retired, and the pin is older.
+        let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+        let hash = self.hasher.hash_one(key);
+        let at = match filling {
+            Filling::Places(filling) => filling.add(mix(hash), slot),
+            // A copy does not show that it has expired.
+            Filling::Copies(_) if self.slab.header(slot).hint.load(Relaxed) != 0 => 0,
+            Filling::Copies(filling) => filling.add(mix(hash), slot, (key, value)),
+        };
+        (hash, at)
+    }
+
     /// Has a policy under a lock set its hottest aside, and puts them into the table. False if
     /// the system refuses a fence.
     fn gather_from_lists(
         &self,
-        filling: &Filling<'_>,
+        filling: &Filling<'_, K, V>,
         locked: &Locked,
         share: f64,
         work: &mut Work,
@@ -148,12 +200,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return true;
             }
             places.clear();
-            for &slot in &slots {
-                // SAFETY: it was in a place of the policy's just now, so it was not retired, and
-                // the pin is older.
-                let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
-                places.push(filling.add(mix(hash), slot));
-            }
+            places.extend(slots.iter().map(|&slot| self.add(filling, slot).1));
             work.entries += slots.len() as u64;
             if !fence::heavy() {
                 return false;
@@ -169,10 +216,29 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Has the queues leave their hottest alone, and puts them into the table. False if the
     /// system refuses a fence.
-    fn gather_from_queues(&self, filling: &Filling<'_>, share: f64, work: &mut Work) -> bool {
+    fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) -> bool {
         let order = self.order.coldest_first(self, &self.segments, &self.stripes);
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
         let ranks = self.ranks(&order[dynamic..]);
+        let hottest = (order.len() - (order.len() - dynamic) / FIRST - dynamic) as u32;
+        let complete = self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work)
+            && self.gather_ranked(filling, &ranks, 1..=hottest, work);
+        work.entries = work.slots.len() as u64;
+        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
+        let mut held = self.hold();
+        self.hand(&mut held, |hand| self.order.compact(hand));
+        complete
+    }
+
+    /// Freezes what has a rank in a range, and puts it into the table. False if the system
+    /// refuses a fence.
+    fn gather_ranked(
+        &self,
+        filling: &Filling<'_, K, V>,
+        ranks: &[u32],
+        wanted: RangeInclusive<u32>,
+        work: &mut Work,
+    ) -> bool {
         let mut added = Vec::new();
         for first in (0..self.index.len()).step_by(BUCKETS) {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
@@ -183,14 +249,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     let word = cell.load(Acquire);
                     let slot = self.index.slot(word);
                     // The rank may be that of the entry which was in the slot before.
-                    if slot == 0 || ranks[slot as usize] == 0 {
+                    if slot == 0 || !wanted.contains(&ranks[slot as usize]) {
                         continue;
                     }
-                    // SAFETY: it was in the index just now, and the pin is older.
-                    let hash = self.hasher.hash_one(unsafe { self.slab.key(slot) });
                     // One for which there is no room is found in the index.
-                    let (at, place) = (filling.add(mix(hash), slot), self.index.place(hash));
-                    added.push((slot, at, place, (cell, word)));
+                    let (hash, at) = self.add(filling, slot);
+                    added.push((slot, at, self.index.place(hash), (cell, word)));
                 }
             }
             if !added.is_empty() && !fence::heavy() {
@@ -212,18 +276,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             drop(pinned);
         }
-        work.entries = work.slots.len() as u64;
-        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
-        let mut held = self.hold();
-        self.hand(&mut held, |hand| self.order.compact(hand));
         true
     }
 
     /// Shows the table no more, and gives the policy back what was frozen. False if the system
     /// refuses a fence: then it may be shown no more, but is still looked through by those who
     /// end residencies.
-    fn thaw_all(&self, frozen: &Frozen, work: &mut Work) -> bool {
-        let withdrawn = frozen.table.withdraw();
+    fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) -> bool {
+        let withdrawn = frozen.kept.withdraw();
+        if withdrawn && std::mem::take(&mut work.shown) {
+            // After the heavy fence of the withdrawal.
+            work.shown_until = self.reclaim.end_epoch();
+        }
         frozen.whole.store(false, Relaxed);
         work.entries = 0;
         if let Order::Locked(locked) = &self.order {
@@ -264,5 +328,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.scavenge(true);
         }
         false
+    }
+}
+
+/// A table that is not published yet.
+enum Filling<'f, K, V> {
+    Places(table::Filling<'f>),
+    Copies(copies::Filling<'f, K, V>),
+}
+
+impl<K, V> Filling<'_, K, V> {
+    fn take_back(&self, at: u32, slot: u32) {
+        match self {
+            Filling::Places(filling) => filling.take_back(at, slot),
+            Filling::Copies(filling) => filling.take_back(at),
+        }
+    }
+
+    fn publish(self, generation: u64) {
+        match self {
+            Filling::Places(filling) => filling.publish(generation),
+            Filling::Copies(filling) => filling.publish(generation),
+        }
+    }
+}
+
+/// Lets those go on who are waited for.
+fn wait() {
+    if CHECKED {
+        thread::yield_now();
+    } else {
+        std::thread::sleep(BETWEEN_LOOKS);
     }
 }

@@ -1,9 +1,11 @@
 //! FrozenHot (paper 2): the hottest entries, for a while in a table that is read without locks
 //! and without marks, beside the policy that manages the rest.
 //!
-//! `table.rs` is what readers see, `freezer.rs` what builds it and takes it back.
+//! `table.rs` and `copies.rs` are what readers see, `freezer.rs` what builds it and takes it
+//! back.
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
 
+mod copies;
 mod freezer;
 mod shown;
 mod table;
@@ -18,6 +20,7 @@ use crate::protect::Protect;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+pub(crate) use copies::Copies;
 use freezer::Work;
 use table::Table;
 
@@ -33,19 +36,38 @@ pub enum Freezing {
 }
 
 /// What a cache that freezes has for it.
-pub(crate) struct Frozen {
-    table: Table,
+pub(crate) struct Frozen<K, V> {
+    kept: Kept<K, V>,
     /// Whether all was frozen that there was: newcomers for which something would have to go
     /// are refused.
     whole: AtomicBool,
     work: Mutex<Work>,
 }
 
-impl Frozen {
-    pub(crate) fn new(freezing: Freezing) -> Option<Box<Self>> {
+/// By hash: what look-ups find before they go to the index.
+enum Kept<K, V> {
+    /// Where entries are.
+    Places(Table),
+    /// Copies of them.
+    Copies(Copies<K, V>),
+}
+
+impl<K, V> Kept<K, V> {
+    /// Shows nothing any more. False if the system refuses a fence.
+    fn withdraw(&self) -> bool {
+        match self {
+            Kept::Places(table) => table.withdraw(),
+            Kept::Copies(copies) => copies.withdraw(),
+        }
+    }
+}
+
+impl<K, V> Frozen<K, V> {
+    pub(crate) fn new(freezing: Freezing, copies: Option<Copies<K, V>>) -> Option<Box<Self>> {
         (freezing != Freezing::Never).then(|| {
+            let kept = copies.map_or_else(|| Kept::Places(Table::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
-            Box::new(Frozen { table: Table::default(), whole: AtomicBool::new(false), work })
+            Box::new(Frozen { kept, whole: AtomicBool::new(false), work })
         })
     }
 
@@ -56,34 +78,46 @@ impl Frozen {
 
     /// The slots that the table leads to. For tests.
     pub(crate) fn listed(&self) -> Vec<u32> {
-        self.table.listed()
+        match &self.kept {
+            Kept::Places(table) => table.listed(),
+            Kept::Copies(copies) => copies.listed(),
+        }
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let work = self.work.try_lock().map_or(0, |work| work.heap_bytes());
-        size_of::<Self>() + self.table.heap_bytes() + work
+        let table = match &self.kept {
+            Kept::Places(table) => table.heap_bytes(),
+            Kept::Copies(copies) => copies.heap_bytes(),
+        };
+        size_of::<Self>() + table + work
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// The slot of a key that is frozen. It may be looked at while `protection` lives and is
-    /// not asked for another.
+    /// The value of a key that is frozen. The protection is not asked for another while it is
+    /// looked at.
     #[inline(always)]
-    pub(crate) fn find_frozen<Q>(
-        &self,
-        frozen: &Frozen,
-        protection: &impl Protect,
+    pub(crate) fn find_frozen<'p, Q>(
+        &'p self,
+        frozen: &'p Frozen<K, V>,
+        protection: &'p impl Protect,
         hash: u64,
         key: &Q,
-    ) -> Option<u32>
+    ) -> Option<&'p V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let table = &frozen.table;
+        let table = match &frozen.kept {
+            Kept::Places(table) => table,
+            Kept::Copies(copies) => {
+                return copies.find(protection, mix(hash), |copied| copied.borrow() == key);
+            }
+        };
         let sight = table.shown.sight()?;
-        table.find(sight, mix(hash), |cell, slot| {
+        let slot = table.find(sight, mix(hash), |cell, slot| {
             if !protection.covers(cell, slot, slot) || !table.shown.is_in_sight(sight) {
                 return None;
             }
@@ -92,22 +126,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let matches = unsafe { self.slab.key(slot) }.borrow() == key;
             let settled = matches && self.slab.header(slot).is_settled();
             (settled && !self.has_expired_in_use(slot)).then_some(slot)
-        })
+        })?;
+        // SAFETY: as above.
+        Some(unsafe { self.slab.value(slot) })
     }
 
     /// Says that the residency of a slot is about to end: before the exchange of its index word.
     #[inline(always)]
     pub(crate) fn leave(&self, slot: u32) {
-        if self.frozen.is_some() {
+        if let Some(frozen) = &self.frozen {
             self.slab.header(slot).leave();
+            // A copy does not show that its entry is leaving.
+            if let Kept::Copies(copies) = &frozen.kept {
+                copies.take_out(slot);
+            }
         }
     }
 
     /// A residency has ended: the slot is found no more among what is frozen.
     #[inline(always)]
     pub(crate) fn take_out_frozen(&self, slot: u32) {
-        if let Some(frozen) = &self.frozen {
-            frozen.table.take_out(slot);
+        if let Some(frozen) = &self.frozen
+            && let Kept::Places(table) = &frozen.kept
+        {
+            table.take_out(slot);
         }
     }
 }
