@@ -246,7 +246,7 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// Of no effect for keys and values of more than 48 bytes together. An entry that is to
     /// expire is not copied, nor in a cache where all do. The memory, laid out when something is
-    /// first frozen, is 35 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
+    /// first frozen, is 40 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
     /// [pins](crate::Pin) that are older than the last thaw, for some milliseconds at most, and
     /// else returns 0.
     ///

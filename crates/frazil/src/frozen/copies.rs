@@ -3,7 +3,7 @@
 //! Keys and values are `Copy`, and few bytes. A line holds four tags and behind them as many
 //! pairs as 48 bytes have room for. An entry lies in the line that its hash says, or in that
 //! line's neighbour if that was full; one for which neither has room is left out, and the index
-//! has it. 7 of 10 places are used, so 1 in 20 is left out: the coldest, which come last.
+//! has it. 6 of 10 places are used, so 1 in 30 is left out: those that come last, the coldest.
 //!
 //! A pair is read without a look at the entry that it is a copy of. So it must not be written
 //! while anyone reads, and its tag goes before the entry does: `docs/design/frozen.md`, (C1) to
@@ -30,7 +30,7 @@ const WORDS: usize = 6;
 const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
 
 /// Of ten places so many are used.
-const USED_OF_TEN: usize = 7;
+const USED_OF_TEN: usize = 6;
 
 /// A tag in whose place nobody ever was.
 const EMPTY: u32 = 0;
