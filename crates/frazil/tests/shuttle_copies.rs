@@ -7,7 +7,7 @@
 
 mod schedules;
 
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use frazil::{Cache, Freezing, Policy};
@@ -21,13 +21,43 @@ const OPERATIONS: u64 = 6;
 const SCHEDULES: usize = 2_000;
 
 /// The same hashes in every run, so that schedules can be played again.
-type Tested = Cache<u64, u64, BuildHasherDefault<DefaultHasher>>;
+type Tested = Cache<Key, Value, BuildHasherDefault<DefaultHasher>>;
 
-/// By key: the last version of which a write or removal is over. Values are versions.
+/// Now and then a comparison takes so long that all else goes on: between a look at a key and
+/// one at its value.
+#[derive(Clone, Copy, Debug, Eq, Hash)]
+struct Key(u64);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        let equal = self.0 == other.0;
+        if equal && below(4) == 0 {
+            sleep();
+        }
+        equal
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Value {
+    key: u64,
+    version: u64,
+}
+
+/// Until the others have done much.
+fn sleep() {
+    (0..100).for_each(|_| shuttle::thread::yield_now());
+}
+
+/// By key: the last version of which a write or removal is over.
 type Floors = [AtomicU64; KEYS as usize];
 
 fn below(limit: u64) -> u64 {
     thread_rng().next_u64() % limit
+}
+
+fn insert(cache: &Tested, key: u64, version: u64) {
+    cache.insert(Key(key), Value { key, version });
 }
 
 /// The only thread that writes.
@@ -35,15 +65,15 @@ fn write(cache: &Tested, floors: &Floors) {
     for version in 2..2 + OPERATIONS {
         let key = below(KEYS);
         if below(3) == 0 {
-            cache.remove(&key);
+            cache.remove(&Key(key));
             // Nothing may be seen but what comes next.
             floors[key as usize].store(version + 1, SeqCst);
         } else {
-            cache.insert(key, version);
+            insert(cache, key, version);
             floors[key as usize].store(version, SeqCst);
         }
         // Something for the policy to evict.
-        cache.insert(KEYS + below(KEYS), version);
+        insert(cache, KEYS + below(KEYS), version);
     }
 }
 
@@ -51,17 +81,20 @@ fn read(cache: &Tested, floors: &Floors) {
     for _ in 0..OPERATIONS {
         let key = below(KEYS);
         let floor = floors[key as usize].load(SeqCst);
-        let is_current = |version: u64| assert!(version >= floor, "{key}: {version} < {floor}");
+        let check = |value: Value| {
+            assert_eq!(value.key, key, "another's value");
+            assert!(value.version >= floor, "{key}: {} < {floor}", value.version);
+        };
         if below(2) == 0 {
-            cache.get(&key).into_iter().for_each(is_current);
+            cache.get(&Key(key)).into_iter().for_each(check);
             continue;
         }
         let pin = cache.pin();
-        if let Some(found) = pin.get(&key) {
-            let version = *found;
-            is_current(version);
-            cache.get(&below(KEYS));
-            assert_eq!(*found, version, "a pin keeps what it has found");
+        if let Some(found) = pin.get(&Key(key)) {
+            let value = *found;
+            check(value);
+            sleep();
+            assert_eq!(*found, value, "a pin keeps what it has found");
         }
     }
 }
@@ -79,7 +112,7 @@ fn play(policy: Policy) {
     let builder = Cache::builder(CAPACITY).policy(policy).freezing_copies(Freezing::ByHand);
     let mut cache: Tested = builder.with_hasher(BuildHasherDefault::default()).build();
     let floors = Floors::default();
-    (0..KEYS).for_each(|key| cache.insert(key, 1));
+    (0..KEYS).for_each(|key| insert(&cache, key, 1));
     cache.freeze(1.0);
     shuttle::thread::scope(|scope| {
         let (cache, floors) = (&cache, &floors);
