@@ -243,7 +243,7 @@ impl Question<'_> {
         let unknown: Vec<String> = self
             .policies
             .iter()
-            .filter(|policy| self.forecast.name_of(policy).is_none())
+            .filter(|policy| self.forecast.costs_of(policy).is_none())
             .map(ToString::to_string)
             .collect();
         if unknown.is_empty() {

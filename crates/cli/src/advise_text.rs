@@ -2,18 +2,20 @@
 
 use std::fmt::Write;
 
+use frazil_policy::PolicySpec;
 use frazil_simulator::Unit;
 use frazil_simulator::trace::printable;
 use serde_json::{Value, json};
 
 use crate::advise::{Advice, Replayed};
-use crate::forecast::{Forecast, Predicted};
+use crate::forecast::{Costs, Forecast, Predicted};
 use crate::output::{self, Row, grouped, percent, row};
 use crate::recommend::{Limit, Measured, Recommendation, Winner};
 
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
+    let costs = |cell: &Measured| advice.forecast.costs_of(&advice.policies[cell.policy]);
     let cell = |cell: &Replayed| {
         let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
         row! {
@@ -31,6 +33,8 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
             "response_us" => predicted(|it| json!(it.response_us)),
             "bottleneck" => predicted(|it| json!(it.bottleneck)),
             "p_star" => predicted(|it| json!(it.p_star)),
+            "costs" => costs(&cell.measured).map_or("unknown", Costs::kind),
+            "costs_of" => costs(&cell.measured).map(Costs::name),
         }
     };
     let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
@@ -145,7 +149,23 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
         let list: Vec<String> = winner.beaten.iter().map(|cell| figures(advice, cell)).collect();
         sentences.push(format!("Runners-up: {}.", list.join(", ")));
     }
+    sentences.extend(advice.policies.iter().filter_map(|policy| whose_costs(advice, policy)));
     sentences
+}
+
+/// Whose costs a policy was given that was not measured itself.
+fn whose_costs(advice: &Advice<'_>, policy: &PolicySpec) -> Option<String> {
+    let given = match advice.forecast.costs_of(policy)? {
+        Costs::Own(_) => return None,
+        Costs::Scaled { of, hit_turns } => {
+            format!("it has the costs of {of}, with {hit_turns:.2} times the turns of a hit")
+        }
+        Costs::Alike(of) => {
+            format!("it has the costs of {of}, and what its parameters change in them is unknown")
+        }
+    };
+    let how = format!("`frazil calibrate --policy {policy} --output FILE` measures it");
+    Some(format!("Costs: {policy} was not measured; {given}. {how}."))
 }
 
 /// A policy with its throughput and misses.

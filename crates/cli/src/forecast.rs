@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use clap::Args;
-use frazil_policy::{PolicySpec, Work};
+use frazil_policy::{Online, PolicySpec, Work};
 use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve};
 use frazil_simulator::Outcome;
 
@@ -48,6 +48,52 @@ pub(crate) struct Forecast {
     pub(crate) cores: usize,
     pub(crate) backend_us: f64,
     pub(crate) mpl: usize,
+}
+
+/// Whose costs a policy is predicted with: a name in the profile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Costs<'p> {
+    /// It was measured itself. Where its chance starts does not matter.
+    Own(&'p str),
+    /// Those of one that promotes on another share of the hits, by chance, so that it is known
+    /// how many times as many turns a hit takes.
+    Scaled { of: &'p str, hit_turns: f64 },
+    /// Those of the same policy with other parameters, of which it is not known what they change.
+    Alike(&'p str),
+}
+
+impl<'p> Costs<'p> {
+    pub(crate) fn name(self) -> &'p str {
+        match self {
+            Costs::Own(name) | Costs::Scaled { of: name, .. } | Costs::Alike(name) => name,
+        }
+    }
+
+    /// How they were come by, in a word for scripts.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Costs::Own(_) => "measured",
+            Costs::Scaled { .. } => "scaled",
+            Costs::Alike(_) => "other parameters",
+        }
+    }
+
+    fn hit_turns(self) -> f64 {
+        if let Costs::Scaled { hit_turns, .. } = self { hit_turns } else { 1.0 }
+    }
+}
+
+/// Share of its hits that a policy promotes, where it is known beforehand.
+fn promoting(policy: &PolicySpec) -> Option<f64> {
+    match policy {
+        PolicySpec::Online(Online::Lru) => Some(1.0),
+        PolicySpec::Online(Online::LruProb { q, .. }) => Some(1.0 - q),
+        _ => None,
+    }
+}
+
+fn without_seed(policy: &PolicySpec) -> PolicySpec {
+    policy.with_seed(0).unwrap_or(*policy)
 }
 
 /// What one cell is predicted to deliver.
@@ -106,17 +152,28 @@ impl Forecast {
         self.cores <= self.profile.machine.cores
     }
 
-    /// What the policies of a profile are called that stands for a policy: its own name, or that
-    /// of one with other parameters. `None` if there is none.
-    pub(crate) fn name_of(&self, policy: &PolicySpec) -> Option<&str> {
-        let name = policy.to_string();
-        let plain = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
-        let own = self.profile.networks.get_key_value(&name).map(|(name, _)| name.as_str());
-        let alike = || {
-            let mut names = self.profile.networks.keys();
-            names.find(|other| plain(other) == plain(&name)).map(String::as_str)
+    /// From which of the profile's policies a policy has its costs. `None` if there is none.
+    pub(crate) fn costs_of(&self, policy: &PolicySpec) -> Option<Costs<'_>> {
+        let networks = || {
+            let names = self.profile.networks.keys();
+            names.filter_map(|name| Some((name.as_str(), name.parse::<PolicySpec>().ok()?)))
         };
-        own.or_else(alike)
+        let same = |other: &PolicySpec| without_seed(other) == without_seed(policy);
+        if let Some((name, _)) = networks().find(|(_, other)| same(other)) {
+            return Some(Costs::Own(name));
+        }
+        if let Some(promoting) = promoting(policy) {
+            // The nearest has most of its costs in common.
+            let near = networks()
+                .filter_map(|(name, other)| Some((name, self::promoting(&other)?)))
+                .filter(|(_, other)| *other > 0.0)
+                .min_by(|one, two| (one.1 - promoting).abs().total_cmp(&(two.1 - promoting).abs()));
+            if let Some((name, other)) = near {
+                return Some(Costs::Scaled { of: name, hit_turns: promoting / other });
+            }
+        }
+        let mut alike = networks().filter(|(_, other)| other.name() == policy.name());
+        alike.next().map(|(name, _)| Costs::Alike(name))
     }
 
     /// What a policy delivers at a hit ratio, with room for so many `entries`, if hits and misses
@@ -128,8 +185,10 @@ impl Forecast {
         replayed: &Outcome,
         entries: f64,
     ) -> Result<Option<Predicted>, ModelError> {
-        let Some(name) = self.name_of(policy) else { return Ok(None) };
+        let Some(costs) = self.costs_of(policy) else { return Ok(None) };
+        let name = costs.name();
         let mut conditions = Conditions::new(hit_ratio, self.backend_us);
+        conditions.hit_turns = costs.hit_turns();
         conditions.capacity = entries.max(1.0);
         conditions.cores = Some(self.cores);
         conditions.work = work(replayed);
@@ -173,4 +232,50 @@ fn work(outcome: &Outcome) -> BTreeMap<String, [f64; 2]> {
             (work.name().to_owned(), [hit, miss])
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forecast(names: &[&str]) -> Forecast {
+        let mut text = "[machine]\ndescription = \"here\"\ncores = 2\n".to_owned();
+        text += "[think.look-up]\nmean_us = 0.01\n[stations.turn]\nservice_us = 0.1\n";
+        for name in names {
+            let counts = "{ think = { look-up = 1 }, stations = { turn = 1 } }";
+            text += &format!("[networks.\"{name}\"]\nhit = {counts}\nmiss = {counts}\n");
+        }
+        let profile = Profile::parse(&text).unwrap();
+        let spread = [profile.clone(), profile.clone()];
+        Forecast { profile, spread, cores: 2, backend_us: 0.0, mpl: 2 }
+    }
+
+    #[test]
+    fn whose_costs_they_are() {
+        let forecast = forecast(&["adaptive+lru", "clock", "lru-prob:q=0.75", "lru", "slru"]);
+        let costs = |policy: &str| forecast.costs_of(&policy.parse().unwrap());
+        let scaled = |of, hit_turns| Some(Costs::Scaled { of, hit_turns });
+        assert_eq!(costs("lru"), Some(Costs::Own("lru")));
+        assert_eq!(costs("lru-prob:q=0.75:seed=9"), Some(Costs::Own("lru-prob:q=0.75")));
+        assert_eq!(costs("lru-prob:q=0.875"), scaled("lru-prob:q=0.75", 0.5));
+        assert_eq!(costs("lru-prob:q=0.25"), scaled("lru", 0.75));
+        assert_eq!(costs("clock:bits=2"), Some(Costs::Alike("clock")));
+        assert_eq!(costs("slru:segments=3"), Some(Costs::Alike("slru")));
+        assert_eq!(costs("lru-delayed"), None);
+        assert_eq!(costs("random"), None);
+    }
+
+    #[test]
+    fn hits_that_promote_less_take_fewer_turns() {
+        let forecast = forecast(&["lru"]);
+        let mops = |policy: &str| {
+            let replayed = Outcome::default();
+            let policy = policy.parse().unwrap();
+            forecast.predict(&policy, 1.0, &replayed, 1e5).unwrap().unwrap().throughput_mops
+        };
+        let (all, fifth) = (mops("lru"), mops("lru-prob:q=0.8"));
+        // Two requests, 0.01 µs apart but for 0.1 µs of turns, or 0.02.
+        assert!((mops("lru-prob:q=1") - 200.0).abs() < 1e-6 && all < 10.1, "{all}");
+        assert!((45.0..50.1).contains(&fifth), "{fifth}");
+    }
 }

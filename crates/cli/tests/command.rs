@@ -259,6 +259,27 @@ fn advice_depends_on_cores_and_the_backend() {
     fails(&[&unknown[..3], &["--cores", "0"]].concat(), 2, &["--cores"]);
 }
 
+/// A policy with parameters that were not measured is told from one that was.
+#[test]
+fn advise_says_whose_costs_it_takes() {
+    let policies = "lru,lru-prob:q=0.5,lru-prob:q=0.9,clock:bits=2";
+    let args = ["advise", "--trace", GENERATED, "--capacity", "50%", "--policy", policies];
+    let fast = ["--cores", "2", "--backend", "0us", "--output", "json"];
+    let rows = json_lines(&frazil(&[&args[..], &fast].concat()));
+    let costs = |row: usize| [&rows[row]["costs"], &rows[row]["costs_of"]];
+    assert_eq!(costs(0), ["measured", "lru"]);
+    assert_eq!(costs(1), ["measured", "lru-prob:q=0.5"]);
+    assert_eq!(costs(2), ["scaled", "lru-prob:q=0.5"]);
+    assert_eq!(costs(3), ["other parameters", "clock"]);
+    let mops = |row: usize| rows[row]["throughput_mops"].as_f64().unwrap();
+    assert!(mops(2) > 1.2 * mops(1), "a tenth of the promotions takes fewer turns than half");
+    let text = String::from_utf8(frazil(&args).stdout).unwrap();
+    for told in ["lru-prob:q=0.9 was not measured", "0.20 times", "clock:bits=2 was not measured"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(!text.contains("lru-prob:q=0.5 was not measured"), "{text}");
+}
+
 #[test]
 fn advise_runs_without_a_trace() {
     let output = frazil(&["advise", "--limit", "100000"]);

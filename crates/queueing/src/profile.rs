@@ -298,7 +298,7 @@ impl Profile {
             }
             for (name, visits) in &counts.stations {
                 let station = &self.stations[name];
-                let visits = conditions.visits(visits, station.work.as_ref(), at);
+                let visits = conditions.turns(visits, station.work.as_ref(), at);
                 let times = station.service_us.at(conditions.capacity);
                 let server = servers.entry(station.at.as_ref().unwrap_or(name)).or_default();
                 server.add(name, station.by_cores, (at, visits), times)?;
@@ -430,16 +430,22 @@ pub struct Conditions {
     pub cores: Option<usize>,
     /// By the name that policies have for it, how often a hit and a miss do a work.
     pub work: BTreeMap<String, [f64; 2]>,
+    /// Times as many turns as in the profile that a hit takes: of a policy that promotes on
+    /// fewer hits, or on more, than the one that was measured. Works that are counted are as
+    /// many as were counted.
+    pub hit_turns: f64,
 }
 
 impl Conditions {
-    /// A hundred thousand entries, all cores, and work as the profile has it.
+    /// A hundred thousand entries, all cores, and work and turns as the profile has them.
     pub fn new(hit_ratio: f64, backend_us: f64) -> Self {
-        Conditions { hit_ratio, backend_us, capacity: 1e5, cores: None, work: BTreeMap::new() }
+        let work = BTreeMap::new();
+        Conditions { hit_ratio, backend_us, capacity: 1e5, cores: None, work, hit_turns: 1.0 }
     }
 
     fn check(&self) -> Result<(), ModelError> {
         share(|| "the hit ratio".to_owned(), self.hit_ratio)?;
+        at_least_0(|| "the turns of a hit".to_owned(), self.hit_turns)?;
         if !(1.0..=1e15).contains(&self.capacity) {
             let (what, value) = ("the capacity".to_owned(), self.capacity);
             return Err(ModelError::OutOfRange { what, value, expected: "1 to 1e15 entries" });
@@ -452,7 +458,14 @@ impl Conditions {
         self.work.iter().try_for_each(counts)
     }
 
-    /// Visits of a hit (0) or a miss (1).
+    /// Visits of a hit (0) or a miss (1) to where turns are taken.
+    fn turns(&self, profiled: &Visits, work: Option<&String>, kind: usize) -> f64 {
+        let counted = work.is_some_and(|work| self.work.contains_key(work));
+        let times = if kind == 0 && !counted { self.hit_turns } else { 1.0 };
+        self.visits(profiled, work, kind) * times
+    }
+
+    /// How often a hit (0) or a miss (1) does something.
     fn visits(&self, profiled: &Visits, work: Option<&String>, kind: usize) -> f64 {
         match work.and_then(|work| self.work.get(work)) {
             Some(counts) => counts[kind],
