@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use clap::Args;
 use frazil_policy::{Online, PolicySpec, Work};
-use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve};
+use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve, throughput};
 use frazil_simulator::Outcome;
 
 use crate::duration;
@@ -193,16 +193,16 @@ impl Forecast {
         conditions.cores = Some(self.cores);
         conditions.work = work(replayed);
         let throughput = |profile: &Profile, conditions: &Conditions| {
-            solve(&profile.network_under(name, conditions)?, self.mpl)
+            throughput(&profile.network_under(name, conditions)?, self.mpl)
         };
-        let solution = throughput(&self.profile, &conditions)?;
+        let solution = solve(&self.profile.network_under(name, &conditions)?, self.mpl)?;
         let mut range_mops = [solution.throughput_mops; 2];
         for (mops, profile) in range_mops.iter_mut().zip(&self.spread) {
-            *mops = throughput(profile, &conditions)?.throughput_mops;
+            *mops = throughput(profile, &conditions)?;
         }
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {
             let conditions = Conditions { hit_ratio, ..conditions.clone() };
-            Ok(throughput(&self.profile, &conditions)?.throughput_mops)
+            throughput(&self.profile, &conditions)
         })?;
         // Requests that are all at the backend leave every station idle.
         let waiting = (1.0 - hit_ratio) * self.backend_us * solution.throughput_mops;

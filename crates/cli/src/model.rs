@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use frazil_queueing::{
     Conditions, Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
     SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass, peak,
-    simulate, solve,
+    simulate, solve, throughput,
 };
 use frazil_simulator::{CapacitySpec, Unit};
 use serde_json::json;
@@ -282,7 +282,7 @@ impl Model<'_> {
     /// it is looked for at all hit ratios, and the last of a flat top is the one to hold.
     fn p_star(&self) -> Result<f64, ModelError> {
         let network = |p| self.source.network(p, self.args.backend, Use::Exact);
-        let throughput = |p| Ok(solve(&network(p)?, self.mpl())?.throughput_mops);
+        let throughput = |p| throughput(&network(p)?, self.mpl());
         Ok(peak((0.0, 1.0), throughput)?.high)
     }
 
@@ -359,7 +359,7 @@ impl Model<'_> {
             let network = self.network(p, self.bypassed(p, p_star)?)?;
             match self.args.solver {
                 Solver::Bounds => Ok(bounds(&network, self.mpl())?.upper_mops),
-                _ => Ok(solve(&network, self.mpl())?.throughput_mops),
+                _ => throughput(&network, self.mpl()),
             }
         };
         let (least, _) = self.args.hit_ratio.range();

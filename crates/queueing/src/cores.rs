@@ -10,26 +10,23 @@
 //! The error is small where requests enter and leave that part rarely against how often they
 //! move inside it; the simulation, which gives and takes cores one by one, is the check.
 
-use crate::mva::{Folded, Solution, StationLoad, fold, product_form};
+use crate::mva::{
+    Last, Solution, StationLoad, last, product_form, product_form_throughput, throughputs,
+};
 use crate::{Network, Step};
 
 /// Solves a network that has fewer cores than requests.
 pub(crate) fn solve(network: &Network, cores: usize, mpl: usize) -> Solution {
+    let Some(on_cores) = on_cores(network, cores, mpl) else {
+        return product_form(network, network.wait_us(), mpl);
+    };
     let inner: Vec<Solution> = (1..=cores)
         .map(|running| product_form(network, network.compute_us(running), running))
         .collect();
-    let times: Vec<f64> = inner.iter().map(|it| 1.0 / it.throughput_mops).collect();
-    if times.iter().any(|&time| time.is_nan() || time <= 0.0) {
-        // Nothing needs a core.
-        return product_form(network, network.wait_us(), mpl);
-    }
-    let wait_us = network.wait_us();
-    let without: Vec<f64> = (0..=mpl).map(|n| n as f64 / wait_us).collect();
-    let folded = fold(&without, &times);
-    let throughput = folded.throughput[mpl];
+    let throughput = on_cores.throughput;
     let mut stations: Vec<StationLoad> = inner[cores - 1].stations.clone();
     for (at, station) in stations.iter_mut().enumerate() {
-        let of = |pick: fn(&StationLoad) -> f64| expected(&folded, &inner, at, pick);
+        let of = |pick: fn(&StationLoad) -> f64| expected(&on_cores, &inner, at, pick);
         station.utilisation = of(|it| it.utilisation);
         station.queue_length = of(|it| it.queue_length);
     }
@@ -38,9 +35,41 @@ pub(crate) fn solve(network: &Network, cores: usize, mpl: usize) -> Solution {
         name: CORES.to_owned(),
         demand_us: work_us / cores as f64,
         utilisation: throughput * work_us / cores as f64,
-        queue_length: folded.queue_length(),
+        queue_length: on_cores.queue_length(),
     });
     Solution { throughput_mops: throughput, response_us: mpl as f64 / throughput, stations }
+}
+
+/// The throughput of [`solve`].
+pub(crate) fn throughput(network: &Network, cores: usize, mpl: usize) -> f64 {
+    match on_cores(network, cores, mpl) {
+        Some(on_cores) => on_cores.throughput,
+        None => product_form_throughput(network, network.wait_us(), mpl),
+    }
+}
+
+/// The station that stands for all that needs a core, beside the backend. `None` if nothing does.
+fn on_cores(network: &Network, cores: usize, mpl: usize) -> Option<Last> {
+    let times: Vec<f64> = speeds(network, cores).into_iter().map(|speed| 1.0 / speed).collect();
+    if times.iter().any(|&time| time.is_nan() || time <= 0.0) {
+        return None;
+    }
+    let wait_us = network.wait_us();
+    let without: Vec<f64> = (0..=mpl).map(|n| n as f64 / wait_us).collect();
+    Some(last(&without, &times))
+}
+
+/// Throughput with 1, 2, … requests that have a core. One recursion gives that of all numbers
+/// for which things take equally long.
+fn speeds(network: &Network, cores: usize) -> Vec<f64> {
+    let mut speeds = Vec::with_capacity(cores);
+    while speeds.len() < cores {
+        let first = speeds.len() + 1;
+        let alike = |running: &usize| network.same_crowd(first, *running);
+        let end = (first..=cores).take_while(alike).last().unwrap_or(first);
+        speeds.extend_from_slice(&throughputs(network, network.compute_us(end), end)[first..=end]);
+    }
+    speeds
 }
 
 /// What results call the cores.
@@ -68,14 +97,14 @@ pub(crate) fn least_us(service: &crate::Service) -> f64 {
 
 /// The mean of something over how many requests have a core.
 fn expected(
-    folded: &Folded,
+    on_cores: &Last,
     inner: &[Solution],
     station: usize,
     pick: fn(&StationLoad) -> f64,
 ) -> f64 {
-    let running = folded.chances.iter().skip(1).zip(inner);
+    let running = on_cores.chances.iter().skip(1).zip(inner);
     let below: f64 = running.map(|(chance, it)| chance * pick(&it.stations[station])).sum();
-    below + inner.last().map_or(0.0, |it| folded.tail * pick(&it.stations[station]))
+    below + inner.last().map_or(0.0, |it| on_cores.tail * pick(&it.stations[station]))
 }
 
 /// Whether a step needs a core.

@@ -54,7 +54,7 @@ pub use curve::{Class, Peak, classify, peak};
 pub use distribution::Distribution;
 pub use error::ModelError;
 pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, skip_promotions};
-pub use mva::{MAX_MPL, Solution, StationLoad, solve};
+pub use mva::{MAX_MPL, Solution, StationLoad, solve, throughput};
 pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
 pub use paper::{PaperNetwork, Use};
 pub use profile::{

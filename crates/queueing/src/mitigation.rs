@@ -7,7 +7,7 @@
 
 use crate::curve::peak;
 use crate::error::share;
-use crate::{Kind, ModelError, Network, Route, Step, solve};
+use crate::{Kind, ModelError, Network, Route, Step, throughput};
 
 /// The network with a share of the requests sent straight to the backend: they are looked up,
 /// wait, and touch no station. The hit ratio is that of the others.
@@ -71,9 +71,9 @@ pub struct BestBypass {
 ///
 /// # Errors
 ///
-/// Those of [`bypass`] and [`solve`].
+/// Those of [`bypass`] and [`throughput`].
 pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelError> {
-    let throughput = |share| Ok(solve(&bypass(network, share)?, mpl)?.throughput_mops);
+    let throughput = |share| throughput(&bypass(network, share)?, mpl);
     let best = peak((0.0, 1.0), throughput)?;
     Ok(BestBypass { share: best.low, throughput_mops: best.throughput_mops })
 }

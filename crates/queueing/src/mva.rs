@@ -21,9 +21,14 @@
 //! for a number keep their place (`wide.rs`). Where t no longer changes all
 //! chances beyond are one sum, so a station costs as many terms as it has levels.
 //!
+//! Of the station that is folded in last only N matters, and its chances at N follow from each
+//! other: p(j−1|N) = p(j|N) / (V t(j) X₀(N−j+1)). From all at the station down to none that is
+//! one sum of N terms ([`last`]), and the throughput is the mean of 1 / (V t(j)).
+//!
 //! **Cost.** O(N · (K + Σ levels)) time, K single servers; levels are the servers of a
 //! multi-server station (a delay, if there are N) or the times of a load-dependent one. With
-//! several such stations, that times their number, for the queue length of each. Memory O(N).
+//! several such stations, that times their number, for the queue length of each; with one, and
+//! no single servers, O(N). Memory O(N).
 
 use crate::cores;
 use crate::wide::Wide;
@@ -102,6 +107,31 @@ pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
     })
 }
 
+/// The throughput of [`solve`] alone, millions of requests per second: for searches, which ask
+/// often. Where cores are a limit it is found in time that does not grow with their square.
+///
+/// # Errors
+///
+/// Those of [`solve`].
+///
+/// ```
+/// use frazil_queueing::{PaperNetwork, Use, solve, throughput};
+/// let network = PaperNetwork::Lru.network(0.9, 100.0, Use::Exact)?.on_cores(8)?;
+/// assert_eq!(throughput(&network, 72)?, solve(&network, 72)?.throughput_mops);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub fn throughput(network: &Network, mpl: usize) -> Result<f64, ModelError> {
+    check_mpl(mpl)?;
+    check_time(network)?;
+    Ok(match network.cores() {
+        Some(cores) if cores < mpl => cores::throughput(network, cores, mpl),
+        _ => {
+            let think_us = network.compute_us(network.running(mpl)) + network.wait_us();
+            product_form_throughput(network, think_us, mpl)
+        }
+    })
+}
+
 /// Refuses what cannot be solved for.
 pub(crate) fn check_mpl(mpl: usize) -> Result<(), ModelError> {
     if (1..=MAX_MPL).contains(&mpl) {
@@ -144,58 +174,109 @@ impl Center {
     }
 }
 
-/// Solves stations and a think time as if there were cores for all who have one.
-pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solution {
-    let visits: Vec<f64> = (0..network.stations().len()).map(|at| network.visits(at)).collect();
-    // Longer visits and more of them are the same to the analysis.
-    let running = network.running(mpl);
-    let load = |(at, visits): (usize, &f64)| visits * network.station_crowd(at, running);
-    let loads: Vec<f64> = visits.iter().enumerate().map(load).collect();
-    let centers: Vec<Center> = network
-        .stations()
-        .iter()
-        .zip(&loads)
-        .map(|(station, &load)| Center::of(&station.service, load, mpl))
-        .collect();
-    let delay = |center: &Center| if let Center::Delay(us) = center { *us } else { 0.0 };
-    let think = think_us + centers.iter().map(delay).sum::<f64>();
-    let demand = |center: &Center| if let Center::Single(us) = center { Some(*us) } else { None };
-    let demands: Vec<f64> = centers.iter().filter_map(demand).collect();
-    let base = single_servers(think, &demands, mpl);
-    let with = |but: Option<usize>| {
-        let mut throughput = base.clone();
-        for (index, center) in centers.iter().enumerate() {
-            if let Center::Levels(times) = center
-                && Some(index) != but
-            {
-                throughput = fold(&throughput, times).throughput;
+/// Stations and a think time as the recursions take them.
+struct Parts {
+    /// In the order of the network's stations.
+    centers: Vec<Center>,
+    /// Visits to each station, as many times more as they take longer.
+    loads: Vec<f64>,
+    /// Throughput by the number of requests of all that needs no distribution of its queue.
+    base: Vec<f64>,
+}
+
+impl Parts {
+    fn of(network: &Network, think_us: f64, mpl: usize) -> Self {
+        // Longer visits and more of them are the same to the analysis.
+        let running = network.running(mpl);
+        let load = |at| network.visits(at) * network.station_crowd(at, running);
+        let loads: Vec<f64> = (0..network.stations().len()).map(load).collect();
+        let centers: Vec<Center> = network
+            .stations()
+            .iter()
+            .zip(&loads)
+            .map(|(station, &load)| Center::of(&station.service, load, mpl))
+            .collect();
+        let delay = |center: &Center| if let Center::Delay(us) = center { *us } else { 0.0 };
+        let think = think_us + centers.iter().map(delay).sum::<f64>();
+        let demand =
+            |center: &Center| if let Center::Single(us) = center { Some(*us) } else { None };
+        let demands: Vec<f64> = centers.iter().filter_map(demand).collect();
+        let base = single_servers(think, &demands, mpl);
+        Parts { centers, loads, base }
+    }
+
+    /// The stations of which the distribution of the queue is needed.
+    fn levels(&self) -> Vec<(usize, &[f64])> {
+        let mut levels = Vec::new();
+        for (index, center) in self.centers.iter().enumerate() {
+            if let Center::Levels(times) = center {
+                levels.push((index, times.as_slice()));
+            }
+        }
+        levels
+    }
+
+    /// Throughput by number without one of the stations of [`levels`](Self::levels), or with all.
+    fn without(&self, but: Option<usize>) -> Vec<f64> {
+        let mut throughput = self.base.clone();
+        for (index, times) in self.levels() {
+            if Some(index) != but {
+                throughput = fold(&throughput, times);
             }
         }
         throughput
-    };
-    let all = with(None);
-    let throughput = all[mpl];
-    let loads = centers.iter().enumerate().map(|(index, center)| {
-        // The last to be folded in is the one whose queue is known.
+    }
+}
+
+/// Throughput by the number of requests, from 0, of stations and a think time where each
+/// request has a core, and things take as long as with `mpl` of them.
+pub(crate) fn throughputs(network: &Network, think_us: f64, mpl: usize) -> Vec<f64> {
+    Parts::of(network, think_us, mpl).without(None)
+}
+
+/// The last of the numbers of [`throughputs`].
+pub(crate) fn product_form_throughput(network: &Network, think_us: f64, mpl: usize) -> f64 {
+    let parts = Parts::of(network, think_us, mpl);
+    match parts.levels().last() {
+        Some(&(index, times)) => last(&parts.without(Some(index)), times).throughput,
+        None => parts.base[mpl],
+    }
+}
+
+/// Solves stations and a think time as if there were cores for all who have one.
+pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solution {
+    let parts = Parts::of(network, think_us, mpl);
+    let mut throughput = parts.base[mpl];
+    // The last to be folded in is the one whose queue is known.
+    let mut folded = Vec::new();
+    for (index, times) in parts.levels() {
+        let station = last(&parts.without(Some(index)), times);
+        throughput = station.throughput;
+        folded.push((index, station));
+    }
+    let is_single = |it: &Center| matches!(it, Center::Single(demand_us) if *demand_us > 0.0);
+    let all = if parts.centers.iter().any(is_single) { parts.without(None) } else { Vec::new() };
+    let load = |(index, center): (usize, &Center)| {
         let (busy, queue) = match center {
             Center::Delay(us) => (throughput * us, throughput * us),
             Center::Single(us) => (throughput * us, queue(*us, &all)),
-            Center::Levels(times) => {
-                let folded = fold(&with(Some(index)), times);
-                (1.0 - folded.chances[0], folded.queue_length())
+            Center::Levels(_) => {
+                let found = folded.iter().find(|it| it.0 == index);
+                found.map_or((0.0, 0.0), |(_, it)| (1.0 - it.chances[0], it.queue_length()))
             }
         };
         let station = &network.stations()[index];
-        let demand_us = loads[index] * station.service.saturated_us();
+        let load = parts.loads[index];
         let utilisation = match &station.service {
             Service::Multi { service_us, servers } => {
-                throughput * loads[index] * service_us / *servers as f64
+                throughput * load * service_us / *servers as f64
             }
             _ => busy,
         };
+        let demand_us = load * station.service.saturated_us();
         StationLoad { name: station.name.clone(), demand_us, utilisation, queue_length: queue }
-    });
-    let stations = loads.collect();
+    };
+    let stations = parts.centers.iter().enumerate().map(load).collect();
     Solution { throughput_mops: throughput, response_us: mpl as f64 / throughput, stations }
 }
 
@@ -226,33 +307,16 @@ fn queue(demand_us: f64, throughput: &[f64]) -> f64 {
     throughput[1..].iter().fold(0.0, |queue, x| x * demand_us * (1.0 + queue))
 }
 
-/// A network with one more station.
-pub(crate) struct Folded {
-    /// Throughput by the number of requests, from 0.
-    pub(crate) throughput: Vec<f64>,
-    /// Chances that so many are at the station, for all numbers below its levels.
-    pub(crate) chances: Vec<f64>,
-    /// Chance that there are as many as its levels or more,
-    pub(crate) tail: f64,
-    /// and that chance weighted with how many.
-    pub(crate) tail_moment: f64,
-}
-
-impl Folded {
-    pub(crate) fn queue_length(&self) -> f64 {
-        let below = self.chances.iter().enumerate().map(|(many, chance)| many as f64 * chance);
-        below.sum::<f64>() + self.tail_moment
-    }
-}
-
 /// Adds a station to a network of which the throughput `without` it is known by number of
-/// requests. `times` are visits × time with 1, 2, … present, none of them 0.
-pub(crate) fn fold(without: &[f64], times: &[f64]) -> Folded {
+/// requests, from 0, and returns that with it. `times` are visits × time with 1, 2, … present,
+/// none of them 0.
+fn fold(without: &[f64], times: &[f64]) -> Vec<f64> {
     let levels = times.len();
     let last = times[levels - 1];
     let mut chances = vec![Wide::ZERO; levels];
     chances[0] = Wide::ONE;
-    let (mut tail, mut tail_moment) = (Wide::ZERO, Wide::ZERO);
+    // Chance that there are as many as its levels or more.
+    let mut tail = Wide::ZERO;
     let mut throughput = vec![0.0];
     for (n, &x_without) in without.iter().enumerate().skip(1) {
         let reached = levels.min(n + 1);
@@ -263,18 +327,59 @@ pub(crate) fn fold(without: &[f64], times: &[f64]) -> Folded {
         }
         let x = 1.0 / weight;
         throughput.push(x);
-        // Where j were and one more is, j + 1 are: the moment grows by the chance.
-        tail_moment = tail_moment.plus(tail).plus(full.times(levels as f64)).times(x * last);
         tail = tail.plus(full).times(x * last);
         for j in (1..reached).rev() {
             chances[j] = chances[j - 1].times(x * times[j - 1]);
         }
         chances[0] = chances[0].times(x / x_without);
     }
-    Folded {
-        throughput,
-        chances: chances.iter().map(|chance| chance.value()).collect(),
-        tail: tail.value(),
-        tail_moment: tail_moment.value(),
+    throughput
+}
+
+/// A network with one more station, for the most requests.
+pub(crate) struct Last {
+    pub(crate) throughput: f64,
+    /// Chances that so many are at the station, for all numbers below its levels.
+    pub(crate) chances: Vec<f64>,
+    /// Chance that there are as many as its levels or more,
+    pub(crate) tail: f64,
+    /// and that chance weighted with how many.
+    pub(crate) tail_moment: f64,
+}
+
+impl Last {
+    pub(crate) fn queue_length(&self) -> f64 {
+        let below = self.chances.iter().enumerate().map(|(many, chance)| many as f64 * chance);
+        below.sum::<f64>() + self.tail_moment
+    }
+}
+
+/// Adds a station as [`fold`] does, where only the most requests are of interest.
+pub(crate) fn last(without: &[f64], times: &[f64]) -> Last {
+    let (levels, mpl) = (times.len(), without.len() - 1);
+    // Not yet chances: as many times that of all at the station.
+    let mut weights = vec![Wide::ZERO; levels];
+    let (mut all, mut leaving) = (Wide::ZERO, Wide::ZERO);
+    let (mut tail, mut tail_moment) = (Wide::ZERO, Wide::ZERO);
+    let mut weight = Wide::ONE;
+    for present in (1..=mpl).rev() {
+        let time = times[present.min(levels) - 1];
+        leaving = leaving.plus(weight.times(1.0 / time));
+        if present < levels {
+            weights[present] = weight;
+        } else {
+            tail = tail.plus(weight);
+            tail_moment = tail_moment.plus(weight.times(present as f64));
+        }
+        all = all.plus(weight);
+        weight = weight.times(1.0 / (time * without[mpl - present + 1]));
+    }
+    weights[0] = weight;
+    all = all.plus(weight);
+    Last {
+        throughput: leaving.over(all),
+        chances: weights.iter().map(|weight| weight.over(all)).collect(),
+        tail: tail.over(all),
+        tail_moment: tail_moment.over(all),
     }
 }

@@ -228,6 +228,12 @@ impl Network {
         self.crowd.stations.get(station).map_or(1.0, |factors| factor(factors, running))
     }
 
+    /// Whether everything takes as long where so many have a core as where as many others have.
+    pub(crate) fn same_crowd(&self, running: usize, other: usize) -> bool {
+        let mut lists = self.crowd.stations.iter().chain([&self.crowd.compute]);
+        lists.all(|factors| factor(factors, running) == factor(factors, other))
+    }
+
     /// How many have a core, at most, of so many requests.
     pub(crate) fn running(&self, mpl: usize) -> usize {
         self.cores.unwrap_or(mpl).min(mpl)

@@ -4,7 +4,7 @@
 //! follow from it (`mva.rs`). So these carry an exponent of their own. Most have 0 there, and
 //! cost one comparison more than a plain number.
 
-/// `mantissa` · 2^(400 · `exponent`), the mantissa 0 or from 2⁻²⁰⁰ to 2²⁰⁰; not above 2²⁰⁰.
+/// `mantissa` · 2^(400 · `exponent`), the mantissa 0 or from 2⁻²⁰⁰ to 2²⁰⁰.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wide {
     mantissa: f64,
@@ -19,11 +19,24 @@ impl Wide {
     pub(crate) const ZERO: Wide = Wide { mantissa: 0.0, exponent: 0 };
     pub(crate) const ONE: Wide = Wide { mantissa: 1.0, exponent: 0 };
 
-    /// As a plain number, 0 where it is too small for one.
+    /// As a plain number, 0 where it is too small for one. It must be below 2²⁰⁰, as chances are.
     pub(crate) fn value(self) -> f64 {
+        debug_assert!(self.exponent <= 0, "{self:?} is no chance");
         match self.exponent {
             0 => self.mantissa,
             -1 => self.mantissa / UNIT,
+            _ => 0.0,
+        }
+    }
+
+    /// How many times another, which is not 0, 0 where that is too small for a number.
+    pub(crate) fn over(self, other: Self) -> f64 {
+        let ratio = self.mantissa / other.mantissa;
+        match self.exponent - other.exponent {
+            0 => ratio,
+            -1 => ratio / UNIT,
+            1 => ratio * UNIT,
+            apart if apart > 1 && ratio > 0.0 => f64::INFINITY,
             _ => 0.0,
         }
     }
@@ -54,7 +67,7 @@ impl Wide {
         if self.mantissa < 1.0 / HALF && self.mantissa > 0.0 {
             self.mantissa *= UNIT;
             self.exponent -= 1;
-        } else if self.mantissa >= HALF && self.exponent < 0 {
+        } else if self.mantissa >= HALF {
             self.mantissa /= UNIT;
             self.exponent += 1;
         }
@@ -80,6 +93,14 @@ mod tests {
             (one, two) = (one.times(1e3), two.times(1e3));
         }
         assert!((one.value() - 1.0).abs() < 1e-9 && (two.value() - 2.0).abs() < 1e-9);
+        // Far above 1 too, as long as it is compared with its like.
+        let mut large = Wide::ONE;
+        for _ in 0..5_000 {
+            large = large.times(1e3);
+        }
+        assert!((large.plus(large).over(large) - 2.0).abs() < 1e-15);
+        assert!((large.times(1e70).over(large) / 1e70 - 1.0).abs() < 1e-12);
+        assert_eq!((Wide::ONE.over(large), large.over(Wide::ONE)), (0.0, f64::INFINITY));
         assert_eq!(Wide::ONE.plus(chance).value(), 1.0);
         assert_eq!(chance.plus(Wide::ONE).value(), 1.0);
         let small = Wide::ONE.times(1e-60).times(1e-10);

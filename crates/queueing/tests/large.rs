@@ -1,6 +1,8 @@
 //! Ten thousand requests: nothing overflows, vanishes or cancels.
 
-use frazil_queueing::{Kind, Network, Route, Service, Station, Step, bounds, solve};
+use frazil_queueing::{
+    Crowd, Kind, Network, Route, Service, Station, Step, bounds, solve, throughput,
+};
 
 fn network(think_us: f64, services: Vec<Service>) -> Network {
     let visit = |station| Step::Visit { station, visits: 1.0 };
@@ -51,6 +53,7 @@ fn requests_are_kept_and_bounds_hold() {
             let network = network(think_us, services.clone());
             for mpl in [65, 3_000, 10_000] {
                 let solution = solve(&network, mpl).unwrap();
+                assert_eq!(throughput(&network, mpl).unwrap(), solution.throughput_mops);
                 let queues: f64 = solution.stations.iter().map(|it| it.queue_length).sum();
                 close("requests", solution.throughput_mops * think_us + queues, mpl as f64);
                 let bounds = bounds(&network, mpl).unwrap();
@@ -59,6 +62,33 @@ fn requests_are_kept_and_bounds_hold() {
                     assert!((0.0..=1.0 + 1e-9).contains(&load.utilisation), "{load:?}");
                 }
             }
+        }
+    }
+}
+
+/// Fewer cores than requests, in two steps by hand: what has a core alone for each number, and
+/// a station of those speeds beside the backend.
+#[test]
+fn cores_are_one_station() {
+    let lock = Station { name: "lock".to_owned(), service: Service::Single(0.3) };
+    let visit = Step::Visit { station: 0, visits: 1.0 };
+    let route = |steps| vec![Route { kind: Kind::Miss, share: 1.0, steps }];
+    // Alike with one and two at work, then not, then alike again.
+    let crowd = Crowd { compute: vec![1.0, 1.0, 1.25, 1.5], stations: vec![vec![1.0, 1.0, 3.0]] };
+    let of = |steps| Network::new(vec![lock.clone()], route(steps)).unwrap();
+    let of = |steps| of(steps).on_cores(7).unwrap().crowded(crowd.clone()).unwrap();
+    let inner = of(vec![Step::Compute(2.0), visit]);
+    let times = (1..=7).map(|running| solve(&inner, running).unwrap().throughput_mops.recip());
+    let cores = Station { name: "c".to_owned(), service: Service::LoadDependent(times.collect()) };
+    for wait_us in [0.0, 50.0] {
+        let whole = of(vec![Step::Compute(2.0), visit, Step::Wait(wait_us)]);
+        let outer = Network::new(vec![cores.clone()], route(vec![visit, Step::Wait(wait_us)]));
+        let outer = outer.unwrap();
+        for mpl in [8, 40, 1_000] {
+            let (found, expected) = (solve(&whole, mpl).unwrap(), solve(&outer, mpl).unwrap());
+            close("throughput", found.throughput_mops, expected.throughput_mops);
+            assert_eq!(throughput(&whole, mpl).unwrap(), found.throughput_mops);
+            close("queue", found.stations[1].queue_length, expected.stations[0].queue_length);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use frazil_queueing::{
     Class, Distribution, ModelError, PaperNetwork, Peak, SimulationOptions, Use, bounds, classify,
-    peak, simulate, solve,
+    peak, simulate, throughput,
 };
 
 use super::classes::{self, Classified};
@@ -85,8 +85,7 @@ impl Curve {
     ) -> Result<Self, ModelError> {
         let network = figure.network;
         let bound = |p| Ok(bounds(&network.network(p, backend_us, Use::Bound)?, mpl)?.upper_mops);
-        let exact =
-            |p| Ok(solve(&network.network(p, backend_us, Use::Exact)?, mpl)?.throughput_mops);
+        let exact = |p| throughput(&network.network(p, backend_us, Use::Exact)?, mpl);
         let mut points = Vec::new();
         for (seed, hundredths) in (1..).zip(HIT_RATIOS) {
             let hit_ratio = f64::from(hundredths) / 100.0;
