@@ -64,12 +64,14 @@ impl Times {
         }
     }
 
-    /// Each time and so many of its spreads, but never less than nothing.
+    /// Each time and so many of its spreads, but never less than a hundredth of it: with a time of
+    /// 0 others are no longer on powers of the capacity, and what was shortened gets longer.
     pub(crate) fn shifted(&self, spread: &Times, spreads: f64) -> Times {
         let moved = |times: &[f64], spread: &[f64]| -> Vec<f64> {
             let spread = |level: usize| spread.get(level).or(spread.last()).copied();
             let moved = |(level, us): (usize, &f64)| us + spreads * spread(level).unwrap_or(0.0);
-            times.iter().enumerate().map(moved).map(|us| us.max(0.0)).collect()
+            let least = |(us, time): (f64, &f64)| us.max(time * 0.01);
+            times.iter().enumerate().map(moved).zip(times).map(least).collect()
         };
         match self {
             Times::ByCapacity(points) => Times::ByCapacity(
@@ -115,6 +117,22 @@ impl Times {
                 }
                 points.iter().try_for_each(|(_, times)| list(times))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shortened_is_shorter_everywhere() {
+        let times = Times::ByCapacity(vec![(1e3, vec![0.001]), (1e6, vec![1.0])]);
+        let spread = Times::ByCapacity(vec![(1e3, vec![0.002]), (1e6, vec![0.1])]);
+        let shorter = times.shifted(&spread, -1.0);
+        for capacity in [1e3, 1e4, 1e5, 1e6] {
+            let [time, less] = [&times, &shorter].map(|it| it.at(capacity)[0]);
+            assert!(0.0 < less && less < time, "{capacity}: {less} {time}");
         }
     }
 }
