@@ -11,6 +11,7 @@ use frazil_simulator::Outcome;
 
 use crate::duration;
 use crate::failure::{Failure, note};
+use crate::profile;
 
 /// Measured by `frazil calibrate` on the machine that the documents' figures are from.
 const REFERENCE: &str = include_str!("reference.toml");
@@ -112,15 +113,13 @@ pub(crate) struct Predicted {
 
 impl Forecast {
     pub(crate) fn new(args: &ForecastArgs) -> Result<Self, Failure> {
-        let (text, name) = match &args.profile {
-            None => (REFERENCE.to_owned(), "the profile that comes with frazil".to_owned()),
-            Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .with_context(|| format!("cannot read the profile {file}"))?;
-                (text, file.clone())
+        let (profile, name) = match &args.profile {
+            None => {
+                let name = "the profile that comes with frazil";
+                (Profile::parse(REFERENCE).context(name)?, name.to_owned())
             }
+            Some(file) => (profile::read(file)?, file.clone()),
         };
-        let profile = Profile::parse(&text).with_context(|| name.clone())?;
         let here = || std::thread::available_parallelism().map_or(1, usize::from);
         let cores = args.cores.map_or_else(here, usize::from);
         let measured = &profile.machine;

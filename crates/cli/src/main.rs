@@ -14,6 +14,7 @@ mod forecast;
 mod median;
 mod model;
 mod output;
+mod profile;
 mod progress;
 mod recommend;
 mod replay_args;

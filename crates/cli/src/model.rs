@@ -1,6 +1,6 @@
 //! `frazil model`: throughput from the hit ratio and from what operations cost.
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
 use frazil_queueing::{
     Conditions, Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
@@ -218,16 +218,14 @@ impl Source {
         }
         let mut conditions = Conditions::new(1.0, 0.0);
         if let Some(capacity) = &args.capacity {
-            let Some(entries) = capacity.known(Unit::Objects).map_err(Failure::usage)? else {
+            let Some(entries) = capacity.known(Unit::Objects).ok().flatten() else {
                 let text = "--capacity: expected a number of entries, such as 10K";
                 return Err(Failure::usage(anyhow!(text)));
             };
             conditions.capacity = entries as f64;
         }
         conditions.cores = args.threads.map(usize::from);
-        let text = std::fs::read_to_string(profile)
-            .with_context(|| format!("cannot read the profile {profile}"))?;
-        let parsed = Profile::parse(&text).with_context(|| profile.to_owned())?;
+        let parsed = crate::profile::read(profile)?;
         // A name that is not there is bad usage; all else in the file is its own fault.
         match parsed.network_under(network, &conditions) {
             Err(error @ ModelError::Unknown(_)) => {

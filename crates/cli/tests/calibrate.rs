@@ -38,13 +38,16 @@ fn stderr_of(output: &Output) -> String {
 fn what_is_written_is_what_the_model_reads() {
     let file = File::new("machine.toml");
     let asked = "lru,lru-prob:q=0.5,sieve,clock";
-    let common = ["--capacity", "1K,4K", "--seconds", "1", "--output", file.path()];
+    let common = ["--capacity", "1K,4K", "--seconds", "1", "--force", "--output", file.path()];
     let output = frazil(&[&["calibrate", "--policy", asked], &common[..]].concat());
     assert!(output.status.success(), "{}", stderr_of(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("lru-prob:q=0.5"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("lru-prob:q=0.5") && said.contains("At 4,000 entries"), "{said}");
     let profile = Profile::parse(&std::fs::read_to_string(file.path()).unwrap()).unwrap();
     let names: Vec<&str> = profile.networks.keys().map(String::as_str).collect();
     assert_eq!(names, ["clock", "lru", "lru-prob:q=0.5", "sieve"]);
+    let quality = profile.quality.unwrap();
+    assert!(quality.runs > 0 && quality.disturbed <= quality.runs, "{quality:?}");
     assert!(profile.machine.measured.is_some() && profile.machine.cores >= 1);
     // Who takes turns, and where: LRU on hits too, SIEVE on misses, CLOCK at a queue.
     let at = |name: &str| profile.stations.get(name).and_then(|it| it.at.as_deref());
@@ -88,6 +91,7 @@ fn what_cannot_be_measured_is_refused() {
         (&["--policy", "lur"][..], 2, "lur"),
         (&["--policy", "belady"], 2, "belady"),
         (&["--capacity", "10%"], 2, "entries"),
+        (&["--capacity", "1MiB"], 2, "--capacity 1MiB: expected a number of entries"),
         (&["--capacity", "10"], 2, "100"),
         (&["--seconds", "0"], 2, "seconds"),
         (&["--seconds", "nan"], 2, "seconds"),

@@ -58,7 +58,7 @@ pub use mva::{MAX_MPL, Solution, StationLoad, solve, throughput};
 pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
 pub use paper::{PaperNetwork, Use};
 pub use profile::{
-    Conditions, Counts, Machine, NetworkCounts, Profile, StationTimes, ThinkTime, Visits,
+    Conditions, Counts, Machine, NetworkCounts, Profile, Quality, StationTimes, ThinkTime, Visits,
 };
 pub use simulate::{Simulated, SimulationOptions, simulate};
 pub use times::Times;

@@ -10,6 +10,10 @@
 //! description = "AMD EPYC, 2 cores"
 //! cores = 2
 //!
+//! [quality]                         # how the calibration went; optional
+//! runs = 900
+//! disturbed = 4
+//!
 //! [think.look-up]                   # needs a core, and delays nobody
 //! mean_us = [0.05, 0.06]            # with 1, 2 and more at work
 //! spread_us = 0.004                 # standard deviation of the figures; optional
@@ -68,6 +72,9 @@ use crate::{Crowd, Kind, ModelError, Network, Route, Service, Station, Step};
 pub struct Profile {
     /// Where it was measured.
     pub machine: Machine,
+    /// How much of it was measured without disturbance, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
     /// Times that delay nobody else, by name.
     #[serde(default)]
     pub think: BTreeMap<String, ThinkTime>,
@@ -93,6 +100,27 @@ pub struct Machine {
     /// several times as long at another moment, and so may turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_ns: Option<f64>,
+}
+
+/// How a calibration went.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quality {
+    /// Measurements.
+    pub runs: u64,
+    /// Those that count although they were disturbed every time they were tried.
+    pub disturbed: u64,
+}
+
+impl Quality {
+    /// Share of the measurements that were disturbed.
+    ///
+    /// ```
+    /// assert_eq!(frazil_queueing::Quality { runs: 8, disturbed: 2 }.disturbed_share(), 0.25);
+    /// ```
+    pub fn disturbed_share(&self) -> f64 {
+        self.disturbed as f64 / self.runs.max(1) as f64
+    }
 }
 
 /// A time that needs a core and no turn.
@@ -360,6 +388,35 @@ impl Profile {
         profile
     }
 
+    /// Figures of which little more is known than that they are small, by name and capacity:
+    /// their spread is over twice their mean, and over a nanosecond.
+    ///
+    /// ```
+    /// use frazil_queueing::Profile;
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think.look-up = { mean_us = 0.05, spread_us = 0.01 }
+    ///     think.skip = { mean_us = [[1e3, [0.02]], [1e5, [0.01]]], spread_us = 0.03 }
+    ///     networks.fifo.hit = { think = { look-up = 1 } }
+    ///     networks.fifo.miss = { think = { look-up = 1, skip = 1 } }
+    /// "#)?;
+    /// assert_eq!(profile.doubtful(), ["skip at 100000 entries"]);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    pub fn doubtful(&self) -> Vec<String> {
+        let thinks = self.think.iter().map(|(name, it)| (name, &it.mean_us, &it.spread_us));
+        let stations = self.stations.iter().map(|(name, it)| (name, &it.service_us, &it.spread_us));
+        let mut doubtful = Vec::new();
+        for (name, times, spread) in thinks.chain(stations) {
+            let Some(spread) = spread else { continue };
+            doubtful.extend(times.doubtful(spread).into_iter().map(|at| match at {
+                Some(capacity) => format!("{name} at {capacity} entries"),
+                None => name.clone(),
+            }));
+        }
+        doubtful
+    }
+
     /// More cores than this are taken to slow each other no further.
     const MOST_COUNTED: usize = 256;
 
@@ -376,6 +433,12 @@ impl Profile {
             let what = "transfer_ns of the machine".to_owned();
             let expected = "0.001 to 1e9 ns";
             return Err(ModelError::OutOfRange { what, value: transfer_ns, expected });
+        }
+        if let Some(Quality { runs, disturbed }) = self.quality
+            && disturbed > runs
+        {
+            let text = format!("quality: {disturbed} disturbed of {runs} runs, expected no more");
+            return Err(ModelError::Malformed(text));
         }
         for (name, think) in &self.think {
             let of = |what: &str| format!("{what} of think time `{name}`");

@@ -96,6 +96,23 @@ impl Times {
         }
     }
 
+    /// At which capacities, if it is by capacity, a spread is over twice its mean, and over a
+    /// nanosecond.
+    pub(crate) fn doubtful(&self, spread: &Times) -> Vec<Option<f64>> {
+        let capacities: Vec<Option<f64>> = match self {
+            Times::ByCapacity(points) => points.iter().map(|it| Some(it.0)).collect(),
+            _ => vec![None],
+        };
+        let is_doubtful = |at: &Option<f64>| {
+            let at = at.unwrap_or(1.0);
+            let spread = spread.at(at);
+            let of = |level: usize| spread.get(level).or(spread.last()).copied().unwrap_or(0.0);
+            let wide = |(level, us): (usize, &f64)| of(level) > (2.0 * us).max(1e-3);
+            self.at(at).iter().enumerate().any(wide)
+        };
+        capacities.into_iter().filter(is_doubtful).collect()
+    }
+
     /// Refuses what no measurement gives.
     pub(crate) fn check(&self, what: impl Fn() -> String) -> Result<(), ModelError> {
         let list = |times: &[f64]| {

@@ -104,6 +104,7 @@ fn what_makes_no_sense_is_named() {
         ("stations = { hit = 1 }", "stations = { hits = 1 }", "hits"),
         ("stations = { hit = 1 }", "stations = { hit = -1 }", "hit"),
         ("by_cores", "by_core", "by_core"),
+        ("cores = 4 }", "cores = 4 }\nquality = { runs = 3, disturbed = 4 }", "4 disturbed of 3"),
     ] {
         let text = MEASURED.replacen(from, to, 1);
         assert_ne!(text, MEASURED, "{from}");

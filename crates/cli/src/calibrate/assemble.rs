@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use frazil_queueing::{
-    Costs, Counts, Endpoints, Machine, ModelError, NetworkCounts, Profile, StationTimes, ThinkTime,
-    Times, Turns, Visits, costs,
+    Costs, Counts, Endpoints, Machine, ModelError, NetworkCounts, Profile, Quality, StationTimes,
+    ThinkTime, Times, Turns, Visits, costs,
 };
 
 use super::measure::{Figures, Skips, Timed};
@@ -47,11 +47,13 @@ pub(super) fn gives_chances(skips: Skips) -> bool {
 /// Makes the profile.
 pub(super) fn profile(
     machine: Machine,
+    quality: Quality,
     policies: &[Measured],
     common: &Common,
 ) -> Result<Profile, ModelError> {
     let mut profile = Profile {
         machine,
+        quality: Some(quality),
         think: BTreeMap::new(),
         stations: BTreeMap::new(),
         networks: BTreeMap::new(),

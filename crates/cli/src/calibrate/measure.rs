@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use frazil_driver::{Backend, Distance, Measured, Mix, Ours, Schedule, Setup, Stream};
 use frazil_policy::{PolicySpec, Work};
+use frazil_queueing::Quality;
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
@@ -218,6 +219,11 @@ impl Tally {
     /// For runs in which cores are so far from each other.
     pub(crate) fn new(distance: Distance) -> Self {
         Tally { runs: 0, again: 0, disturbed: 0, distance }
+    }
+
+    /// What a profile says of it.
+    pub(crate) fn quality(&self) -> Quality {
+        Quality { runs: self.runs, disturbed: self.disturbed }
     }
 
     /// The first run that had its cores for long enough, at the right distance, or else the one

@@ -6,16 +6,17 @@ pub(crate) mod measure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
 use frazil::Policy;
 use frazil_driver::{Distance, Schedule, Setup};
-use frazil_queueing::{Machine, Profile, Turns};
+use frazil_queueing::{Machine, Profile, Quality, Turns};
 use frazil_simulator::{CapacitySpec, Unit};
 
 use crate::Done;
 use crate::failure::{Failure, note};
 use crate::output;
+use crate::profile::doubts;
 use crate::progress::Progress;
 use assemble::{Common, Measured, Point, gives_chances};
 use measure::{Figures, Ground, Skips, Tally};
@@ -52,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds)]
     seconds: f64,
 
+    /// Write the profile even if more than half of the measurements were disturbed.
+    #[arg(long)]
+    force: bool,
+
     /// Capacities to measure at; costs between them are interpolated.
     #[arg(long, value_name = "N,…", default_value = "1K,10K,100K,300K,1M", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
@@ -61,6 +66,10 @@ pub(crate) struct Args {
 const ROUNDS: usize = 5;
 /// More threads than this are not measured; the last figure stands for more.
 const MOST_THREADS: usize = 8;
+/// More disturbed measurements than this, and there is no profile.
+const MOST_DISTURBED: f64 = 0.5;
+/// About at how many entries the summary has its figures.
+const SHOWN: f64 = 1e5;
 /// The fewest and the most entries that make sense.
 const CAPACITIES: std::ops::RangeInclusive<u64> = 100..=100_000_000;
 
@@ -86,6 +95,9 @@ pub(crate) fn run(args: &Args) -> Done {
     let calibrated =
         calibrate(&policies, &capacities, args.seconds).and_then(|(profile, tally)| {
             let text = profile.to_toml().map_err(|error| anyhow!(error))?;
+            if !args.force {
+                refuse_disturbed(&tally.quality())?;
+            }
             Ok((profile, tally, text))
         });
     let (profile, tally, text) = calibrated.inspect_err(|_| {
@@ -101,7 +113,23 @@ pub(crate) fn run(args: &Args) -> Done {
             tally.disturbed, tally.runs
         ));
     }
-    output::print(&summary(&profile, &args.output, &tally))
+    if let Some(doubts) = doubts(&profile) {
+        note(&doubts);
+    }
+    output::print(&summary(&profile, &capacities, &args.output, &tally))
+}
+
+/// A profile that is mostly noise is none: whoever finds the file does not see how it was made.
+fn refuse_disturbed(quality: &Quality) -> anyhow::Result<()> {
+    if quality.disturbed_share() <= MOST_DISTURBED {
+        return Ok(());
+    }
+    bail!(
+        "{} of {} runs were disturbed, over half of them, so nothing is written; measure on a \
+         quieter machine, or with --force to have it all the same",
+        quality.disturbed,
+        quality.runs
+    )
 }
 
 /// Policies with the names under which a profile has them: those they were asked for by.
@@ -119,11 +147,11 @@ pub(crate) fn setups(names: &[String]) -> Result<Vec<(String, Setup)>, Failure> 
 fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
     let mut capacities = Vec::new();
     for capacity in &args.capacity {
-        match capacity.known(Unit::Objects).map_err(Failure::usage)? {
+        match capacity.known(Unit::Objects).ok().flatten() {
             Some(entries) if CAPACITIES.contains(&entries) => capacities.push(entries),
             _ => {
-                let text = "a capacity to measure at: expected entries, from 100 to 100M";
-                return Err(Failure::usage(anyhow!(text)));
+                let text = "expected a number of entries, from 100 to 100M, as in 10K";
+                return Err(Failure::usage(anyhow!("--capacity {capacity}: {text}")));
             }
         }
     }
@@ -209,7 +237,8 @@ pub(crate) fn calibrate(
             Measured { name: name.clone(), turns: turns(policy), points }
         })
         .collect();
-    let profile = assemble::profile(machine(cores, &tally), &measured, &common);
+    let machine = machine(cores, &tally);
+    let profile = assemble::profile(machine, tally.quality(), &measured, &common);
     Ok((profile.map_err(|error| anyhow!(error))?, tally))
 }
 
@@ -249,13 +278,17 @@ fn date(days: u64) -> String {
 }
 
 /// What was written, for people.
-fn summary(profile: &Profile, file: &Path, tally: &Tally) -> String {
+fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) -> String {
     let ns = |times: &frazil_queueing::Times, capacity: f64| {
         let times = times.at(capacity);
         let times: Vec<String> = times.iter().map(|us| format!("{:.1}", us * 1e3)).collect();
         times.join(" ")
     };
-    let middle = 1e5;
+    // Of those that were measured the one that is nearest.
+    let far = |&capacity: &u64| ((capacity as f64).ln() - SHOWN.ln()).abs();
+    let nearest = capacities.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b)));
+    let shown = nearest.unwrap_or(SHOWN as u64);
+    let middle = shown as f64;
     let mut rows = Vec::new();
     for name in profile.networks.keys() {
         let think = |what: &str| {
@@ -271,9 +304,10 @@ fn summary(profile: &Profile, file: &Path, tally: &Tally) -> String {
     }
     let headers = ["policy", "hit ns", "miss ns", "hit's turn", "miss's turn", "item skipped"];
     format!(
-        "{}\nAt 100,000 entries, with 1, 2, … threads. {} runs, {} of them measured again. Written \
+        "{}\nAt {} entries, with 1, 2, … threads. {} runs, {} of them measured again. Written \
          to {}.\n",
         output::table(&headers, &["policy"], rows),
+        output::grouped(shown),
         tally.runs,
         tally.again,
         file.display()
@@ -283,6 +317,14 @@ fn summary(profile: &Profile, file: &Path, tally: &Tally) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn noise_is_no_profile() {
+        let of = |disturbed| refuse_disturbed(&Quality { runs: 100, disturbed });
+        assert!(of(0).is_ok() && of(50).is_ok());
+        let error = of(51).unwrap_err().to_string();
+        assert!(error.contains("51 of 100") && error.contains("--force"), "{error}");
+    }
 
     #[test]
     fn days_have_dates() {

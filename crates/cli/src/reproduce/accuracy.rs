@@ -24,6 +24,7 @@ use crate::calibrate::{calibrate, setups};
 use crate::failure::{Failure, note};
 use crate::median::median;
 use crate::output::{self, Row, row};
+use crate::profile;
 use crate::progress::Progress;
 
 const POLICIES: [&str; 8] =
@@ -162,9 +163,7 @@ pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<
 /// The profile: the one given, or one that is measured now and written.
 fn profile_of(quick: bool, folder: &Path, given: Option<&Path>) -> Result<Profile, Failure> {
     if let Some(file) = given {
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read the profile {}", file.display()))?;
-        return Ok(Profile::parse(&text).with_context(|| file.display().to_string())?);
+        return Ok(profile::read(&file.display().to_string())?);
     }
     let names: Vec<String> = POLICIES.map(str::to_owned).to_vec();
     let (capacities, seconds) =

@@ -1,0 +1,69 @@
+//! Profiles as files that users have: read, checked, and what to make of them said.
+
+use anyhow::Context;
+use frazil_queueing::Profile;
+
+use crate::failure::note;
+use crate::output::{grouped, percent};
+
+/// Disturbed measurements that say little of a profile: each figure is the median of several.
+const FEW: f64 = 0.05;
+/// Names that are enough of a list.
+const ENOUGH: usize = 3;
+
+/// Reads a profile, and says what it is worth if that is not much.
+pub(crate) fn read(file: &str) -> anyhow::Result<Profile> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
+    let profile = Profile::parse(&text).with_context(|| file.to_owned())?;
+    for warning in disturbance(&profile).into_iter().chain(doubts(&profile)) {
+        note(&format!("{file}: {warning}"));
+    }
+    Ok(profile)
+}
+
+fn disturbance(profile: &Profile) -> Option<String> {
+    let quality = profile.quality.filter(|it| it.disturbed_share() > FEW)?;
+    Some(format!(
+        "{} of {} measurements ({}) were disturbed: what is predicted is worth less; calibrate \
+         again on a quieter machine",
+        grouped(quality.disturbed),
+        grouped(quality.runs),
+        percent(quality.disturbed_share())
+    ))
+}
+
+/// What a profile knows next to nothing of.
+pub(crate) fn doubts(profile: &Profile) -> Option<String> {
+    let doubtful = profile.doubtful();
+    let more = if doubtful.len() > ENOUGH { ", …" } else { "" };
+    let names = doubtful.iter().take(ENOUGH).cloned().collect::<Vec<_>>().join(", ");
+    let count = doubtful.len();
+    let are = if count == 1 { "figure is" } else { "figures are" };
+    (count > 0)
+        .then(|| format!("{count} {are} spread over more than twice the mean: {names}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "machine = { description = \"here\", cores = 2 }
+        quality = { runs = 100, disturbed = 6 }
+        think.skip = { mean_us = 0.01, spread_us = 0.03, work = \"skip\" }
+        networks.fifo = { hit = {}, miss = { think = { skip = 1 } } }";
+
+    #[test]
+    fn what_a_profile_is_worth_is_said() {
+        let profile = Profile::parse(TEXT).unwrap();
+        assert!(disturbance(&profile).unwrap().starts_with("6 of 100 measurements (6.00 %)"));
+        assert!(
+            doubts(&profile)
+                .unwrap()
+                .ends_with("1 figure is spread over more than twice the mean: skip")
+        );
+        let quiet = TEXT.replace("disturbed = 6", "disturbed = 5").replace("0.03", "0.02");
+        let profile = Profile::parse(&quiet).unwrap();
+        assert_eq!((disturbance(&profile), doubts(&profile)), (None, None));
+    }
+}
