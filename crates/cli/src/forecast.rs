@@ -116,7 +116,7 @@ impl Forecast {
         let (profile, name) = match &args.profile {
             None => {
                 let name = "the profile that comes with frazil";
-                (Profile::parse(REFERENCE).context(name)?, name.to_owned())
+                (profile::parse(REFERENCE).context(name)?, name.to_owned())
             }
             Some(file) => (profile::read(file)?, file.clone()),
         };

@@ -1,6 +1,7 @@
 //! Profiles as files that users have: read, checked, and what to make of them said.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use frazil_policy::Work;
 use frazil_queueing::Profile;
 
 use crate::failure::note;
@@ -15,9 +16,24 @@ const ENOUGH: usize = 3;
 pub(crate) fn read(file: &str) -> anyhow::Result<Profile> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
-    let profile = Profile::parse(&text).with_context(|| file.to_owned())?;
+    let profile = parse(&text).with_context(|| file.to_owned())?;
     for warning in disturbance(&profile).into_iter().chain(doubts(&profile)) {
         note(&format!("{file}: {warning}"));
+    }
+    Ok(profile)
+}
+
+/// The profile that a text is, with no work in it that policies do not count.
+pub(crate) fn parse(text: &str) -> anyhow::Result<Profile> {
+    let profile = Profile::parse(text)?;
+    let thinks = profile.think.iter().map(|(name, it)| ("think time", name, &it.work));
+    let stations = profile.stations.iter().map(|(name, it)| ("station", name, &it.work));
+    for (what, name, work) in thinks.chain(stations) {
+        let Some(work) = work else { continue };
+        if Work::ALL.iter().all(|known| known.name() != work) {
+            let known = Work::ALL.map(Work::name).join(", ");
+            bail!("work of {what} `{name}` is `{work}`, expected one of {known}");
+        }
     }
     Ok(profile)
 }
@@ -55,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_a_profile_is_worth_is_said() {
-        let profile = Profile::parse(TEXT).unwrap();
+        let profile = parse(TEXT).unwrap();
         assert!(disturbance(&profile).unwrap().starts_with("6 of 100 measurements (6.00 %)"));
         assert!(
             doubts(&profile)
@@ -63,7 +79,14 @@ mod tests {
                 .ends_with("1 figure is spread over more than twice the mean: skip")
         );
         let quiet = TEXT.replace("disturbed = 6", "disturbed = 5").replace("0.03", "0.02");
-        let profile = Profile::parse(&quiet).unwrap();
+        let profile = parse(&quiet).unwrap();
         assert_eq!((disturbance(&profile), doubts(&profile)), (None, None));
+    }
+
+    #[test]
+    fn only_works_that_are_counted_are_known() {
+        let error = parse(&TEXT.replace("\"skip\"", "\"skipp\"")).unwrap_err().to_string();
+        assert!(error.starts_with("work of think time `skip` is `skipp`"), "{error}");
+        assert!(error.contains("delink, head"), "{error}");
     }
 }

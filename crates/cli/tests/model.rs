@@ -265,6 +265,9 @@ fn bad_profiles_are_told_what_is_wrong() {
     run("cores = 2", "cores = 0", 1, &["cores", "0"]);
     run("cores = 2", "cores = -2", 1, &["line 4"]);
     run("[machine]", "[machine", 1, &["line 2"]);
+    let typo = "spread_us = 0.01\nwork = \"skipp\"";
+    run("spread_us = 0.01", typo, 1, &["work of think time `look-up` is `skipp`", "skip,"]);
+    run("mean_us = 0.1", "mean_us = 1e300", 1, &["`look-up` is 1e300, expected"]);
     let good = File::new("named.toml", PROFILE);
     fails(&["--network", "lru", "--profile", good.path()], 2, &["unknown network `lru`", name]);
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);

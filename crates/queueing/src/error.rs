@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ModelError {
     /// A number is outside what makes sense.
-    #[error("{what} is {value}, expected {expected}")]
+    #[error("{what} is {}, expected {expected}", short(*value))]
     OutOfRange {
         /// What it is the value of.
         what: String,
@@ -25,6 +25,12 @@ pub enum ModelError {
     /// No step of any request takes time, so throughput has no limit.
     #[error("no step of a request takes time: throughput has no limit")]
     NoTime,
+}
+
+/// A number in few digits: 1e300 has 301 otherwise.
+fn short(number: f64) -> String {
+    let plain = number == 0.0 || (1e-6..1e15).contains(&number.abs()) || !number.is_finite();
+    if plain { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Passes a number that is finite and at least 0.

@@ -47,6 +47,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores::CORES;
 use crate::error::{at_least_0, share};
 use crate::paper::interpolated;
 use crate::times::Times;
@@ -440,6 +441,10 @@ impl Profile {
             let text = format!("quality: {disturbed} disturbed of {runs} runs, expected no more");
             return Err(ModelError::Malformed(text));
         }
+        if self.networks.is_empty() {
+            let text = "networks: expected at least one policy";
+            return Err(ModelError::Malformed(text.to_owned()));
+        }
         for (name, think) in &self.think {
             let of = |what: &str| format!("{what} of think time `{name}`");
             think.mean_us.check(|| of("mean_us"))?;
@@ -450,6 +455,14 @@ impl Profile {
         for (name, times) in &self.stations {
             let of = |what: &str| format!("{what} of station `{name}`");
             times.service_us.check(|| of("service_us"))?;
+            if times.at.as_ref().unwrap_or(name) == CORES {
+                let at = if times.at.is_some() { "at of " } else { "" };
+                let text = format!(
+                    "{at}station `{name}`: `{CORES}` is what the machine's cores are called, \
+                     expected another name"
+                );
+                return Err(ModelError::Malformed(text));
+            }
             if let Some(spread) = &times.spread_us {
                 spread.check(|| of("spread_us"))?;
                 if !spread.fits(&times.service_us) {

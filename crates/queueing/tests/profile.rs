@@ -104,6 +104,13 @@ fn what_makes_no_sense_is_named() {
         ("stations = { hit = 1 }", "stations = { hits = 1 }", "hits"),
         ("stations = { hit = 1 }", "stations = { hit = -1 }", "hit"),
         ("by_cores", "by_core", "by_core"),
+        (
+            "stations.miss = { at = \"lock\"",
+            "stations.miss = { at = \"cores\"",
+            "at of station `miss`",
+        ),
+        ("mean_us = 0.08", "mean_us = 1e300", "`fetch` is 1e300, expected"),
+        ("mean_us = 0.08", "mean_us = -1e-300", "`fetch` is -1e-300, expected"),
         ("cores = 4 }", "cores = 4 }\nquality = { runs = 3, disturbed = 4 }", "4 disturbed of 3"),
     ] {
         let text = MEASURED.replacen(from, to, 1);
@@ -111,6 +118,12 @@ fn what_makes_no_sense_is_named() {
         let error = Profile::parse(&text).unwrap_err().to_string();
         assert!(error.contains(word), "{from} to {to}: {error}");
     }
+    let cores = TEXT.replace("lock", "cores");
+    let error = Profile::parse(&cores).unwrap_err().to_string();
+    assert!(error.starts_with("station `cores`"), "{error}");
+    let (none, _) = TEXT.split_once("networks").unwrap();
+    let error = Profile::parse(&format!("{none}networks = {{}}")).unwrap_err().to_string();
+    assert!(error.starts_with("networks: "), "{error}");
     let mixed = MEASURED.replacen("by_cores = true, service_us = 0.01", "service_us = 0.01", 1);
     let error = Profile::parse(&mixed).unwrap().network("sieve", 0.5, 0.0).unwrap_err();
     assert!(error.to_string().contains("by_cores"), "{error}");
