@@ -179,12 +179,12 @@ impl Question<'_> {
             .iter()
             .flat_map(|&capacity| (0..self.policies.len()).map(move |policy| (policy, capacity)))
             .collect();
+        self.check_known()?;
         let cells = self.replay(&cells, "replaying")?;
         if cells.iter().any(|cell| cell.outcome.requests == 0) {
             let problem = "holds no requests, only sets and deletes";
             return Err(anyhow!("{}: {problem}", self.trace_name).into());
         }
-        self.note_unknown()?;
         let measured: Vec<Measured> = cells.iter().map(|cell| cell.measured).collect();
         let winners: Vec<Winner> =
             measured.chunks(self.policies.len()).filter_map(winner).collect();
@@ -238,25 +238,14 @@ impl Question<'_> {
         })
     }
 
-    /// Says of which policies nothing is known, and fails if it is all of them.
-    fn note_unknown(&self) -> Result<(), Failure> {
-        let unknown: Vec<String> = self
-            .policies
-            .iter()
-            .filter(|policy| self.forecast.costs_of(policy).is_none())
-            .map(ToString::to_string)
-            .collect();
-        if unknown.is_empty() {
+    /// Fails if nothing is known of any policy. Of which nothing is, the answer says.
+    fn check_known(&self) -> Result<(), Failure> {
+        if self.policies.iter().any(|policy| self.forecast.costs_of(policy).is_some()) {
             return Ok(());
         }
-        let names = unknown.join(",");
+        let names = self.policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let how = format!("`frazil calibrate --policy {names} --output FILE` measures that");
-        let text = format!("the profile does not say what {names} cost; {how}");
-        if unknown.len() == self.policies.len() {
-            return Err(anyhow!(text).into());
-        }
-        note(&format!("{text}; they are shown and not recommended"));
-        Ok(())
+        Err(anyhow!("the profile does not say what {names} cost; {how}").into())
     }
 
     fn replay(&self, cells: &[(usize, u64)], what: &str) -> Result<Vec<Replayed>, Failure> {

@@ -12,6 +12,11 @@ use crate::forecast::{Costs, Forecast, Predicted};
 use crate::output::{self, Row, grouped, percent, row};
 use crate::recommend::{Limit, Measured, Recommendation, Winner};
 
+/// Beyond this hit ratio a peak is one at 1.
+const NEVER: f64 = 0.9995;
+/// A loss of throughput that is not just rounding of what is printed.
+const TOLD: f64 = 5e-4;
+
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
@@ -155,38 +160,45 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 
 /// Whose costs a policy was given that was not measured itself.
 fn whose_costs(advice: &Advice<'_>, policy: &PolicySpec) -> Option<String> {
-    let given = match advice.forecast.costs_of(policy)? {
-        Costs::Own(_) => return None,
-        Costs::Scaled { of, hit_turns } => {
+    let given = match advice.forecast.costs_of(policy) {
+        Some(Costs::Own(_)) => return None,
+        None => "its throughput is unknown, and it is not recommended".to_owned(),
+        Some(Costs::Scaled { of, hit_turns }) => {
             format!("it has the costs of {of}, with {hit_turns:.2} times the turns of a hit")
         }
-        Costs::Alike(of) => {
+        Some(Costs::Alike(of)) => {
             format!("it has the costs of {of}, and what its parameters change in them is unknown")
         }
     };
     let how = format!("`frazil calibrate --policy {policy} --output FILE` measures it");
-    Some(format!("Costs: {policy} was not measured; {given}. {how}."))
+    Some(format!("Costs: {policy} is not in the profile; {given}. {how}."))
 }
 
 /// A policy with its throughput and misses.
 fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
     let name = &advice.policies[cell.policy];
-    format!("{name} ({} M/s, {})", mops(cell.mops), percent(cell.miss_ratio))
+    let misses = percent(cell.miss_ratio);
+    match cell.mops {
+        Some(_) => format!("{name} ({} M/s, {misses})", mops(cell.mops)),
+        None => format!("{name} (speed unknown, {misses})"),
+    }
 }
 
 fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let chosen = &winner.chosen;
     let name = &advice.policies[chosen.policy];
     let (misses, mops) = (percent(chosen.miss_ratio), mops(chosen.mops));
+    let does = format!("Policy: {name} delivers {mops} M/s and misses {misses}");
     if winner.ties.is_empty() {
-        return format!(
-            "Policy: {name} delivers {mops} M/s and misses {misses}, the most by over 5 %."
-        );
+        let known = winner.beaten.iter().any(|cell| cell.mops.is_some());
+        let most =
+            if known { "the most by over 5 %" } else { "and no other of known speed was compared" };
+        return format!("{does}, {most}.");
     }
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     format!(
-        "Policy: {name} delivers {mops} M/s and misses {misses}; within 5 % of the most \
-         throughput, but with more misses or slower: {}.",
+        "{does}; within 5 % of the most throughput, with more misses, or as few to half a point \
+         and no faster: {}.",
         list.join(", ")
     )
 }
@@ -201,9 +213,10 @@ fn why_size(advice: &Advice<'_>) -> String {
             let twice = chosen.capacity.saturating_mul(2).min(advice.everything);
             let what = if *gain < 0.0 { "cost" } else { "gain" };
             let gain = format!(
-                "one more step, to {}, would {what} {:.1} % of throughput with {name}",
+                "one more step, to {}, would {what} {:.1} % of throughput with {name}{}",
                 amount(advice.unit, twice),
-                gain.abs() * 100.0
+                gain.abs() * 100.0,
+                if *gain <= -TOLD { why_slower(advice, chosen) } else { "" }
             );
             if *still_gaining {
                 format!("Size: the largest compared; {gain}, so compare larger ones.")
@@ -225,6 +238,19 @@ fn why_size(advice: &Advice<'_>) -> String {
     text
 }
 
+/// Why a cache of twice the size is slower, which misses no more.
+fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
+    let cell = advice.cells.iter().find(|cell| cell.measured == *chosen);
+    match cell.and_then(|cell| cell.predicted.as_ref()) {
+        Some(it) if it.p_star[1] > NEVER => {
+            ", as what a request takes longer in a larger cache outweighs the hits it adds"
+        }
+        Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", as more hits are slower here",
+        // Some of both.
+        _ => "",
+    }
+}
+
 /// What the chosen cell's throughput hangs on, and how sure that is.
 fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let cell = advice.cells.iter().find(|cell| cell.measured == *chosen)?;
@@ -237,19 +263,22 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         station => format!("requests take turns at {station}"),
     };
     let peak = match p_star {
-        [_, high] if *high > 0.9995 => "more hits are never slower".to_owned(),
-        [_, high] => format!("beyond {} of hits it falls", percent(*high)),
+        [_, high] if *high > NEVER => "more hits at this size are never slower".to_owned(),
+        [_, high] => format!("beyond {} of hits at this size it falls", percent(*high)),
     };
     let sure = if advice.forecast.is_measured() {
         ""
     } else {
         "; contention among so many cores was not measured but extrapolated"
     };
+    let range = if low < high {
+        let (low, high) = (mops(Some(*low)), mops(Some(*high)));
+        format!("{low} to {high} M/s, from the spread of what was measured")
+    } else {
+        format!("{} M/s, of which the profile says no spread", mops(Some(*low)))
+    };
     Some(format!(
-        "Throughput: {} to {} M/s, from the spread of what was measured{sure}; a request takes \
-         {response_us:.1} µs; {limit}, and {peak}.",
-        mops(Some(*low)),
-        mops(Some(*high))
+        "Throughput: {range}{sure}; a request takes {response_us:.1} µs; {limit}, and {peak}."
     ))
 }
 

@@ -8,6 +8,9 @@ const UNITS: [(&str, f64); 6] =
 pub(crate) fn parse_us(text: &str) -> Result<f64, String> {
     let expected =
         || "expected a duration with its unit, such as 500ns, 100us, 5ms or 1s".to_owned();
+    if text == "0" {
+        return Ok(0.0);
+    }
     let unit = UNITS.iter().find_map(|&(unit, us)| Some((text.strip_suffix(unit)?, us)));
     let (number, us) = unit.ok_or_else(expected)?;
     let plain = number.starts_with(|first: char| first.is_ascii_digit() || first == '.');
@@ -28,7 +31,9 @@ mod tests {
     #[test]
     fn durations_are_read_with_their_units() {
         let good = [("100us", 100.0), ("0.5ms", 500.0), ("1s", 1e6), ("250ns", 0.25)];
-        for (text, us) in good.into_iter().chain([("0us", 0.0), ("2min", 1.2e8), ("5 µs", 5.0)]) {
+        for (text, us) in
+            good.into_iter().chain([("0us", 0.0), ("0", 0.0), ("2min", 1.2e8), ("5 µs", 5.0)])
+        {
             assert_eq!(parse_us(text), Ok(us), "{text}");
         }
         for text in

@@ -24,15 +24,18 @@ const LEAST_HIT_RATIO: f64 = 0.4;
 #[derive(Args, Debug)]
 pub(crate) struct ForecastArgs {
     /// Cores that serve requests [default: those of this machine].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u16).range(1..=4096))]
     cores: Option<u16>,
 
     /// What a miss waits for the backend, which serves any number at once.
-    #[arg(long, value_name = "D", default_value = "100us", value_parser = duration::parse_us)]
+    #[arg(long, value_name = "D", default_value = "100us", value_parser = duration::parse_us,
+          allow_hyphen_values = true)]
     backend: f64,
 
     /// Requests in flight at a time [default: 16 a core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_MPL as i64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=MAX_MPL as i64))]
     mpl: Option<u32>,
 
     /// What operations cost: a file that `frazil calibrate` has written

@@ -66,7 +66,8 @@ pub(crate) struct Args {
     capacity: Option<CapacitySpec>,
 
     /// Cores that work for the cache [default: all of the profile's machine].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
 
     /// How to solve. bounds: the upper bound min(N / (D + Z), 1 / D_max); mva: exact mean

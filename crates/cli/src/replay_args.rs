@@ -16,7 +16,8 @@ pub(crate) struct ReplayArgs {
     pub(crate) unit: Unit,
 
     /// Cells (policy × capacity) replayed at the same time [default: the cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 
     /// How to print the results.

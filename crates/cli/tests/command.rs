@@ -253,8 +253,12 @@ fn advice_depends_on_cores_and_the_backend() {
     assert!(lru_slow < lru / 100.0, "{lru_slow}, {lru}");
     let [lru_many, mobius_many] = mops(&["--cores", "8", "--backend", "0us", "--mpl", "8"]);
     assert!(mobius_many / mobius > lru_many / lru, "hits of LRU take turns");
+    let folder = Folder::new("fifo-profile");
+    let fifo = "machine = { description = \"here\", cores = 2 }\nthink.it = { mean_us = 0.1 }\n\
+                networks.fifo = { hit = { think = { it = 1 } }, miss = { think = { it = 1 } } }";
+    let fifo = folder.file("fifo.toml", fifo);
     let unknown = ["advise", "--trace", GENERATED, "--policy", "lhd"];
-    fails(&unknown, 1, &["lhd", "frazil calibrate"]);
+    fails(&[&unknown[..], &["--profile", &fifo]].concat(), 1, &["lhd", "frazil calibrate"]);
     fails(&[&unknown[..3], &["--profile", "/nowhere.toml"]].concat(), 1, &["/nowhere.toml"]);
     fails(&[&unknown[..3], &["--cores", "0"]].concat(), 2, &["--cores"]);
 }
@@ -274,10 +278,47 @@ fn advise_says_whose_costs_it_takes() {
     let mops = |row: usize| rows[row]["throughput_mops"].as_f64().unwrap();
     assert!(mops(2) > 1.2 * mops(1), "a tenth of the promotions takes fewer turns than half");
     let text = String::from_utf8(frazil(&args).stdout).unwrap();
-    for told in ["lru-prob:q=0.9 was not measured", "0.20 times", "clock:bits=2 was not measured"] {
+    for told in ["lru-prob:q=0.9 is not in the profile", "0.20 times", "clock:bits=2 is not in"] {
         assert!(text.contains(told), "{told}: {text}");
     }
-    assert!(!text.contains("lru-prob:q=0.5 was not measured"), "{text}");
+    assert!(!text.contains("lru-prob:q=0.5 is not"), "{text}");
+}
+
+/// What is not known is not said: no spread, no cost, nobody to compare with.
+#[test]
+fn advice_says_no_more_than_it_knows() {
+    let folder = Folder::new("plain-profile");
+    let counts = "{ think = { look-up = 1 } }";
+    let network = |name: &str| format!("{name} = {{ hit = {counts}, miss = {counts} }}\n");
+    let profile = format!(
+        "machine = {{ description = \"here\", cores = 2 }}\nthink.look-up = {{ mean_us = 0.1 }}\n\
+         quality = {{ runs = 10, disturbed = 2 }}\n[networks]\n{}{}",
+        network("lru"),
+        network("fifo")
+    );
+    let profile = folder.file("plain.toml", profile);
+    let advise = |policies: &str| {
+        let common = ["advise", "--trace", GENERATED, "--capacity", "100%", "--cores", "2"];
+        let more = ["--backend", "0", "--profile", &profile, "--policy", policies];
+        let output = frazil(&[&common[..], &more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (alike, notes) = advise("lru,fifo,lhd");
+    for told in [
+        "no faster: ",
+        "no spread",
+        "lhd (speed unknown, ",
+        "lhd is not in the profile; its throughput is unknown",
+    ] {
+        assert!(alike.contains(told), "{told}: {alike}");
+    }
+    assert!(notes.contains("plain.toml: 2 of 10 measurements"), "{notes}");
+    let (alone, _) = advise("lru");
+    assert!(alone.contains("no other of known speed was compared"), "{alone}");
+    assert!(!alone.contains("over 5 %"), "{alone}");
+    let cores = ["advise", "--trace", GENERATED, "--cores", "-1"];
+    fails(&cores, 2, &["--cores", "-1 is not in 1..=4096"]);
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub(crate) struct Args {
     output: PathBuf,
 
     /// How long to measure, about; a disturbed machine takes longer.
-    #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds,
+          allow_negative_numbers = true)]
     seconds: f64,
 
     /// Write the profile even if more than half of the measurements were disturbed.
