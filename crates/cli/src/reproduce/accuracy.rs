@@ -6,22 +6,21 @@
 //! workloads; the hit ratio and what evictions skip are the simulator's, on a trace of another
 //! seed. Each process measures every cell once, and the processes follow each other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use frazil_driver::{Backend, Distance, Mix, Ours, Schedule, Setup, Stream, Workload};
 use frazil_policy::{PolicySpec, Work};
 use frazil_queueing::{Conditions, Profile, solve};
 use frazil_simulator::{CellSpec, Outcome, SweepOptions, sweep, trace};
 use serde_json::{Value, json};
 
-use super::{Expectation, Report};
+use super::{Expectation, Report, calibrated};
 use crate::Done;
 use crate::calibrate::measure::Tally;
-use crate::calibrate::{calibrate, setups};
-use crate::failure::{Failure, note};
+use crate::failure::Failure;
 use crate::median::median;
 use crate::output::{self, Row, row};
 use crate::profile;
@@ -126,7 +125,7 @@ fn mpl(threads: usize, backend_us: f64) -> usize {
 
 pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<Report, Failure> {
     let size = Size::new(quick);
-    let profile = profile_of(quick, folder, profile)?;
+    let (profile, calibration) = profile_of(quick, folder, profile)?;
     let places = places(&size)?;
     let mut cells = Vec::new();
     for place in &places {
@@ -136,15 +135,15 @@ pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<
             }
         }
     }
-    let plan = folder.join("accuracy-plan.json");
+    let plan = Plan(folder.join("accuracy-plan.json"));
     let cell = |it: &Place| json!({"policy": it.policy, "capacity": it.capacity});
     let all: Vec<Value> = places.iter().map(cell).collect();
     let text = json!({"quick": quick, "transfer_ns": profile.machine.transfer_ns, "places": all})
         .to_string();
-    std::fs::write(&plan, text).with_context(|| format!("cannot write {}", plan.display()))?;
+    std::fs::write(&plan.0, text).with_context(|| format!("cannot write {}", plan.0.display()))?;
     let progress = Progress::of_steps("measuring".to_owned(), size.processes as u64);
     for _ in 0..size.processes {
-        let rows = child(&plan)?;
+        let rows = child(&plan.0)?;
         if rows.len() != cells.len() {
             return Err(anyhow!("{} of {} cells came back", rows.len(), cells.len()).into());
         }
@@ -156,25 +155,35 @@ pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<
         }
         progress.advance(1);
     }
-    let _ = std::fs::remove_file(&plan);
-    Ok(report(&cells))
+    let mut report = report(&cells);
+    report.summary += &calibration;
+    Ok(report)
 }
 
-/// The profile: the one given, or one that is measured now and written.
-fn profile_of(quick: bool, folder: &Path, given: Option<&Path>) -> Result<Profile, Failure> {
-    if let Some(file) = given {
-        return Ok(profile::read(&file.display().to_string())?);
+/// The file that tells the processes what to measure; of no use once they are done, or one
+/// has failed.
+struct Plan(PathBuf);
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
-    let names: Vec<String> = POLICIES.map(str::to_owned).to_vec();
+}
+
+/// The profile: the one given, or one that is measured now and written, with how that went.
+fn profile_of(
+    quick: bool,
+    folder: &Path,
+    given: Option<&Path>,
+) -> Result<(Profile, String), Failure> {
+    if let Some(file) = given {
+        return Ok((profile::read(&file.display().to_string())?, String::new()));
+    }
     let (capacities, seconds) =
         if quick { (&CAPACITIES[..2], 1.0) } else { (&CAPACITIES[..], CALIBRATION_SECONDS) };
-    let (profile, tally) = calibrate(&setups(&names)?, capacities, seconds)?;
-    if tally.disturbed > 0 {
-        note(&format!("{} of {} runs of the calibration disturbed", tally.disturbed, tally.runs));
-    }
-    let text = profile.to_toml().map_err(|error| anyhow!(error))?;
-    super::write(folder, "machine.toml", &text)?;
-    Ok(profile)
+    let place = (folder, "machine.toml");
+    let (profile, _, line) = calibrated(&POLICIES, capacities, seconds, place)?;
+    Ok((profile, line))
 }
 
 /// For each policy the capacities that give the hit ratios, and what the simulator counts there.
@@ -280,11 +289,26 @@ fn child(plan: &Path) -> anyhow::Result<Vec<Value>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
+/// What a plan says to measure: policies and capacities.
+fn planned(plan: &Value) -> anyhow::Result<Vec<(Setup, u64)>> {
+    let places = plan["places"].as_array().context("no list `places` in it")?;
+    ensure!(!places.is_empty(), "`places` is empty: nothing to measure");
+    let place = |place: &Value| {
+        let policy = place["policy"].as_str().context("a place without `policy`")?;
+        let setup = policy.parse::<Setup>()?;
+        let capacity = place["capacity"].as_u64().filter(|it| *it > 0);
+        Ok((setup, capacity.with_context(|| format!("no `capacity` above 0 of `{policy}`"))?))
+    };
+    places.iter().map(place).collect()
+}
+
 /// Measures the cells of a plan, and prints a line for each.
 pub(super) fn measure(plan: &Path) -> Done {
     let read =
         || -> anyhow::Result<Value> { Ok(serde_json::from_str(&std::fs::read_to_string(plan)?)?) };
-    let plan = read().with_context(|| format!("cannot read the plan {}", plan.display()))?;
+    let failed = || format!("cannot read the plan {}", plan.display());
+    let plan = read().with_context(failed)?;
+    let places = planned(&plan).with_context(failed)?;
     let size = Size::new(plan["quick"] == json!(true));
     // Of their own for each cell: what was asked for moments ago would be found too often.
     let count = THREADS.iter().sum::<usize>() * BACKENDS_US.len() + 1;
@@ -293,10 +317,7 @@ pub(super) fn measure(plan: &Path) -> Done {
         .map_err(Failure::usage)?;
     let mut tally = Tally::new(Distance::of(plan["transfer_ns"].as_f64()));
     let mut rows = Vec::new();
-    for place in plan["places"].as_array().into_iter().flatten() {
-        let policy = place["policy"].as_str().unwrap_or_default();
-        let setup: Setup = policy.parse().map_err(Failure::usage)?;
-        let capacity = place["capacity"].as_u64().unwrap_or_default();
+    for (setup, capacity) in places {
         rows.extend(measure_place(setup, capacity, &size, &streams, &mut tally)?);
     }
     output::print(&output::json(&rows))
@@ -422,4 +443,30 @@ fn table(cells: &[Cell<'_>]) -> String {
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let table = output::table(&headers, &["policy"], rows);
     format!("M requests/s foretold and measured, and the error; * is not scored.\n\n{table}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_of_nothing_is_none() {
+        let error = |plan: Value| format!("{:#}", planned(&plan).unwrap_err());
+        assert!(error(json!({})).contains("places"));
+        assert!(error(json!({"places": []})).contains("empty"));
+        assert!(error(json!({"places": [{"capacity": 3}]})).contains("policy"));
+        assert!(error(json!({"places": [{"policy": "lru"}]})).contains("capacity"));
+        assert!(error(json!({"places": [{"policy": "lur", "capacity": 3}]})).contains("lur"));
+        let places = planned(&json!({"places": [{"policy": "lru", "capacity": 3}]})).unwrap();
+        assert_eq!(places, [("lru".parse().unwrap(), 3)]);
+    }
+
+    #[test]
+    fn a_plan_goes_when_its_work_does() {
+        let file = std::env::temp_dir().join(format!("frazil-plan-{}", std::process::id()));
+        let plan = Plan(file.clone());
+        std::fs::write(&plan.0, "{}").unwrap();
+        drop(plan);
+        assert!(!file.exists());
+    }
 }

@@ -3,15 +3,15 @@
 //!
 //! The paper names both in a sentence each and measures neither.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use frazil_driver::{Backend, Mix, Ours, Schedule, Setup, Stream, Workload};
 use frazil_queueing::{Conditions, Network, Profile, best_bypass, bypass, skip_promotions, solve};
 
-use super::{Expectation, Report};
+use super::{Expectation, Report, calibrated};
 use crate::calibrate::measure::Tally;
-use crate::calibrate::{calibrate, setups};
 use crate::failure::Failure;
 use crate::median::median;
 use crate::output::{self, Row, row};
@@ -83,6 +83,8 @@ struct Cell {
     predicted: Option<f64>,
     measured: Vec<f64>,
     hit_ratios: Vec<f64>,
+    /// Runs that count although they were disturbed.
+    disturbed: usize,
 }
 
 impl Cell {
@@ -101,17 +103,19 @@ impl Cell {
             "predicted_mops" => self.predicted,
             "measured_mops" => self.mops(),
             "measured_mops_each" => self.measured,
+            "disturbed" => self.disturbed,
         }
     }
 }
 
-pub(super) fn run(quick: bool) -> Result<Report, Failure> {
+pub(super) fn run(quick: bool, folder: &Path) -> Result<Report, Failure> {
     let (keys, requests, rounds, millis) =
         if quick { (20_000, 100_000, 1, 5) } else { (200_000, 2_000_000, 5, 80) };
     let threads = frazil_driver::cores().min(8);
     let (seconds, grounds) =
         if quick { (1.0, &[1_000, 10_000][..]) } else { (40.0, &[10_000, 100_000, 300_000][..]) };
-    let (profile, tally) = calibrate(&setups(&["lru".to_owned()])?, grounds, seconds)?;
+    let place = (folder, "mitigations-machine.toml");
+    let (profile, tally, mut summary) = calibrated(&["lru"], grounds, seconds, place)?;
     let mut tally = Tally::new(tally.distance);
     let streams = Workload::Zipf { alpha: ALPHA }
         .streams(keys, requests * threads, threads)
@@ -124,7 +128,15 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
             let capacity = (keys as f64 * share) as u64;
             let cell = |remedy| {
                 let (measured, hit_ratios) = (Vec::new(), Vec::new());
-                Cell { capacity, backend_us, remedy, predicted: None, measured, hit_ratios }
+                Cell {
+                    capacity,
+                    backend_us,
+                    remedy,
+                    predicted: None,
+                    measured,
+                    hit_ratios,
+                    disturbed: 0,
+                }
             };
             cells.extend(REMEDIES.map(cell));
         }
@@ -140,7 +152,13 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     for cells in cells.chunks_mut(REMEDIES.len()) {
         best.push(predict(cells, &profile, threads)?);
     }
-    Ok(report(&cells, &best, threads))
+    summary += &format!(
+        "{} of {} runs disturbed every time they were tried\n",
+        tally.disturbed, tally.runs
+    );
+    let mut report = report(&cells, &best, threads);
+    report.summary += &format!("\n{summary}");
+    Ok(report)
 }
 
 fn measure(
@@ -158,11 +176,13 @@ fn measure(
     if let Remedy::Bypass(share) = cell.remedy {
         backend.bypass = share;
     }
+    let before = tally.disturbed;
     let timed = tally.least_disturbed(schedule, streams.len(), || {
         frazil_driver::run_with_backend(&ours, streams, cell.capacity / 4, schedule, backend)
     });
     cell.measured.push(streams.len() as f64 / timed.us);
     cell.hit_ratios.push(timed.hit_ratio);
+    cell.disturbed += usize::from(tally.disturbed > before);
     Ok(())
 }
 

@@ -17,9 +17,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
+use frazil_queueing::Profile;
 use serde_json::{Value, json};
 
 use crate::Done;
+use crate::calibrate::measure::Tally;
+use crate::calibrate::{calibrate, setups};
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 
@@ -135,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
         Experiment::Accuracy => accuracy::run(args.quick, &folder, args.profile.as_deref())?,
-        Experiment::Mitigations => mitigations::run(args.quick)?,
+        Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
         Experiment::Queueing => queueing::run(args.quick)?,
     };
@@ -172,6 +175,21 @@ fn data(report: &Report) -> String {
         array(measurements),
         array(expectations),
     )
+}
+
+/// Calibrates, writes the profile beside the other data, and returns it with a line of how that
+/// went.
+fn calibrated(
+    policies: &[&str],
+    capacities: &[u64],
+    seconds: f64,
+    (folder, file): (&Path, &str),
+) -> Result<(Profile, Tally, String), Failure> {
+    let names: Vec<String> = policies.iter().map(|&name| name.to_owned()).collect();
+    let (profile, tally) = calibrate(&setups(&names)?, capacities, seconds)?;
+    write(folder, file, &profile.to_toml().map_err(|error| anyhow!(error))?)?;
+    let line = format!("{} of {} runs of the calibration disturbed\n", tally.disturbed, tally.runs);
+    Ok((profile, tally, line))
 }
 
 fn write(folder: &Path, file: &str, content: &str) -> anyhow::Result<()> {
