@@ -268,6 +268,20 @@ mod tests {
     }
 
     #[test]
+    fn the_profile_that_comes_along_knows_all_policies() {
+        let profile = profile::parse(REFERENCE).unwrap();
+        let spread = [profile.clone(), profile.clone()];
+        let forecast = Forecast { profile, spread, cores: 2, backend_us: 0.0, mpl: 2 };
+        let of = |policy| forecast.costs_of(&PolicySpec::Online(policy));
+        let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
+        let others: Vec<String> =
+            Online::ALL.iter().filter(|it| !own(it)).map(ToString::to_string).collect();
+        // What two bits cost more than one is counted: items skipped.
+        assert_eq!(others, ["clock:bits=2"]);
+        assert_eq!(of(Online::Clock { bits: 2 }), Some(Costs::Alike("clock")));
+    }
+
+    #[test]
     fn hits_that_promote_less_take_fewer_turns() {
         let forecast = forecast(&["lru"]);
         let mops = |policy: &str| {
