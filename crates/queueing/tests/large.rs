@@ -92,3 +92,26 @@ fn cores_are_one_station() {
         }
     }
 }
+
+/// A search asks often, so cores times requests would be minutes of it. Printed is how long this
+/// takes, some 6 ms (2 cores, 2026-11-22); each number of cores at each number of requests would
+/// be seconds.
+#[test]
+fn a_thousand_cores_are_soon_searched() {
+    let lock = Station { name: "lock".to_owned(), service: Service::Single(0.01) };
+    let steps = |wait_us| {
+        let visit = Step::Visit { station: 0, visits: 1.0 };
+        vec![Step::Compute(2.0), visit, Step::Wait(wait_us)]
+    };
+    let begin = std::time::Instant::now();
+    for wait_us in 1..=50 {
+        let steps = steps(f64::from(wait_us));
+        let route = Route { kind: Kind::Miss, share: 1.0, steps };
+        let network = Network::new(vec![lock.clone()], vec![route]).unwrap();
+        let found = throughput(&network.on_cores(1_024).unwrap(), 16 * 1_024).unwrap();
+        assert!((found - 100.0).abs() < 1e-6, "the lock is busy: {found}");
+    }
+    let took = begin.elapsed();
+    println!("50 times 1,024 cores and 16,384 requests: {took:?}");
+    assert!(took.as_secs() < 1, "{took:?}");
+}
