@@ -22,6 +22,8 @@ use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(crate) use copies::Copies;
 use freezer::Work;
+#[cfg(loom)]
+pub(crate) use shown::{Shown, Sight};
 use table::Table;
 
 /// When entries are frozen: [`Builder::freezing`](crate::Builder::freezing).

@@ -5,6 +5,7 @@
 //! tiny, because the orders multiply: two threads beside the first, a handful of
 //! operations each. What is checked is the code that runs in the cache and no copy of it.
 
+mod copies;
 mod expiry;
 mod index;
 mod order;

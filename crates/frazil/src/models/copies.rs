@@ -1,0 +1,100 @@
+//! Frozen copies are not written while anyone reads them.
+//!
+//! One cell stands for all copies. A reader finds what is published, under a hazard or a pin,
+//! and reads the cell; the freezer withdraws it, and where nobody can be reading writes the cell
+//! anew and publishes it. loom reports if reading and writing are not ordered.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use super::{large_model, together};
+use crate::frozen::{Shown, Sight};
+use crate::protect::{Hazard, Pinned, Protect};
+use crate::reclaim::Reclaim;
+use crate::stripe::Stripes;
+
+struct Copies {
+    shown: Shown<()>,
+    reclaim: Reclaim,
+    stripes: Stripes,
+    /// The generation that it was written for.
+    copied: UnsafeCell<u64>,
+}
+
+// SAFETY: whether `copied` is reached by one at a time is what loom looks for.
+unsafe impl Sync for Copies {}
+
+impl Copies {
+    /// With the first generation published.
+    fn new() -> Self {
+        let copies = Copies {
+            shown: Shown::default(),
+            reclaim: Reclaim::new(1, 1),
+            stripes: Stripes::default(),
+            copied: UnsafeCell::new(0),
+        };
+        // Made before the threads begin: who makes it is not what is looked at.
+        let _ = copies.stripes.of(0);
+        copies.fill(1);
+        copies
+    }
+
+    fn fill(&self, generation: u64) {
+        assert!(self.shown.activate(|| ()).is_some());
+        // SAFETY: loom looks whether it is.
+        self.copied.with_mut(|copied| unsafe { *copied = generation });
+        self.shown.publish(Sight(generation));
+    }
+
+    /// Whether the second generation took the place of the first.
+    fn refreeze(&self) -> bool {
+        assert!(self.shown.withdraw(|()| ()));
+        let until = self.reclaim.end_epoch();
+        let past = self.reclaim.is_past(until, &self.stripes);
+        if past {
+            self.fill(2);
+        }
+        past
+    }
+
+    fn read(&self, protection: &impl Protect) -> bool {
+        let Some(sight) = self.shown.sight() else { return false };
+        let covered = protection.covers_copies(self.shown.published(), sight.0);
+        if covered {
+            // SAFETY: as above.
+            let copied = self.copied.with(|copied| unsafe { *copied });
+            assert_eq!(copied, sight.0, "written over");
+        }
+        covered
+    }
+
+    fn get(&self) -> bool {
+        let hazard = Hazard::of(&self.stripes.of(0).reader.hazard).expect("nobody else's");
+        self.read(&hazard)
+    }
+
+    fn get_pinned(&self) -> bool {
+        self.read(&Pinned::new(&self.stripes.of(0).reader, &self.reclaim))
+    }
+}
+
+/// The freezer against one reader.
+fn explore(read: fn(&Copies) -> bool) {
+    large_model(move || {
+        let copies = Arc::new(Copies::new());
+        together(&copies, &[Copies::refreeze, read]);
+        // When all have gone, nobody is in the way.
+        assert!(copies.refreeze() && read(&copies));
+    });
+}
+
+#[test]
+fn nobody_writes_what_a_get_reads() {
+    explore(Copies::get);
+}
+
+#[test]
+fn nobody_writes_what_a_pin_reads() {
+    explore(Copies::get_pinned);
+}
