@@ -238,9 +238,10 @@ impl<K, V> Filling<'_, K, V> {
 /// Looks for a key in a line that is not written while the caller reads.
 #[inline(always)]
 fn find_in<K, V>(line: &Line, tag: u32, is_wanted: impl Fn(&K) -> bool) -> Option<&V> {
-    let mut candidates = tags::matches(&line.tags, tag);
+    // Nothing is ever in tags without a pair.
+    let mut candidates = tags::matches(&line.tags, tag) & ((1 << Copies::<K, V>::PLACES) - 1);
     while candidates != 0 {
-        let place = candidates.trailing_zeros() as usize % Copies::<K, V>::PLACES.max(1);
+        let place = candidates.trailing_zeros() as usize;
         // SAFETY: a tag says that the pair was written before the table was published; nobody
         // writes it while the caller's protection lives, (C2).
         let (key, value) = unsafe { &*pair::<K, V>(line, place) };

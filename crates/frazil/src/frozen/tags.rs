@@ -39,11 +39,10 @@ pub(crate) fn matches<const LANES: usize>(tags: &[AtomicU32; LANES], tag: u32) -
     unsafe {
         let wanted = simd::_mm_set1_epi32(tag.cast_signed());
         let first = simd::_mm_cmpeq_epi32(load(0), wanted);
-        let last = if LANES == 4 {
-            simd::_mm_setzero_si128()
-        } else {
-            simd::_mm_cmpeq_epi32(load(4), wanted)
-        };
+        if LANES == 4 {
+            return simd::_mm_movemask_ps(simd::_mm_castsi128_ps(first)).cast_unsigned();
+        }
+        let last = simd::_mm_cmpeq_epi32(load(4), wanted);
         let words = simd::_mm_packs_epi32(first, last);
         let bytes = simd::_mm_packs_epi16(words, simd::_mm_setzero_si128());
         simd::_mm_movemask_epi8(bytes).cast_unsigned()
