@@ -36,7 +36,7 @@ pub(super) fn is_built_in(name: &str) -> bool {
     RIVALS.contains(&name) || ours(name).is_ok()
 }
 
-fn ours(name: &str) -> Result<frazil_driver::Setup, frazil::PolicyError> {
+fn ours(name: &str) -> Result<frazil_driver::Setup, frazil_driver::SetupError> {
     let suffix = [PINNED, EXPIRING, SHARDED].iter().find_map(|suffix| name.strip_suffix(suffix));
     let setup: frazil_driver::Setup = suffix.unwrap_or(name).parse()?;
     let shards = if name.ends_with(SHARDED) { SHARDS } else { setup.shards };
@@ -79,7 +79,7 @@ pub(super) fn visit<V: EngineVisitor>(
         let builder = setup.builder(capacity);
         let expiring = name.ends_with(EXPIRING);
         let builder = if expiring { builder.time_to_live(LIFETIME) } else { builder };
-        frazil_driver::Ours::<u64>::from(builder.build())
+        frazil_driver::Ours::<u64>::built(setup, builder)
     };
     Ok(if name.ends_with(PINNED) {
         visitor.visit(|| frazil_driver::Pinned(build()))

@@ -41,6 +41,10 @@ pub trait Engine: Sync {
 
     /// A session for the calling thread, which keeps it for the whole run.
     fn session(&self) -> Self::Session<'_>;
+
+    /// Called once the cache is warm, while the threads go on: what it does then is not
+    /// measured.
+    fn warmed(&self) {}
 }
 
 /// A cache as one thread uses it.

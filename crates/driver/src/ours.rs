@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use frazil::{Builder, Cache, Pin, Policy, PolicyError, Promotion};
+use frazil::{Builder, Cache, Freezing, Pin, Policy, PolicyError, Promotion};
+
+use thiserror::Error;
 
 use crate::engine::{Engine, Session, Shared};
 
@@ -23,6 +25,11 @@ pub trait Value: Clone + Send + Sync + 'static {
 
     /// A number read out of the value.
     fn read(&self) -> u64;
+
+    /// A cache of such values that freezes: with copies of them, where they are small enough.
+    fn freezing(builder: Builder<u64, Self>, freezing: Freezing) -> Builder<u64, Self> {
+        builder.freezing(freezing)
+    }
 }
 
 impl Value for u64 {
@@ -34,6 +41,10 @@ impl Value for u64 {
     #[inline]
     fn read(&self) -> u64 {
         *self
+    }
+
+    fn freezing(builder: Builder<u64, Self>, freezing: Freezing) -> Builder<u64, Self> {
+        builder.freezing_copies(freezing)
     }
 }
 
@@ -48,7 +59,8 @@ impl Value for Arc<[u8]> {
     }
 }
 
-/// What our cache is to run: a policy, and where that is under a lock, what a hit does.
+/// What our cache is to run: a policy, where that is under a lock what a hit does, and whether
+/// the hottest entries are frozen.
 ///
 /// ```
 /// use frazil::{Policy, Promotion};
@@ -56,7 +68,9 @@ impl Value for Arc<[u8]> {
 /// let setup: Setup = "adaptive+lru".parse()?;
 /// assert_eq!((setup.policy, setup.promotion), (Policy::Lru, Some(Promotion::Adaptive)));
 /// assert_eq!(setup.to_string(), "adaptive+lru");
-/// # Ok::<(), frazil::PolicyError>(())
+/// let setup: Setup = "frozen:share=0.05+lru".parse()?;
+/// assert_eq!((setup.policy, setup.frozen_share), (Policy::Lru, Some(0.05)));
+/// # Ok::<(), frazil_driver::SetupError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
@@ -66,7 +80,23 @@ pub struct Setup {
     pub promotion: Option<Promotion>,
     /// Parts with a lock each.
     pub shards: u32,
+    /// The share of the entries that is frozen when the cache is warm, from 0 to 1.
+    pub frozen_share: Option<f64>,
 }
+
+/// Why a name is none of a [`Setup`].
+#[derive(Debug, Error)]
+pub enum SetupError {
+    /// What is left of the name is no policy's.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// What is to be frozen is no share.
+    #[error("`{0}`: expected a share from 0 to 1, as in `frozen:share=0.05+lru`")]
+    Share(String),
+}
+
+/// Before a policy's name: what is frozen of it.
+const FROZEN: &str = "frozen:share=";
 
 /// Before a policy's name, by which they are chosen.
 const PROMOTIONS: [(&str, Promotion); 3] = [
@@ -77,7 +107,7 @@ const PROMOTIONS: [(&str, Promotion); 3] = [
 
 impl From<Policy> for Setup {
     fn from(policy: Policy) -> Self {
-        Setup { policy, promotion: None, shards: 1 }
+        Setup { policy, promotion: None, shards: 1, frozen_share: None }
     }
 }
 
@@ -88,14 +118,14 @@ impl Setup {
     /// ```
     /// use frazil_driver::Setup;
     /// assert!("clock".parse::<Setup>()?.takes_no_lock() && !"lru".parse::<Setup>()?.takes_no_lock());
-    /// # Ok::<(), frazil::PolicyError>(())
+    /// # Ok::<(), frazil_driver::SetupError>(())
     /// ```
     pub fn takes_no_lock(self) -> bool {
         use Policy::{Clock, Fifo, Mobius, S3Fifo};
         matches!(self.policy, Fifo | Clock { .. } | Mobius | S3Fifo)
     }
 
-    /// A cache of this setup, begun.
+    /// A cache of this setup, begun; what is frozen is left to [`Ours`].
     ///
     /// ```
     /// let setup: frazil_driver::Setup = frazil::Policy::Lru.into();
@@ -112,9 +142,18 @@ impl Setup {
 }
 
 impl FromStr for Setup {
-    type Err = PolicyError;
+    type Err = SetupError;
 
-    fn from_str(name: &str) -> Result<Self, PolicyError> {
+    fn from_str(name: &str) -> Result<Self, SetupError> {
+        if let Some((share, base)) =
+            name.strip_prefix(FROZEN).and_then(|share| share.split_once('+'))
+        {
+            let frozen_share = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            let Some(frozen_share) = frozen_share else {
+                return Err(SetupError::Share(name.to_owned()));
+            };
+            return Ok(Setup { frozen_share: Some(frozen_share), ..base.parse()? });
+        }
         for (prefix, promotion) in PROMOTIONS {
             if let Some(name) = name.strip_prefix(prefix) {
                 let policy = name.parse::<Policy>()?;
@@ -127,6 +166,9 @@ impl FromStr for Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(share) = self.frozen_share {
+            write!(f, "{FROZEN}{share}+")?;
+        }
         let prefix = PROMOTIONS.iter().find(|(_, promotion)| self.promotion == Some(*promotion));
         write!(f, "{}{}", prefix.map_or("", |(prefix, _)| prefix), self.policy)
     }
@@ -136,6 +178,7 @@ impl fmt::Display for Setup {
 pub struct Ours<V> {
     cache: Cache<u64, V>,
     value_bytes: usize,
+    frozen_share: Option<f64>,
 }
 
 impl<V: Value> Ours<V> {
@@ -148,7 +191,26 @@ impl<V: Value> Ours<V> {
     /// assert_eq!(ours.session().get(7), Some(7));
     /// ```
     pub fn new(setup: impl Into<Setup>, capacity: u64, value_bytes: usize) -> Self {
-        Ours { cache: setup.into().builder(capacity).build(), value_bytes }
+        let setup = setup.into();
+        Ours { value_bytes, ..Ours::built(setup, setup.builder(capacity)) }
+    }
+
+    /// A cache with settings that a setup does not know; values take no bytes that they could
+    /// choose.
+    ///
+    /// ```
+    /// use frazil_driver::{Ours, Setup};
+    /// let setup: Setup = "frozen:share=0.5+lru".parse()?;
+    /// let ours = Ours::<u64>::built(setup, setup.builder(100).batch(1));
+    /// # assert_eq!(ours.cache().capacity(), 100);
+    /// # Ok::<(), frazil_driver::SetupError>(())
+    /// ```
+    pub fn built(setup: Setup, builder: Builder<u64, V>) -> Self {
+        let builder = match setup.frozen_share {
+            Some(_) => V::freezing(builder, Freezing::ByHand),
+            None => builder,
+        };
+        Ours { cache: builder.build(), value_bytes: 0, frozen_share: setup.frozen_share }
     }
 
     /// The cache itself, for what an engine is not asked for.
@@ -163,19 +225,17 @@ impl<V: Value> Ours<V> {
     }
 }
 
-impl<V: Value> From<Cache<u64, V>> for Ours<V> {
-    /// A cache with settings that [`Ours::new`] does not know; values take no bytes
-    /// that they could choose.
-    fn from(cache: Cache<u64, V>) -> Self {
-        Ours { cache, value_bytes: 0 }
-    }
-}
-
 impl<V: Value> Engine for Ours<V> {
     type Session<'a> = &'a Self;
 
     fn session(&self) -> &Self {
         self
+    }
+
+    fn warmed(&self) {
+        if let Some(share) = self.frozen_share {
+            self.cache.freeze(share);
+        }
     }
 }
 
@@ -221,6 +281,10 @@ impl<V: Value> Engine for Pinned<V> {
     fn session(&self) -> PinnedSession<'_, V> {
         PinnedSession { ours: &self.0, pin: None }
     }
+
+    fn warmed(&self) {
+        self.0.warmed();
+    }
 }
 
 impl<V: Value> Session for PinnedSession<'_, V> {
@@ -247,5 +311,34 @@ impl<V: Value> Session for PinnedSession<'_, V> {
         // The old pin goes first: one inside the other would hold as long as both.
         self.pin = None;
         self.pin = Some(self.ours.cache.pin());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_setups_are_each_other() {
+        for name in ["lru", "try-lock+slru", "frozen:share=0.25+adaptive+lru"] {
+            assert_eq!(name.parse::<Setup>().unwrap().to_string(), name);
+        }
+        for share in ["1.5", "-0.1", "NaN", ""] {
+            let error = format!("frozen:share={share}+lru").parse::<Setup>().unwrap_err();
+            assert!(error.to_string().contains("expected a share from 0 to 1"), "{error}");
+        }
+        assert!("frozen:share=0.5+typo".parse::<Setup>().is_err());
+    }
+
+    #[test]
+    fn what_is_to_be_frozen_is_when_warm() {
+        let ours = Ours::<u64>::new("frozen:share=1+lru".parse::<Setup>().unwrap(), 100, 0);
+        (0..100).for_each(|key| Shared::insert(&ours, key));
+        let found =
+            |ours: &Ours<u64>| (0..100).filter(|&key| Shared::get(ours, key).is_some()).count();
+        assert_eq!((found(&ours), ours.cache().stats().frozen_hits), (100, 0));
+        ours.warmed();
+        assert_eq!(found(&ours), 100);
+        assert!(ours.cache().stats().frozen_hits > 80);
     }
 }

@@ -297,6 +297,7 @@ fn drive<E: Engine, M: Misses>(
         board.start.wait();
         let stream_operations = streams.iter().map(|stream| stream.len() as u64).sum();
         warm_up(board, schedule.warmup, stream_operations, fill);
+        engine.warmed();
         board.phase.store(MEASURING, Relaxed);
         let speeds = slices(board, schedule);
         board.phase.store(STOPPED, Relaxed);

@@ -70,7 +70,7 @@ impl Contender {
     }
 
     pub(super) fn cache(&self, capacity: u64) -> Ours<u64> {
-        self.builder(capacity).build().into()
+        Ours::built(self.policy.into(), self.builder(capacity))
     }
 
     fn builder<V>(&self, capacity: u64) -> Builder<u64, V> {
