@@ -22,6 +22,8 @@ pub(super) struct Request {
     pub(super) keys: u64,
     pub(super) capacity: u64,
     pub(super) threads: usize,
+    /// Whether all keys are there from the beginning.
+    pub(super) preload: bool,
     /// Operations of all streams together.
     pub(super) operations: usize,
     pub(super) what: What,
@@ -111,7 +113,7 @@ pub(crate) fn run(request: &str) -> anyhow::Result<()> {
         What::Memory => Vec::new(),
         _ => workload.streams(request.keys, request.operations, request.threads)?,
     };
-    let preload = if workload == Workload::Hit { request.keys } else { 0 };
+    let preload = if request.preload || workload == Workload::Hit { request.keys } else { 0 };
     let task = Task { request: &request, streams: &streams, preload };
     let answer = engines::visit(&request.engine, request.capacity, request.foldhash, task)?;
     println!("{}", serde_json::to_string(&answer)?);

@@ -51,6 +51,9 @@ pub(super) struct CellLine {
     /// A number of objects, or a share of the keys.
     pub(super) capacity: String,
     pub(super) threads: Vec<usize>,
+    /// Whether all keys are there from the beginning, as they always are with `hit`.
+    #[serde(default)]
+    pub(super) preload: bool,
     /// Whether hit ratios are compared, by one pass of one thread.
     #[serde(default)]
     pub(super) pass: bool,

@@ -115,6 +115,7 @@ impl CellRun<'_> {
             workload: self.cell.workload.clone(),
             keys: self.definition.keys,
             capacity: self.capacity,
+            preload: self.cell.preload,
             threads,
             operations: self.definition.operations,
             what,
