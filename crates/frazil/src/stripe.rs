@@ -29,6 +29,7 @@ use std::sync::OnceLock;
 use crate::evict::locked::Notes;
 use crate::evict::segments::Spares;
 use crate::fence;
+use crate::frozen::learn::Samples;
 use crate::listen::Departed;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
@@ -68,6 +69,10 @@ pub(crate) struct Reader {
     pub(crate) shared_writes: AtomicU64,
     /// Hits that a locked policy has not heard of yet.
     pub(crate) notes: Notes,
+    /// The hash of the key whose miss is timed until its insertion, or 0.
+    pub(crate) timed_miss: AtomicU64,
+    /// What was seen of its requests, in a cache that learns what to freeze.
+    pub(crate) samples: OnceLock<Box<Samples>>,
     /// What its thread has to tell the listener. Nobody else looks at it.
     pub(crate) departed: OnceCell<Box<Departed>>,
 }
@@ -89,11 +94,22 @@ impl Reader {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
+    #[cold]
+    fn end_timed_miss(&self) {
+        self.timed_miss.store(0, Relaxed);
+        if let Some(samples) = self.samples.get() {
+            samples.end_miss();
+        }
+    }
+
     /// A key is about to be inserted: a request, unless this thread has just missed it.
     #[inline(always)]
     pub(crate) fn arrive(&self, hash: u64) {
         if self.missed.load(Relaxed) == hash {
             self.missed.store(0, Relaxed);
+            if self.timed_miss.load(Relaxed) == hash {
+                self.end_timed_miss();
+            }
         } else {
             add(&self.sets, 1);
         }
@@ -307,6 +323,10 @@ impl Stripes {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+        let of = |chunk: &Box<[Stripe]>| {
+            let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
+            size_of_val(&**chunk) + sampling.count() * size_of::<Samples>()
+        };
+        self.chunks.iter().filter_map(OnceLock::get).map(of).sum()
     }
 }

@@ -489,6 +489,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         newcomer: &Newcomer,
         replaced: Option<&Found<'_>>,
     ) {
+        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+            watch.admitted(slot, replaced.map(|found| found.slot));
+        }
         match replaced {
             None => self.hand(held, |hand| self.order.insert(hand, slot, newcomer)),
             Some(found) => self.replaced(held, newcomer, found, slot),

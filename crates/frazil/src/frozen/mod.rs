@@ -3,8 +3,15 @@
 //!
 //! `table.rs` is what readers see, `freezer.rs` what builds it and takes it back.
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
+//!
+//! `learn.rs` is what requests tell about it, `curve.rs` what follows from that, `controller.rs`
+//! what decides, and `control.rs` the thread: `docs/design/frozen-controller.md`.
 
+pub(crate) mod control;
+pub(crate) mod controller;
+pub(crate) mod curve;
 mod freezer;
+pub(crate) mod learn;
 mod table;
 
 use std::borrow::Borrow;
@@ -16,7 +23,9 @@ use crate::protect::Protect;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use control::Learned;
 use freezer::Work;
+use learn::Watch;
 use table::Table;
 
 /// When entries are frozen: [`Builder::freezing`](crate::Builder::freezing).
@@ -28,6 +37,9 @@ pub enum Freezing {
     Never,
     /// When [`Cache::freeze`] is called, until [`Cache::thaw`] is.
     ByHand,
+    /// As much as it was learnt to be worth, as long as it pays, and not at all where it does
+    /// not: once [`Cache::control_freezing`] is called.
+    Learned,
 }
 
 /// What a cache that freezes has for it.
@@ -37,14 +49,32 @@ pub(crate) struct Frozen {
     /// are refused.
     whole: AtomicBool,
     work: Mutex<Work>,
+    learned: Option<Box<Learned>>,
 }
 
 impl Frozen {
     pub(crate) fn new(freezing: Freezing) -> Option<Box<Self>> {
         (freezing != Freezing::Never).then(|| {
             let work = Mutex::new(Work::default());
-            Box::new(Frozen { table: Table::default(), whole: AtomicBool::new(false), work })
+            let learned = (freezing == Freezing::Learned).then(Box::default);
+            Box::new(Frozen {
+                table: Table::default(),
+                whole: AtomicBool::new(false),
+                work,
+                learned,
+            })
         })
+    }
+
+    /// What looks at requests, where it is learnt what to freeze.
+    #[inline(always)]
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.learned.as_ref().map(|learned| &learned.watch)
+    }
+
+    /// Whether anything is frozen.
+    fn is_in_use(&self) -> bool {
+        self.table.sight().is_some()
     }
 
     /// Whether nothing may be evicted.
@@ -60,7 +90,8 @@ impl Frozen {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let work = self.work.try_lock().map_or(0, |work| work.heap_bytes());
-        size_of::<Self>() + self.table.heap_bytes() + work
+        let learned = self.learned.as_ref().map_or(0, |learned| learned.heap_bytes());
+        size_of::<Self>() + self.table.heap_bytes() + work + learned
     }
 }
 
