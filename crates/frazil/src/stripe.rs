@@ -94,24 +94,17 @@ impl Reader {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
-    #[cold]
-    fn end_timed_miss(&self) {
-        self.timed_miss.store(0, Relaxed);
-        if let Some(samples) = self.samples.get() {
-            samples.end_miss();
-        }
-    }
-
-    /// A key is about to be inserted: a request, unless this thread has just missed it.
+    /// A key is about to be inserted: a request, unless this thread has just missed it. Whether
+    /// that miss is timed.
     #[inline(always)]
-    pub(crate) fn arrive(&self, hash: u64) {
+    #[must_use]
+    pub(crate) fn arrive(&self, hash: u64) -> bool {
         if self.missed.load(Relaxed) == hash {
             self.missed.store(0, Relaxed);
-            if self.timed_miss.load(Relaxed) == hash {
-                self.end_timed_miss();
-            }
+            self.timed_miss.load(Relaxed) == hash
         } else {
             add(&self.sets, 1);
+            false
         }
     }
 }

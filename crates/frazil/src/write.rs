@@ -105,7 +105,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.overtake(hash, &key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
         let reader = &self.stripe().reader;
-        reader.arrive(hash);
+        if reader.arrive(hash) {
+            self.end_timed_miss();
+        }
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }

@@ -17,6 +17,7 @@ use super::learn::{Samples, Timed, Watch};
 use crate::cache::Cache;
 use crate::clock::exact_ns;
 use crate::events;
+use crate::evict::Order;
 use crate::stripe::Stripes;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, Mutex};
@@ -41,7 +42,7 @@ impl Default for Learned {
         let steering = Steering::new(Tuning::default());
         let state = FreezingState::of(&steering.controller);
         Learned {
-            watch: Watch::new(),
+            watch: Watch::default(),
             steering: Mutex::new(steering),
             state: Mutex::new(state),
             is_run: AtomicBool::new(false),
@@ -286,7 +287,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 steering.count_passed(sum_samples(&self.stripes).passed, watched);
             }
             Action::Learn => {
-                if self.ranks_by_frequency() {
+                if self.learns_by_rank() {
                     let order = self.order.coldest_first(self, &self.segments, &self.stripes);
                     watch.learn_by_rank(gate, slots, &order);
                 } else {
@@ -315,9 +316,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Whether the policy orders entries by how often they were used (§3.3).
-    fn ranks_by_frequency(&self) -> bool {
-        matches!(self.policy(), Online::Lfu | Online::WTinyLfu | Online::Gdsf)
+    /// Whether it is learnt by ranks: where the order is one of frequency (§3.3), and where a
+    /// hit moves nothing in it, as in queues without a lock. There what was hit is not what
+    /// would be frozen: of the hottest tenth of Mobius the marker promises half of the hits,
+    /// and it gets a thirtieth.
+    fn learns_by_rank(&self) -> bool {
+        let by_frequency = matches!(self.policy(), Online::Lfu | Online::WTinyLfu | Online::Gdsf);
+        by_frequency || !matches!(self.order, Order::Locked(_))
     }
 
     /// What the controller is shown.
@@ -343,7 +348,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             (steering.controller.phase(), frozen.and_then(|frozen| frozen.watch()))
         {
             let tally = sums.tally.since(&steering.tally);
-            curve = if self.ranks_by_frequency() {
+            curve = if self.learns_by_rank() {
                 tally.by_rank()
             } else {
                 tally.by_marker(watch.before() as f64 / totals.entries.max(1) as f64)

@@ -14,6 +14,8 @@
 //!   [`BURST`]. Of a miss both the look-up is timed and the time until the same thread
 //!   inserts the key.
 //!
+//! Times are of the clock that the cache was built with: in tests, one that the test moves.
+//!
 //! A thread counts for itself, in [`Samples`]. What is shared is the byte, written once for each
 //! entry, and with a marker how many were hit, which is added to as often.
 
@@ -22,7 +24,7 @@ use std::sync::OnceLock;
 
 use super::curve::{STEPS, Tally};
 use crate::cache::Cache;
-use crate::clock::exact_ns;
+use crate::clock::{Clock, exact_ns};
 use crate::gate::{self, Asker, Gate};
 use crate::stripe::{Reader, add};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -34,6 +36,9 @@ pub(crate) const BURST: u64 = 256;
 const HIT_MAX_NS: u64 = 20_000;
 /// The longest that a miss is taken to wait for its insertion: longer ago it was another.
 const MISS_MAX_NS: u64 = 10_000_000_000;
+/// How many times as long as those before it a miss is taken to last at most: a thread that has
+/// lost its core waits as long as thousands of fast ones.
+const MISS_FACTOR: u64 = 8;
 /// Entries whose hits are looked at while the marker is waited for, about.
 const WATCHED: f64 = 1024.0;
 
@@ -82,6 +87,8 @@ pub(crate) struct Samples {
     left: AtomicU64,
     /// When the miss began whose insertion is waited for.
     missed_at: AtomicU64,
+    /// What misses took lately, or 0.
+    usual_miss: AtomicU64,
     /// Hits of what is frozen.
     pub(crate) frozen: Timed,
     /// Other hits.
@@ -102,6 +109,7 @@ impl Default for Samples {
             burst: AtomicU64::new(0),
             left: AtomicU64::new(0),
             missed_at: AtomicU64::new(0),
+            usual_miss: AtomicU64::new(0),
             frozen: Timed::default(),
             dynamic: Timed::default(),
             absent: Timed::default(),
@@ -124,13 +132,17 @@ impl Samples {
         }
     }
 
-    /// The insertion has come for which a miss was waiting.
-    #[cold]
-    pub(crate) fn end_miss(&self) {
-        let elapsed = exact_ns().saturating_sub(self.missed_at.load(Relaxed));
-        if elapsed < MISS_MAX_NS {
-            self.loaded.add(elapsed);
+    /// A miss has taken so long until its insertion.
+    fn add_miss(&self, nanoseconds: u64) {
+        if nanoseconds >= MISS_MAX_NS {
+            return;
         }
+        // Of sixteen or so. What is far above it counts as little as it may.
+        let usual = self.usual_miss.load(Relaxed);
+        let taken = if usual == 0 { nanoseconds } else { nanoseconds.min(MISS_FACTOR * usual) };
+        self.loaded.add(taken);
+        let mean = if usual == 0 { taken } else { usual - usual / 16 + taken / 16 };
+        self.usual_miss.store(mean.max(1), Relaxed);
     }
 }
 
@@ -149,31 +161,26 @@ struct Told {
 }
 
 /// Looks at requests, for a cache that learns what to freeze.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Watch {
     told: OwnLine<Told>,
     /// Entries before the marker, while one learns by it.
     before: OwnLine<AtomicU64>,
     /// By slot, once something was looked at.
     bytes: OnceLock<Box<[AtomicU8]>>,
-    /// What it takes to read the clock.
-    overhead_ns: u64,
+}
+
+/// What it takes to read the system's clock.
+fn overhead_ns() -> u64 {
+    static OVERHEAD: OnceLock<u64> = OnceLock::new();
+    let reading = |_| {
+        let before = exact_ns();
+        exact_ns().saturating_sub(before)
+    };
+    *OVERHEAD.get_or_init(|| (0..64).map(reading).min().unwrap_or(0))
 }
 
 impl Watch {
-    pub(crate) fn new() -> Self {
-        let reading = |_| {
-            let before = exact_ns();
-            exact_ns().saturating_sub(before)
-        };
-        Watch {
-            told: OwnLine::default(),
-            before: OwnLine::default(),
-            bytes: OnceLock::new(),
-            overhead_ns: (0..64).map(reading).min().unwrap_or(0),
-        }
-    }
-
     fn purpose(&self) -> Purpose {
         match self.told.0.purpose.load(Relaxed) {
             1 => Purpose::Wait,
@@ -340,6 +347,7 @@ pub(crate) struct Look<'c> {
     samples: &'c Samples,
     /// When it began, if it is timed.
     began: Option<u64>,
+    clock: &'c Clock,
     /// What its thread had counted before.
     frozen_hits: u64,
 }
@@ -350,7 +358,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut look = self.begin_look_untimed()?;
         if look.watch.is_to_be_timed(look.samples, self.recorder.gate()) {
             // Last: what comes from here on is the request's.
-            look.began = Some(exact_ns());
+            look.began = Some(look.clock.exact());
         }
         Some(look)
     }
@@ -361,7 +369,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let reader = &self.stripe().reader;
         let samples = reader.samples.get_or_init(Box::default);
         let frozen_hits = reader.frozen_hits.load(Relaxed);
-        Some(Look { watch, reader, samples, began: None, frozen_hits })
+        let clock = &self.expiry.clock;
+        Some(Look { watch, reader, samples, began: None, clock, frozen_hits })
+    }
+
+    /// The insertion has come for which a miss of this thread was waiting.
+    #[cold]
+    pub(crate) fn end_timed_miss(&self) {
+        let reader = &self.stripe().reader;
+        reader.timed_miss.store(0, Relaxed);
+        if let Some(samples) = reader.samples.get() {
+            let elapsed = self.expiry.clock.exact().saturating_sub(samples.missed_at.load(Relaxed));
+            samples.add_miss(elapsed);
+        }
     }
 }
 
@@ -370,7 +390,8 @@ impl Look<'_> {
     pub(crate) fn end(self, hash: u64, hit: bool, slot: impl FnOnce() -> Option<u32>) {
         let Look { watch, reader, samples, .. } = self;
         if let Some(began) = self.began {
-            let elapsed = exact_ns().saturating_sub(began + watch.overhead_ns);
+            let overhead = if self.clock.is_users() { 0 } else { overhead_ns() };
+            let elapsed = self.clock.exact().saturating_sub(began + overhead);
             if !hit {
                 samples.absent.add(elapsed.min(HIT_MAX_NS));
                 samples.missed_at.store(began, Relaxed);

@@ -91,7 +91,7 @@ impl Run {
                     share,
                     frozen_hits: (workload.frozen_hits)(share),
                     misses: (workload.frozen_misses)(share),
-                    requests: 1_000,
+                    requests: 1_000_000,
                 }
             };
             self.observed.curve = (0..46).map(point).collect();
