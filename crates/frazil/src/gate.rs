@@ -50,7 +50,17 @@ impl Gate {
 
     /// Opens the gate for an asker as far as `threshold`; 0 closes it, unless for others.
     pub(crate) fn open(&self, asker: Asker, threshold: u64) {
-        let mut asked = self.asked.lock();
+        self.set(&mut self.asked.lock(), asker, threshold);
+    }
+
+    /// Closes it for an asker, unless somebody else is about to change it: for those who look
+    /// up, and wait for nobody. Whether it did.
+    pub(crate) fn try_close(&self, asker: Asker) -> bool {
+        let asked = self.asked.try_lock();
+        asked.map(|mut asked| self.set(&mut asked, asker, 0)).is_some()
+    }
+
+    fn set(&self, asked: &mut [u64; 3], asker: Asker, threshold: u64) {
         asked[asker as usize] = threshold;
         self.threshold.store(asked.iter().copied().max().unwrap_or(0), Relaxed);
     }
@@ -70,7 +80,7 @@ mod tests {
         assert!((900..1_100).contains(&tenth), "{tenth}");
         gate.open(Asker::Timing, ALL);
         assert_eq!(wanted(), 10_000);
-        gate.open(Asker::Timing, 0);
+        assert!(gate.try_close(Asker::Timing));
         assert_eq!(wanted(), tenth);
         gate.open(Asker::Learning, threshold(0.5));
         gate.open(Asker::Recording, 0);

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use frazil::{
@@ -389,6 +389,22 @@ fn learned(policy: Policy, capacity: u64) -> Arc<Cache<u64, u64>> {
     Arc::new(Cache::builder(capacity).policy(policy).freezing(Freezing::Learned).build())
 }
 
+/// Whether it is no use to wait any longer.
+fn is_late(began: Instant) -> bool {
+    began.elapsed() > Duration::from_secs(30)
+}
+
+/// The processor time of the thread that freezes.
+fn processor_time() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let read = |task: &std::fs::DirEntry, file| std::fs::read_to_string(task.path().join(file));
+    let mut of_it = tasks
+        .filter(|task| read(task, "comm").is_ok_and(|name| name.starts_with("frazil-freezing")));
+    let time = of_it.next().and_then(|task| read(&task, "schedstat").ok()).unwrap_or_default();
+    let nanoseconds = time.split_whitespace().next().and_then(|time| time.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
+}
+
 fn threads() -> usize {
     let status = std::fs::read_dir("/proc/self/task").map(|tasks| {
         let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
@@ -404,13 +420,13 @@ fn the_thread_works_and_ends() {
     let cache = learned(Policy::Lru, 10_000);
     let control = cache.control_freezing().unwrap();
     assert_eq!(cache.control_freezing().unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
-    let ends = Instant::now() + Duration::from_secs(3);
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for worker in 0..2 {
-            let cache = &cache;
+            let (cache, over) = (&cache, &over);
             scope.spawn(move || {
                 let mut zipf = Zipf { state: worker, ..Zipf::new(50_000) };
-                while Instant::now() < ends {
+                while !over.load(Relaxed) {
                     for _ in 0..1_000 {
                         let key = zipf.next();
                         match cache.get(&key) {
@@ -421,10 +437,20 @@ fn the_thread_works_and_ends() {
                 }
             });
         }
+        let began = Instant::now();
+        let learnt = || !cache.freezing_state().unwrap().curve().is_empty();
+        while began.elapsed() < Duration::from_secs(3) || !learnt() && !is_late(began) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        over.store(true, Relaxed);
     });
     let state = cache.freezing_state().unwrap();
-    println!("{state:?}");
     assert!(!state.curve().is_empty(), "{state:?}");
+    // At rest it takes next to nothing of a core.
+    let before = processor_time();
+    std::thread::sleep(Duration::from_secs(1));
+    let took = processor_time() - before;
+    assert!(took < Duration::from_millis(10), "{took:?} of a second");
     // Dropped, it leaves nothing frozen, and another may come.
     drop(control);
     let before = cache.stats().frozen_hits;
@@ -452,4 +478,60 @@ fn the_thread_works_and_ends() {
     let by_hand: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::ByHand).build();
     let error = Arc::new(by_hand).control_freezing().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// Steps as if seconds lay between them, so that all phases come while threads do all they can.
+#[test]
+fn it_may_learn_and_freeze_while_all_goes_on() {
+    for policy in ["lru", "arc", "w-tinylfu", "mobius", "s3-fifo", "fifo"] {
+        let policy: Policy = policy.parse().unwrap();
+        let mut cache: Cache<u64, String> =
+            Cache::builder(500).policy(policy).freezing(Freezing::Learned).build();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in 0..3 {
+                let (cache, over) = (&cache, &over);
+                scope.spawn(move || {
+                    let mut zipf = Zipf { state: worker, ..Zipf::new(2_000) };
+                    let value = |key: u64| format!("{key}");
+                    while !over.load(Relaxed) {
+                        let key = zipf.next();
+                        match zipf.state >> 60 {
+                            0 => cache.insert(key, value(key)),
+                            1 => _ = cache.remove(&key),
+                            2 => assert_eq!(
+                                cache.get_or_insert_with(&key, || value(key)),
+                                value(key)
+                            ),
+                            3 => {
+                                let found = cache.get_many([&key, &(key + 1)]);
+                                assert!(found[0].as_ref().is_none_or(|found| *found == value(key)));
+                            }
+                            4 => {
+                                let pin = cache.pin();
+                                assert!(pin.get(&key).is_none_or(|found| *found == value(key)));
+                            }
+                            _ => match cache.get(&key) {
+                                Some(found) => assert_eq!(found, value(key)),
+                                None => cache.insert(key, value(key)),
+                            },
+                        }
+                    }
+                });
+            }
+            let (began, mut now) = (Instant::now(), Duration::ZERO);
+            let learnt = || !cache.freezing_state().unwrap().curve().is_empty();
+            while began.elapsed() < Duration::from_millis(400) || !learnt() && !is_late(began) {
+                now += Duration::from_millis(700);
+                cache.step_freezing(now);
+                std::thread::sleep(Duration::from_micros(500));
+            }
+            over.store(true, Relaxed);
+        });
+        let state = cache.freezing_state().unwrap();
+        println!("{policy}: {:?}, {} constructions", state.reason, state.constructions);
+        assert!(!state.curve().is_empty(), "{policy}: {state:?}");
+        cache.thaw();
+        cache.validate().unwrap();
+    }
 }

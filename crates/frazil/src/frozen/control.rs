@@ -133,7 +133,7 @@ pub struct FreezingState {
     pub refreshes: u64,
     /// How often it did not pay, and a sleep followed.
     pub failures: u64,
-    /// How long it slept last, or would sleep an eighth of now; grows by eight with each failure.
+    /// How long it slept last; eight times as long after the next failure.
     pub sleep: Duration,
     curve: Vec<CurvePoint>,
     times: [Duration; PHASES],
@@ -233,6 +233,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// One step of what [`control_freezing`](Cache::control_freezing) does, for those who have a
     /// thread of their own for such things, or a clock: looks at what was counted, and learns,
     /// freezes or thaws. Returns how long there will be nothing to do.
+    ///
+    /// Who does not go on leaves it as it is: frozen, or being looked at.
     ///
     /// `now` is the time since any moment, always the same. Most steps take some microseconds;
     /// one that freezes or thaws O(capacity). Does nothing while another thread is in one, and
@@ -357,17 +359,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Observed { totals, curve, is_frozen }
     }
 
-    /// Leaves the cache as if nobody had ever frozen anything.
+    /// Leaves the cache as if nothing had ever been frozen.
     fn end_freezing(&self) {
         let Some(learned) = self.frozen.as_ref().and_then(|it| it.learned.as_deref()) else {
             return;
         };
-        let mut steering = learned.steering.lock();
         learned.watch.stop(self.recorder.gate());
         learned.watch.stop_timing(self.recorder.gate());
-        let until = steering.controller.record.until;
-        steering.controller.restart(until);
-        *learned.state.lock() = FreezingState::of(&steering.controller);
+        // Not waited for: code of the user's may run in a step.
+        if let Some(mut steering) = learned.steering.try_lock() {
+            let until = steering.controller.record.until;
+            steering.controller.restart(until);
+            *learned.state.lock() = FreezingState::of(&steering.controller);
+        }
         self.thaw();
     }
 

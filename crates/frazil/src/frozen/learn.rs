@@ -327,9 +327,9 @@ impl Watch {
         }
         let left = samples.left.load(Relaxed).saturating_sub(1);
         samples.left.store(left, Relaxed);
-        // Should the next burst begin just now it ends with this one, and another will begin.
-        if left == 0 && self.told.0.burst.compare_exchange(burst, 0, Relaxed, Relaxed).is_ok() {
-            gate.open(Asker::Timing, 0);
+        if left == 0 && gate.try_close(Asker::Timing) {
+            // Should the next burst have begun just now it ends as well, and another will come.
+            let _ = self.told.0.burst.compare_exchange(burst, 0, Relaxed, Relaxed);
         }
         true
     }
