@@ -316,10 +316,10 @@ impl Stripes {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of = |chunk: &Box<[Stripe]>| {
+        let of = |chunk: &[Stripe]| {
             let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
-            size_of_val(&**chunk) + sampling.count() * size_of::<Samples>()
+            size_of_val(chunk) + sampling.count() * size_of::<Samples>()
         };
-        self.chunks.iter().filter_map(OnceLock::get).map(of).sum()
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
     }
 }

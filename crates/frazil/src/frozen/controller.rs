@@ -249,6 +249,7 @@ pub enum Reason {
 
 /// A phase, and what it has to remember.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one a cache, copied ten times a second")]
 enum State {
     /// Since it was first shown anything, and the marker was set.
     Waiting(Option<Totals>),
