@@ -100,25 +100,22 @@ impl CurvePoint {
 
     /// The mean latency of a request at this point: equation 1 of the paper, in which a
     /// look-up among what is frozen comes before all else.
-    fn latency(&self, latencies: &Latencies) -> f64 {
-        self.moment(latencies, 1)
-    }
-
-    /// What that is at most, but for a few points of a hundred: two standard errors more. The
-    /// least of many points is else the one that had luck with its misses.
-    fn latency_at_most(&self, latencies: &Latencies) -> f64 {
-        let mean = self.latency(latencies);
-        let variance = (self.moment(latencies, 2) - mean * mean).max(0.0);
-        mean + 2.0 * (variance / self.requests as f64).sqrt()
-    }
-
-    /// The mean of a power of the latency.
-    fn moment(&self, latencies: &Latencies, power: i32) -> f64 {
+    pub(crate) fn latency(&self, latencies: &Latencies) -> f64 {
         let Latencies { frozen, dynamic, miss } = *latencies;
         let dynamic_hits = (1.0 - self.frozen_hits - self.misses).max(0.0);
-        self.frozen_hits * frozen.powi(power)
-            + self.misses * (miss + frozen).powi(power)
-            + dynamic_hits * (frozen + dynamic).powi(power)
+        self.frozen_hits * frozen
+            + self.misses * (miss + frozen)
+            + dynamic_hits * (frozen + dynamic)
+    }
+
+    /// The same point with as many misses as it may have by chance, but for a few times of a
+    /// hundred: Wilson's bound at two standard errors. The best of many points is else the one
+    /// that was lucky, and a few hundred requests without a miss say little of one in fifty.
+    fn unlucky(&self) -> CurvePoint {
+        let (misses, requests) = (self.misses, self.requests.max(1) as f64);
+        let error = (misses * (1.0 - misses) / requests + 1.0 / (requests * requests)).sqrt();
+        let most = (misses + 2.0 / requests + 2.0 * error) / (1.0 + 4.0 / requests);
+        CurvePoint { misses: most, frozen_hits: self.frozen_hits.min(1.0 - most), ..*self }
     }
 }
 
@@ -139,7 +136,7 @@ pub(crate) fn best_share(
     whole: Option<f64>,
     bar: f64,
 ) -> f64 {
-    let points = curve.iter().map(|point| (point.share, point.latency_at_most(latencies)));
+    let points = curve.iter().map(|point| (point.share, point.unlucky().latency(latencies)));
     let all = points.chain(whole.map(|latency| (1.0, latency)));
     let less = |best: (f64, f64), other: (f64, f64)| if other.1 < best.1 { other } else { best };
     all.fold((0.0, bar), less).0
@@ -206,11 +203,15 @@ mod tests {
         assert_eq!(best_share(&curve, &latencies, Some(70.0), 120.0), 1.0);
         assert_eq!(best_share(&curve, &latencies, Some(80.0), 120.0), 0.5);
         assert_eq!(best_share(&curve, &latencies, Some(80.0), 60.0), 0.0);
-        // Of a thousand requests it may be luck: two errors are 13.6.
+        // Of a thousand requests with one miss in twenty it may be luck: 6.56 %.
         let mut few = curve;
         few[1].requests = 1_000;
-        assert_eq!(best_share(&few, &latencies, None, 90.0), 0.5);
-        assert_eq!(best_share(&few, &latencies, None, 88.0), 0.0);
+        assert!((few[1].unlucky().misses - 0.0656).abs() < 1e-3, "{:?}", few[1].unlucky());
+        assert_eq!(best_share(&few, &latencies, None, 91.0), 0.5);
+        assert_eq!(best_share(&few, &latencies, None, 87.0), 0.0);
+        // And a hundred without any may be one in 26.
+        let lucky = CurvePoint { misses: 0.0, requests: 100, ..few[1] };
+        assert!((lucky.unlucky().misses - 1.0 / 26.0).abs() < 1e-3, "{:?}", lucky.unlucky());
         // Milliseconds a miss: the authors' code begins from 1,000 µs and finds nothing better.
         let slow = Latencies { miss: 2e7, ..latencies };
         assert_eq!(best_share(&curve, &slow, None, 0.0421 * 2e7), 0.1);
