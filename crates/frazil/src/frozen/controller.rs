@@ -45,8 +45,9 @@ pub(crate) struct Tuning {
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
     pub(crate) attempts: u32,
-    /// How many times as long as its construction something stays frozen, in requests.
-    pub(crate) lifetime: u64,
+    /// How many times as long as its construction something stays frozen, in time and in
+    /// requests.
+    pub(crate) lifetime: u32,
     /// The share below which it is not worth it.
     pub(crate) least_share: f64,
     /// The first sleep, the factor after each failure, the divisor after each success, and the
@@ -299,8 +300,9 @@ pub(crate) struct Controller {
     bar: f64,
     /// What it may take at most while something is frozen.
     threshold: f64,
-    /// Requests of the last construction.
+    /// Requests of the last construction, and how long they took.
     construction: u64,
+    construction_time: Duration,
     /// Refreshes in a row that were not due to age.
     faded: u32,
     pub(crate) sleep: Duration,
@@ -422,6 +424,7 @@ impl Controller {
             bar: 0.0,
             threshold: 0.0,
             construction: 0,
+            construction_time: Duration::ZERO,
             faded: 0,
             sleep: tuning.sleep,
             curve: Vec::new(),
@@ -677,7 +680,7 @@ impl Controller {
         let Some(mean) = known.mean(&stretch) else { return Action::Nothing };
         self.baseline = known;
         self.threshold = mean / gain;
-        self.construction = stretch.requests();
+        (self.construction, self.construction_time) = (stretch.requests(), elapsed);
         self.show(&stretch, mean);
         Action::Freeze(self.share)
     }
@@ -716,7 +719,11 @@ impl Controller {
         if glacier.credit <= 0.0 {
             return self.fail(now, Reason::Degraded);
         }
-        if totals.since(&glacier.since).requests() > self.construction * lifetime {
+        // By requests alone a cache that is ten times as fast would be without for half the time,
+        // by time alone one that nobody asks would be frozen anew for nothing.
+        let old = now.saturating_sub(self.entered) > self.construction_time * lifetime;
+        let requests = totals.since(&glacier.since).requests();
+        if old && requests > self.construction * u64::from(lifetime) {
             self.faded = 0;
             self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
             return self.refresh(now, Reason::Outlived);

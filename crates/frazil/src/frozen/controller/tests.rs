@@ -277,6 +277,21 @@ fn what_outlives_its_time_is_frozen_anew_without_learning() {
 }
 
 #[test]
+fn what_is_faster_is_not_frozen_anew_more_often() {
+    let mut run = Run::new();
+    run.until(Phase::Frozen, &PAYS);
+    let begun = run.now;
+    let faster = Workload { requests: 10 * PAYS.requests, ..PAYS };
+    run.until(Phase::Constructing, &faster);
+    assert_eq!(run.controller.reason, Reason::Outlived);
+    assert!((run.now - begun).as_secs() >= 20, "{:?}", run.now - begun);
+    // And where hardly anybody asks not by time alone.
+    let mut run = Run::frozen(&PAYS);
+    run.seconds(60, &Workload { requests: PAYS.requests / 10, ..PAYS });
+    assert_eq!(run.controller.phase(), Phase::Frozen);
+}
+
+#[test]
 fn what_becomes_slow_is_thawed_soon_and_a_sleep_follows() {
     let mut run = Run::frozen(&PAYS);
     run.seconds(2, &PAYS);
