@@ -192,6 +192,12 @@ pub(crate) enum Action {
 }
 
 /// What a cache that freezes by itself is doing: [`FreezingState::phase`](crate::FreezingState).
+///
+/// ```
+/// use frazil::{Cache, Freezing, FreezingPhase};
+/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+/// assert_eq!(cache.freezing_state().unwrap().phase, FreezingPhase::Waiting);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
@@ -213,6 +219,12 @@ pub enum Phase {
 pub(crate) const PHASES: usize = 6;
 
 /// Why the phase is what it is: [`FreezingState::reason`](crate::FreezingState).
+///
+/// ```
+/// use frazil::{Cache, Freezing, FreezingReason};
+/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+/// assert_eq!(cache.freezing_state().unwrap().reason, FreezingReason::Began);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

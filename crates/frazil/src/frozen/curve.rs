@@ -79,6 +79,15 @@ impl Tally {
 
 /// What would become of requests if a share of the entries were frozen, as it was learnt:
 /// [`FreezingState::curve`](crate::FreezingState::curve).
+///
+/// ```
+/// use frazil::{Cache, CurvePoint, Freezing};
+/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+/// let state = cache.freezing_state().unwrap();
+/// for CurvePoint { share, frozen_hits, misses, .. } in state.curve() {
+///     println!("{share}: {frozen_hits} of the requests, {misses} miss");
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CurvePoint {
