@@ -18,7 +18,7 @@ const CALLS: [&str; 8] = [
     "time@",
     "is_outlived_in_use",
     "miss_expired",
-    "get_recorded",
+    "get_observed",
     "used_under_lock",
     "panic",
 ];

@@ -276,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let arrival = self.place(key);
         if self.recorder.wants(arrival.0) {
-            return self.get_recorded(key);
+            return self.get_observed(key);
         }
         self.get_at(arrival, key)
     }
@@ -295,20 +295,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    // Hashes once more, so that the others need not keep the hash.
+    // Recorded, or looked at to learn what to freeze. Hashes once more, so that the others need
+    // not keep the hash.
     #[cold]
     #[inline(never)]
-    fn get_recorded<Q>(&self, key: &Q) -> Option<V>
+    fn get_observed<Q>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
         let (hash, place) = self.place(key);
-        let weight = self.weight_of(place, key);
+        let weight = self.recorder.records(hash).then(|| self.weight_of(place, key));
+        let look = self.begin_look();
         let value = self.get_at((hash, place), key);
-        let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
-        self.recorder.note(hash, deed, weight);
+        if let Some(look) = look {
+            look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
+        }
+        if let Some(weight) = weight {
+            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
+            self.recorder.note(hash, deed, weight);
+        }
         value
     }
 

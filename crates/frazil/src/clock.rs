@@ -35,6 +35,11 @@ pub(crate) fn coarse_ns() -> u64 {
     system::coarse()
 }
 
+/// The exact time, of the same kind.
+pub(crate) fn exact_ns() -> u64 {
+    system::exact()
+}
+
 pub(crate) struct Clock {
     /// What the system's clock, or the user's, showed at the beginning.
     origin: u64,

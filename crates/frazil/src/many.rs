@@ -87,6 +87,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let weight = found.as_ref().map_or(0, |found| self.slab.weight(found.slot));
                 let deed = if found.is_some() { Deed::Hit } else { Deed::Miss };
                 self.recorder.note(hash, deed, weight);
+                if let Some(look) = self.begin_look_untimed() {
+                    let slot = found.as_ref().map(|found| found.slot);
+                    look.end(hash, found.is_some(), || slot);
+                }
             }
             if found.is_none() {
                 reader.missed.store(hash, Relaxed);

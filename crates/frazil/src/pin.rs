@@ -62,24 +62,32 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     {
         let (hash, place) = self.cache.place(key);
         if self.cache.recorder.wants(hash) {
-            return self.get_recorded(key);
+            return self.get_observed(key);
         }
         self.get_at((hash, place), key)
     }
 
-    // As `Cache::get_recorded`.
+    // As `Cache::get_observed`.
     #[cold]
     #[inline(never)]
-    fn get_recorded<Q>(&self, key: &Q) -> Option<&V>
+    fn get_observed<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (hash, place) = self.cache.place(key);
-        let weight = self.cache.weight_of(place, key);
+        let cache = self.cache;
+        let (hash, place) = cache.place(key);
+        let weight = cache.recorder.records(hash).then(|| cache.weight_of(place, key));
+        let look = cache.begin_look();
         let value = self.get_at((hash, place), key);
-        let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
-        self.cache.recorder.note(hash, deed, weight);
+        if let Some(look) = look {
+            let slot = || cache.find(&self.protection, place, key).map(|found| found.slot);
+            look.end(hash, value.is_some(), slot);
+        }
+        if let Some(weight) = weight {
+            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
+            cache.recorder.note(hash, deed, weight);
+        }
         value
     }
 

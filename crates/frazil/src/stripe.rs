@@ -29,6 +29,7 @@ use std::sync::OnceLock;
 use crate::evict::locked::Notes;
 use crate::evict::segments::Spares;
 use crate::fence;
+use crate::frozen::learn::Samples;
 use crate::listen::Departed;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
@@ -68,6 +69,10 @@ pub(crate) struct Reader {
     pub(crate) shared_writes: AtomicU64,
     /// Hits that a locked policy has not heard of yet.
     pub(crate) notes: Notes,
+    /// The hash of the key whose miss is timed until its insertion, or 0.
+    pub(crate) timed_miss: AtomicU64,
+    /// What was seen of its requests, in a cache that learns what to freeze.
+    pub(crate) samples: OnceLock<Box<Samples>>,
     /// What its thread has to tell the listener. Nobody else looks at it.
     pub(crate) departed: OnceCell<Box<Departed>>,
 }
@@ -89,13 +94,17 @@ impl Reader {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
-    /// A key is about to be inserted: a request, unless this thread has just missed it.
+    /// A key is about to be inserted: a request, unless this thread has just missed it. Whether
+    /// that miss is timed.
     #[inline(always)]
-    pub(crate) fn arrive(&self, hash: u64) {
+    #[must_use]
+    pub(crate) fn arrive(&self, hash: u64) -> bool {
         if self.missed.load(Relaxed) == hash {
             self.missed.store(0, Relaxed);
+            self.timed_miss.load(Relaxed) == hash
         } else {
             add(&self.sets, 1);
+            false
         }
     }
 }
@@ -307,6 +316,10 @@ impl Stripes {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
+        let of = |chunk: &[Stripe]| {
+            let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
+            size_of_val(chunk) + sampling.count() * size_of::<Samples>()
+        };
+        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
     }
 }

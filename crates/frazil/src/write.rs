@@ -104,8 +104,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (hash, place) = self.place(&key);
         self.overtake(hash, &key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
-        let reader = &self.stripe().reader;
-        reader.arrive(hash);
+        if self.stripe().reader.arrive(hash) {
+            return self.admit_timed(place, (hash, weight, term), key, value);
+        }
+        self.admit(place, (hash, weight, term), key, value);
+    }
+
+    /// An insertion that ends a miss which is timed.
+    #[cold]
+    #[inline(never)]
+    fn admit_timed(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
+        self.admit(place, traits, key, value);
+        self.end_timed_miss();
+    }
+
+    /// Puts an entry in whose arrival was counted.
+    #[inline(always)]
+    fn admit(&self, place: Place, (hash, weight, term): (u64, u64, Term), key: K, value: V) {
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }
@@ -114,6 +129,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.refuse(place, &key);
             return;
         }
+        let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => self.insert_under(&hazard, place, (hash, weight, term), key, value),
             None => self.insert_nested(place, (hash, weight, term), key, value),
@@ -489,6 +505,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         newcomer: &Newcomer,
         replaced: Option<&Found<'_>>,
     ) {
+        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+            watch.admitted(slot, replaced.map(|found| found.slot));
+        }
         match replaced {
             None => self.hand(held, |hand| self.order.insert(hand, slot, newcomer)),
             Some(found) => self.replaced(held, newcomer, found, slot),

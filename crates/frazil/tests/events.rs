@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use frazil::Cache;
+use frazil::{Cache, Freezing, Policy};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -213,4 +213,25 @@ fn a_subscriber_may_call_the_cache() {
     cache.clear();
     cache.insert(0, "last".to_owned());
     assert_eq!(cache.get(&0).as_deref(), Some("last"));
+}
+
+#[test]
+fn what_freezing_does_is_told_with_its_reason() {
+    let seconds = std::time::Duration::from_secs;
+    let mut cache = None;
+    let told = events(|| {
+        let cache: &Cache<u64, String> = cache
+            .insert(Cache::builder(1_000).policy(Policy::Lru).freezing(Freezing::Learned).build());
+        cache.step_freezing(seconds(1));
+        (0..100).for_each(|key| cache.insert(key, String::new()));
+        cache.step_freezing(seconds(2));
+        cache.step_freezing(seconds(3));
+    });
+    let told: Vec<&Told> = told.iter().filter(|told| told.message == "freezing").collect();
+    let [grew] = *told else { panic!("{told:?}") };
+    assert_eq!(grew.level, Level::DEBUG);
+    assert_eq!((&*grew.fields["phase"], &*grew.fields["reason"]), ("Waiting", "Grew"));
+    for field in ["share", "frozen_hit_share", "dynamic_hit_share", "latency_ns", "threshold_ns"] {
+        assert_eq!(grew.fields[field], "0.0", "{field}");
+    }
 }

@@ -61,7 +61,7 @@ impl<K, V> Terms<K, V> {
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
     deadlines: OnceLock<Deadlines>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
     /// Nanoseconds, if entries go that nobody uses.

@@ -4,9 +4,16 @@
 //! `table.rs` and `copies.rs` are what readers see, `freezer.rs` what builds it and takes it
 //! back.
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
+//!
+//! `learn.rs` is what requests tell about it, `curve.rs` what follows from that, `controller.rs`
+//! what decides, and `control.rs` the thread: `docs/design/frozen-controller.md`.
 
+pub(crate) mod control;
+pub(crate) mod controller;
 mod copies;
+pub(crate) mod curve;
 mod freezer;
+pub(crate) mod learn;
 mod shown;
 mod table;
 mod tags;
@@ -20,8 +27,10 @@ use crate::protect::Protect;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use control::Learned;
 pub(crate) use copies::Copies;
 use freezer::Work;
+use learn::Watch;
 #[cfg(loom)]
 pub(crate) use shown::{Shown, Sight};
 use table::Table;
@@ -35,6 +44,9 @@ pub enum Freezing {
     Never,
     /// When [`Cache::freeze`] is called, until [`Cache::thaw`] is.
     ByHand,
+    /// As much as it was learnt to be worth, as long as it pays, and not at all where it does
+    /// not: once [`Cache::control_freezing`] is called.
+    Learned,
 }
 
 /// What a cache that freezes has for it.
@@ -44,6 +56,7 @@ pub(crate) struct Frozen<K, V> {
     /// are refused.
     whole: AtomicBool,
     work: Mutex<Work>,
+    learned: Option<Box<Learned>>,
 }
 
 /// By hash: what look-ups find before they go to the index.
@@ -69,8 +82,23 @@ impl<K, V> Frozen<K, V> {
         (freezing != Freezing::Never).then(|| {
             let kept = copies.map_or_else(|| Kept::Places(Table::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
-            Box::new(Frozen { kept, whole: AtomicBool::new(false), work })
+            let learned = (freezing == Freezing::Learned).then(Box::default);
+            Box::new(Frozen { kept, whole: AtomicBool::new(false), work, learned })
         })
+    }
+
+    /// What looks at requests, where it is learnt what to freeze.
+    #[inline(always)]
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.learned.as_ref().map(|learned| &learned.watch)
+    }
+
+    /// Whether anything is frozen.
+    fn is_in_use(&self) -> bool {
+        match &self.kept {
+            Kept::Places(table) => table.shown.sight().is_some(),
+            Kept::Copies(copies) => copies.shown.sight().is_some(),
+        }
     }
 
     /// Whether nothing may be evicted.
@@ -93,7 +121,8 @@ impl<K, V> Frozen<K, V> {
             Kept::Places(table) => table.heap_bytes(),
             Kept::Copies(copies) => copies.heap_bytes(),
         };
-        size_of::<Self>() + table + work
+        let learned = self.learned.as_ref().map_or(0, |learned| learned.heap_bytes());
+        size_of::<Self>() + table + work + learned
     }
 }
 

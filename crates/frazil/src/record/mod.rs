@@ -28,6 +28,7 @@ use frazil_recording::{Encoder, Header, SIZE_MAX};
 use crate::cache::Cache;
 use crate::clock::coarse_ns;
 use crate::events;
+use crate::gate::{self, Asker, Gate};
 use crate::stripe::{Stripe, Stripes};
 use crate::sync::atomic::{
     AtomicU64,
@@ -40,6 +41,8 @@ use tape::{Note, Tapes};
 
 /// The part of a cache that chooses and notes.
 pub(crate) struct Recorder {
+    /// Lets operations on the keys that are recorded through to here, and others' beside.
+    gate: Gate,
     /// Keys whose mixed hash is below this are recorded; 0: none are.
     threshold: AtomicU64,
     tapes: OnceLock<Arc<Tapes>>,
@@ -49,20 +52,38 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn new() -> Self {
-        Recorder { threshold: AtomicU64::new(0), tapes: OnceLock::new(), writer: Mutex::new(None) }
+        Recorder {
+            gate: Gate::new(),
+            threshold: AtomicU64::new(0),
+            tapes: OnceLock::new(),
+            writer: Mutex::new(None),
+        }
     }
 
-    /// Whether operations on a key with this hash are recorded.
+    /// Whether operations on a key with this hash are looked at, to be recorded or for another
+    /// reason.
     #[inline(always)]
     pub(crate) fn wants(&self, hash: u64) -> bool {
-        crate::index::mix(hash) < self.threshold.load(Relaxed)
+        self.gate.wants(hash)
     }
 
-    /// Notes an operation on a key that is wanted.
+    /// Whether they are recorded.
+    pub(crate) fn records(&self, hash: u64) -> bool {
+        gate::is_below(hash, self.threshold.load(Relaxed))
+    }
+
+    /// What decides which operations are looked at.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Notes an operation on a key that is looked at, if that is to record it.
     #[cold]
     #[inline(never)]
     pub(crate) fn note(&self, hash: u64, deed: Deed, weight: u64) {
-        if let Some(tapes) = self.tapes.get() {
+        if let Some(tapes) = self.tapes.get()
+            && self.records(hash)
+        {
             let time_ns = coarse_ns();
             tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
         }
@@ -105,16 +126,20 @@ impl Recorder {
             .spawn(move || writer::run(&shared, file, before))?;
         *tapes.writer.lock() = Some(handle.thread().clone());
         *writer = Some(handle);
-        // Half of 2^64 is exact; 1 becomes all but one of the hashes.
-        self.threshold.store(((rate * 2f64.powi(64)) as u64).max(1), Relaxed);
+        self.record_below(gate::threshold(rate).max(1));
         Ok(())
+    }
+
+    fn record_below(&self, threshold: u64) {
+        self.threshold.store(threshold, Relaxed);
+        self.gate.open(Asker::Recording, threshold);
     }
 
     /// Ends the recording that is under way, in which there were `gets` of all keys; 0 if
     /// that is not known.
     fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer.lock();
-        self.threshold.store(0, Relaxed);
+        self.record_below(0);
         let (Some(handle), Some(tapes)) = (writer.take(), self.tapes.get()) else {
             return Ok(Recorded::default());
         };

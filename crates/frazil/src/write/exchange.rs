@@ -51,7 +51,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if found.is_none() && self.has_come(place, &key) {
             return false;
         }
-        self.stripe().reader.arrive(hash);
+        if self.stripe().reader.arrive(hash) {
+            self.end_timed_miss();
+        }
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }

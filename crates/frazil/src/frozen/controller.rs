@@ -1,0 +1,769 @@
+//! What decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state machine,
+//! without threads and without a clock. `control.rs` runs it.
+//!
+//! ```text
+//!            ┌───────────────────────── rested ──────────────────────────┐
+//!            ▼                                                           │
+//!  Waiting ──► Learning ──► Trying ──► Constructing ──► Frozen        Sleeping
+//!    renewed     learned      │ tried      ▲   │ unproven │ │ degraded    ▲
+//!                             │            └───┼── aged, ─┘ │             │
+//!                             │                │   fading   │             │
+//!                             └─ not worth it ─┴────────────┴─────────────┘
+//! ```
+//!
+//! Latency is the measure: of the timed requests of each kind the mean, and these weighted by
+//! how many requests of that kind there were, all counted. What the authors' code does otherwise
+//! is listed in `docs/design/frozen-controller.md`.
+
+use std::time::Duration;
+
+use super::curve::{CurvePoint, Latencies, STEPS, best_share};
+
+/// What the phases go by. The defaults are the authors', from their code where the paper does
+/// not say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Tuning {
+    /// How long the latency is measured before something is learnt, at least.
+    pub(crate) baseline: Duration,
+    /// How long it is measured before something is frozen, at least.
+    pub(crate) construction: Duration,
+    /// How long the order has to itself after a thaw before that.
+    pub(crate) settling: Duration,
+    /// How long all is frozen for a trial, and how long if few requests come meanwhile.
+    pub(crate) trial: Duration,
+    pub(crate) trial_max: Duration,
+    /// Between looks at what is frozen, at least.
+    pub(crate) check: Duration,
+    /// Requests that must have been timed for a mean to count, of a kind and of all kinds.
+    pub(crate) samples: u64,
+    pub(crate) check_samples: u64,
+    pub(crate) construction_samples: u64,
+    /// By how much a request must be faster than without: what is frozen is kept while its
+    /// latency is below the baseline's over this.
+    pub(crate) gain: f64,
+    /// What a frozen phase begins with, and is given again after each construction's length.
+    pub(crate) credit: f64,
+    /// Attempts to construct something that is fast enough.
+    pub(crate) attempts: u32,
+    /// How many times as long as its construction something stays frozen, in time and in
+    /// requests.
+    pub(crate) lifetime: u32,
+    /// The share below which it is not worth it.
+    pub(crate) least_share: f64,
+    /// The first sleep, the factor after each failure, the divisor after each success, and the
+    /// bounds.
+    pub(crate) sleep: Duration,
+    pub(crate) sleep_growth: u32,
+    pub(crate) sleep_min: Duration,
+    pub(crate) sleep_max: Duration,
+    /// Requests for each entry after which content counts as renewed although some of it was
+    /// neither hit nor gone, and a curve as learnt.
+    pub(crate) patience: u64,
+    /// The fewest entries of which something is worth learning.
+    pub(crate) entries: u64,
+    /// Learning ends when so much lies before the marker.
+    pub(crate) learnt: f64,
+    /// It ends when so many requests are misses, or hits of what lies before the marker.
+    pub(crate) saturated: f64,
+    /// Growth of the cache while its renewal is waited for, above which it begins anew.
+    pub(crate) growth: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        let seconds = Duration::from_secs_f64;
+        Tuning {
+            baseline: seconds(0.5),
+            construction: seconds(1.0),
+            settling: seconds(1.0),
+            trial: seconds(0.5),
+            trial_max: seconds(5.0),
+            check: seconds(0.1),
+            samples: 5,
+            check_samples: 50,
+            construction_samples: 100,
+            gain: 1.2,
+            credit: 2.0,
+            attempts: 3,
+            lifetime: 20,
+            least_share: 0.05,
+            sleep: seconds(2.0),
+            sleep_growth: 8,
+            sleep_min: seconds(1.0),
+            sleep_max: seconds(3600.0),
+            patience: 20,
+            entries: STEPS as u64,
+            learnt: 0.9,
+            saturated: 0.992,
+            growth: 0.02,
+        }
+    }
+}
+
+/// Requests of one kind: how many, and of those that were timed how many and how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) requests: u64,
+    pub(crate) samples: u64,
+    pub(crate) nanoseconds: u64,
+}
+
+impl Kind {
+    fn since(self, before: Kind) -> Kind {
+        Kind {
+            requests: self.requests.wrapping_sub(before.requests),
+            samples: self.samples.wrapping_sub(before.samples),
+            nanoseconds: self.nanoseconds.wrapping_sub(before.nanoseconds),
+        }
+    }
+
+    fn mean(self) -> f64 {
+        self.nanoseconds as f64 / self.samples.max(1) as f64
+    }
+}
+
+/// What a cache has counted since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Totals {
+    /// Hits of what is frozen.
+    pub(crate) frozen: Kind,
+    /// Other hits.
+    pub(crate) dynamic: Kind,
+    /// Misses, timed until the key was inserted.
+    pub(crate) missed: Kind,
+    /// Misses, of which the look-up was timed; of those the requests are counted above.
+    pub(crate) absent: Kind,
+    /// Entries that went, for whatever reason.
+    pub(crate) gone: u64,
+    /// Entries behind the marker that were hit, as far as is known.
+    pub(crate) passed: f64,
+    /// Entries that are there.
+    pub(crate) entries: u64,
+}
+
+impl Totals {
+    fn since(&self, before: &Totals) -> Totals {
+        Totals {
+            frozen: self.frozen.since(before.frozen),
+            dynamic: self.dynamic.since(before.dynamic),
+            missed: self.missed.since(before.missed),
+            absent: self.absent.since(before.absent),
+            gone: self.gone.wrapping_sub(before.gone),
+            passed: self.passed - before.passed,
+            entries: self.entries,
+        }
+    }
+
+    fn requests(&self) -> u64 {
+        self.frozen.requests + self.dynamic.requests + self.missed.requests
+    }
+
+    /// Look-ups that were timed.
+    fn samples(&self) -> u64 {
+        self.frozen.samples + self.dynamic.samples + self.absent.samples
+    }
+}
+
+/// What the controller is shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) totals: Totals,
+    /// What was learnt since learning began.
+    pub(crate) curve: Vec<CurvePoint>,
+    /// Whether what it has frozen is so still.
+    pub(crate) is_frozen: bool,
+}
+
+/// What is to be done. Whoever does it answers [`Action::Freeze`] with
+/// [`Controller::has_frozen`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Action {
+    Nothing,
+    /// Set the marker anew, and count what of the entries behind it is hit.
+    Mark,
+    /// Begin to learn.
+    Learn,
+    /// Freeze a share of the entries, and look at no more than latencies.
+    Freeze(f64),
+    /// Thaw, and look at latencies.
+    Thaw,
+    /// Thaw, and look at nothing.
+    Rest,
+}
+
+/// What a cache that freezes by itself is doing: [`FreezingState::phase`](crate::FreezingState).
+///
+/// ```
+/// use frazil::{Cache, Freezing, FreezingPhase};
+/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+/// assert_eq!(cache.freezing_state().unwrap().phase, FreezingPhase::Waiting);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Waiting until its content has been renewed, or for its first entries.
+    Waiting,
+    /// Learning which requests hit what would be frozen.
+    Learning,
+    /// All is frozen, for a moment, to see what that gains.
+    Trying,
+    /// Measuring without, before something is frozen.
+    Constructing,
+    /// Something is frozen.
+    Frozen,
+    /// Nothing is frozen, and nothing learnt, because it did not pay.
+    Sleeping,
+}
+
+/// The phases, in the order of [`FreezingState::time_in`](crate::FreezingState::time_in).
+pub(crate) const PHASES: usize = 6;
+
+/// Why the phase is what it is: [`FreezingState::reason`](crate::FreezingState).
+///
+/// ```
+/// use frazil::{Cache, Freezing, FreezingReason};
+/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+/// assert_eq!(cache.freezing_state().unwrap().reason, FreezingReason::Began);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is the first.
+    Began,
+    /// The cache has grown, or has hardly any entries: the wait began anew.
+    Grew,
+    /// All entries of before have been hit, or have gone.
+    Renewed,
+    /// Some were not, but after so many requests none will be.
+    Settled,
+    /// A curve was learnt.
+    Learned,
+    /// Of all shares one was found with which requests take less.
+    Chosen,
+    /// None was, or so small a one that it does not matter.
+    NotWorth,
+    /// What was frozen is faster than the baseline by what is demanded.
+    Built,
+    /// It was frozen as long as it may be; the same share is frozen anew.
+    Outlived,
+    /// It was slower lately; the same share is frozen anew.
+    Faded,
+    /// It was slower than is demanded.
+    Degraded,
+    /// What was constructed was not fast enough, several times.
+    Unproven,
+    /// Nothing could be frozen.
+    Impossible,
+    /// Somebody else has thawed it, or the capacity was changed.
+    Thawed,
+    /// The sleep is over.
+    Rested,
+}
+
+/// A phase, and what it has to remember.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one a cache, copied ten times a second")]
+enum State {
+    /// Since it was first shown anything, and the marker was set.
+    Waiting(Option<Totals>),
+    Learning(Totals),
+    Trying(Totals),
+    /// From the end of settling.
+    Constructing {
+        since: Option<Totals>,
+        attempt: u32,
+    },
+    Frozen(Glacier),
+    Sleeping {
+        until: Duration,
+    },
+}
+
+/// What is frozen, and how it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Glacier {
+    since: Totals,
+    /// At the last check, and at the beginning of this round.
+    checked: Totals,
+    checked_at: Duration,
+    round: Totals,
+    credit: f64,
+    /// Requests of the first check.
+    first: Option<u64>,
+    /// Which attempt it was.
+    attempt: u32,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller {
+    tuning: Tuning,
+    state: State,
+    /// Since when it is in this phase, and what came then.
+    entered: Duration,
+    pub(crate) reason: Reason,
+    /// Latencies by kind as they were last known.
+    known: Known,
+    /// As they were while nothing was frozen and nothing learnt.
+    baseline: Known,
+    /// The share that is or will be frozen.
+    pub(crate) share: f64,
+    /// What a request took before anything was frozen, at least per this learning.
+    bar: f64,
+    /// What it may take at most while something is frozen.
+    threshold: f64,
+    /// Requests of the last construction, and how long they took.
+    construction: u64,
+    construction_time: Duration,
+    /// Refreshes in a row that were not due to age.
+    faded: u32,
+    pub(crate) sleep: Duration,
+    pub(crate) curve: Vec<CurvePoint>,
+    pub(crate) record: Record,
+}
+
+/// What is kept for those who want to see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) constructions: u64,
+    pub(crate) refreshes: u64,
+    pub(crate) failures: u64,
+    /// By phase.
+    pub(crate) times: [Duration; PHASES],
+    /// By step of the share that was frozen.
+    pub(crate) shares: [Duration; STEPS + 1],
+    /// When it was last brought up to date.
+    pub(crate) until: Duration,
+    /// Of the requests that were looked at last: hits of what is frozen, and other hits.
+    pub(crate) frozen_hits: f64,
+    pub(crate) dynamic_hits: f64,
+    /// Their mean latency, in nanoseconds, and that below which it should be.
+    pub(crate) latency_ns: f64,
+    pub(crate) threshold_ns: f64,
+}
+
+/// Mean latencies by kind, each from the last time when enough of its kind were timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Known {
+    frozen: Option<f64>,
+    dynamic: Option<f64>,
+    missed: Option<f64>,
+    absent: Option<f64>,
+    /// Up to where each was measured.
+    until: Totals,
+}
+
+impl Known {
+    /// Brings up to date what enough was timed for.
+    fn update(&mut self, totals: &Totals, samples: u64) {
+        let Known { frozen, dynamic, missed, absent, until } = self;
+        for (known, until, now) in [
+            (frozen, &mut until.frozen, totals.frozen),
+            (dynamic, &mut until.dynamic, totals.dynamic),
+            (missed, &mut until.missed, totals.missed),
+            (absent, &mut until.absent, totals.absent),
+        ] {
+            let new = now.since(*until);
+            if new.samples >= samples {
+                *known = Some(new.mean());
+                *until = now;
+            }
+        }
+    }
+
+    /// Those of a stretch, where it has enough of a kind.
+    fn over(&self, stretch: &Totals, samples: u64) -> Known {
+        let of = |kind: Kind, known: Option<f64>| {
+            if kind.samples >= samples { Some(kind.mean()) } else { known }
+        };
+        Known {
+            frozen: of(stretch.frozen, self.frozen),
+            dynamic: of(stretch.dynamic, self.dynamic),
+            missed: of(stretch.missed, self.missed),
+            absent: of(stretch.absent, self.absent),
+            until: self.until,
+        }
+    }
+
+    /// What a miss takes. Where no insertion follows it, as far as is known, its look-up.
+    fn miss(&self) -> Option<f64> {
+        self.missed.or(self.absent)
+    }
+
+    /// The mean of a stretch's requests; `None` where a kind is not known that more than a
+    /// hundredth of them were of.
+    fn mean(&self, stretch: &Totals) -> Option<f64> {
+        let requests = stretch.requests();
+        let mut sum = 0.0;
+        for (kind, latency) in [
+            (stretch.frozen, self.frozen),
+            (stretch.dynamic, self.dynamic),
+            (stretch.missed, self.miss()),
+        ] {
+            let share = kind.requests as f64 / requests as f64;
+            match latency {
+                Some(latency) => sum += share * latency,
+                None if share > 0.01 => return None,
+                None => {}
+            }
+        }
+        (requests > 0).then_some(sum)
+    }
+}
+
+impl Controller {
+    pub(crate) fn new(tuning: Tuning) -> Self {
+        let record = Record {
+            constructions: 0,
+            refreshes: 0,
+            failures: 0,
+            times: [Duration::ZERO; PHASES],
+            shares: [Duration::ZERO; STEPS + 1],
+            until: Duration::ZERO,
+            frozen_hits: 0.0,
+            dynamic_hits: 0.0,
+            latency_ns: 0.0,
+            threshold_ns: 0.0,
+        };
+        Controller {
+            tuning,
+            state: State::Waiting(None),
+            entered: Duration::ZERO,
+            reason: Reason::Began,
+            known: Known::default(),
+            baseline: Known::default(),
+            share: 0.0,
+            bar: 0.0,
+            threshold: 0.0,
+            construction: 0,
+            construction_time: Duration::ZERO,
+            faded: 0,
+            sleep: tuning.sleep,
+            curve: Vec::new(),
+            record,
+        }
+    }
+
+    /// Begins again; what was recorded stays.
+    pub(crate) fn restart(&mut self, now: Duration) {
+        self.keep_time(now);
+        self.sleep = self.tuning.sleep;
+        self.enter(State::Waiting(None), Reason::Began, now, Action::Nothing);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.state {
+            State::Waiting(_) => Phase::Waiting,
+            State::Learning(_) => Phase::Learning,
+            State::Trying(_) => Phase::Trying,
+            State::Constructing { .. } => Phase::Constructing,
+            State::Frozen(_) => Phase::Frozen,
+            State::Sleeping { .. } => Phase::Sleeping,
+        }
+    }
+
+    /// What share is frozen at the moment.
+    pub(crate) fn frozen_share(&self) -> f64 {
+        match self.state {
+            State::Trying(_) => 1.0,
+            State::Frozen(_) => self.share,
+            _ => 0.0,
+        }
+    }
+
+    /// Whether latencies are of interest.
+    pub(crate) fn times_requests(&self) -> bool {
+        !matches!(self.state, State::Sleeping { .. })
+    }
+
+    /// How long nothing need be shown to it.
+    pub(crate) fn interval(&self, now: Duration) -> Duration {
+        match self.state {
+            State::Learning(_) => Duration::from_millis(5),
+            State::Sleeping { until } => until.saturating_sub(now),
+            _ => self.tuning.check,
+        }
+    }
+
+    /// Looks at what came since the last step, and says what is to be done.
+    pub(crate) fn step(&mut self, now: Duration, observed: &Observed) -> Action {
+        self.keep_time(now);
+        self.known.update(&observed.totals, self.tuning.samples);
+        let totals = &observed.totals;
+        match self.state {
+            State::Waiting(since) => self.wait(now, totals, since),
+            State::Learning(since) => self.learn(observed, &since),
+            State::Trying(since) => self.try_whole(now, observed, &since),
+            State::Constructing { since, attempt } => self.construct(now, totals, since, attempt),
+            State::Frozen(glacier) => self.watch(now, observed, glacier),
+            State::Sleeping { until } if now >= until => {
+                self.enter(State::Waiting(None), Reason::Rested, now, Action::Thaw)
+            }
+            State::Sleeping { .. } => Action::Nothing,
+        }
+    }
+
+    /// Answers [`Action::Freeze`]: how many entries were frozen, and what was counted then.
+    pub(crate) fn has_frozen(&mut self, now: Duration, entries: u64, totals: &Totals) {
+        self.keep_time(now);
+        match self.state {
+            State::Learning(_) => {
+                if entries == 0 {
+                    self.fail(now, Reason::Impossible);
+                } else {
+                    self.enter(State::Trying(*totals), Reason::Learned, now, Action::Nothing);
+                }
+            }
+            State::Constructing { attempt, .. } => {
+                if entries == 0 {
+                    // Nothing is frozen: there is nothing to thaw either.
+                    self.fail(now, Reason::Impossible);
+                    return;
+                }
+                self.record.constructions += 1;
+                let credit = self.tuning.credit;
+                let glacier = Glacier {
+                    since: *totals,
+                    checked: *totals,
+                    checked_at: now,
+                    round: *totals,
+                    credit,
+                    first: None,
+                    attempt,
+                };
+                let reason = self.reason;
+                self.enter(State::Frozen(glacier), reason, now, Action::Nothing);
+            }
+            _ => {}
+        }
+    }
+
+    fn keep_time(&mut self, now: Duration) {
+        let elapsed = now.saturating_sub(self.record.until);
+        self.record.times[self.phase() as usize] += elapsed;
+        let step = (self.frozen_share() * STEPS as f64).round() as usize;
+        self.record.shares[step.min(STEPS)] += elapsed;
+        self.record.until = self.record.until.max(now);
+    }
+
+    fn enter(&mut self, state: State, reason: Reason, now: Duration, action: Action) -> Action {
+        self.state = state;
+        self.reason = reason;
+        self.entered = now;
+        action
+    }
+
+    /// It did not pay: the next attempt is a long while away, and the one after that longer.
+    fn fail(&mut self, now: Duration, reason: Reason) -> Action {
+        self.record.failures += 1;
+        self.faded = 0;
+        self.sleep = (self.sleep * self.tuning.sleep_growth).min(self.tuning.sleep_max);
+        self.enter(State::Sleeping { until: now + self.sleep }, reason, now, Action::Rest)
+    }
+
+    /// Shows what a stretch of requests came to.
+    fn show(&mut self, stretch: &Totals, mean: f64) {
+        let requests = stretch.requests().max(1) as f64;
+        self.record.frozen_hits = stretch.frozen.requests as f64 / requests;
+        self.record.dynamic_hits = stretch.dynamic.requests as f64 / requests;
+        self.record.latency_ns = mean;
+        self.record.threshold_ns = self.threshold;
+    }
+
+    /// Waits until the content has been renewed (§3.2.2): the marker goes when all that lies
+    /// behind it has been hit or has gone.
+    fn wait(&mut self, now: Duration, totals: &Totals, since: Option<Totals>) -> Action {
+        let Tuning { entries, growth, patience, samples, check_samples, .. } = self.tuning;
+        let Some(since) = since else {
+            self.state = State::Waiting(Some(*totals));
+            self.entered = now;
+            return Action::Mark;
+        };
+        let grown = totals.entries as f64 > since.entries as f64 * (1.0 + growth);
+        if grown || totals.entries < entries {
+            // Of a small one nothing is worth learning; of one that grows the marker is not at
+            // the head of what there will be.
+            if totals.entries == since.entries {
+                return Action::Nothing;
+            }
+            return self.enter(State::Waiting(Some(*totals)), Reason::Grew, now, Action::Mark);
+        }
+        let stretch = totals.since(&since);
+        let behind = since.entries as f64 - stretch.passed - stretch.gone as f64;
+        let reason = if behind <= 0.0 {
+            Reason::Renewed
+        } else if stretch.requests() >= patience * since.entries {
+            Reason::Settled
+        } else {
+            return Action::Nothing;
+        };
+        let waited = now.saturating_sub(self.entered);
+        // Misses may be too few to wait for.
+        let timed = stretch.samples() >= check_samples
+            && (stretch.missed.samples >= samples || waited >= 10 * self.tuning.baseline);
+        if waited < self.tuning.baseline || !timed {
+            return Action::Nothing;
+        }
+        let known = self.known.over(&stretch, samples);
+        let Some(mean) = known.mean(&stretch) else { return Action::Nothing };
+        self.baseline = known;
+        self.bar = mean / self.tuning.gain;
+        self.threshold = self.bar;
+        self.show(&stretch, mean);
+        self.enter(State::Learning(*totals), reason, now, Action::Learn)
+    }
+
+    fn learn(&mut self, observed: &Observed, since: &Totals) -> Action {
+        let Tuning { learnt, saturated, patience, .. } = self.tuning;
+        let stretch = observed.totals.since(since);
+        let behind = since.entries as f64 - stretch.passed - stretch.gone as f64;
+        let over = observed.curve.last().is_some_and(|last| {
+            let requests = stretch.requests();
+            // By rank all points are there from the beginning: as many requests as entries.
+            let by_rank = observed.curve.len() == STEPS && last.share >= 1.0;
+            let enough = requests >= since.entries.max(10_000);
+            let beyond = last.share >= learnt || last.frozen_hits + last.misses > saturated;
+            if by_rank { enough } else { beyond || behind <= 0.0 }
+        });
+        let weary = stretch.requests() >= patience * since.entries.max(10_000);
+        if !over && !weary {
+            return Action::Nothing;
+        }
+        self.curve.clone_from(&observed.curve);
+        Action::Freeze(1.0)
+    }
+
+    /// Chooses the share (figure 20), once it was seen what it gains to freeze all.
+    fn try_whole(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
+        let Tuning { trial, trial_max, samples, check_samples, .. } = self.tuning;
+        if !observed.is_frozen {
+            return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
+        }
+        let stretch = observed.totals.since(since);
+        let tried = now.saturating_sub(self.entered);
+        if tried < trial || (stretch.samples() < check_samples && tried < trial_max) {
+            return Action::Nothing;
+        }
+        let known = self.known.over(&stretch, samples);
+        let enough = stretch.samples() >= check_samples;
+        let whole = known.mean(&stretch).filter(|_| enough);
+        // Of what was not measured nothing is promised.
+        let dynamic = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
+        let frozen = if stretch.frozen.samples >= samples { known.frozen } else { None };
+        let latencies = Latencies {
+            frozen: frozen.unwrap_or(dynamic),
+            dynamic,
+            miss: self.baseline.miss().unwrap_or(0.0),
+        };
+        if let Some(mean) = whole {
+            self.show(&stretch, mean);
+        }
+        self.share = best_share(&self.curve, &latencies, whole, self.bar);
+        if self.share < self.tuning.least_share {
+            return self.fail(now, Reason::NotWorth);
+        }
+        let state = State::Constructing { since: None, attempt: 1 };
+        self.enter(state, Reason::Chosen, now, Action::Thaw)
+    }
+
+    /// Measures without, for as long as it takes to know it, and then freezes.
+    fn construct(
+        &mut self,
+        now: Duration,
+        totals: &Totals,
+        since: Option<Totals>,
+        attempt: u32,
+    ) -> Action {
+        let Tuning { settling, construction, construction_samples, samples, gain, .. } =
+            self.tuning;
+        let elapsed = now.saturating_sub(self.entered);
+        let Some(since) = since else {
+            if elapsed >= settling {
+                self.state = State::Constructing { since: Some(*totals), attempt };
+                self.entered = now;
+            }
+            return Action::Nothing;
+        };
+        let stretch = totals.since(&since);
+        if elapsed < construction || stretch.samples() < construction_samples {
+            return Action::Nothing;
+        }
+        let known = self.known.over(&stretch, samples);
+        let Some(mean) = known.mean(&stretch) else { return Action::Nothing };
+        self.baseline = known;
+        self.threshold = mean / gain;
+        (self.construction, self.construction_time) = (stretch.requests(), elapsed);
+        self.show(&stretch, mean);
+        Action::Freeze(self.share)
+    }
+
+    /// Watches what is frozen (§3.2.3).
+    fn watch(&mut self, now: Duration, observed: &Observed, mut glacier: Glacier) -> Action {
+        let Tuning { check, check_samples, samples, attempts, credit, lifetime, .. } = self.tuning;
+        if !observed.is_frozen {
+            return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
+        }
+        let totals = &observed.totals;
+        let stretch = totals.since(&glacier.checked);
+        if now.saturating_sub(glacier.checked_at) < check || stretch.samples() < check_samples {
+            return Action::Nothing;
+        }
+        let known = self.known.over(&stretch, samples);
+        let Some(latency) = known.mean(&stretch) else { return Action::Nothing };
+        self.show(&stretch, latency);
+        (glacier.checked, glacier.checked_at) = (*totals, now);
+        let Some(first) = glacier.first else {
+            if latency > self.threshold {
+                if glacier.attempt >= attempts {
+                    return self.fail(now, Reason::Unproven);
+                }
+                let state = State::Constructing { since: None, attempt: glacier.attempt + 1 };
+                return self.enter(state, Reason::Unproven, now, Action::Thaw);
+            }
+            glacier.first = Some(stretch.requests());
+            self.state = State::Frozen(glacier);
+            self.reason = Reason::Built;
+            return Action::Nothing;
+        };
+        // A check of many requests after a lull counts for two at most.
+        let weight = (stretch.requests() as f64 / first.max(1) as f64).min(2.0);
+        glacier.credit += (self.threshold - latency) / self.threshold * weight;
+        if glacier.credit <= 0.0 {
+            return self.fail(now, Reason::Degraded);
+        }
+        // By requests alone a cache that is ten times as fast would be without for half the time,
+        // by time alone one that nobody asks would be frozen anew for nothing.
+        let old = now.saturating_sub(self.entered) > self.construction_time * lifetime;
+        let requests = totals.since(&glacier.since).requests();
+        if old && requests > self.construction * u64::from(lifetime) {
+            self.faded = 0;
+            self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
+            return self.refresh(now, Reason::Outlived);
+        }
+        if totals.since(&glacier.round).requests() > self.construction {
+            if glacier.credit <= credit {
+                self.faded += 1;
+                if self.faded >= attempts {
+                    // The share itself is not what it was: it is learnt anew.
+                    self.faded = 0;
+                    return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);
+                }
+                return self.refresh(now, Reason::Faded);
+            }
+            glacier.credit = credit;
+            glacier.round = *totals;
+        }
+        self.state = State::Frozen(glacier);
+        Action::Nothing
+    }
+
+    /// Freezes the same share anew, without learning.
+    fn refresh(&mut self, now: Duration, reason: Reason) -> Action {
+        self.record.refreshes += 1;
+        let state = State::Constructing { since: None, attempt: 1 };
+        self.enter(state, reason, now, Action::Thaw)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
