@@ -279,6 +279,13 @@ mod tests {
         // What two bits cost more than one is counted: items skipped.
         assert_eq!(others, ["clock:bits=2"]);
         assert_eq!(of(Online::Clock { bits: 2 }), Some(Costs::Alike("clock")));
+        // Misses that skip two items, hits that do nothing but what was timed.
+        let mut replayed = Outcome { requests: 10, hits: 5, ..Outcome::default() };
+        replayed.work.elsewhere.add(Work::Skip, 10);
+        for policy in Online::ALL.map(PolicySpec::Online) {
+            let found = forecast.predict(&policy, 0.5, &replayed, 1e4).unwrap().unwrap();
+            assert!(found.throughput_mops > 1.0, "{policy}: {found:?}");
+        }
     }
 
     #[test]

@@ -590,8 +590,9 @@ impl<'p> Server<'p> {
     }
 
     /// The times of one mean visit by the number present, and the visits of a hit and a miss.
-    /// Several operations become one, of which every request makes one on average: in a
-    /// product form a server has one service time, and demands are what counts.
+    /// Several operations become one, with the mean time of an operation: in a product form a
+    /// server has one service time, and demands are what counts. The mean is of operations and
+    /// not of requests, which would be next to nothing where next to none of them comes here.
     fn merged(mut self, shares: [f64; 2]) -> (Vec<f64>, [f64; 2]) {
         let mut visits = [0.0; 2];
         let (first, ..) = self.operations[0];
@@ -602,18 +603,18 @@ impl<'p> Server<'p> {
             return (self.operations.swap_remove(0).3, visits);
         }
         let levels = self.operations.iter().map(|(.., times)| times.len()).max().unwrap_or(1);
-        let mut times = vec![0.0; levels];
-        for (_, kind, count, us) in &self.operations {
+        let (mut times, mut all) = (vec![0.0; levels], 0.0);
+        for (_, kind, count, us) in self.operations.iter().filter(|it| nth(&it.3, 0) > 0.0) {
             visits[*kind] += count * nth(us, 0);
+            all += shares[*kind] * count;
             for (present, sum) in times.iter_mut().enumerate() {
                 *sum += shares[*kind] * count * nth(us, present);
             }
         }
+        times.iter_mut().for_each(|sum| *sum /= all);
         let mean = times[0];
-        if mean <= 0.0 {
-            return (vec![0.0], [0.0; 2]);
-        }
-        (times, visits.map(|us| us / mean))
+        // Not a number, where no operation is ever done.
+        if mean > 0.0 { (times, visits.map(|us| us / mean)) } else { (vec![0.0], [0.0; 2]) }
     }
 }
 

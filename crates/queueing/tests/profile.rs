@@ -1,7 +1,8 @@
 //! Profiles as files.
 
 use frazil_queueing::{
-    Conditions, Profile, SimulationOptions, ThinkTime, Times, bounds, simulate, solve,
+    Conditions, Profile, SimulationOptions, ThinkTime, Times, bounds, peak, simulate, solve,
+    throughput,
 };
 
 const TEXT: &str = r#"
@@ -86,6 +87,26 @@ fn conditions_choose_among_the_times() {
         let bounds = bounds(&network, mpl).unwrap();
         let exact = solve(&network, mpl).unwrap().throughput_mops;
         assert!(bounds.lower_mops <= exact && exact <= bounds.upper_mops, "{mpl}: {bounds:?}");
+    }
+}
+
+/// A lock that misses alone take, for two operations, as the last misses go.
+#[test]
+fn turns_of_the_last_miss_take_as_long_as_all_others() {
+    let text = MEASURED.replacen("stations = { hit = 1 }", "stations = { hit = 0 }", 1);
+    let free = MEASURED.replacen("[0.03, 0.09]", "0", 1);
+    for text in [text, free] {
+        let profile = Profile::parse(&text).unwrap();
+        for misses in [0.5, 1e-6, 1e-9, 1e-12, f64::EPSILON, 0.0] {
+            let hit_ratio = 1.0 - misses;
+            let network = profile.network("sieve", hit_ratio, 0.0).unwrap();
+            let demand_us = (1.0 - hit_ratio) * (0.12 + 2.0 * 0.01);
+            let found = network.demands_us()[0];
+            assert!((found - demand_us).abs() <= 1e-9 * demand_us, "{misses}: {found}");
+            solve(&network, 64).unwrap();
+        }
+        let throughput = |p| throughput(&profile.network("sieve", p, 5.0)?, 64);
+        assert!(peak((0.4, 1.0), throughput).unwrap().high > 0.9999);
     }
 }
 
