@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
+use frazil_driver::Setup;
 use frazil_queueing::{
     Conditions, Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
     SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass, peak,
@@ -230,10 +231,12 @@ impl Source {
         // A name that is not there is bad usage; all else in the file is its own fault.
         match parsed.network_under(network, &conditions) {
             Err(error @ ModelError::Unknown(_)) => {
-                let measure = format!(
-                    "{error}; frazil calibrate --policy {network} --output FILE measures it"
-                );
-                Err(Failure::usage(anyhow!(measure).context(profile.to_owned())))
+                let mut text = error.to_string();
+                if network.parse::<Setup>().is_ok() {
+                    text += &format!("; frazil calibrate --policy {network} --output FILE ");
+                    text += "measures it";
+                }
+                Err(Failure::usage(anyhow!(text).context(profile.to_owned())))
             }
             _ => Ok(Source::Profile(Box::new(parsed), network.to_owned(), conditions)),
         }

@@ -269,7 +269,12 @@ fn bad_profiles_are_told_what_is_wrong() {
     run("spread_us = 0.01", typo, 1, &["work of think time `look-up` is `skipp`", "skip,"]);
     run("mean_us = 0.1", "mean_us = 1e300", 1, &["`look-up` is 1e300, expected"]);
     let good = File::new("named.toml", PROFILE);
-    fails(&["--network", "lru", "--profile", good.path()], 2, &["unknown network `lru`", name]);
+    let unknown = ["unknown network `lru`", name, "calibrate --policy lru"];
+    fails(&["--network", "lru", "--profile", good.path()], 2, &unknown);
+    // What nobody could measure is a slip.
+    let slip = model(&["--network", "lruu", "--profile", good.path()]);
+    let stderr = String::from_utf8(slip.stderr).unwrap();
+    assert!(stderr.contains("unknown network `lruu`") && !stderr.contains("calibrate"), "{stderr}");
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);
 }
 
