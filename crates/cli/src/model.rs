@@ -505,15 +505,20 @@ fn sentence(args: &Args, verdict: &Row) -> String {
     let (low, high) = (p_star(0), p_star(1));
     // Where p* is one of the rows, nothing is known beyond the last.
     let of_rows = args.solver == Solver::Simulation || matches!(args.bypass, Some(Bypass::Best));
-    let end = if of_rows { args.hit_ratio.range().1 } else { 1.0 };
+    let class = verdict["class"].as_str().unwrap_or_default();
+    let who = format!("{} is {class}", args.network);
+    if of_rows && args.hit_ratio.0.len() == 1 {
+        return format!("{who}.");
+    }
+    let (whose, end) =
+        if of_rows { ("of these rows, ", args.hit_ratio.range().1) } else { ("", 1.0) };
     let peak = if high - low < 5e-4 {
         format!("at a hit ratio of {high:.4}")
     } else {
         format!("from a hit ratio of {low:.4} to {high:.4}")
     };
     let after = if high < end - 5e-4 { "; more hits hurt" } else { "" };
-    let class = verdict["class"].as_str().unwrap_or_default();
-    format!("{} is {class}: throughput is highest {peak}{after}.", args.network)
+    format!("{who}: {whose}throughput is highest {peak}{after}.")
 }
 
 #[cfg(test)]

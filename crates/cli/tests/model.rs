@@ -144,6 +144,24 @@ fn a_bypass_buys_what_the_model_says() {
     assert!((with("0").0 - 1.443).abs() < 1e-3);
 }
 
+/// One row is the best of its kind, which says nothing of a curve.
+#[test]
+fn one_row_has_no_peak() {
+    let verdict = |hit_ratio: &str, more: &[&str]| {
+        let args = [&["--network", "s3-fifo", "--hit-ratio", hit_ratio][..], more].concat();
+        let text = String::from_utf8(model(&args).stdout).unwrap();
+        text.lines().last().unwrap().to_owned()
+    };
+    for more in [&["--solver", "simulation", "--requests", "1000"][..], &["--bypass", "best"]] {
+        assert_eq!(verdict("0.9", more), "s3-fifo is fifo-like.", "{more:?}");
+        let two = "s3-fifo is fifo-like: of these rows, throughput is highest at a hit ratio of \
+                   0.9000.";
+        assert_eq!(verdict("0.5..0.9:0.4", more), two, "{more:?}");
+    }
+    let all = "s3-fifo is fifo-like: throughput is highest at a hit ratio of 1.0000.";
+    assert_eq!(verdict("0.9", &[]), all);
+}
+
 #[test]
 fn a_seed_decides_a_simulation_and_shapes_are_taken() {
     let run = |more: &[&str]| {
