@@ -285,9 +285,9 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
 fn mops(mops: Option<f64>) -> String {
     match mops {
         None => "-".to_owned(),
-        Some(mops) if mops < 1.0 => format!("{mops:.3}"),
-        Some(mops) if mops < 100.0 => format!("{mops:.2}"),
-        Some(mops) => format!("{mops:.0}"),
+        Some(mops) if mops < 1.0 => output::mops(mops, 3),
+        Some(mops) if mops < 100.0 => output::mops(mops, 2),
+        Some(mops) => output::mops(mops, 0),
     }
 }
 

@@ -121,6 +121,13 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
+/// A throughput with so many decimals, or with more where they would show fewer than two digits.
+pub(crate) fn mops(mops: f64, decimals: usize) -> String {
+    let first = if mops > 0.0 { -mops.log10().floor() } else { 0.0 };
+    let least = if first > 0.0 { first as usize + 1 } else { 0 };
+    format!("{mops:.0$}", decimals.max(least).min(20))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +140,12 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
+        let of = |number| [mops(number, 3), mops(number, 0)];
+        assert_eq!(of(0.373), ["0.373", "0.37"]);
+        assert_eq!(of(0.0283), ["0.028", "0.028"]);
+        assert_eq!(of(0.000_018_16), ["0.000018", "0.000018"]);
+        assert_eq!(of(1052.4), ["1052.400", "1052"]);
+        assert_eq!(of(0.0), ["0.000", "0"]);
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(1234567), "1,234,567");
         assert_eq!(bytes(1023), "1023 B");

@@ -144,6 +144,14 @@ fn a_bypass_buys_what_the_model_says() {
     assert!((with("0").0 - 1.443).abs() < 1e-3);
 }
 
+/// Seventy-two requests that wait a hundred seconds every tenth time are seven a second.
+#[test]
+fn slow_backends_leave_digits() {
+    let args = ["--network", "fifo", "--hit-ratio", "0.9", "--backend", "100s"];
+    let text = String::from_utf8(model(&args).stdout).unwrap();
+    assert!(text.contains(" 0.0000072 "), "{text}");
+}
+
 /// One row is the best of its kind, which says nothing of a curve.
 #[test]
 fn one_row_has_no_peak() {
