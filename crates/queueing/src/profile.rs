@@ -455,10 +455,11 @@ impl Profile {
         for (name, times) in &self.stations {
             let of = |what: &str| format!("{what} of station `{name}`");
             times.service_us.check(|| of("service_us"))?;
-            if times.at.as_ref().unwrap_or(name) == CORES {
+            let place = times.at.as_ref().unwrap_or(name);
+            if RESERVED.contains(&place.as_str()) {
                 let at = if times.at.is_some() { "at of " } else { "" };
                 let text = format!(
-                    "{at}station `{name}`: `{CORES}` is what the machine's cores are called, \
+                    "{at}station `{name}`: `{place}` has a meaning of its own as a bottleneck, \
                      expected another name"
                 );
                 return Err(ModelError::Malformed(text));
@@ -492,6 +493,9 @@ impl Profile {
         Ok(())
     }
 }
+
+/// What a bottleneck can be called that is no station: of what has none, no name at all.
+const RESERVED: [&str; 4] = [CORES, "backend", "none", ""];
 
 /// What requests meet.
 #[derive(Clone, Debug, PartialEq)]

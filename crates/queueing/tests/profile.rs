@@ -139,9 +139,12 @@ fn what_makes_no_sense_is_named() {
         let error = Profile::parse(&text).unwrap_err().to_string();
         assert!(error.contains(word), "{from} to {to}: {error}");
     }
-    let cores = TEXT.replace("lock", "cores");
-    let error = Profile::parse(&cores).unwrap_err().to_string();
-    assert!(error.starts_with("station `cores`"), "{error}");
+    for reserved in ["cores", "backend", "none", "\"\""] {
+        let text = TEXT.replace("lock", reserved);
+        let error = Profile::parse(&text).unwrap_err().to_string();
+        let name = reserved.trim_matches('"');
+        assert!(error.starts_with(&format!("station `{name}`: ")), "{error}");
+    }
     let (none, _) = TEXT.split_once("networks").unwrap();
     let error = Profile::parse(&format!("{none}networks = {{}}")).unwrap_err().to_string();
     assert!(error.starts_with("networks: "), "{error}");
