@@ -22,11 +22,12 @@ use crate::output::{self, Output, Row, row};
 /// and take turns at stations such as a lock or the head of a list. Where a station on the
 /// way of hits is the bottleneck, more hits mean less throughput.
 ///
-/// One row for each hit ratio. ci95_low and ci95_high are those of a simulation. Last comes
-/// p_star, from which hit ratio to which throughput is highest (looked for from 0.4 or the
-/// least asked for to 1; of a simulation, or with the best bypass, among the rows), and the
-/// class: lru-like where, with requests enough, a hit
-/// ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
+/// One row for each hit ratio. The bottleneck is the station, or the cores, with the greatest
+/// demand: the first to be full with requests enough, however idle it is with these. ci95_low
+/// and ci95_high are those of a simulation. Last comes p_star, from which hit ratio to which
+/// throughput is highest (looked for from 0.4 or the least asked for to 1; of a simulation, or
+/// with the best bypass, among the rows), and the class: lru-like where, with requests enough, a
+/// hit ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil model --network lru

@@ -38,7 +38,8 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
   frazil reproduce queueing --out /tmp/queueing
-  frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy")]
+  frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
+  frazil reproduce mitigations --out /tmp/mitigations")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -75,7 +76,7 @@ enum Experiment {
     /// policies, from the work that they do. Under a minute.
     Queueing,
     /// What the queueing model foretells beside what the cache does, at eight policies, six hit
-    /// ratios, one and two threads, and three backends. Some eight minutes.
+    /// ratios, one and two threads, and three backends. Some nine minutes on two cores.
     Accuracy,
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
