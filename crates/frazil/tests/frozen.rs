@@ -421,7 +421,7 @@ fn copies_stay_while_a_pin_reads_them() {
         assert!((0..).zip(&found).all(|(key, value)| **value == key));
         drop(pin);
         // A newcomer that found no slot, because the pin held them up, was not admitted.
-        assert!(cache.len() > 0 && cache.freeze(1.0) == cache.len(), "{policy}");
+        assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len(), "{policy}");
         // One that began when nothing was shown any more is not waited for.
         cache.thaw();
         let pin = cache.pin();
