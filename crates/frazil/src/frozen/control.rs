@@ -12,7 +12,7 @@ use frazil_policy::Online;
 use super::controller::{
     Action, Controller, Kind, Observed, PHASES, Phase, Reason, Record, Totals, Tuning,
 };
-use super::curve::{CurvePoint, STEPS, Tally};
+use super::curve::{CurvePoint, LEARNT_FROM, STEPS, Tally};
 use super::learn::{Samples, Timed, Watch};
 use crate::cache::Cache;
 use crate::clock::exact_ns;
@@ -71,6 +71,17 @@ struct Steering {
     watched: f64,
     /// The number of the last burst.
     bursts: u64,
+}
+
+/// What says which entries are worth freezing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Teacher {
+    /// A marker in the list.
+    Marker,
+    /// The policy's order.
+    Order,
+    /// How often they are hit.
+    Count,
 }
 
 impl Steering {
@@ -289,11 +300,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 steering.count_passed(sum_samples(&self.stripes).passed, watched);
             }
             Action::Learn => {
-                if self.learns_by_rank() {
-                    let order = self.order.coldest_first(self, &self.segments, &self.stripes);
-                    watch.learn_by_rank(gate, slots, &order);
-                } else {
-                    watch.learn_by_marker(gate, slots, entries);
+                match self.teacher() {
+                    Teacher::Marker => watch.learn_by_marker(gate, slots, entries),
+                    Teacher::Order => watch.learn_by_rank(gate, slots, &self.coldest_first()),
+                    Teacher::Count => watch.count(gate, slots),
                 }
                 let sums = sum_samples(&self.stripes);
                 steering.count_passed(sums.passed, 1.0);
@@ -318,17 +328,44 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Whether it is learnt by ranks: where the order is one of frequency (§3.3), and where a
-    /// hit moves nothing in it, as in queues without a lock. There what was hit is not what
-    /// would be frozen: of the hottest tenth of Mobius the marker promises half of the hits,
-    /// and it gets a thirtieth.
-    fn learns_by_rank(&self) -> bool {
-        let by_frequency = matches!(self.policy(), Online::Lfu | Online::WTinyLfu | Online::Gdsf);
-        by_frequency || !matches!(self.order, Order::Locked(_))
+    /// Where the order is one of frequency it says what is hottest (§3.3), in a list that hits
+    /// move a marker does. Queues without a lock say nothing of the kind: of Mobius's hottest
+    /// tenth a marker promised half of the hits, and it got a thirtieth.
+    fn teacher(&self) -> Teacher {
+        match (&self.order, self.policy()) {
+            (Order::Locked(_), Online::Lfu | Online::WTinyLfu | Online::Gdsf) => Teacher::Order,
+            (Order::Locked(_), _) => Teacher::Marker,
+            _ => Teacher::Count,
+        }
+    }
+
+    fn coldest_first(&self) -> Vec<u32> {
+        self.order.coldest_first(self, &self.segments, &self.stripes)
+    }
+
+    /// What was learnt up to now.
+    fn curve(&self, watch: &Watch, steering: &mut Steering, tally: Tally) -> Vec<CurvePoint> {
+        let learnt = tally.since(&steering.tally);
+        let entries = self.len();
+        if self.teacher() == Teacher::Marker {
+            return learnt.by_marker(watch.before() as f64 / entries.max(1) as f64);
+        }
+        if !watch.counts() {
+            return learnt.by_rank();
+        }
+        if learnt.requests() >= entries.max(LEARNT_FROM) {
+            // What has many hits by chance is not to be promised them again: ranks are given by
+            // these requests, and hits by rank counted of the next.
+            let mut order = self.coldest_first();
+            watch.sort_by_count(&mut order);
+            watch.learn_by_rank(self.recorder.gate(), self.slab.last(), &order);
+            steering.tally = tally;
+        }
+        Vec::new()
     }
 
     /// What the controller is shown.
-    fn observe(&self, steering: &Steering) -> Observed {
+    fn observe(&self, steering: &mut Steering) -> Observed {
         let stats = self.stats();
         let sums = sum_samples(&self.stripes);
         let kind = |requests, (samples, nanoseconds)| Kind { requests, samples, nanoseconds };
@@ -345,17 +382,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         };
         let frozen = self.frozen.as_ref();
         let is_frozen = frozen.is_some_and(|frozen| frozen.is_in_use());
-        let mut curve = Vec::new();
-        if let (Phase::Learning, Some(watch)) =
-            (steering.controller.phase(), frozen.and_then(|frozen| frozen.watch()))
-        {
-            let tally = sums.tally.since(&steering.tally);
-            curve = if self.learns_by_rank() {
-                tally.by_rank()
-            } else {
-                tally.by_marker(watch.before() as f64 / totals.entries.max(1) as f64)
-            };
-        }
+        let watch = frozen.and_then(|frozen| frozen.watch());
+        let curve = match (steering.controller.phase(), watch) {
+            (Phase::Learning, Some(watch)) => self.curve(watch, steering, sums.tally),
+            _ => Vec::new(),
+        };
         Observed { totals, curve, is_frozen }
     }
 

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use super::curve::{CurvePoint, Latencies, STEPS, best_share};
+use super::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
 
 /// What the phases go by. The defaults are the authors', from their code where the paper does
 /// not say.
@@ -618,14 +618,13 @@ impl Controller {
         let stretch = observed.totals.since(since);
         let behind = since.entries as f64 - stretch.passed - stretch.gone as f64;
         let over = observed.curve.last().is_some_and(|last| {
-            let requests = stretch.requests();
             // By rank all points are there from the beginning: as many requests as entries.
             let by_rank = observed.curve.len() == STEPS && last.share >= 1.0;
-            let enough = requests >= since.entries.max(10_000);
+            let enough = last.requests >= since.entries.max(LEARNT_FROM);
             let beyond = last.share >= learnt || last.frozen_hits + last.misses > saturated;
             if by_rank { enough } else { beyond || behind <= 0.0 }
         });
-        let weary = stretch.requests() >= patience * since.entries.max(10_000);
+        let weary = stretch.requests() >= patience * since.entries.max(LEARNT_FROM);
         if !over && !weary {
             return Action::Nothing;
         }

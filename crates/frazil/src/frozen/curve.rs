@@ -8,6 +8,9 @@ pub(crate) const STEPS: usize = 50;
 /// Requests that a point is made of, at least: of small caches several steps make one.
 const REQUESTS_MIN: u64 = 64;
 
+/// Learning by ranks takes as many requests as there are entries, and this many at least.
+pub(crate) const LEARNT_FROM: u64 = 10_000;
+
 /// What requests came to that learning has looked at. By step: of the marker, how far it had
 /// come; of ranks, in which part of the order the entry was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +41,12 @@ impl Tally {
         }
     }
 
+    /// All that were looked at.
+    pub(crate) fn requests(&self) -> u64 {
+        let sum = |counts: &[u64; STEPS]| counts.iter().sum::<u64>();
+        sum(&self.frozen) + sum(&self.dynamic) + sum(&self.misses)
+    }
+
     /// The curve by a marker: each step shows the shares while so much lay before it, of which
     /// `reached` is the last.
     pub(crate) fn by_marker(&self, reached: f64) -> Vec<CurvePoint> {
@@ -61,9 +70,8 @@ impl Tally {
 
     /// The curve by ranks: frozen are all steps up to each.
     pub(crate) fn by_rank(&self) -> Vec<CurvePoint> {
-        let sum = |counts: &[u64; STEPS]| counts.iter().sum::<u64>();
-        let misses = sum(&self.misses);
-        let requests = sum(&self.frozen) + sum(&self.dynamic) + misses;
+        let misses = self.misses.iter().sum();
+        let requests = self.requests();
         if requests < REQUESTS_MIN {
             return Vec::new();
         }

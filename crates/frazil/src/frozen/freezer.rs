@@ -217,7 +217,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Has the queues leave their hottest alone, and puts them into the table. False if the
     /// system refuses a fence.
     fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) -> bool {
-        let order = self.order.coldest_first(self, &self.segments, &self.stripes);
+        let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
+        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+            watch.sort_by_rank(&mut order);
+        }
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
         let ranks = self.ranks(&order[dynamic..]);
         let hottest = (order.len() - (order.len() - dynamic) / FIRST - dynamic) as u32;

@@ -8,8 +8,9 @@
 //!   does, the content has been renewed.
 //! - **Learning** (§3.2.1): all requests, and of each hit whether its entry would have been
 //!   frozen. A byte for each slot says so: of a marker, whether the entry was hit since it was
-//!   set; of policies that go by frequency, which rank the entry had. Newcomers begin behind the
-//!   marker, and with the lowest rank.
+//!   set; of policies that go by frequency, which rank the entry had; and of queues without a
+//!   lock, in whose order a hit moves nothing, first how often it was hit, and then which rank
+//!   that gives it. Newcomers begin behind the marker, and with the lowest rank.
 //! - **A burst**: the next requests of each thread are timed, until one has done its
 //!   [`BURST`]. Of a miss both the look-up is timed and the time until the same thread
 //!   inserts the key.
@@ -63,6 +64,10 @@ pub(crate) enum Purpose {
     Marker,
     /// To learn by ranks.
     Rank,
+    /// To give ranks by.
+    Count,
+    /// For nothing, but ranks are kept up.
+    Kept,
 }
 
 /// Requests of one kind that were timed.
@@ -186,13 +191,19 @@ impl Watch {
             1 => Purpose::Wait,
             2 => Purpose::Marker,
             3 => Purpose::Rank,
+            4 => Purpose::Count,
+            5 => Purpose::Kept,
             _ => Purpose::Nothing,
         }
     }
 
-    /// Looks at nothing any more, but for bursts.
+    /// Looks at nothing any more, but for bursts. Ranks are kept.
     pub(crate) fn stop(&self, gate: &Gate) {
-        self.told.0.purpose.store(Purpose::Nothing as u8, Relaxed);
+        let kept = match self.purpose() {
+            Purpose::Rank | Purpose::Kept => Purpose::Kept,
+            _ => Purpose::Nothing,
+        };
+        self.told.0.purpose.store(kept as u8, Relaxed);
         gate.open(Asker::Learning, 0);
     }
 
@@ -225,6 +236,34 @@ impl Watch {
         self.told.0.step.store(0, Relaxed);
         self.told.0.step_entries.store((entries / STEPS as u64).max(1), Relaxed);
         self.begin(gate, Purpose::Marker, gate::ALL);
+    }
+
+    /// Begins to count the hits of each entry, to give ranks by.
+    pub(crate) fn count(&self, gate: &Gate, slots: u32) {
+        self.stop(gate);
+        self.bytes(slots).iter().for_each(|byte| byte.store(0, Relaxed));
+        self.begin(gate, Purpose::Count, gate::ALL);
+    }
+
+    /// Whether hits are counted, to give ranks by.
+    pub(crate) fn counts(&self) -> bool {
+        self.purpose() == Purpose::Count
+    }
+
+    /// Sorts by what was counted: fewest hits first, and as it was where they are as many.
+    pub(crate) fn sort_by_count(&self, order: &mut [u32]) {
+        if let Some(bytes) = self.bytes.get() {
+            order.sort_by_key(|&slot| bytes[slot as usize].load(Relaxed));
+        }
+    }
+
+    /// Sorts by the ranks that were given, if some were: the lowest first.
+    pub(crate) fn sort_by_rank(&self, order: &mut [u32]) {
+        if let (Purpose::Kept, Some(bytes)) = (self.purpose(), self.bytes.get()) {
+            // Newcomers have 0, which is lowest.
+            let rank = |slot: u32| bytes[slot as usize].load(Relaxed).wrapping_sub(1);
+            order.sort_by_key(|&slot| std::cmp::Reverse(rank(slot)));
+        }
     }
 
     /// Begins to learn by ranks, from the order as it is.
@@ -273,7 +312,12 @@ impl Watch {
         };
         let [frozen, dynamic, _] = &samples.tally;
         match self.purpose() {
-            Purpose::Nothing => {}
+            Purpose::Nothing | Purpose::Kept => {}
+            Purpose::Count => {
+                add(&dynamic[0], 1);
+                // Two threads may count one hit: it is a hit among many.
+                byte.store(byte.load(Relaxed).saturating_add(1), Relaxed);
+            }
             Purpose::Wait => {
                 if byte.load(Relaxed) == BEHIND && byte.swap(BEFORE, Relaxed) == BEHIND {
                     add(&samples.passed, 1);
@@ -307,9 +351,9 @@ impl Watch {
 
     fn miss(&self, samples: &Samples) {
         let step = match self.purpose() {
-            Purpose::Nothing | Purpose::Wait => return,
+            Purpose::Nothing | Purpose::Kept | Purpose::Wait => return,
             Purpose::Marker => (self.told.0.step.load(Relaxed) as usize).min(STEPS - 1),
-            Purpose::Rank => 0,
+            Purpose::Rank | Purpose::Count => 0,
         };
         add(&samples.tally[2][step], 1);
     }
