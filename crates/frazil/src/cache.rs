@@ -274,15 +274,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        let arrival = self.place(key);
-        if self.recorder.wants(arrival.0) {
+        let hash = self.hasher.hash_one(key);
+        if self.recorder.wants(hash) {
             return self.get_observed(key);
         }
-        self.get_at(arrival, key)
+        self.get_at(hash, key)
     }
 
     #[inline(always)]
-    fn get_at<Q>(&self, arrival: (u64, Place), key: &Q) -> Option<V>
+    fn get_at<Q>(&self, hash: u64, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -290,8 +290,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.get_under(&hazard, reader, arrival, key),
-            None => self.get_nested(reader, arrival, key),
+            Some(hazard) => self.get_under(&hazard, reader, hash, key),
+            None => self.get_nested(reader, hash, key),
         }
     }
 
@@ -308,7 +308,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (hash, place) = self.place(key);
         let weight = self.recorder.records(hash).then(|| self.weight_of(place, key));
         let look = self.begin_look();
-        let value = self.get_at((hash, place), key);
+        let value = self.get_at(hash, key);
         if let Some(look) = look {
             look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
         }
@@ -324,7 +324,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &impl Protect,
         reader: &Reader,
-        (hash, place): (u64, Place),
+        hash: u64,
         key: &Q,
     ) -> Option<V>
     where
@@ -338,7 +338,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             add(&reader.frozen_hits, 1);
             return Some(value.clone());
         }
-        let Some(found) = self.find(protection, place, key) else {
+        let Some(found) = self.find(protection, self.index.place(hash), key) else {
             add(&reader.misses, 1);
             reader.missed.store(hash, Relaxed);
             return None;
@@ -356,13 +356,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// From code of the user's that another look-up of this thread runs.
     #[cold]
     #[inline(never)]
-    fn get_nested<Q>(&self, reader: &Reader, arrival: (u64, Place), key: &Q) -> Option<V>
+    fn get_nested<Q>(&self, reader: &Reader, hash: u64, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
         V: Clone,
     {
-        self.get_under(&Pinned::new(reader, &self.reclaim), reader, arrival, key)
+        self.get_under(&Pinned::new(reader, &self.reclaim), reader, hash, key)
     }
 
     /// A clone of the value of `key`, without a trace: no mark, no count.

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::cache::Cache;
-use crate::index::Place;
 use crate::protect::Pinned;
 use crate::record::Deed;
 use crate::stripe::{Reader, add};
@@ -60,11 +59,11 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (hash, place) = self.cache.place(key);
+        let hash = self.cache.hasher.hash_one(key);
         if self.cache.recorder.wants(hash) {
             return self.get_observed(key);
         }
-        self.get_at((hash, place), key)
+        self.get_at(hash, key)
     }
 
     // As `Cache::get_observed`.
@@ -79,7 +78,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         let (hash, place) = cache.place(key);
         let weight = cache.recorder.records(hash).then(|| cache.weight_of(place, key));
         let look = cache.begin_look();
-        let value = self.get_at((hash, place), key);
+        let value = self.get_at(hash, key);
         if let Some(look) = look {
             let slot = || cache.find(&self.protection, place, key).map(|found| found.slot);
             look.end(hash, value.is_some(), slot);
@@ -92,7 +91,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     }
 
     #[inline(always)]
-    fn get_at<Q>(&self, (hash, place): (u64, Place), key: &Q) -> Option<&V>
+    fn get_at<Q>(&self, hash: u64, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -103,6 +102,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             add(&self.reader.frozen_hits, 1);
             return Some(value);
         }
+        let place = self.cache.index.place(hash);
         let Some(found) = self.cache.find(&self.protection, place, key) else {
             add(&self.reader.misses, 1);
             self.reader.missed.store(hash, Relaxed);
