@@ -46,7 +46,7 @@ impl<'c> std::ops::Deref for Soaked<'c> {
 /// Of each policy: one where every operation collides, one that is weighed and in shards, whose
 /// entries expire when they are not used, and one large enough for batches and for keys
 /// displaced from their buckets, with a lifetime for each entry. The last two freeze some of
-/// theirs now and then.
+/// theirs now and then, and the last learns how much that is worth.
 const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
 const IDLE: Duration = Duration::from_secs(3);
 const LIVE: Duration = Duration::from_secs(8);
@@ -95,7 +95,8 @@ fn soak(duration: Duration) -> Result<(), String> {
     let mut caches: Vec<Soaked<'_>> = Policy::ALL.into_iter().flat_map(build).collect();
     let lines = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get() + 1);
     let mut lines: Vec<_> = (0..lines as u64).map(|number| Line::new(number, &caches)).collect();
-    let totals = Totals::default();
+    let (operations, threads) = Default::default();
+    let totals = Totals { started: Instant::now(), operations, threads };
     admits_all(&caches, &census)?;
     // What is laid out when something is first frozen is no growth.
     for cache in &caches {
@@ -143,7 +144,7 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
             builder.weigher(weight).shards(4).time_to_idle(IDLE).build()
         } else if room > 1_000 {
             let lifetime = |key: &u64, _: &Tracked<'_>| key.is_multiple_of(3).then_some(LIVE / 2);
-            let builder = builder.freezing(Freezing::ByHand);
+            let builder = builder.freezing(Freezing::Learned);
             builder.promotion(Promotion::Adaptive).time_to_live(LIVE).expire_after(lifetime).build()
         } else {
             builder.build()
@@ -162,8 +163,8 @@ fn has_told(soaked: &Soaked<'_>) -> Result<(), String> {
     Ok(())
 }
 
-#[derive(Default)]
 struct Totals {
+    started: Instant,
     operations: AtomicU64,
     threads: AtomicU64,
 }
@@ -256,6 +257,7 @@ fn live<'c>(
         match line.chance.below(RARELY) {
             0 => _ = caches[at].freeze(line.chance.below(11) as f64 / 10.0),
             1 => caches[at].thaw(),
+            2..20 => _ = caches[at].step_freezing(totals.started.elapsed()),
             _ => {}
         }
         operate_on_own(&caches[at], at, census, line);
