@@ -31,6 +31,9 @@ const QUIET: &str = "-Zmiri-permissive-provenance";
 /// library damage caches and give them up, which is a leak to these checkers.
 const TESTS: [&str; 4] = ["stress", "limits", "nested", "rivals"];
 
+/// More of them: an interpreter would take an hour.
+const FROZEN: [&str; 4] = ["--test", "frozen", "--test", "freezing"];
+
 /// The longest test of one thread, in which there can be no race.
 const ALONE: &str = "a_pin_that_is_held";
 
@@ -50,7 +53,7 @@ pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
     command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
     command.env("RUSTFLAGS", "-Zsanitizer=thread");
-    with_tests(&mut command).args(["--test", "stuck"]).args(["--", "--skip", ALONE]);
+    with_tests(&mut command).args(FROZEN).args(["--test", "stuck", "--", "--skip", ALONE]);
     step::run("thread sanitizer", &mut command)
 }
 
@@ -58,7 +61,7 @@ pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
     command.args(["--target", TARGET, "--target-dir", "target/asan"]);
     command.env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer");
-    step::run("address sanitizer", with_tests(&mut command).args(["--test", "stuck"]))
+    step::run("address sanitizer", with_tests(&mut command).args(FROZEN).args(["--test", "stuck"]))
 }
 
 fn with_tests(command: &mut Command) -> &mut Command {
