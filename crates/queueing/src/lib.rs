@@ -14,7 +14,8 @@
 //! - [`bounds`]: what no network of these demands can exceed; [`solve`]: the exact mean
 //!   values for exponential service; [`simulate`]: any service, with confidence intervals.
 //! - [`peak`] and [`classify`]: from which hit ratio on more hits do not help, and whether
-//!   they hurt; [`bypass`] and [`skip_promotions`]: what to do about it.
+//!   they hurt; [`bypass`], [`skip_promotions`] and [`freeze`]: what to do
+//!   about it.
 //!
 //! ```
 //! use frazil_queueing::{PaperNetwork, Use, bounds, solve};
@@ -53,7 +54,7 @@ pub use calibration::{Costs, Endpoints, Turns, costs};
 pub use curve::{Class, Peak, classify, peak};
 pub use distribution::Distribution;
 pub use error::ModelError;
-pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, skip_promotions};
+pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, freeze, skip_promotions};
 pub use mva::{MAX_MPL, Solution, StationLoad, solve, throughput};
 pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
 pub use paper::{PaperNetwork, Use};

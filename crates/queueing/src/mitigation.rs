@@ -1,5 +1,6 @@
 //! What can be done where more hits hurt (paper 1, §5.2): bypass the cache under load, or
-//! leave promotions out. Both are networks made of a network, so any solver tells their worth.
+//! leave promotions out; and what paper 2 does, freeze what is hit most. All are networks made
+//! of a network, so any solver tells their worth.
 //!
 //! A bypass costs a fetch that a hit would have saved; a promotion left out costs nothing but
 //! order. The paper has one sentence on the bypass, that it keeps the throughput constant
@@ -76,6 +77,36 @@ pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelErr
     let throughput = |share| throughput(&bypass(network, share)?, mpl);
     let best = peak((0.0, 1.0), throughput)?;
     Ok(BestBypass { share: best.low, throughput_mops: best.throughput_mops })
+}
+
+/// The network of a cache with a frozen part (paper 2): a share of the hits is found there in
+/// `look_us`, and touches no station. All other requests look there first, which takes as long,
+/// as in the paper's equation 1.
+///
+/// # Errors
+///
+/// A share outside 0 to 1; a negative time.
+///
+/// ```
+/// use frazil_queueing::{PaperNetwork, Use, freeze, solve};
+/// let lru = PaperNetwork::Lru.network(0.99, 100.0, Use::Exact)?;
+/// let frozen = solve(&freeze(&lru, 0.9, 0.02)?, 72)?;
+/// assert!(frozen.throughput_mops > 5.0 * solve(&lru, 72)?.throughput_mops);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub fn freeze(network: &Network, frozen: f64, look_us: f64) -> Result<Network, ModelError> {
+    share(|| "the share of the hits that is frozen".to_owned(), frozen)?;
+    let mut routes = Vec::new();
+    for route in network.routes() {
+        let of_others = if route.kind == Kind::Hit { 1.0 - frozen } else { 1.0 };
+        let mut steps = vec![Step::Compute(look_us)];
+        if route.kind == Kind::Hit {
+            routes.push(Route { share: route.share * frozen, steps: steps.clone(), ..*route });
+        }
+        steps.extend(&route.steps);
+        routes.push(Route { share: route.share * of_others, steps, ..*route });
+    }
+    network.with_routes(routes)
 }
 
 /// The network in which a share of the hits leaves all stations alone: promotions skipped by
