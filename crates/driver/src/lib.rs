@@ -21,7 +21,7 @@ pub use cores::cores;
 pub use engine::{Engine, Session, Shared};
 pub use memory::bytes_per_entry;
 pub use mix::Mix;
-pub use ours::{Ours, Pinned, PinnedSession, Setup, SetupError, Value};
+pub use ours::{Frozen, Ours, Pinned, PinnedSession, Setup, SetupError, Value};
 pub use pass::{Pass, one_pass};
 pub use run::{Latencies, Measured, Schedule, run, run_with_backend};
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};

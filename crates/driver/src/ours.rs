@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use frazil::{Builder, Cache, Freezing, Pin, Policy, PolicyError, Promotion};
+use frazil::{
+    Builder, Cache, Freezing, FreezingControl, FreezingPhase, Pin, Policy, PolicyError, Promotion,
+};
 
 use thiserror::Error;
 
@@ -64,12 +67,14 @@ impl Value for Arc<[u8]> {
 ///
 /// ```
 /// use frazil::{Policy, Promotion};
-/// use frazil_driver::Setup;
+/// use frazil_driver::{Frozen, Setup};
 /// let setup: Setup = "adaptive+lru".parse()?;
 /// assert_eq!((setup.policy, setup.promotion), (Policy::Lru, Some(Promotion::Adaptive)));
 /// assert_eq!(setup.to_string(), "adaptive+lru");
 /// let setup: Setup = "frozen:share=0.05+lru".parse()?;
-/// assert_eq!((setup.policy, setup.frozen_share), (Policy::Lru, Some(0.05)));
+/// assert_eq!((setup.policy, setup.frozen), (Policy::Lru, Frozen::Share(0.05)));
+/// let setup: Setup = "frozen+lru".parse()?;
+/// assert_eq!((setup.policy, setup.frozen), (Policy::Lru, Frozen::Learned));
 /// # Ok::<(), frazil_driver::SetupError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,8 +85,26 @@ pub struct Setup {
     pub promotion: Option<Promotion>,
     /// Parts with a lock each.
     pub shards: u32,
-    /// The share of the entries that is frozen when the cache is warm, from 0 to 1.
-    pub frozen_share: Option<f64>,
+    /// What is frozen of it.
+    pub frozen: Frozen,
+}
+
+/// What is frozen of a cache.
+///
+/// ```
+/// use frazil_driver::{Frozen, Setup};
+/// assert_eq!("lru".parse::<Setup>()?.frozen, Frozen::Never);
+/// # Ok::<(), frazil_driver::SetupError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Frozen {
+    /// Nothing.
+    #[default]
+    Never,
+    /// This share of the entries, from 0 to 1, once the cache is warm.
+    Share(f64),
+    /// What the cache's own controller finds to be worth it, in a thread beside those that ask.
+    Learned,
 }
 
 /// Why a name is none of a [`Setup`].
@@ -97,6 +120,10 @@ pub enum SetupError {
 
 /// Before a policy's name: what is frozen of it.
 const FROZEN: &str = "frozen:share=";
+const LEARNED: &str = "frozen+";
+
+/// The longest that a run waits for a controller to make up its mind.
+const SETTLING_MAX: Duration = Duration::from_secs(20);
 
 /// Before a policy's name, by which they are chosen.
 const PROMOTIONS: [(&str, Promotion); 3] = [
@@ -107,7 +134,7 @@ const PROMOTIONS: [(&str, Promotion); 3] = [
 
 impl From<Policy> for Setup {
     fn from(policy: Policy) -> Self {
-        Setup { policy, promotion: None, shards: 1, frozen_share: None }
+        Setup { policy, promotion: None, shards: 1, frozen: Frozen::Never }
     }
 }
 
@@ -148,26 +175,36 @@ impl FromStr for Setup {
         if let Some((share, base)) =
             name.strip_prefix(FROZEN).and_then(|share| share.split_once('+'))
         {
-            let frozen_share = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-            let Some(frozen_share) = frozen_share else {
+            let share = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            let Some(share) = share else {
                 return Err(SetupError::Share(name.to_owned()));
             };
-            return Ok(Setup { frozen_share: Some(frozen_share), ..base.parse()? });
+            return Ok(Setup { frozen: Frozen::Share(share), ..unfrozen(base)? });
         }
-        for (prefix, promotion) in PROMOTIONS {
-            if let Some(name) = name.strip_prefix(prefix) {
-                let policy = name.parse::<Policy>()?;
-                return Ok(Setup { promotion: Some(promotion), ..policy.into() });
-            }
+        if let Some(base) = name.strip_prefix(LEARNED) {
+            return Ok(Setup { frozen: Frozen::Learned, ..unfrozen(base)? });
         }
-        Ok(name.parse::<Policy>()?.into())
+        unfrozen(name)
     }
+}
+
+/// The setup of a name that says nothing of freezing.
+fn unfrozen(name: &str) -> Result<Setup, SetupError> {
+    for (prefix, promotion) in PROMOTIONS {
+        if let Some(name) = name.strip_prefix(prefix) {
+            let policy = name.parse::<Policy>()?;
+            return Ok(Setup { promotion: Some(promotion), ..policy.into() });
+        }
+    }
+    Ok(name.parse::<Policy>()?.into())
 }
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(share) = self.frozen_share {
-            write!(f, "{FROZEN}{share}+")?;
+        match self.frozen {
+            Frozen::Never => {}
+            Frozen::Share(share) => write!(f, "{FROZEN}{share}+")?,
+            Frozen::Learned => f.write_str(LEARNED)?,
         }
         let prefix = PROMOTIONS.iter().find(|(_, promotion)| self.promotion == Some(*promotion));
         write!(f, "{}{}", prefix.map_or("", |(prefix, _)| prefix), self.policy)
@@ -176,9 +213,11 @@ impl fmt::Display for Setup {
 
 /// Our cache, looked up by `get`, which clones the value.
 pub struct Ours<V> {
-    cache: Cache<u64, V>,
+    /// Before the cache, so that the thread ends while that is there.
+    control: Option<FreezingControl>,
+    cache: Arc<Cache<u64, V>>,
     value_bytes: usize,
-    frozen_share: Option<f64>,
+    frozen: Frozen,
 }
 
 impl<V: Value> Ours<V> {
@@ -205,12 +244,34 @@ impl<V: Value> Ours<V> {
     /// # assert_eq!(ours.cache().capacity(), 100);
     /// # Ok::<(), frazil_driver::SetupError>(())
     /// ```
+    ///
+    /// # Panics
+    /// When the system has no thread for the controller of what freezes by itself.
     pub fn built(setup: Setup, builder: Builder<u64, V>) -> Self {
-        let builder = match setup.frozen_share {
-            Some(_) => V::freezing(builder, Freezing::ByHand),
-            None => builder,
-        };
-        Ours { cache: builder.build(), value_bytes: 0, frozen_share: setup.frozen_share }
+        let Setup { frozen, .. } = setup;
+        let cache = Arc::new(match frozen {
+            Frozen::Never => builder.build(),
+            Frozen::Share(_) => V::freezing(builder, Freezing::ByHand).build(),
+            Frozen::Learned => V::freezing(builder, Freezing::Learned).build(),
+        });
+        let control = (frozen == Frozen::Learned)
+            .then(|| cache.control_freezing().expect("a thread for the controller can be had"));
+        Ours { control, cache, value_bytes: 0, frozen }
+    }
+
+    /// Whether the cache freezes by itself and has decided: something is frozen, or nothing
+    /// is worth it for now. Always, if it does not.
+    ///
+    /// ```
+    /// use frazil_driver::{Ours, Setup};
+    /// let ours = Ours::<u64>::new("frozen+lru".parse::<Setup>()?, 100, 8);
+    /// assert!(!ours.has_settled(), "it has not seen a request");
+    /// # Ok::<(), frazil_driver::SetupError>(())
+    /// ```
+    pub fn has_settled(&self) -> bool {
+        use FreezingPhase::{Frozen, Sleeping};
+        let state = self.control.as_ref().and_then(|_| self.cache.freezing_state());
+        state.is_none_or(|state| matches!(state.phase, Frozen | Sleeping))
     }
 
     /// The cache itself, for what an engine is not asked for.
@@ -233,8 +294,15 @@ impl<V: Value> Engine for Ours<V> {
     }
 
     fn warmed(&self) {
-        if let Some(share) = self.frozen_share {
-            self.cache.freeze(share);
+        match self.frozen {
+            Frozen::Never => {}
+            Frozen::Share(share) => _ = self.cache.freeze(share),
+            Frozen::Learned => {
+                let began = Instant::now();
+                while !self.has_settled() && began.elapsed() < SETTLING_MAX {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
         }
     }
 }
@@ -317,17 +385,21 @@ impl<V: Value> Session for PinnedSession<'_, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Ask, Backend, Operation, Schedule, Stream, run_with_backend};
 
     #[test]
     fn names_and_setups_are_each_other() {
-        for name in ["lru", "try-lock+slru", "frozen:share=0.25+adaptive+lru"] {
+        let names = ["lru", "try-lock+slru", "frozen:share=0.25+adaptive+lru"];
+        for name in names.into_iter().chain(["frozen+mobius", "frozen+every-hit+lru"]) {
             assert_eq!(name.parse::<Setup>().unwrap().to_string(), name);
         }
         for share in ["1.5", "-0.1", "NaN", ""] {
             let error = format!("frozen:share={share}+lru").parse::<Setup>().unwrap_err();
             assert!(error.to_string().contains("expected a share from 0 to 1"), "{error}");
         }
-        assert!("frozen:share=0.5+typo".parse::<Setup>().is_err());
+        for name in ["frozen:share=0.5+typo", "frozen+typo", "frozen+frozen+lru", "frozen"] {
+            assert!(name.parse::<Setup>().is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -340,5 +412,19 @@ mod tests {
         ours.warmed();
         assert_eq!(found(&ours), 100);
         assert!(ours.cache().stats().frozen_hits > 80);
+    }
+
+    #[test]
+    fn what_freezes_by_itself_is_frozen_when_warm() {
+        let ours = Ours::<u64>::new("frozen+lru".parse::<Setup>().unwrap(), 1_000, 0);
+        // Twice as many as fit, one after the other: LRU never hits, what is frozen does.
+        let asked = (0..2_000).map(|number| Operation::new(Ask::Get, number));
+        let streams = [Stream::new(asked.collect::<Vec<_>>(), 0)];
+        let schedule = Schedule::seconds(0.2);
+        let backend = Backend::new(Duration::from_micros(5), 1);
+        let measured = run_with_backend(&ours, &streams, 0, &schedule, backend);
+        assert!(ours.has_settled());
+        let state = ours.cache().freezing_state().unwrap();
+        assert!(measured.hit_ratio > 0.3 || state.phase != FreezingPhase::Frozen, "{state:?}");
     }
 }

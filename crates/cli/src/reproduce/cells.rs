@@ -97,8 +97,8 @@ impl Contender {
 }
 
 /// The simulator's hash of a 64-bit id.
-#[derive(Clone, Copy)]
-struct Simulated(u64);
+#[derive(Clone, Copy, Default)]
+pub(super) struct Simulated(u64);
 
 impl BuildHasher for Simulated {
     type Hasher = Self;

@@ -1,0 +1,362 @@
+//! What is driven for paper 2: a policy beside itself with what is worth it frozen.
+//!
+//! Both caches of a cell live at once. The one that freezes is driven until its controller
+//! has decided; then the two take turns in short rounds, the one that rests seeing no
+//! request. A gain is the median of the ratios within a round, and of the frozen cache as it
+//! is *then*: what waiting, learning and trying cost is in figures 10 and 13.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use frazil::{FreezingPhase, FreezingState, Stats};
+use frazil_driver::{
+    Backend, Engine, Ours, Schedule, Session, Setup, Stream, Workload, key, run_with_backend,
+    trace_streams,
+};
+use frazil_simulator::trace::{self, Trace};
+
+use crate::failure::Failure;
+use crate::median::median;
+use crate::output::{Row, row};
+
+/// Exponent of the paper's synthetic workload.
+const ALPHA: f64 = 0.99;
+
+/// Requests of what is drawn, in all: many times the keys, because a stream begins again.
+const DRAWN_PER_KEY: u64 = 16;
+
+/// What is asked for.
+pub(super) enum Load {
+    /// Zipf 0.99 over so many keys.
+    Zipf(u64),
+    /// A trace by a short name, dealt out among the threads.
+    Trace(&'static str, Trace),
+}
+
+impl Load {
+    /// A trace of a folder.
+    pub(super) fn read(
+        name: &'static str,
+        folder: &std::path::Path,
+        file: &str,
+    ) -> Result<Load, Failure> {
+        let path = folder.join(file).display().to_string();
+        Ok(Load::Trace(name, trace::load(&path, &Default::default())?.trace))
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Load::Zipf(_) => "zipf",
+            Load::Trace(name, _) => name,
+        }
+    }
+
+    /// Objects that are asked for.
+    fn objects(&self) -> u64 {
+        match self {
+            Load::Zipf(keys) => *keys,
+            Load::Trace(_, trace) => trace.objects.len() as u64,
+        }
+    }
+
+    pub(super) fn capacity(&self, percent: f64) -> u64 {
+        ((self.objects() as f64 * percent / 100.0).round() as u64).max(1)
+    }
+
+    pub(super) fn streams(&self, threads: usize) -> Result<Vec<Stream>, Failure> {
+        let streams = match self {
+            Load::Zipf(keys) => {
+                let drawn = (keys * DRAWN_PER_KEY) as usize;
+                Workload::Zipf { alpha: ALPHA }.streams(*keys, drawn, threads)
+            }
+            Load::Trace(_, trace) => trace_streams(trace, threads, true),
+        };
+        Ok(streams.map_err(|error| anyhow!(error))?)
+    }
+}
+
+/// Where two caches were measured beside each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spot {
+    pub(super) figure: u32,
+    pub(super) policy: &'static str,
+    /// The capacity in percent of the objects.
+    pub(super) percent: f64,
+    pub(super) threads: usize,
+    pub(super) backend_us: u64,
+}
+
+/// How long is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) rounds: usize,
+    pub(super) warmup: Duration,
+    pub(super) measured: Duration,
+}
+
+/// Rounds of one cache.
+#[derive(Default)]
+pub(super) struct Side {
+    mops: Vec<f64>,
+    hit_ratios: Vec<f64>,
+}
+
+impl Side {
+    pub(super) fn mops(&self) -> f64 {
+        median(&self.mops)
+    }
+
+    pub(super) fn hit_ratio(&self) -> f64 {
+        median(&self.hit_ratios)
+    }
+}
+
+/// What was measured at a spot.
+pub(super) struct Cell {
+    pub(super) spot: Spot,
+    pub(super) load: &'static str,
+    pub(super) capacity: u64,
+    pub(super) base: Side,
+    pub(super) frozen: Side,
+    /// What the controller did in each round, at its end.
+    phases: Vec<FreezingPhase>,
+    /// Shares of the hits that were hits of what is frozen, by round.
+    frozen_hits: Vec<f64>,
+    /// Seconds until the controller had decided.
+    pub(super) settling: f64,
+    /// At the end.
+    pub(super) state: FreezingState,
+}
+
+impl Cell {
+    /// The frozen cache's throughput over the other's.
+    pub(super) fn gain(&self) -> f64 {
+        let pairs = self.frozen.mops.iter().zip(&self.base.mops);
+        median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
+    }
+
+    pub(super) fn frozen_hits(&self) -> f64 {
+        median(&self.frozen_hits)
+    }
+
+    /// The phase of most rounds.
+    pub(super) fn phase(&self) -> String {
+        let count = |phase: &FreezingPhase| self.phases.iter().filter(|it| *it == phase).count();
+        let phase = self.phases.iter().max_by_key(|phase| count(phase));
+        phase.map_or_else(String::new, |&phase| phase_name(phase))
+    }
+
+    pub(super) fn row(&self) -> Row {
+        let Spot { figure, policy, percent, threads, backend_us } = self.spot;
+        row! {
+            "kind" => "gain",
+            "figure" => figure,
+            "workload" => self.load,
+            "policy" => policy,
+            "capacity_percent" => percent,
+            "capacity" => self.capacity,
+            "threads" => threads,
+            "backend_us" => backend_us,
+            "mops" => self.base.mops(),
+            "frozen_mops" => self.frozen.mops(),
+            "gain" => self.gain(),
+            "hit_ratio" => self.base.hit_ratio(),
+            "frozen_hit_ratio" => self.frozen.hit_ratio(),
+            "frozen_share_of_hits" => self.frozen_hits(),
+            "phase" => self.phase(),
+            "share" => self.state.share,
+            "settling_s" => self.settling,
+        }
+    }
+}
+
+pub(super) fn phase_name(phase: FreezingPhase) -> String {
+    format!("{phase:?}").to_lowercase()
+}
+
+/// A cache of a policy, or of the policy with what is worth it frozen, full of the first
+/// objects.
+fn cache(policy: &str, freezes: bool, capacity: u64) -> Result<Ours<u64>, Failure> {
+    let name = if freezes { format!("frozen+{policy}") } else { policy.to_owned() };
+    let setup: Setup = name.parse().map_err(Failure::usage)?;
+    let ours = Ours::new(setup, capacity, 0);
+    let mut session = ours.session();
+    for number in (0..capacity).rev() {
+        session.insert(key(number as u32, 0));
+    }
+    Ok(ours)
+}
+
+/// As the paper's, who wait for a miss before they go on: one request a thread.
+fn backend(spot: &Spot) -> Backend {
+    Backend::new(Duration::from_micros(spot.backend_us), spot.threads)
+}
+
+/// Measures the two caches of a spot in turn.
+pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
+    let Extent { rounds, warmup, measured } = *extent;
+    let (streams, capacity) = (load.streams(spot.threads)?, load.capacity(spot.percent));
+    let drive = |engine: &Ours<u64>, warmup, measured, fill| {
+        let schedule = Schedule { warmup, measured, slices: 3 };
+        run_with_backend(engine, &streams, fill, &schedule, backend(&spot))
+    };
+    let base = cache(spot.policy, false, capacity)?;
+    // As much as goes in and out of it in ten warm-ups, at most.
+    drive(&base, warmup, Duration::ZERO, capacity);
+    let frozen = cache(spot.policy, true, capacity)?;
+    let began = Instant::now();
+    drive(&frozen, warmup, Duration::ZERO, 0);
+    let settling = began.elapsed().as_secs_f64();
+
+    let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
+    let mut frozen_hits = Vec::new();
+    for round in 0..rounds {
+        for turn in [round % 2, 1 - round % 2] {
+            let engine = [&base, &frozen][turn];
+            let before = engine.cache().stats();
+            let seen = drive(engine, warmup, measured, 0);
+            sides[turn].mops.push(seen.mops);
+            sides[turn].hit_ratios.push(seen.hit_ratio);
+            if let Some(state) = engine.cache().freezing_state() {
+                phases.push(state.phase);
+                let now = engine.cache().stats();
+                frozen_hits.push(frozen_share_of_hits(&before, &now));
+            }
+        }
+    }
+    let [base_side, frozen_side] = sides;
+    let state = frozen.cache().freezing_state();
+    let state = state.ok_or_else(|| anyhow!("{} does not freeze by itself", spot.policy))?;
+    Ok(Cell {
+        spot,
+        load: load.name(),
+        capacity,
+        base: base_side,
+        frozen: frozen_side,
+        phases,
+        frozen_hits,
+        settling,
+        state,
+    })
+}
+
+fn frozen_share_of_hits(before: &Stats, now: &Stats) -> f64 {
+    (now.frozen_hits - before.frozen_hits) as f64 / (now.hits - before.hits).max(1) as f64
+}
+
+/// What a cache did in a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Since the beginning.
+    pub(super) seconds: f64,
+    pub(super) mops: f64,
+    pub(super) hit_ratio: f64,
+    pub(super) phase: FreezingPhase,
+    pub(super) share: f64,
+}
+
+/// A run of a cache that freezes, from its beginning.
+pub(super) struct History {
+    pub(super) load: &'static str,
+    pub(super) spot: Spot,
+    pub(super) moments: Vec<Moment>,
+    pub(super) state: FreezingState,
+}
+
+impl History {
+    /// The median throughput of a phase, in moments that were in it from end to end.
+    pub(super) fn mops(&self, phase: FreezingPhase) -> Option<f64> {
+        let inside = self.moments.windows(2).filter(|of| of.iter().all(|it| it.phase == phase));
+        let mops: Vec<f64> = inside.map(|of| of[1].mops).collect();
+        (!mops.is_empty()).then(|| median(&mops))
+    }
+
+    /// The share of the time in a phase.
+    pub(super) fn time_in(&self, phase: FreezingPhase) -> f64 {
+        let all: Duration = self.state.times_by_share().map(|(_, time)| time).sum();
+        self.state.time_in(phase).as_secs_f64() / all.as_secs_f64().max(1e-9)
+    }
+
+    /// The mean share that was frozen.
+    pub(super) fn mean_share(&self) -> f64 {
+        let times = || self.state.times_by_share().map(|(share, time)| (share, time.as_secs_f64()));
+        let all: f64 = times().map(|(_, time)| time).sum();
+        times().map(|(share, time)| share * time).sum::<f64>() / all.max(1e-9)
+    }
+
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let Spot { policy, percent, threads, .. } = self.spot;
+        let moments = self.moments.iter().map(|moment| {
+            row! {
+                "kind" => "moment",
+                "figure" => 13,
+                "workload" => self.load,
+                "policy" => policy,
+                "capacity_percent" => percent,
+                "threads" => threads,
+                "second" => moment.seconds,
+                "mops" => moment.mops,
+                "hit_ratio" => moment.hit_ratio,
+                "phase" => phase_name(moment.phase),
+                "share" => moment.share,
+            }
+        });
+        let frozen = self.state.times_by_share().filter(|(_, time)| !time.is_zero());
+        let times = frozen.map(|(share, time)| {
+            row! {
+                "kind" => "time",
+                "figure" => 10,
+                "workload" => self.load,
+                "policy" => policy,
+                "capacity_percent" => percent,
+                "threads" => threads,
+                "share" => share,
+                "seconds" => time.as_secs_f64(),
+            }
+        });
+        moments.chain(times).collect()
+    }
+}
+
+/// Between two looks at a cache that runs.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Drives a cache from its beginning until some time after its controller has decided.
+pub(super) fn history(load: &Load, spot: Spot, longer: Duration) -> Result<History, Failure> {
+    let streams = load.streams(spot.threads)?;
+    let engine = cache(spot.policy, true, load.capacity(spot.percent))?;
+    let over = AtomicBool::new(false);
+    let moments = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&engine, &over));
+        let schedule = Schedule { warmup: LOOK, measured: longer, slices: 1 };
+        run_with_backend(&engine, &streams, 0, &schedule, backend(&spot));
+        over.store(true, Relaxed);
+        watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let state = engine.cache().freezing_state();
+    let state = state.ok_or_else(|| anyhow!("{} does not freeze by itself", spot.policy))?;
+    Ok(History { load: load.name(), spot, moments, state })
+}
+
+fn watch(engine: &Ours<u64>, over: &AtomicBool) -> Vec<Moment> {
+    let began = Instant::now();
+    let mut before = (Instant::now(), engine.cache().stats());
+    let mut moments = Vec::new();
+    while !over.load(Relaxed) {
+        std::thread::sleep(LOOK);
+        let now = (Instant::now(), engine.cache().stats());
+        let Some(state) = engine.cache().freezing_state() else { break };
+        let hits = (now.1.hits - before.1.hits) as f64;
+        let requests = hits + (now.1.misses - before.1.misses) as f64;
+        moments.push(Moment {
+            seconds: began.elapsed().as_secs_f64(),
+            mops: requests / (now.0 - before.0).as_secs_f64().max(1e-9) / 1e6,
+            hit_ratio: hits / requests.max(1.0),
+            phase: state.phase,
+            share: state.share,
+        });
+        before = now;
+    }
+    moments
+}

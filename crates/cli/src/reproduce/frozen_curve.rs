@@ -1,0 +1,225 @@
+//! Of paper 2 what needs no two caches: figure 5, what was learnt beside what came of it, and
+//! figure 12, what a hit takes.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use frazil::{Builder, Cache, CurvePoint, Freezing, FreezingPhase, Policy};
+use frazil_driver::{Engine, Ours, Session, Setup, key};
+use frazil_simulator::trace::{self, Trace};
+
+use super::cells::Simulated;
+use crate::failure::Failure;
+use crate::output::{Row, row};
+
+/// Shares that are frozen to see what comes of it.
+const SHARES: [f64; 3] = [0.1, 0.3, 0.5];
+
+/// What a share was to get by the curve, and what it got.
+pub(super) struct Promise {
+    pub(super) policy: &'static str,
+    pub(super) share: f64,
+    /// Hits of what is frozen, of all requests; and misses.
+    pub(super) learnt: [f64; 2],
+    pub(super) got: [f64; 2],
+}
+
+impl Promise {
+    /// By how much the hits of what is frozen are apart.
+    pub(super) fn apart(&self) -> f64 {
+        (self.learnt[0] - self.got[0]).abs()
+    }
+
+    pub(super) fn row(&self) -> Row {
+        row! {
+            "kind" => "curve",
+            "figure" => 5,
+            "policy" => self.policy,
+            "share" => self.share,
+            "learnt_frozen_hits" => self.learnt[0],
+            "learnt_misses" => self.learnt[1],
+            "frozen_hits" => self.got[0],
+            "misses" => self.got[1],
+        }
+    }
+}
+
+/// A cache that is asked by one thread, with a clock that counts requests.
+struct Bench<'a> {
+    cache: Cache<u64, u64, Simulated>,
+    /// The trace, over and over.
+    ids: std::iter::Cycle<std::slice::Iter<'a, u32>>,
+    now: Duration,
+}
+
+impl Bench<'_> {
+    /// So many requests; hits of what is frozen, and misses.
+    fn ask(&mut self, requests: u64) -> [f64; 2] {
+        let before = self.cache.stats();
+        for &id in self.ids.by_ref().take(requests as usize) {
+            let key = u64::from(id);
+            if self.cache.get(&key).is_none() {
+                self.cache.insert(key, key);
+            }
+        }
+        let now = self.cache.stats();
+        let frozen = (now.frozen_hits - before.frozen_hits) as f64;
+        let misses = (now.misses - before.misses) as f64;
+        [frozen, misses].map(|count| count / requests.max(1) as f64)
+    }
+}
+
+/// Lets a cache learn, and then freezes some shares of it. A hundredth of a second by the
+/// controller's clock is 1,000 requests.
+pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise>, Failure> {
+    let capacity = objects / 4;
+    let trace = zipf(objects, 50 * objects)?;
+    let wanted: Policy = policy.parse().map_err(Failure::usage)?;
+    let builder: Builder<u64, u64> = Cache::builder(capacity).policy(wanted);
+    let cache = builder.freezing(Freezing::Learned).with_hasher(Simulated::default()).build();
+    let mut bench = Bench { cache, ids: trace.ids.iter().cycle(), now: Duration::ZERO };
+    let mut curve = Vec::new();
+    // Both phases end after 20 requests an entry, or by the clock after some seconds.
+    for _ in 0..capacity.max(10_000) {
+        bench.ask(1_000);
+        bench.now += Duration::from_millis(10);
+        bench.cache.step_freezing(bench.now);
+        let state = bench.cache.freezing_state();
+        let state = state.ok_or_else(|| anyhow!("{policy} does not freeze by itself"))?;
+        if !matches!(state.phase, FreezingPhase::Waiting | FreezingPhase::Learning) {
+            curve = state.curve().to_vec();
+            break;
+        }
+    }
+    bench.cache.thaw();
+    Ok(SHARES
+        .iter()
+        .filter_map(|&share| {
+            // In the order of a cache that nothing was frozen of for a while.
+            bench.ask(10 * capacity);
+            bench.cache.freeze(share);
+            let got = bench.ask(10 * capacity);
+            bench.cache.thaw();
+            let learnt = nearest(&curve, share)?;
+            Some(Promise { policy, share, learnt: [learnt.frozen_hits, learnt.misses], got })
+        })
+        .collect())
+}
+
+fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
+    let distance = |point: &CurvePoint| (point.share - share).abs();
+    curve.iter().copied().min_by(|one, other| distance(one).total_cmp(&distance(other)))
+}
+
+fn zipf(objects: u64, requests: u64) -> Result<Trace, Failure> {
+    let spec = format!("zipf:0.99:objects={objects}:requests={requests}:seed=1");
+    Ok(trace::load(&spec, &Default::default())?.trace)
+}
+
+/// What hits take, in nanoseconds: of a policy, with half of its entries frozen and without.
+pub(super) struct HitLatency {
+    pub(super) policy: &'static str,
+    pub(super) threads: usize,
+    /// The share of the hits that is of what is frozen.
+    pub(super) frozen_share: f64,
+    /// Of what is frozen; of the same keys while nothing is; of the others while something is,
+    /// and of those while nothing is.
+    pub(super) frozen_ns: f64,
+    pub(super) thawed_ns: f64,
+    pub(super) other_ns: f64,
+    pub(super) other_thawed_ns: f64,
+}
+
+impl HitLatency {
+    /// The mean of all hits with half of the entries frozen, and without.
+    pub(super) fn means(&self) -> [f64; 2] {
+        let mean =
+            |one: f64, other: f64| self.frozen_share * one + (1.0 - self.frozen_share) * other;
+        [mean(self.frozen_ns, self.other_ns), mean(self.thawed_ns, self.other_thawed_ns)]
+    }
+
+    pub(super) fn row(&self) -> Row {
+        row! {
+            "kind" => "latency",
+            "figure" => 12,
+            "policy" => self.policy,
+            "threads" => self.threads,
+            "frozen_share_of_hits" => self.frozen_share,
+            "frozen_ns" => self.frozen_ns,
+            "same_keys_not_frozen_ns" => self.thawed_ns,
+            "others_beside_frozen_ns" => self.other_ns,
+            "others_ns" => self.other_thawed_ns,
+        }
+    }
+}
+
+/// Times hits of a cache of a quarter of the objects, of which half is frozen by hand.
+pub(super) fn hit_latency(
+    policy: &'static str,
+    objects: u64,
+    threads: usize,
+) -> Result<HitLatency, Failure> {
+    let setup: Setup = format!("frozen:share=0.5+{policy}").parse().map_err(Failure::usage)?;
+    let ours = Ours::<u64>::new(setup, objects / 4, 0);
+    let trace = zipf(objects, 8 * objects)?;
+    let mut session = ours.session();
+    for &id in &trace.ids {
+        if session.get(key(id, 0)).is_none() {
+            session.insert(key(id, 0));
+        }
+    }
+    ours.warmed();
+    let (mut frozen, mut others) = (Vec::new(), Vec::new());
+    for key in trace.ids.iter().map(|&id| key(id, 0)).take(objects as usize) {
+        let before = ours.cache().stats().frozen_hits;
+        if session.get(key).is_some() {
+            let is_frozen = ours.cache().stats().frozen_hits > before;
+            if is_frozen { &mut frozen } else { &mut others }.push(key);
+        }
+    }
+    let hits = (frozen.len() + others.len()).max(1) as f64;
+    let [frozen_ns, other_ns] = [&frozen, &others].map(|keys| time(&ours, keys, threads));
+    ours.cache().thaw();
+    let [thawed_ns, other_thawed_ns] = [&frozen, &others].map(|keys| time(&ours, keys, threads));
+    let frozen_share = frozen.len() as f64 / hits;
+    Ok(HitLatency {
+        policy,
+        threads,
+        frozen_share,
+        frozen_ns,
+        thawed_ns,
+        other_ns,
+        other_thawed_ns,
+    })
+}
+
+/// Rounds in which hits are timed; the least is taken, as what disturbs only adds.
+const ROUNDS: usize = 7;
+
+/// Nanoseconds of a hit, of threads that each ask for all keys.
+fn time(ours: &Ours<u64>, keys: &[u64], threads: usize) -> f64 {
+    let start = Barrier::new(threads);
+    let ask = |thread: usize| {
+        // Each from another key on, so that they do not follow one another.
+        let (front, back) = keys.split_at(thread * keys.len() / threads);
+        let mut session = ours.session();
+        start.wait();
+        let began = Instant::now();
+        let read = back.iter().chain(front).filter_map(|&key| session.get(key));
+        std::hint::black_box(read.fold(0, u64::wrapping_add));
+        began.elapsed().as_nanos() as f64 / keys.len().max(1) as f64
+    };
+    let round = || {
+        std::thread::scope(|scope| {
+            let ask = &ask;
+            let running: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || ask(thread))).collect();
+            let times = running
+                .into_iter()
+                .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            times.sum::<f64>() / threads as f64
+        })
+    };
+    (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min)
+}

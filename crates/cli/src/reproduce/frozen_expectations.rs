@@ -1,0 +1,229 @@
+//! What of paper 2 should be seen. What was not measured is not judged.
+
+use frazil::FreezingPhase;
+
+use super::Expectation;
+use super::frozen_cells::{Cell, History};
+use super::frozen_curve::{HitLatency, Promise};
+use crate::median::median;
+use crate::output;
+
+/// A gain that is no loss: rounds of a shared machine differ by as much.
+const NO_LOSS: f64 = 0.9;
+/// A gain that is none of these rounds.
+const GAIN: f64 = 1.1;
+
+/// All that was measured.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub(super) cells: Vec<Cell>,
+    pub(super) histories: Vec<History>,
+    pub(super) promises: Vec<Promise>,
+    pub(super) latencies: Vec<HitLatency>,
+}
+
+impl Findings {
+    /// Those of figure 8 of a policy with the most threads.
+    fn of_policy(&self, policy: &str) -> Vec<&Cell> {
+        let most = self.cells.iter().map(|cell| cell.spot.threads).max().unwrap_or(1);
+        let wanted = |cell: &&Cell| {
+            (cell.spot.figure, cell.spot.policy, cell.spot.threads) == (8, policy, most)
+        };
+        self.cells.iter().filter(wanted).collect()
+    }
+
+    /// The median gain of a policy, if it was measured.
+    fn gain_of(&self, policy: &str) -> Option<f64> {
+        let cells = self.of_policy(policy);
+        (!cells.is_empty()).then(|| median(cells.iter().map(|cell| cell.gain())))
+    }
+
+    /// LRU under Zipf's law.
+    fn zipf_lru(&self, threads: usize) -> Vec<&Cell> {
+        let is = |cell: &&Cell| {
+            cell.load == "zipf" && cell.spot.policy == "lru" && cell.spot.threads == threads
+        };
+        self.cells.iter().filter(is).collect()
+    }
+
+    fn history(&self, load: &str, policy: &str, threads: usize) -> Option<&History> {
+        let is = |it: &&History| {
+            it.load == load && it.spot.policy == policy && it.spot.threads == threads
+        };
+        self.histories.iter().find(is)
+    }
+}
+
+pub(super) fn expectations(findings: &Findings) -> Vec<Expectation> {
+    let mut all: Vec<Expectation> = findings.promises.iter().map(figure_5).collect();
+    all.extend(figure_8(findings));
+    all.extend(figure_9(findings));
+    all.extend(figure_10(findings));
+    all.extend(findings.cells.iter().filter(|cell| cell.spot.figure == 11).map(figure_11));
+    all.extend(findings.latencies.iter().map(figure_12));
+    all.extend(findings.histories.iter().flat_map(figure_13));
+    all.extend(figure_16(findings));
+    all
+}
+
+fn expect(figure: u32, expected: impl Into<String>, seen: String, met: bool) -> Expectation {
+    Expectation { figure, expected: expected.into(), seen, met }
+}
+
+fn figure_5(promise: &Promise) -> Expectation {
+    let Promise { policy, share, learnt, got } = promise;
+    expect(
+        5,
+        format!("{policy}: the curve foretells to 8 points the hits of {:.0} %", 100.0 * share),
+        format!("{} learnt, {} got", output::percent(learnt[0]), output::percent(got[0])),
+        promise.apart() < 0.08,
+    )
+}
+
+fn figure_8(findings: &Findings) -> Vec<Expectation> {
+    let mut all = Vec::new();
+    for policy in ["lru", "lfu"] {
+        if let Some(gain) = findings.gain_of(policy) {
+            let expected = format!("{policy} gains over {GAIN} in the median of the workloads");
+            all.push(expect(8, expected, format!("{gain:.2}"), gain > GAIN));
+        }
+    }
+    let gains = ["lfu", "lru", "fifo"].map(|policy| findings.gain_of(policy));
+    if let [Some(lfu), Some(lru), Some(fifo)] = gains {
+        let seen = format!("lfu {lfu:.2}, lru {lru:.2}, fifo {fifo:.2}");
+        let expected = "LFU gains the most and FIFO the least";
+        all.push(expect(8, expected, seen, lfu > lru && lru > fifo));
+    }
+    let measured = findings.cells.iter().filter(|cell| cell.spot.figure == 8);
+    if let Some(worst) = measured.min_by(|one, other| one.gain().total_cmp(&other.gain())) {
+        let spot = worst.spot;
+        let place = format!("{} {} {} %", spot.policy, worst.load, spot.percent);
+        let seen = format!("at worst {:.2} ({place}, threads: {})", worst.gain(), spot.threads);
+        let expected = format!("nowhere a loss: a gain above {NO_LOSS} in every cell");
+        all.push(expect(8, expected, seen, worst.gain() > NO_LOSS));
+    }
+    for narrow in findings.zipf_lru(1) {
+        let same = |cell: &&&Cell| cell.spot.percent == narrow.spot.percent;
+        if let Some(wide) = findings.zipf_lru(2).iter().find(same) {
+            let seen = format!("{:.2} by one thread, {:.2} by two", narrow.gain(), wide.gain());
+            let met = wide.gain() > narrow.gain();
+            all.push(expect(8, "LRU gains more with more threads, Zipf", seen, met));
+        }
+    }
+    all
+}
+
+fn figure_9(findings: &Findings) -> Vec<Expectation> {
+    let share = |policy: &str| {
+        let cells = findings.of_policy(policy);
+        (!cells.is_empty()).then(|| median(cells.iter().map(|cell| cell.frozen_hits())))
+    };
+    let mut all = Vec::new();
+    for policy in ["lru", "lfu"] {
+        if let Some(share) = share(policy) {
+            let expected =
+                format!("{policy}: over half of the hits are of what is frozen, in the median");
+            all.push(expect(9, expected, output::percent(share), share > 0.5));
+        }
+    }
+    if let (Some(lru), Some(fifo)) = (share("lru"), share("fifo")) {
+        let seen = format!("lru {}, fifo {}", output::percent(lru), output::percent(fifo));
+        all.push(expect(9, "less of FIFO's hits than of LRU's", seen, fifo < lru));
+    }
+    all
+}
+
+fn figure_10(findings: &Findings) -> Vec<Expectation> {
+    let mean = |policy, threads| Some(findings.history("zipf", policy, threads)?.mean_share());
+    let mut all = Vec::new();
+    if let (Some(lru), Some(fifo)) = (mean("lru", 2), mean("fifo", 2)) {
+        let seen = format!("lru {}, fifo {}", output::percent(lru), output::percent(fifo));
+        let expected = "the mean share frozen over the time is larger with LRU than with FIFO";
+        all.push(expect(10, expected, seen, lru > fifo));
+    }
+    if let (Some(one), Some(two)) = (mean("lru", 1), mean("lru", 2)) {
+        let seen = format!("{} by one, {} by two", output::percent(one), output::percent(two));
+        all.push(expect(10, "and larger with more threads, LRU", seen, two > one));
+    }
+    all
+}
+
+fn figure_11(cell: &Cell) -> Expectation {
+    let (base, frozen) = (cell.base.hit_ratio(), cell.frozen.hit_ratio());
+    expect(
+        11,
+        format!("{} on {}, which scans, hits more often frozen", cell.spot.policy, cell.load),
+        format!("{} and frozen {}", output::percent(base), output::percent(frozen)),
+        frozen > base,
+    )
+}
+
+fn figure_12(it: &HitLatency) -> Expectation {
+    let seen = format!("{:.0} ns frozen, {:.0} ns not", it.frozen_ns, it.thawed_ns);
+    let threads = it.threads;
+    if it.policy == "fifo" {
+        let met = (it.frozen_ns / it.thawed_ns.max(1e-9) - 1.0).abs() < 0.25;
+        let expected =
+            format!("fifo: a frozen hit takes as long, to a quarter (threads: {threads})");
+        return expect(12, expected, seen, met);
+    }
+    let expected = format!("{}: a frozen hit takes less (threads: {threads})", it.policy);
+    expect(12, expected, seen, it.frozen_ns < it.thawed_ns)
+}
+
+fn figure_13(history: &History) -> Vec<Expectation> {
+    use FreezingPhase::{Frozen, Waiting};
+    let spot = history.spot;
+    let name = format!("{} on {}, threads: {}", spot.policy, history.load, spot.threads);
+    let frozen = history.time_in(Frozen);
+    let was = expect(
+        13,
+        format!("{name}: frozen for longer than anything else"),
+        output::percent(frozen),
+        frozen > 0.5,
+    );
+    let faster = history.mops(Frozen).zip(history.mops(Waiting)).map(|(frozen, waiting)| {
+        expect(
+            13,
+            format!("{name}: faster while frozen than before"),
+            format!("{frozen:.2} and {waiting:.2} M requests/s"),
+            frozen > waiting,
+        )
+    });
+    std::iter::once(was).chain(faster).collect()
+}
+
+fn figure_16(findings: &Findings) -> Vec<Expectation> {
+    let cells = findings.zipf_lru(2);
+    let fixed = |cell: &&&Cell| cell.spot.backend_us == 5;
+    let size = |cell: &&&Cell| cell.spot.percent.to_bits();
+    let by_size = |one: &&&Cell, other: &&&Cell| one.spot.percent.total_cmp(&other.spot.percent);
+    let mut all = Vec::new();
+    let smallest = cells.iter().filter(fixed).min_by(by_size);
+    let largest = cells.iter().filter(fixed).max_by(by_size);
+    let sizes = smallest.zip(largest).filter(|(small, large)| size(small) != size(large));
+    if let Some((small, large)) = sizes {
+        let seen = format!(
+            "{:.2} at {} %, {:.2} at {} %",
+            small.gain(),
+            small.spot.percent,
+            large.gain(),
+            large.spot.percent
+        );
+        let expected = "16a: LRU gains more in a larger cache";
+        all.push(expect(16, expected, seen, large.gain() > small.gain()));
+    }
+    let sweep: Vec<&&Cell> = cells.iter().filter(|it| it.spot.percent == 1.0).collect();
+    if let [first, .., last] = sweep[..] {
+        let seen = format!(
+            "{:.2} at {} us, {:.2} at {} us",
+            first.gain(),
+            first.spot.backend_us,
+            last.gain(),
+            last.spot.backend_us
+        );
+        let expected = "16b: LRU gains more with a faster backend";
+        all.push(expect(16, expected, seen, first.gain() > last.gain()));
+    }
+    all
+}

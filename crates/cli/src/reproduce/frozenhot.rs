@@ -1,0 +1,384 @@
+//! Paper 2's figures 5, 8 to 13 and 16, by shape.
+//!
+//! `frozen+P` beside P: the cache with its controller in a thread of its own, and the same
+//! policy that never freezes. Zipf 0.99 over a fifth of the paper's million keys, because a
+//! controller waits and learns for as many requests as there are entries, some times over,
+//! and there are many cells; a miss waits 5 µs, as there. `lru`, `lfu` and `fifo` are the
+//! paper's bases; `mobius` is ours, which has nothing to gain in a hit.
+//!
+//! **One list, one lock.** The paper's caches are cut into 16 parts with a lock each; ours is
+//! whole.
+//!
+//! **Left out**: figure 14 (the lifetime of what is frozen is no option of ours), figure 15
+//! (nineteen traces that LRU or FIFO wins: three are here), figure 17 (RocksDB), and the
+//! ablation FH-TBB of figure 12.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::frozen_cells::{self as cells, Cell, Extent, History, Load, Spot};
+use super::frozen_curve::{self as curve, HitLatency, Promise};
+use super::frozen_expectations::{Findings, expectations};
+use super::{Report, draw};
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+
+use draw::{Look, Panel, Series, Shape, lines};
+
+/// What every figure but 16b has.
+const BACKEND_US: u64 = 5;
+/// The paper's three, and ours.
+const POLICIES: [&str; 4] = ["fifo", "lru", "lfu", "mobius"];
+/// Those whose curve is learnt and tried; what comes last in FIFO changes as it turns.
+const LEARNT: [&str; 3] = ["lru", "lfu", "mobius"];
+/// Of the keys of Zipf's law: the paper's three hit ratios.
+const PERCENTS: [f64; 3] = [0.4, 25.0, 50.0];
+/// Where one is enough.
+const PERCENT: f64 = 25.0;
+
+/// What is to be measured.
+struct Plan {
+    objects: u64,
+    extent: Extent,
+    policies: &'static [&'static str],
+    percents: &'static [f64],
+    /// Of figure 8, the most last.
+    threads: &'static [usize],
+    /// More sizes of figure 16a, and backends of 16b.
+    sizes: &'static [f64],
+    backends: &'static [u64],
+    /// How long figure 13 goes on after the controller has decided.
+    longer: Duration,
+}
+
+impl Plan {
+    fn new(quick: bool) -> Self {
+        let milliseconds = Duration::from_millis;
+        if quick {
+            let warmup = milliseconds(30);
+            return Plan {
+                objects: 8_000,
+                extent: Extent { rounds: 1, warmup, measured: milliseconds(60) },
+                policies: &["lru"],
+                percents: &[PERCENT],
+                threads: &[2],
+                sizes: &[],
+                backends: &[],
+                longer: milliseconds(400),
+            };
+        }
+        let warmup = milliseconds(100);
+        Plan {
+            objects: 200_000,
+            extent: Extent { rounds: 3, warmup, measured: milliseconds(200) },
+            policies: &POLICIES,
+            percents: &PERCENTS,
+            threads: &[1, 2],
+            sizes: &[10.0, 80.0],
+            backends: &[5, 50, 500],
+            longer: milliseconds(8_000),
+        }
+    }
+
+    fn most(&self) -> usize {
+        self.threads.last().copied().unwrap_or(1)
+    }
+
+    fn spot(&self, figure: u32, policy: &'static str, percent: f64) -> Spot {
+        Spot { figure, policy, percent, threads: self.most(), backend_us: BACKEND_US }
+    }
+
+    /// What is measured of a workload.
+    fn spots(&self, load: &Load) -> Vec<Spot> {
+        let each = |figure, percent| {
+            self.policies.iter().map(move |&policy| self.spot(figure, policy, percent))
+        };
+        match load {
+            Load::Zipf(_) => {
+                let wide = self.percents.iter().flat_map(|&percent| each(8, percent));
+                let fewer = self.threads.iter().filter(|&&threads| threads < self.most());
+                let narrow = fewer.flat_map(|&threads| {
+                    each(8, PERCENT).map(move |spot| Spot { threads, ..spot })
+                });
+                let sizes = self.sizes.iter().map(|&percent| self.spot(16, "lru", percent));
+                let backends = self.backends.iter().map(|&backend_us| {
+                    // So small that a controller has learnt in time with the slowest.
+                    Spot { backend_us, ..self.spot(16, "lru", 1.0) }
+                });
+                wide.chain(narrow).chain(sizes).chain(backends).collect()
+            }
+            Load::Trace("twitter52" | "oltp", _) => each(8, 10.0).collect(),
+            Load::Trace("p3", _) => ["fifo", "lru"].map(|it| self.spot(11, it, 10.0)).into(),
+            Load::Trace(..) => ["fifo", "lru"].map(|it| self.spot(11, it, 50.0)).into(),
+        }
+    }
+
+    /// Figures 10 and 13.
+    fn histories(&self, load: &Load) -> Vec<Spot> {
+        match load {
+            Load::Zipf(_) => {
+                let lru = self
+                    .threads
+                    .iter()
+                    .map(|&threads| Spot { threads, ..self.spot(13, "lru", PERCENT) });
+                let others = self.policies.iter().filter(|&&it| it == "fifo");
+                lru.chain(others.map(|it| self.spot(13, it, PERCENT))).collect()
+            }
+            Load::Trace("twitter52", _) => vec![self.spot(13, "lru", 10.0)],
+            Load::Trace(..) => Vec::new(),
+        }
+    }
+}
+
+/// Zipf's law, a loop, and traces if there are any.
+fn loads(plan: &Plan, traces: Option<&Path>) -> Result<Vec<Load>, Failure> {
+    let mut loads = vec![Load::Zipf(plan.objects)];
+    let Some(folder) = traces else {
+        let spec = format!("loop:objects={}:requests={}", plan.objects / 10, plan.objects);
+        loads.push(Load::read("loop", Path::new(""), &spec)?);
+        return Ok(loads);
+    };
+    for (name, file) in [
+        ("twitter52", "libcachesim/twitter_cluster52.csv.zst"),
+        ("oltp", "arc/OLTP.lis.zst"),
+        ("lirs-loop", "lirs/loop.trace.gz"),
+        ("p3", "arc/P3.lis.zst"),
+    ] {
+        loads.push(Load::read(name, folder, file)?);
+    }
+    Ok(loads)
+}
+
+/// Runs the experiment. Real traces take part if their folder is known.
+pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure> {
+    let plan = Plan::new(quick);
+    let loads = loads(&plan, traces)?;
+    let learnt: Vec<&str> = if quick { plan.policies.to_vec() } else { LEARNT.to_vec() };
+    let steps: usize =
+        loads.iter().map(|load| plan.spots(load).len() + 2 * plan.histories(load).len()).sum();
+    let few = learnt.len() + plan.threads.len() * plan.policies.len();
+    let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
+    let mut findings = Findings::default();
+    for load in &loads {
+        for spot in plan.spots(load) {
+            findings.cells.push(cells::compare(load, spot, &plan.extent)?);
+            progress.advance(1);
+        }
+        for spot in plan.histories(load) {
+            findings.histories.push(cells::history(load, spot, plan.longer)?);
+            progress.advance(2);
+        }
+    }
+    for policy in learnt {
+        findings.promises.extend(curve::promises(policy, plan.objects.min(20_000))?);
+        progress.advance(1);
+    }
+    for &threads in plan.threads {
+        for &policy in plan.policies {
+            findings.latencies.push(curve::hit_latency(policy, plan.objects, threads)?);
+            progress.advance(1);
+        }
+    }
+    Ok(report(&findings))
+}
+
+fn report(findings: &Findings) -> Report {
+    let mut measurements: Vec<output::Row> = findings.cells.iter().map(Cell::row).collect();
+    measurements.extend(findings.histories.iter().flat_map(History::rows));
+    measurements.extend(findings.promises.iter().map(Promise::row));
+    measurements.extend(findings.latencies.iter().map(HitLatency::row));
+    Report {
+        measurements,
+        expectations: expectations(findings),
+        figures: figures(findings),
+        summary: [gains(findings), phases(findings), learnt(findings), hit_latencies(findings)]
+            .join("\n"),
+    }
+}
+
+fn gains(findings: &Findings) -> String {
+    let row = |cell: &Cell| {
+        let Spot { figure, policy, percent, threads, backend_us } = cell.spot;
+        vec![
+            figure.to_string(),
+            cell.load.to_owned(),
+            format!("{percent} %"),
+            policy.to_owned(),
+            threads.to_string(),
+            backend_us.to_string(),
+            output::mops(cell.base.mops(), 2),
+            output::mops(cell.frozen.mops(), 2),
+            format!("{:.2}", cell.gain()),
+            output::percent(cell.base.hit_ratio()),
+            output::percent(cell.frozen.hit_ratio()),
+            output::percent(cell.frozen_hits()),
+            cell.phase(),
+            format!("{:.0} %", 100.0 * cell.state.share),
+            format!("{:.1}", cell.settling),
+        ]
+    };
+    let headers = [
+        "figure",
+        "workload",
+        "cache",
+        "policy",
+        "threads",
+        "miss us",
+        "M req/s",
+        "frozen+",
+        "gain",
+        "hits",
+        "hits of frozen+",
+        "frozen hits/hits",
+        "phase",
+        "share",
+        "after s",
+    ];
+    let left = ["workload", "policy", "phase"];
+    let table = output::table(&headers, &left, findings.cells.iter().map(row).collect());
+    format!("The policy, and frozen+ that policy once its controller has decided\n\n{table}")
+}
+
+fn phases(findings: &Findings) -> String {
+    use frazil::FreezingPhase::{Constructing, Frozen, Learning, Sleeping, Trying, Waiting};
+    let all = [Waiting, Learning, Trying, Constructing, Frozen, Sleeping];
+    let mut rows = Vec::new();
+    for history in &findings.histories {
+        let Spot { policy, percent, threads, .. } = history.spot;
+        for phase in all {
+            let time = history.state.time_in(phase);
+            if time.is_zero() {
+                continue;
+            }
+            let mops = history.mops(phase).map_or("-".to_owned(), |mops| output::mops(mops, 2));
+            rows.push(vec![
+                history.load.to_owned(),
+                format!("{percent} %"),
+                policy.to_owned(),
+                threads.to_string(),
+                cells::phase_name(phase),
+                format!("{:.2}", time.as_secs_f64()),
+                output::percent(history.time_in(phase)),
+                mops,
+                output::percent(history.mean_share()),
+            ]);
+        }
+    }
+    let headers = [
+        "workload",
+        "cache",
+        "policy",
+        "threads",
+        "phase",
+        "s",
+        "of the time",
+        "M req/s",
+        "mean share frozen",
+    ];
+    let table = output::table(&headers, &["workload", "policy", "phase"], rows);
+    format!("Figures 10 and 13: phases of a run from its beginning\n\n{table}")
+}
+
+fn learnt(findings: &Findings) -> String {
+    let row = |promise: &Promise| {
+        vec![
+            promise.policy.to_owned(),
+            format!("{:.0} %", 100.0 * promise.share),
+            output::percent(promise.learnt[0]),
+            output::percent(promise.got[0]),
+            output::percent(promise.learnt[1]),
+            output::percent(promise.got[1]),
+        ]
+    };
+    let headers = ["policy", "frozen", "hits of it learnt", "got", "misses learnt", "misses got"];
+    let rows = findings.promises.iter().map(row).collect();
+    let table = output::table(&headers, &["policy"], rows);
+    format!("Figure 5: of all requests, what the curve says and what freezing gets\n\n{table}")
+}
+
+fn hit_latencies(findings: &Findings) -> String {
+    let row = |it: &HitLatency| {
+        let [with, without] = it.means();
+        let ns = |ns: f64| format!("{ns:.0}");
+        vec![
+            it.policy.to_owned(),
+            it.threads.to_string(),
+            output::percent(it.frozen_share),
+            ns(it.frozen_ns),
+            ns(it.thawed_ns),
+            ns(it.other_ns),
+            ns(it.other_thawed_ns),
+            ns(with),
+            ns(without),
+        ]
+    };
+    let headers = [
+        "policy",
+        "threads",
+        "frozen hits/hits",
+        "frozen ns",
+        "thawed ns",
+        "others ns",
+        "others thawed ns",
+        "mean ns",
+        "mean thawed ns",
+    ];
+    let rows = findings.latencies.iter().map(row).collect();
+    let table = output::table(&headers, &["policy"], rows);
+    format!("Figure 12: a hit, with half of the entries frozen by hand and thawed\n\n{table}")
+}
+
+fn series(name: impl Into<String>, number: usize, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.into(), look: Look { number, apart: false }, points }
+}
+
+fn figures(findings: &Findings) -> Vec<(String, String)> {
+    let mut figures = vec![("frozenhot-figure-8.svg".to_owned(), figure_8(findings))];
+    if let Some(history) = findings.histories.first() {
+        figures.push(("frozenhot-figure-13.svg".to_owned(), figure_13(history)));
+    }
+    figures
+}
+
+/// Gains and shares of hits by workload, a bar for each policy.
+fn figure_8(findings: &Findings) -> String {
+    let place =
+        |cell: &Cell| format!("{} {} %, {}", cell.load, cell.spot.percent, cell.spot.threads);
+    let of = || findings.cells.iter().filter(|cell| cell.spot.figure == 8);
+    let mut labels: Vec<String> = Vec::new();
+    for label in of().map(place) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    let panel = |title: &str, y: &str, value: fn(&Cell) -> f64| {
+        let each = POLICIES.iter().enumerate().map(|(number, &policy)| {
+            let mine = of().filter(|cell| cell.spot.policy == policy);
+            let point = |cell: &Cell| {
+                let at = labels.iter().position(|label| *label == place(cell)).unwrap_or(0);
+                (at as f64, value(cell))
+            };
+            series(policy, number, mine.map(point).collect())
+        });
+        Panel { shape: Shape::Bars, labels: labels.clone(), ..lines(title, "", y, each.collect()) }
+    };
+    let panels = [
+        panel("gain (workload, cache, threads)", "frozen+ over not", Cell::gain),
+        panel("hits of what is frozen", "of all hits", Cell::frozen_hits),
+    ];
+    draw::figure("Freezing: throughput, and share of the hits", &panels)
+}
+
+fn figure_13(history: &History) -> String {
+    let line = |value: fn(&cells::Moment) -> f64| {
+        history.moments.iter().map(|moment| (moment.seconds, value(moment))).collect()
+    };
+    let shares =
+        vec![series("frozen", 1, line(|it| it.share)), series("hits", 2, line(|it| it.hit_ratio))];
+    let panels = [
+        lines("throughput", "s", "M requests/s", vec![series("frozen+", 0, line(|it| it.mops))]),
+        lines("what is frozen, and hits", "s", "share", shares),
+    ];
+    draw::figure("Phases of a cache that freezes by itself", &panels)
+}
