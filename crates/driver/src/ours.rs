@@ -101,7 +101,8 @@ pub enum Frozen {
     /// Nothing.
     #[default]
     Never,
-    /// This share of the entries, from 0 to 1, once the cache is warm.
+    /// This share of the entries, from 0 to 1, once the cache is warm: of queues without a lock,
+    /// whose order does not say it, what was hit most while the cache learned.
     Share(f64),
     /// What the cache's own controller finds to be worth it, in a thread beside those that ask.
     Learned,
@@ -251,8 +252,10 @@ impl<V: Value> Ours<V> {
         let Setup { frozen, .. } = setup;
         let cache = Arc::new(match frozen {
             Frozen::Never => builder.build(),
-            Frozen::Share(_) => V::freezing(builder, Freezing::ByHand).build(),
-            Frozen::Learned => V::freezing(builder, Freezing::Learned).build(),
+            Frozen::Share(_) if !setup.takes_no_lock() => {
+                V::freezing(builder, Freezing::ByHand).build()
+            }
+            Frozen::Share(_) | Frozen::Learned => V::freezing(builder, Freezing::Learned).build(),
         });
         let control = (frozen == Frozen::Learned)
             .then(|| cache.control_freezing().expect("a thread for the controller can be had"));
@@ -272,6 +275,20 @@ impl<V: Value> Ours<V> {
         use FreezingPhase::{Frozen, Sleeping};
         let state = self.control.as_ref().and_then(|_| self.cache.freezing_state());
         state.is_none_or(|state| matches!(state.phase, Frozen | Sleeping))
+    }
+
+    /// Has a cache that learns, and is not controlled, learn which entries are hit most.
+    fn learn(&self) {
+        use FreezingPhase::{Learning, Waiting};
+        let began = Instant::now();
+        while began.elapsed() < SETTLING_MAX {
+            let idle = self.cache.step_freezing(began.elapsed());
+            let state = self.cache.freezing_state();
+            if state.is_none_or(|state| !matches!(state.phase, Waiting | Learning)) {
+                break;
+            }
+            std::thread::sleep(idle.min(Duration::from_millis(10)));
+        }
     }
 
     /// The cache itself, for what an engine is not asked for.
@@ -296,7 +313,10 @@ impl<V: Value> Engine for Ours<V> {
     fn warmed(&self) {
         match self.frozen {
             Frozen::Never => {}
-            Frozen::Share(share) => _ = self.cache.freeze(share),
+            Frozen::Share(share) => {
+                self.learn();
+                self.cache.freeze(share);
+            }
             Frozen::Learned => {
                 let began = Instant::now();
                 while !self.has_settled() && began.elapsed() < SETTLING_MAX {
