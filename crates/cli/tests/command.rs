@@ -582,10 +582,36 @@ fn reproduce_writes_data_and_figures() {
 }
 
 #[test]
+fn reproduce_freezes_what_is_hot() {
+    let folder = Folder::new("reproduce-frozenhot");
+    let out = folder.path("out");
+    let args = ["reproduce", "frozenhot", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    for kind in ["gain", "moment", "time", "hits", "curve", "latency", "expectation"] {
+        assert!(!of(kind).is_empty(), "no {kind}");
+    }
+    let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
+    assert!(of("gain").iter().all(|row| number(row, "gain") > 0.0));
+    // Counts, which no clock has a part in: a loop twice as long as the cache.
+    for row in of("hits") {
+        assert_eq!(number(row, "hit_ratio"), 0.0, "{row}");
+        assert!(number(row, "frozen_hit_ratio") > 0.45, "{row}");
+    }
+    for row in of("curve") {
+        let apart = number(row, "learnt_frozen_hits") - number(row, "frozen_hits");
+        assert!(apart.abs() < 0.1, "{row}");
+    }
+    let svg = std::fs::read_to_string(Path::new(&out).join("frozenhot-figure-13.svg")).unwrap();
+    assert!(svg.ends_with("</svg>\n"));
+}
+
+#[test]
 fn reproduce_refuses_what_makes_no_sense() {
     let folder = Folder::new("reproduce-bad");
     fails(&["reproduce"], 2, &["NAME"]);
     fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
+    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot alone"]);
     let file = folder.file("taken", "");
     fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);
 }

@@ -5,14 +5,15 @@
 //! request. A gain is the median of the ratios within a round, and of the frozen cache as it
 //! is *then*: what waiting, learning and trying cost is in figures 10 and 13.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use frazil::{FreezingPhase, FreezingState, Stats};
 use frazil_driver::{
-    Backend, Engine, Ours, Schedule, Session, Setup, Stream, Workload, key, run_with_backend,
-    trace_streams,
+    Ask, Backend, Engine, Operation, Ours, Schedule, Session, Setup, Stream, Workload, key,
+    run_with_backend,
 };
 use frazil_simulator::trace::{self, Trace};
 
@@ -23,31 +24,39 @@ use crate::output::{Row, row};
 /// Exponent of the paper's synthetic workload.
 const ALPHA: f64 = 0.99;
 
-/// Requests of what is drawn, in all: many times the keys, because a stream begins again.
-const DRAWN_PER_KEY: u64 = 16;
+/// Requests that are drawn for each key, for each turn: so many that a stream which begins again
+/// does not ask for less.
+const DRAWN_PER_KEY: u64 = 20;
 
 /// What is asked for.
 pub(super) enum Load {
-    /// Zipf 0.99 over so many keys.
-    Zipf(u64),
+    /// Zipf 0.99: the keys, and streams for some numbers of threads, turn after turn.
+    Zipf(u64, Vec<(usize, Vec<Stream>)>),
     /// A trace by a short name, dealt out among the threads.
     Trace(&'static str, Trace),
 }
 
 impl Load {
+    /// Zipf's law, drawn for numbers of threads and so many turns.
+    pub(super) fn zipf(keys: u64, threads: &[usize], turns: usize) -> Result<Load, Failure> {
+        let draw = |&threads: &usize| {
+            let drawn = (keys * DRAWN_PER_KEY) as usize * turns;
+            let workload = Workload::Zipf { alpha: ALPHA };
+            Ok((threads, workload.streams(keys, drawn, threads * turns)?))
+        };
+        let drawn: Result<_, frazil_driver::WorkloadError> = threads.iter().map(draw).collect();
+        Ok(Load::Zipf(keys, drawn.map_err(|error| anyhow!(error))?))
+    }
+
     /// A trace of a folder.
-    pub(super) fn read(
-        name: &'static str,
-        folder: &std::path::Path,
-        file: &str,
-    ) -> Result<Load, Failure> {
+    pub(super) fn read(name: &'static str, folder: &Path, file: &str) -> Result<Load, Failure> {
         let path = folder.join(file).display().to_string();
         Ok(Load::Trace(name, trace::load(&path, &Default::default())?.trace))
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Load::Zipf(_) => "zipf",
+            Load::Zipf(..) => "zipf",
             Load::Trace(name, _) => name,
         }
     }
@@ -55,7 +64,7 @@ impl Load {
     /// Objects that are asked for.
     fn objects(&self) -> u64 {
         match self {
-            Load::Zipf(keys) => *keys,
+            Load::Zipf(keys, _) => *keys,
             Load::Trace(_, trace) => trace.objects.len() as u64,
         }
     }
@@ -64,15 +73,25 @@ impl Load {
         ((self.objects() as f64 * percent / 100.0).round() as u64).max(1)
     }
 
-    pub(super) fn streams(&self, threads: usize) -> Result<Vec<Stream>, Failure> {
-        let streams = match self {
-            Load::Zipf(keys) => {
-                let drawn = (keys * DRAWN_PER_KEY) as usize;
-                Workload::Zipf { alpha: ALPHA }.streams(*keys, drawn, threads)
+    /// The streams of one of several turns: other draws, or the trace from further on.
+    fn streams(&self, threads: usize, turn: usize, turns: usize) -> Vec<Stream> {
+        match self {
+            Load::Zipf(_, drawn) => {
+                let of = drawn.iter().find(|(number, _)| *number == threads);
+                let streams = of.map_or(&[] as &[Stream], |(_, streams)| streams);
+                streams.chunks(threads).nth(turn).unwrap_or_default().to_vec()
             }
-            Load::Trace(_, trace) => trace_streams(trace, threads, true),
-        };
-        Ok(streams.map_err(|error| anyhow!(error))?)
+            Load::Trace(_, trace) => {
+                let (before, from) = trace.ids.split_at(turn * trace.len() / turns);
+                let ids = || from.iter().chain(before);
+                let dealt = |thread| {
+                    let ids = ids().skip(thread).step_by(threads);
+                    let asked = ids.map(|&id| Operation::new(Ask::Get, id));
+                    Stream::new(asked.collect::<Vec<_>>(), 0)
+                };
+                (0..threads).map(dealt).collect()
+            }
+        }
     }
 }
 
@@ -196,17 +215,19 @@ fn backend(spot: &Spot) -> Backend {
 /// Measures the two caches of a spot in turn.
 pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
     let Extent { rounds, warmup, measured } = *extent;
-    let (streams, capacity) = (load.streams(spot.threads)?, load.capacity(spot.percent));
-    let drive = |engine: &Ours<u64>, warmup, measured, fill| {
+    let capacity = load.capacity(spot.percent);
+    let streams: Vec<_> =
+        (0..=rounds).map(|turn| load.streams(spot.threads, turn, rounds + 1)).collect();
+    let drive = |engine: &Ours<u64>, turn: usize, measured, fill| {
         let schedule = Schedule { warmup, measured, slices: 3 };
-        run_with_backend(engine, &streams, fill, &schedule, backend(&spot))
+        run_with_backend(engine, &streams[turn], fill, &schedule, backend(&spot))
     };
     let base = cache(spot.policy, false, capacity)?;
     // As much as goes in and out of it in ten warm-ups, at most.
-    drive(&base, warmup, Duration::ZERO, capacity);
+    drive(&base, 0, Duration::ZERO, capacity);
     let frozen = cache(spot.policy, true, capacity)?;
     let began = Instant::now();
-    drive(&frozen, warmup, Duration::ZERO, 0);
+    drive(&frozen, 0, Duration::ZERO, 0);
     let settling = began.elapsed().as_secs_f64();
 
     let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
@@ -215,7 +236,7 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
         for turn in [round % 2, 1 - round % 2] {
             let engine = [&base, &frozen][turn];
             let before = engine.cache().stats();
-            let seen = drive(engine, warmup, measured, 0);
+            let seen = drive(engine, round + 1, measured, 0);
             sides[turn].mops.push(seen.mops);
             sides[turn].hit_ratios.push(seen.hit_ratio);
             if let Some(state) = engine.cache().freezing_state() {
@@ -324,7 +345,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Drives a cache from its beginning until some time after its controller has decided.
 pub(super) fn history(load: &Load, spot: Spot, longer: Duration) -> Result<History, Failure> {
-    let streams = load.streams(spot.threads)?;
+    let streams = load.streams(spot.threads, 0, 1);
     let engine = cache(spot.policy, true, load.capacity(spot.percent))?;
     let over = AtomicBool::new(false);
     let moments = std::thread::scope(|scope| {

@@ -1,7 +1,9 @@
 //! Of paper 2 what needs no two caches: figure 5, what was learnt beside what came of it, and
-//! figure 12, what a hit takes.
+//! figure 11, what becomes of the hits, both by a clock that hits and misses move, so that they
+//! repeat exactly; and figure 12, what a hit takes.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -11,7 +13,7 @@ use frazil_simulator::trace::{self, Trace};
 
 use super::cells::Simulated;
 use crate::failure::Failure;
-use crate::output::{Row, row};
+use crate::output::{self, row};
 
 /// Shares that are frozen to see what comes of it.
 const SHARES: [f64; 3] = [0.1, 0.3, 0.5];
@@ -31,7 +33,7 @@ impl Promise {
         (self.learnt[0] - self.got[0]).abs()
     }
 
-    pub(super) fn row(&self) -> Row {
+    pub(super) fn row(&self) -> output::Row {
         row! {
             "kind" => "curve",
             "figure" => 5,
@@ -45,46 +47,87 @@ impl Promise {
     }
 }
 
-/// A cache that is asked by one thread, with a clock that counts requests.
-struct Bench<'a> {
-    cache: Cache<u64, u64, Simulated>,
-    /// The trace, over and over.
-    ids: std::iter::Cycle<std::slice::Iter<'a, u32>>,
-    now: Duration,
+/// Nanoseconds of a hit, frozen or not, and of a miss, by the clock of a [`Bench`]. So what is
+/// gained by freezing is gained by what hits.
+const HIT_NS: u64 = 100;
+const MISS_NS: u64 = 5_000;
+
+/// A value whose copying takes the time of a hit.
+struct Row(Arc<AtomicU64>);
+
+impl Clone for Row {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(HIT_NS, Relaxed);
+        Row(Arc::clone(&self.0))
+    }
 }
 
-impl Bench<'_> {
-    /// So many requests; hits of what is frozen, and misses.
+/// A cache that is asked by one thread, with a clock that only hits and misses move.
+struct Bench<'a> {
+    cache: Cache<u64, Row, Simulated>,
+    /// The trace, over and over.
+    ids: std::iter::Cycle<std::slice::Iter<'a, u32>>,
+    now: Arc<AtomicU64>,
+    stepped: Duration,
+    /// Until the controller wants to look again; none if it has no say.
+    idle: Option<Duration>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        policy: &str,
+        freezing: Freezing,
+        capacity: u64,
+        trace: &'a Trace,
+    ) -> Result<Self, Failure> {
+        let now = Arc::new(AtomicU64::new(0));
+        let told = Arc::clone(&now);
+        let policy: Policy = policy.parse().map_err(Failure::usage)?;
+        let builder: Builder<u64, Row> = Cache::builder(capacity).policy(policy);
+        let builder = builder.clock(move || Duration::from_nanos(told.load(Relaxed)));
+        let cache = builder.freezing(freezing).with_hasher(Simulated::default()).build();
+        let idle = (freezing == Freezing::Learned).then_some(Duration::ZERO);
+        let ids = trace.ids.iter().cycle();
+        Ok(Bench { cache, ids, now, stepped: Duration::ZERO, idle })
+    }
+
+    /// So many requests; the shares of hits of what is frozen, and of misses.
     fn ask(&mut self, requests: u64) -> [f64; 2] {
         let before = self.cache.stats();
-        for &id in self.ids.by_ref().take(requests as usize) {
-            let key = u64::from(id);
-            if self.cache.get(&key).is_none() {
-                self.cache.insert(key, key);
-            }
+        for _ in 0..requests {
+            self.request();
         }
         let now = self.cache.stats();
         let frozen = (now.frozen_hits - before.frozen_hits) as f64;
         let misses = (now.misses - before.misses) as f64;
         [frozen, misses].map(|count| count / requests.max(1) as f64)
     }
+
+    /// A request, and a step of the controller if one is due.
+    fn request(&mut self) {
+        let Some(&id) = self.ids.next() else { return };
+        let key = u64::from(id);
+        if self.cache.get(&key).is_none() {
+            self.now.fetch_add(MISS_NS, Relaxed);
+            self.cache.insert(key, Row(Arc::clone(&self.now)));
+        }
+        let now = Duration::from_nanos(self.now.load(Relaxed));
+        if self.idle.is_some_and(|idle| now - self.stepped >= idle) {
+            self.stepped = now;
+            self.idle = Some(self.cache.step_freezing(now));
+        }
+    }
 }
 
-/// Lets a cache learn, and then freezes some shares of it. A hundredth of a second by the
-/// controller's clock is 1,000 requests.
+/// Lets a cache learn, and then freezes some shares of it.
 pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise>, Failure> {
     let capacity = objects / 4;
     let trace = zipf(objects, 50 * objects)?;
-    let wanted: Policy = policy.parse().map_err(Failure::usage)?;
-    let builder: Builder<u64, u64> = Cache::builder(capacity).policy(wanted);
-    let cache = builder.freezing(Freezing::Learned).with_hasher(Simulated::default()).build();
-    let mut bench = Bench { cache, ids: trace.ids.iter().cycle(), now: Duration::ZERO };
+    let mut bench = Bench::new(policy, Freezing::Learned, capacity, &trace)?;
     let mut curve = Vec::new();
-    // Both phases end after 20 requests an entry, or by the clock after some seconds.
-    for _ in 0..capacity.max(10_000) {
-        bench.ask(1_000);
-        bench.now += Duration::from_millis(10);
-        bench.cache.step_freezing(bench.now);
+    // Waiting and learning take some 20 requests an entry each, and some seconds of the clock.
+    for _ in 0..200 * capacity.max(100_000) {
+        bench.request();
         let state = bench.cache.freezing_state();
         let state = state.ok_or_else(|| anyhow!("{policy} does not freeze by itself"))?;
         if !matches!(state.phase, FreezingPhase::Waiting | FreezingPhase::Learning) {
@@ -92,19 +135,81 @@ pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise
             break;
         }
     }
+    bench.idle = None;
     bench.cache.thaw();
-    Ok(SHARES
-        .iter()
-        .filter_map(|&share| {
-            // In the order of a cache that nothing was frozen of for a while.
-            bench.ask(10 * capacity);
-            bench.cache.freeze(share);
-            let got = bench.ask(10 * capacity);
-            bench.cache.thaw();
-            let learnt = nearest(&curve, share)?;
-            Some(Promise { policy, share, learnt: [learnt.frozen_hits, learnt.misses], got })
-        })
-        .collect())
+    let mut promises = Vec::new();
+    for share in SHARES {
+        // In the order of a cache that nothing was frozen of for a while.
+        bench.ask(10 * capacity);
+        bench.cache.freeze(share);
+        let got = bench.ask(10 * capacity);
+        bench.cache.thaw();
+        if let Some(learnt) = nearest(&curve, share) {
+            let learnt = [learnt.frozen_hits, learnt.misses];
+            promises.push(Promise { policy, share, learnt, got });
+        }
+    }
+    Ok(promises)
+}
+
+/// What freezing does to the hits of a trace.
+pub(super) struct Hits {
+    pub(super) load: &'static str,
+    pub(super) policy: &'static str,
+    pub(super) percent: f64,
+    /// Without, and with what is worth it frozen.
+    pub(super) ratios: [f64; 2],
+    /// Hits of what is frozen, of all hits; and how much is frozen at the end.
+    pub(super) frozen_hits: f64,
+    pub(super) share: f64,
+}
+
+impl Hits {
+    /// The change of the hit ratio over the hit ratio, if there was a hit.
+    pub(super) fn change(&self) -> Option<f64> {
+        let [base, frozen] = self.ratios;
+        (base > 0.0).then(|| (frozen - base) / base)
+    }
+
+    pub(super) fn row(&self) -> output::Row {
+        row! {
+            "kind" => "hits",
+            "figure" => 11,
+            "workload" => self.load,
+            "policy" => self.policy,
+            "capacity_percent" => self.percent,
+            "hit_ratio" => self.ratios[0],
+            "frozen_hit_ratio" => self.ratios[1],
+            "change" => self.change(),
+            "frozen_share_of_hits" => self.frozen_hits,
+            "share" => self.share,
+        }
+    }
+}
+
+/// Requests that the controller has before hits are counted, and as many that are, at least.
+const HITS_COUNTED: u64 = 1_000_000;
+
+/// Counts hits on a trace from its second turn on, with and without.
+pub(super) fn hits(
+    load: &'static str,
+    trace: &Trace,
+    policy: &'static str,
+    percent: f64,
+) -> Result<Hits, Failure> {
+    let capacity = ((trace.objects.len() as f64 * percent / 100.0) as u64).max(1);
+    let turn = trace.len().max(1) as u64;
+    let requests = turn * HITS_COUNTED.div_ceil(turn);
+    let (mut ratios, mut share, mut frozen_hits) = ([0.0; 2], 0.0, 0.0);
+    for (ratio, freezing) in ratios.iter_mut().zip([Freezing::Never, Freezing::Learned]) {
+        let mut bench = Bench::new(policy, freezing, capacity, trace)?;
+        bench.ask(requests);
+        let [frozen, missed] = bench.ask(requests);
+        *ratio = 1.0 - missed;
+        frozen_hits = frozen / ratio.max(1e-9);
+        share = bench.cache.freezing_state().map_or(0.0, |state| state.share);
+    }
+    Ok(Hits { load, policy, percent, ratios, frozen_hits, share })
 }
 
 fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
@@ -139,7 +244,7 @@ impl HitLatency {
         [mean(self.frozen_ns, self.other_ns), mean(self.thawed_ns, self.other_thawed_ns)]
     }
 
-    pub(super) fn row(&self) -> Row {
+    pub(super) fn row(&self) -> output::Row {
         row! {
             "kind" => "latency",
             "figure" => 12,

@@ -4,9 +4,12 @@ use frazil::FreezingPhase;
 
 use super::Expectation;
 use super::frozen_cells::{Cell, History};
-use super::frozen_curve::{HitLatency, Promise};
+use super::frozen_curve::{HitLatency, Hits, Promise};
 use crate::median::median;
 use crate::output;
+
+/// The paper's LFU: a hit waits for its lock, and counts.
+pub(super) const LFU: &str = "every-hit+lfu";
 
 /// A gain that is no loss: rounds of a shared machine differ by as much.
 const NO_LOSS: f64 = 0.9;
@@ -17,6 +20,7 @@ const GAIN: f64 = 1.1;
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) cells: Vec<Cell>,
+    pub(super) hits: Vec<Hits>,
     pub(super) histories: Vec<History>,
     pub(super) promises: Vec<Promise>,
     pub(super) latencies: Vec<HitLatency>,
@@ -59,7 +63,7 @@ pub(super) fn expectations(findings: &Findings) -> Vec<Expectation> {
     all.extend(figure_8(findings));
     all.extend(figure_9(findings));
     all.extend(figure_10(findings));
-    all.extend(findings.cells.iter().filter(|cell| cell.spot.figure == 11).map(figure_11));
+    all.extend(findings.hits.iter().filter(|hits| SCANS.contains(&hits.load)).map(figure_11));
     all.extend(findings.latencies.iter().map(figure_12));
     all.extend(findings.histories.iter().flat_map(figure_13));
     all.extend(figure_16(findings));
@@ -82,13 +86,13 @@ fn figure_5(promise: &Promise) -> Expectation {
 
 fn figure_8(findings: &Findings) -> Vec<Expectation> {
     let mut all = Vec::new();
-    for policy in ["lru", "lfu"] {
+    for policy in ["lru", LFU] {
         if let Some(gain) = findings.gain_of(policy) {
             let expected = format!("{policy} gains over {GAIN} in the median of the workloads");
             all.push(expect(8, expected, format!("{gain:.2}"), gain > GAIN));
         }
     }
-    let gains = ["lfu", "lru", "fifo"].map(|policy| findings.gain_of(policy));
+    let gains = [LFU, "lru", "fifo"].map(|policy| findings.gain_of(policy));
     if let [Some(lfu), Some(lru), Some(fifo)] = gains {
         let seen = format!("lfu {lfu:.2}, lru {lru:.2}, fifo {fifo:.2}");
         let expected = "LFU gains the most and FIFO the least";
@@ -119,7 +123,7 @@ fn figure_9(findings: &Findings) -> Vec<Expectation> {
         (!cells.is_empty()).then(|| median(cells.iter().map(|cell| cell.frozen_hits())))
     };
     let mut all = Vec::new();
-    for policy in ["lru", "lfu"] {
+    for policy in ["lru", LFU] {
         if let Some(share) = share(policy) {
             let expected =
                 format!("{policy}: over half of the hits are of what is frozen, in the median");
@@ -148,13 +152,19 @@ fn figure_10(findings: &Findings) -> Vec<Expectation> {
     all
 }
 
-fn figure_11(cell: &Cell) -> Expectation {
-    let (base, frozen) = (cell.base.hit_ratio(), cell.frozen.hit_ratio());
+/// What is mostly asked for in order, over and over.
+const SCANS: [&str; 3] = ["loop", "lirs-loop", "p3"];
+
+/// A smaller change is none: those the paper leaves out as well.
+const CHANGE: f64 = 1.02;
+
+fn figure_11(hits: &Hits) -> Expectation {
+    let [base, frozen] = hits.ratios;
     expect(
         11,
-        format!("{} on {}, which scans, hits more often frozen", cell.spot.policy, cell.load),
+        format!("{} on {}, which scans, hits more often frozen", hits.policy, hits.load),
         format!("{} and frozen {}", output::percent(base), output::percent(frozen)),
-        frozen > base,
+        frozen > CHANGE * base,
     )
 }
 

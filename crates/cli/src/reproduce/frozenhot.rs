@@ -17,8 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::frozen_cells::{self as cells, Cell, Extent, History, Load, Spot};
-use super::frozen_curve::{self as curve, HitLatency, Promise};
-use super::frozen_expectations::{Findings, expectations};
+use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
+use super::frozen_expectations::{Findings, LFU, expectations};
 use super::{Report, draw};
 use crate::failure::Failure;
 use crate::output;
@@ -29,7 +29,7 @@ use draw::{Look, Panel, Series, Shape, lines};
 /// What every figure but 16b has.
 const BACKEND_US: u64 = 5;
 /// The paper's three, and ours.
-const POLICIES: [&str; 4] = ["fifo", "lru", "lfu", "mobius"];
+const POLICIES: [&str; 4] = ["fifo", "lru", LFU, "mobius"];
 /// Those whose curve is learnt and tried; what comes last in FIFO changes as it turns.
 const LEARNT: [&str; 3] = ["lru", "lfu", "mobius"];
 /// Of the keys of Zipf's law: the paper's three hit ratios.
@@ -77,7 +77,7 @@ impl Plan {
             threads: &[1, 2],
             sizes: &[10.0, 80.0],
             backends: &[5, 50, 500],
-            longer: milliseconds(8_000),
+            longer: milliseconds(5_000),
         }
     }
 
@@ -95,7 +95,7 @@ impl Plan {
             self.policies.iter().map(move |&policy| self.spot(figure, policy, percent))
         };
         match load {
-            Load::Zipf(_) => {
+            Load::Zipf(..) => {
                 let wide = self.percents.iter().flat_map(|&percent| each(8, percent));
                 let fewer = self.threads.iter().filter(|&&threads| threads < self.most());
                 let narrow = fewer.flat_map(|&threads| {
@@ -109,15 +109,14 @@ impl Plan {
                 wide.chain(narrow).chain(sizes).chain(backends).collect()
             }
             Load::Trace("twitter52" | "oltp", _) => each(8, 10.0).collect(),
-            Load::Trace("p3", _) => ["fifo", "lru"].map(|it| self.spot(11, it, 10.0)).into(),
-            Load::Trace(..) => ["fifo", "lru"].map(|it| self.spot(11, it, 50.0)).into(),
+            Load::Trace(..) => Vec::new(),
         }
     }
 
     /// Figures 10 and 13.
     fn histories(&self, load: &Load) -> Vec<Spot> {
         match load {
-            Load::Zipf(_) => {
+            Load::Zipf(..) => {
                 let lru = self
                     .threads
                     .iter()
@@ -133,7 +132,7 @@ impl Plan {
 
 /// Zipf's law, a loop, and traces if there are any.
 fn loads(plan: &Plan, traces: Option<&Path>) -> Result<Vec<Load>, Failure> {
-    let mut loads = vec![Load::Zipf(plan.objects)];
+    let mut loads = vec![Load::zipf(plan.objects, plan.threads, plan.extent.rounds + 1)?];
     let Some(folder) = traces else {
         let spec = format!("loop:objects={}:requests={}", plan.objects / 10, plan.objects);
         loads.push(Load::read("loop", Path::new(""), &spec)?);
@@ -157,7 +156,8 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
     let learnt: Vec<&str> = if quick { plan.policies.to_vec() } else { LEARNT.to_vec() };
     let steps: usize =
         loads.iter().map(|load| plan.spots(load).len() + 2 * plan.histories(load).len()).sum();
-    let few = learnt.len() + plan.threads.len() * plan.policies.len();
+    let scans = 2 * (loads.len() - 1);
+    let few = learnt.len() + plan.threads.len() * plan.policies.len() + scans;
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
     for load in &loads {
@@ -168,6 +168,14 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
         for spot in plan.histories(load) {
             findings.histories.push(cells::history(load, spot, plan.longer)?);
             progress.advance(2);
+        }
+    }
+    for load in &loads {
+        let Load::Trace(name, trace) = load else { continue };
+        let percent = if name.ends_with("loop") { 50.0 } else { 10.0 };
+        for policy in ["fifo", "lru"] {
+            findings.hits.push(curve::hits(name, trace, policy, percent)?);
+            progress.advance(1);
         }
     }
     for policy in learnt {
@@ -186,14 +194,21 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
 fn report(findings: &Findings) -> Report {
     let mut measurements: Vec<output::Row> = findings.cells.iter().map(Cell::row).collect();
     measurements.extend(findings.histories.iter().flat_map(History::rows));
+    measurements.extend(findings.hits.iter().map(Hits::row));
     measurements.extend(findings.promises.iter().map(Promise::row));
     measurements.extend(findings.latencies.iter().map(HitLatency::row));
     Report {
         measurements,
         expectations: expectations(findings),
         figures: figures(findings),
-        summary: [gains(findings), phases(findings), learnt(findings), hit_latencies(findings)]
-            .join("\n"),
+        summary: [
+            gains(findings),
+            phases(findings),
+            hits(findings),
+            learnt(findings),
+            hit_latencies(findings),
+        ]
+        .join("\n"),
     }
 }
 
@@ -278,6 +293,34 @@ fn phases(findings: &Findings) -> String {
     ];
     let table = output::table(&headers, &["workload", "policy", "phase"], rows);
     format!("Figures 10 and 13: phases of a run from its beginning\n\n{table}")
+}
+
+fn hits(findings: &Findings) -> String {
+    let row = |hits: &Hits| {
+        vec![
+            hits.load.to_owned(),
+            format!("{} %", hits.percent),
+            hits.policy.to_owned(),
+            output::percent(hits.ratios[0]),
+            output::percent(hits.ratios[1]),
+            hits.change().map_or("-".to_owned(), |change| format!("{:+.1} %", 100.0 * change)),
+            output::percent(hits.frozen_hits),
+            format!("{:.0} %", 100.0 * hits.share),
+        ]
+    };
+    let headers = [
+        "workload",
+        "cache",
+        "policy",
+        "hits",
+        "hits of frozen+",
+        "change",
+        "frozen hits/hits",
+        "share at the end",
+    ];
+    let rows = findings.hits.iter().map(row).collect();
+    let table = output::table(&headers, &["workload", "policy"], rows);
+    format!("Figure 11: hits by count, by a clock in which all hits take as long\n\n{table}")
 }
 
 fn learnt(findings: &Findings) -> String {
