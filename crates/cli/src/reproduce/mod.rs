@@ -83,7 +83,7 @@ enum Experiment {
     Mobius,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
     /// figures 5, 8 to 13 and 16. Left out are 14 (the lifetime is no option here), 15 (three of
-    /// its nineteen traces are there), 17 (RocksDB), and of 12 the ablation. Some four minutes.
+    /// its nineteen traces are there), 17 (RocksDB), and of 12 the ablation. Some three minutes.
     Frozenhot,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
