@@ -378,6 +378,26 @@ fn a_loop_longer_than_the_cache_is_frozen_whole() {
     assert!(bench.cache.contains_key(&0), "newcomers are admitted again");
 }
 
+/// Of some of them the controller's steps, a tenth of a second apart, would always see one part.
+#[test]
+fn loops_of_any_length_are_frozen() {
+    for capacity in [1_000, 2_000, 2_500, 3_300, 4_000, 5_000] {
+        for policy in ["lru", "mobius", "arc"] {
+            let mut bench = Bench::new(policy, capacity);
+            let mut at = 0;
+            let mut key = || {
+                at = (at + 1) % (2 * capacity);
+                at
+            };
+            let state = bench.until(Phase::Frozen, &mut key);
+            assert_eq!(state.failures, 0, "{policy} {capacity}: {:?}", bench.seen);
+            (0..100_000).for_each(|_| _ = bench.request(key()));
+            let state = bench.step();
+            assert!((state.frozen_hit_share - 0.5).abs() < 0.05, "{policy} {capacity}: {state:?}");
+        }
+    }
+}
+
 #[test]
 fn where_it_does_not_pay_it_is_off_for_longer_and_longer() {
     // Newcomers alone; then hits that take as long whether they are frozen or not.

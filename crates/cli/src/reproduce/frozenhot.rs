@@ -134,7 +134,7 @@ impl Plan {
 fn loads(plan: &Plan, traces: Option<&Path>) -> Result<Vec<Load>, Failure> {
     let mut loads = vec![Load::zipf(plan.objects, plan.threads, plan.extent.rounds + 1)?];
     let Some(folder) = traces else {
-        let spec = format!("loop:objects={}:requests={}", plan.objects * 5 / 8, plan.objects);
+        let spec = format!("loop:objects={}:requests={}", plan.objects / 10, plan.objects);
         loads.push(Load::read("loop", Path::new(""), &spec)?);
         return Ok(loads);
     };

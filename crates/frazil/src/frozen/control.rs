@@ -102,6 +102,18 @@ impl Steering {
         self.passed + counted.wrapping_sub(self.passed_from) as f64 / self.watched
     }
 
+    /// How long nothing need be done. Requests are timed after each step, and those of a loop
+    /// that keeps time with the steps would be of one part of it for ever: so that they are of
+    /// all its parts, steps come at odd times, as multiples of the golden ratio are odd.
+    fn idle(&self, now: Duration) -> Duration {
+        let interval = self.controller.interval(now);
+        if !self.controller.times_requests() {
+            return interval;
+        }
+        let odd = (self.bursts as f64 * 0.618_033_988_749_895).fract();
+        interval.mul_f64(1.0 + odd / 2.0)
+    }
+
     /// From now on they count for a share of the keys.
     fn count_passed(&mut self, counted: u64, watched: f64) {
         self.passed = self.passed(counted);
@@ -286,7 +298,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             );
         }
         *learned.state.lock() = state;
-        steering.controller.interval(now)
+        steering.idle(now)
     }
 
     /// Does what the controller says.
@@ -416,7 +428,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// more; then it does nothing for a while, which becomes longer from one failure to the
     /// next. [`freezing_state`](Cache::freezing_state) says what it is about.
     ///
-    /// It wakes ten times a second, or once while it sleeps, for some microseconds. Of requests
+    /// It wakes eight times a second, or once while it sleeps, for some microseconds. Of requests
     /// some hundred a second and thread take some 100 ns longer, because they are timed; while
     /// it learns all do. The thread keeps the cache alive for moments only, and ends within a
     /// second of it. If the cache goes just then the thread drops it, and what it holds.

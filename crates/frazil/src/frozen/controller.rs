@@ -640,12 +640,13 @@ impl Controller {
         }
         let stretch = observed.totals.since(since);
         let tried = now.saturating_sub(self.entered);
-        if tried < trial || (stretch.samples() < check_samples && tried < trial_max) {
-            return Action::Nothing;
-        }
         let known = self.known.over(&stretch, samples);
         let enough = stretch.samples() >= check_samples;
         let whole = known.mean(&stretch).filter(|_| enough);
+        // A burst of a loop may be of what is not frozen alone: hits are not known by the next.
+        if tried < trial || (whole.is_none() && tried < trial_max) {
+            return Action::Nothing;
+        }
         // Of what was not measured nothing is promised.
         let dynamic = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
         let frozen = if stretch.frozen.samples >= samples { known.frozen } else { None };
