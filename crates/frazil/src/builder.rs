@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
 use crate::expiry::Terms;
+use crate::frozen::controller::LIFETIME;
 use crate::frozen::{Copies, Freezing};
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
@@ -39,6 +40,8 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) batch: u32,
     pub(crate) terms: Terms<K, V>,
     pub(crate) freezing: Freezing,
+    /// How many times as long as its construction something stays frozen.
+    pub(crate) lifetime: u32,
     pub(crate) copies: Option<Copies<K, V>>,
 }
 
@@ -56,6 +59,7 @@ impl<K, V> Builder<K, V> {
             batch: 16,
             terms: Terms::default(),
             freezing: Freezing::Never,
+            lifetime: LIFETIME,
             copies: None,
         }
     }
@@ -204,6 +208,7 @@ impl<K, V, S> Builder<K, V, S> {
             batch: self.batch,
             terms: self.terms,
             freezing: self.freezing,
+            lifetime: self.lifetime,
             copies: self.copies,
         }
     }
@@ -238,6 +243,24 @@ impl<K, V, S> Builder<K, V, S> {
     /// ```
     pub fn freezing(mut self, freezing: Freezing) -> Self {
         self.freezing = freezing;
+        self
+    }
+
+    /// How many times as long as it took to measure the cache without, which is a second or more,
+    /// the same stays frozen under [`Freezing::Learned`]; 20 unless set, 1 at least.
+    ///
+    /// Then it is frozen anew, in the order of the day, after about two seconds without. More
+    /// makes those rarer, less keeps up with a workload that moves on (§3.2.3 of the FrozenHot
+    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> =
+    ///     Cache::builder(1_000).freezing(Freezing::Learned).freezing_lifetime(60).build();
+    /// # assert!(cache.freezing_state().is_some());
+    /// ```
+    pub fn freezing_lifetime(mut self, constructions: u32) -> Self {
+        self.lifetime = constructions.max(1);
         self
     }
 

@@ -131,7 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             hasher: builder.hasher,
             recorder: Recorder::new(),
             expiry: Expiry::new(builder.terms, slots),
-            frozen: Frozen::new(builder.freezing, copies),
+            frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
             policy: builder.policy,
             identity: thread::identity(),
             #[cfg(feature = "tracing")]

@@ -55,12 +55,18 @@ struct Bench {
 
 impl Bench {
     fn new(policy: &str, capacity: u64) -> Self {
+        Bench::lasting(policy, capacity, 20)
+    }
+
+    /// What is frozen lasts so many constructions.
+    fn lasting(policy: &str, capacity: u64, lifetime: u32) -> Self {
         let now = Arc::new(AtomicU64::new(0));
         let told = now.clone();
         let policy: Policy = policy.parse().unwrap();
         let cache = Cache::builder(capacity)
             .policy(policy)
             .freezing(Freezing::Learned)
+            .freezing_lifetime(lifetime)
             .clock(move || Duration::from_nanos(told.load(Relaxed)))
             .build();
         let (idle, stepped) = (Duration::ZERO, Duration::ZERO);
@@ -396,6 +402,34 @@ fn loops_of_any_length_are_frozen() {
             assert!((state.frozen_hit_share - 0.5).abs() < 0.05, "{policy} {capacity}: {state:?}");
         }
     }
+}
+
+/// A construction takes a second here, after one of settling, and sixty are left.
+#[test]
+fn what_is_frozen_lasts_as_long_as_is_said() {
+    let refreshes = |lifetime| {
+        let mut bench = Bench::lasting("lru", 1_000, lifetime);
+        let mut at = 0;
+        let mut key = || {
+            at = (at + 1) % 2_000;
+            at
+        };
+        bench.until(Phase::Frozen, &mut key);
+        let end = bench.stepped + Duration::from_secs(60);
+        while bench.stepped < end {
+            bench.request(key());
+            let now = Duration::from_nanos(bench.now.load(Relaxed));
+            if now - bench.stepped >= bench.idle {
+                bench.step();
+            }
+        }
+        assert_eq!(bench.state().failures, 0, "{:?}", bench.seen);
+        bench.state().refreshes
+    };
+    let counts = [1, 5, 20, 100].map(refreshes);
+    // Every 3 to 4 seconds, 7 to 8, 22 to 23, never.
+    assert!((14..=20).contains(&counts[0]) && (6..=9).contains(&counts[1]), "{counts:?}");
+    assert_eq!(counts[2..], [2, 0]);
 }
 
 #[test]

@@ -37,9 +37,10 @@ pub(crate) struct Learned {
     is_run: AtomicBool,
 }
 
-impl Default for Learned {
-    fn default() -> Self {
-        let steering = Steering::new(Tuning::default());
+impl Learned {
+    /// What is frozen lasts so many times as long as its construction.
+    pub(super) fn new(lifetime: u32) -> Self {
+        let steering = Steering::new(Tuning { lifetime, ..Tuning::default() });
         let state = FreezingState::of(&steering.controller);
         Learned {
             watch: Watch::default(),
@@ -48,9 +49,7 @@ impl Default for Learned {
             is_run: AtomicBool::new(false),
         }
     }
-}
 
-impl Learned {
     pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.watch.heap_bytes()
     }

@@ -69,6 +69,9 @@ pub(crate) struct Tuning {
     pub(crate) growth: f64,
 }
 
+/// How many times as long as its construction something stays frozen, unless set.
+pub(crate) const LIFETIME: u32 = 20;
+
 impl Default for Tuning {
     fn default() -> Self {
         let seconds = Duration::from_secs_f64;
@@ -85,7 +88,7 @@ impl Default for Tuning {
             gain: 1.2,
             credit: 2.0,
             attempts: 3,
-            lifetime: 20,
+            lifetime: LIFETIME,
             least_share: 0.05,
             sleep: seconds(2.0),
             sleep_growth: 8,

@@ -78,11 +78,15 @@ impl<K, V> Kept<K, V> {
 }
 
 impl<K, V> Frozen<K, V> {
-    pub(crate) fn new(freezing: Freezing, copies: Option<Copies<K, V>>) -> Option<Box<Self>> {
+    pub(crate) fn new(
+        freezing: Freezing,
+        lifetime: u32,
+        copies: Option<Copies<K, V>>,
+    ) -> Option<Box<Self>> {
         (freezing != Freezing::Never).then(|| {
             let kept = copies.map_or_else(|| Kept::Places(Table::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
-            let learned = (freezing == Freezing::Learned).then(Box::default);
+            let learned = (freezing == Freezing::Learned).then(|| Box::new(Learned::new(lifetime)));
             Box::new(Frozen { kept, whole: AtomicBool::new(false), work, learned })
         })
     }
