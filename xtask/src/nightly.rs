@@ -45,7 +45,7 @@ pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "miri")?;
     command.args(["test", "--target-dir", "target/miri"]);
     command.env("MIRIFLAGS", format!("-Zmiri-many-seeds={SEEDS} {QUIET}"));
-    with_tests(&mut command).arg("--");
+    with_tests(&mut command).args(["--test", "frozen", "--"]);
     step::run("miri", command.args(TOO_LONG.iter().flat_map(|test| ["--skip", test])))
 }
 

@@ -74,6 +74,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         for (key, (hash, place)) in keys {
+            if let Some(frozen) = &self.frozen
+                && let Some(value) = self.find_frozen(frozen, &pinned, hash, key)
+            {
+                add(&reader.frozen_hits, 1);
+                if self.recorder.wants(hash) {
+                    self.observe_frozen((hash, place), key);
+                }
+                values.push(Some(value.clone()));
+                continue;
+            }
             let found = self.find(&pinned, place, key);
             let found = found.filter(|found| {
                 let expired = self.has_expired_in_use(found.slot);
@@ -100,6 +110,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 // SAFETY: published and protected.
                 unsafe { self.slab.value(found.slot) }.clone()
             }));
+        }
+    }
+
+    /// Of a hit of what is frozen, which no recording and no learner has seen.
+    #[cold]
+    fn observe_frozen<Q>(&self, (hash, place): (u64, Place), key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if self.recorder.records(hash) {
+            self.recorder.note(hash, Deed::Hit, self.weight_of(place, key));
+        }
+        if let Some(look) = self.begin_look_untimed() {
+            look.end(hash, true, || self.look_up(key, |slot| slot));
         }
     }
 

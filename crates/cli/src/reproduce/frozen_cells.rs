@@ -28,24 +28,33 @@ const ALPHA: f64 = 0.99;
 /// does not ask for less.
 const DRAWN_PER_KEY: u64 = 20;
 
+/// How many times as long as its construction something stays frozen: the authors' choice.
+pub(super) const LIFETIME: u32 = 20;
+
 /// What is asked for.
 pub(super) enum Load {
-    /// Zipf 0.99: the keys, and streams for some numbers of threads, turn after turn.
-    Zipf(u64, Vec<(usize, Vec<Stream>)>),
+    /// Zipf 0.99 by a short name: the keys, and streams for some numbers of threads, turn after
+    /// turn.
+    Zipf(&'static str, u64, Vec<(usize, Vec<Stream>)>),
     /// A trace by a short name, dealt out among the threads.
     Trace(&'static str, Trace),
 }
 
 impl Load {
     /// Zipf's law, drawn for numbers of threads and so many turns.
-    pub(super) fn zipf(keys: u64, threads: &[usize], turns: usize) -> Result<Load, Failure> {
+    pub(super) fn zipf(
+        name: &'static str,
+        keys: u64,
+        threads: &[usize],
+        turns: usize,
+    ) -> Result<Load, Failure> {
         let draw = |&threads: &usize| {
             let drawn = (keys * DRAWN_PER_KEY) as usize * turns;
             let workload = Workload::Zipf { alpha: ALPHA };
             Ok((threads, workload.streams(keys, drawn, threads * turns)?))
         };
         let drawn: Result<_, frazil_driver::WorkloadError> = threads.iter().map(draw).collect();
-        Ok(Load::Zipf(keys, drawn.map_err(|error| anyhow!(error))?))
+        Ok(Load::Zipf(name, keys, drawn.map_err(|error| anyhow!(error))?))
     }
 
     /// A trace of a folder.
@@ -56,15 +65,14 @@ impl Load {
 
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Load::Zipf(..) => "zipf",
-            Load::Trace(name, _) => name,
+            Load::Zipf(name, ..) | Load::Trace(name, _) => name,
         }
     }
 
     /// Objects that are asked for.
     fn objects(&self) -> u64 {
         match self {
-            Load::Zipf(keys, _) => *keys,
+            Load::Zipf(_, keys, _) => *keys,
             Load::Trace(_, trace) => trace.objects.len() as u64,
         }
     }
@@ -76,7 +84,7 @@ impl Load {
     /// The streams of one of several turns: other draws, or the trace from further on.
     fn streams(&self, threads: usize, turn: usize, turns: usize) -> Vec<Stream> {
         match self {
-            Load::Zipf(_, drawn) => {
+            Load::Zipf(_, _, drawn) => {
                 let of = drawn.iter().find(|(number, _)| *number == threads);
                 let streams = of.map_or(&[] as &[Stream], |(_, streams)| streams);
                 streams.chunks(threads).nth(turn).unwrap_or_default().to_vec()
@@ -194,12 +202,11 @@ pub(super) fn phase_name(phase: FreezingPhase) -> String {
     format!("{phase:?}").to_lowercase()
 }
 
-/// A cache of a policy, or of the policy with what is worth it frozen, full of the first
-/// objects.
-fn cache(policy: &str, freezes: bool, capacity: u64) -> Result<Ours<u64>, Failure> {
-    let name = if freezes { format!("frozen+{policy}") } else { policy.to_owned() };
+/// A cache by name, full of the first objects, in which what is frozen lasts so many times as
+/// long as its construction.
+fn cache(name: &str, lifetime: u32, capacity: u64) -> Result<Ours<u64>, Failure> {
     let setup: Setup = name.parse().map_err(Failure::usage)?;
-    let ours = Ours::new(setup, capacity, 0);
+    let ours = Ours::built(setup, setup.builder(capacity).freezing_lifetime(lifetime));
     let mut session = ours.session();
     for number in (0..capacity).rev() {
         session.insert(key(number as u32, 0));
@@ -216,27 +223,28 @@ fn backend(spot: &Spot) -> Backend {
 pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
     let Extent { rounds, warmup, measured } = *extent;
     let capacity = load.capacity(spot.percent);
-    let streams: Vec<_> =
-        (0..=rounds).map(|turn| load.streams(spot.threads, turn, rounds + 1)).collect();
-    let drive = |engine: &Ours<u64>, turn: usize, measured, fill| {
+    let drive = |engine: &Ours<u64>, streams: &[Stream], measured, fill| {
         let schedule = Schedule { warmup, measured, slices: 3 };
-        run_with_backend(engine, &streams[turn], fill, &schedule, backend(&spot))
+        run_with_backend(engine, streams, fill, &schedule, backend(&spot))
     };
-    let base = cache(spot.policy, false, capacity)?;
+    let streams = |turn| load.streams(spot.threads, turn, rounds + 1);
+    let first = streams(0);
+    let base = cache(spot.policy, LIFETIME, capacity)?;
     // As much as goes in and out of it in ten warm-ups, at most.
-    drive(&base, 0, Duration::ZERO, capacity);
-    let frozen = cache(spot.policy, true, capacity)?;
+    drive(&base, &first, Duration::ZERO, capacity);
+    let frozen = cache(&format!("frozen+{}", spot.policy), LIFETIME, capacity)?;
     let began = Instant::now();
-    drive(&frozen, 0, Duration::ZERO, 0);
+    drive(&frozen, &first, Duration::ZERO, 0);
     let settling = began.elapsed().as_secs_f64();
 
     let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
     let mut frozen_hits = Vec::new();
     for round in 0..rounds {
+        let streams = streams(round + 1);
         for turn in [round % 2, 1 - round % 2] {
             let engine = [&base, &frozen][turn];
             let before = engine.cache().stats();
-            let seen = drive(engine, round + 1, measured, 0);
+            let seen = drive(engine, &streams, measured, 0);
             sides[turn].mops.push(seen.mops);
             sides[turn].hit_ratios.push(seen.hit_ratio);
             if let Some(state) = engine.cache().freezing_state() {
@@ -262,6 +270,23 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
     })
 }
 
+/// Measures a cache that never freezes.
+pub(super) fn alone(load: &Load, spot: Spot, extent: &Extent) -> Result<Side, Failure> {
+    let Extent { rounds, warmup, measured } = *extent;
+    let capacity = load.capacity(spot.percent);
+    let engine = cache(spot.policy, LIFETIME, capacity)?;
+    let mut side = Side::default();
+    for round in 0..rounds {
+        let streams = load.streams(spot.threads, round, rounds);
+        let schedule = Schedule { warmup, measured, slices: 3 };
+        let fill = if round == 0 { capacity } else { 0 };
+        let seen = run_with_backend(&engine, &streams, fill, &schedule, backend(&spot));
+        side.mops.push(seen.mops);
+        side.hit_ratios.push(seen.hit_ratio);
+    }
+    Ok(side)
+}
+
 fn frozen_share_of_hits(before: &Stats, now: &Stats) -> f64 {
     (now.frozen_hits - before.frozen_hits) as f64 / (now.hits - before.hits).max(1) as f64
 }
@@ -281,6 +306,8 @@ pub(super) struct Moment {
 pub(super) struct History {
     pub(super) load: &'static str,
     pub(super) spot: Spot,
+    /// What is frozen lasts so many times as long as its construction.
+    pub(super) lifetime: u32,
     pub(super) moments: Vec<Moment>,
     pub(super) state: FreezingState,
 }
@@ -291,6 +318,13 @@ impl History {
         let inside = self.moments.windows(2).filter(|of| of.iter().all(|it| it.phase == phase));
         let mops: Vec<f64> = inside.map(|of| of[1].mops).collect();
         (!mops.is_empty()).then(|| median(&mops))
+    }
+
+    /// The mean throughput from when something was first frozen, if it ever was.
+    pub(super) fn mops_since_frozen(&self) -> Option<f64> {
+        let since = self.moments.iter().skip_while(|it| it.phase != FreezingPhase::Frozen);
+        let mops: Vec<f64> = since.map(|moment| moment.mops).collect();
+        (!mops.is_empty()).then(|| mops.iter().sum::<f64>() / mops.len() as f64)
     }
 
     /// The share of the time in a phase.
@@ -316,6 +350,7 @@ impl History {
                 "policy" => policy,
                 "capacity_percent" => percent,
                 "threads" => threads,
+                "lifetime" => self.lifetime,
                 "second" => moment.seconds,
                 "mops" => moment.mops,
                 "hit_ratio" => moment.hit_ratio,
@@ -332,6 +367,7 @@ impl History {
                 "policy" => policy,
                 "capacity_percent" => percent,
                 "threads" => threads,
+                "lifetime" => self.lifetime,
                 "share" => share,
                 "seconds" => time.as_secs_f64(),
             }
@@ -344,9 +380,15 @@ impl History {
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Drives a cache from its beginning until some time after its controller has decided.
-pub(super) fn history(load: &Load, spot: Spot, longer: Duration) -> Result<History, Failure> {
+pub(super) fn history(
+    load: &Load,
+    spot: Spot,
+    lifetime: u32,
+    longer: Duration,
+) -> Result<History, Failure> {
     let streams = load.streams(spot.threads, 0, 1);
-    let engine = cache(spot.policy, true, load.capacity(spot.percent))?;
+    let name = format!("frozen+{}", spot.policy);
+    let engine = cache(&name, lifetime, load.capacity(spot.percent))?;
     let over = AtomicBool::new(false);
     let moments = std::thread::scope(|scope| {
         let watching = scope.spawn(|| watch(&engine, &over));
@@ -357,7 +399,7 @@ pub(super) fn history(load: &Load, spot: Spot, longer: Duration) -> Result<Histo
     });
     let state = engine.cache().freezing_state();
     let state = state.ok_or_else(|| anyhow!("{} does not freeze by itself", spot.policy))?;
-    Ok(History { load: load.name(), spot, moments, state })
+    Ok(History { load: load.name(), spot, lifetime, moments, state })
 }
 
 fn watch(engine: &Ours<u64>, over: &AtomicBool) -> Vec<Moment> {

@@ -159,6 +159,8 @@ pub(super) struct Hits {
     pub(super) percent: f64,
     /// Without, and with what is worth it frozen.
     pub(super) ratios: [f64; 2],
+    /// With everything frozen by hand, and anew when it is old.
+    pub(super) whole: f64,
     /// Hits of what is frozen, of all hits; and how much is frozen at the end.
     pub(super) frozen_hits: f64,
     pub(super) share: f64,
@@ -181,6 +183,7 @@ impl Hits {
             "hit_ratio" => self.ratios[0],
             "frozen_hit_ratio" => self.ratios[1],
             "change" => self.change(),
+            "whole_hit_ratio" => self.whole,
             "frozen_share_of_hits" => self.frozen_hits,
             "share" => self.share,
         }
@@ -209,7 +212,27 @@ pub(super) fn hits(
         frozen_hits = frozen / ratio.max(1e-9);
         share = bench.cache.freezing_state().map_or(0.0, |state| state.share);
     }
-    Ok(Hits { load, policy, percent, ratios, frozen_hits, share })
+    let whole = whole(policy, capacity, trace, requests)?;
+    Ok(Hits { load, policy, percent, ratios, whole, frozen_hits, share })
+}
+
+/// The hit ratio of a trace's second turn with all frozen for thrice as many requests as there are
+/// entries, and nothing for as many: without a controller that would have to see that it pays.
+fn whole(policy: &str, capacity: u64, trace: &Trace, requests: u64) -> Result<f64, Failure> {
+    let mut bench = Bench::new(policy, Freezing::ByHand, capacity, trace)?;
+    bench.ask(requests);
+    let before = bench.cache.stats().hits;
+    let mut left = requests;
+    while left > 0 {
+        let thawed = capacity.min(left);
+        bench.ask(thawed);
+        bench.cache.freeze(1.0);
+        let frozen = (3 * capacity).min(left - thawed);
+        bench.ask(frozen);
+        bench.cache.thaw();
+        left -= thawed + frozen;
+    }
+    Ok((bench.cache.stats().hits - before) as f64 / requests.max(1) as f64)
 }
 
 fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
@@ -232,6 +255,9 @@ pub(super) struct HitLatency {
     /// and of those while nothing is.
     pub(super) frozen_ns: f64,
     pub(super) thawed_ns: f64,
+    /// Of the same keys in a cache of the same content whose hits do nothing: found in the
+    /// ordinary index, and no order told.
+    pub(super) indexed_ns: f64,
     pub(super) other_ns: f64,
     pub(super) other_thawed_ns: f64,
 }
@@ -253,6 +279,7 @@ impl HitLatency {
             "frozen_share_of_hits" => self.frozen_share,
             "frozen_ns" => self.frozen_ns,
             "same_keys_not_frozen_ns" => self.thawed_ns,
+            "same_keys_by_index_alone_ns" => self.indexed_ns,
             "others_beside_frozen_ns" => self.other_ns,
             "others_ns" => self.other_thawed_ns,
         }
@@ -288,12 +315,17 @@ pub(super) fn hit_latency(
     ours.cache().thaw();
     let [thawed_ns, other_thawed_ns] = [&frozen, &others].map(|keys| time(&ours, keys, threads));
     let frozen_share = frozen.len() as f64 / hits;
+    let plain = Ours::<u64>::new(Policy::Fifo, objects / 4, 0);
+    let mut session = plain.session();
+    frozen.iter().chain(&others).for_each(|&key| session.insert(key));
+    let indexed_ns = time(&plain, &frozen, threads);
     Ok(HitLatency {
         policy,
         threads,
         frozen_share,
         frozen_ns,
         thawed_ns,
+        indexed_ns,
         other_ns,
         other_thawed_ns,
     })

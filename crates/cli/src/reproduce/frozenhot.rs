@@ -1,4 +1,4 @@
-//! Paper 2's figures 5, 8 to 13 and 16, by shape.
+//! Paper 2's figures 5 and 8 to 16, by shape.
 //!
 //! `frozen+P` beside P: the cache with its controller in a thread of its own, and the same
 //! policy that never freezes. Zipf 0.99 over a fifth of the paper's million keys, because a
@@ -9,16 +9,14 @@
 //! **One list, one lock.** The paper's caches are cut into 16 parts with a lock each; ours is
 //! whole.
 //!
-//! **Left out**: figure 14 (the lifetime of what is frozen is no option of ours), figure 15
-//! (nineteen traces that LRU or FIFO wins: three are here), figure 17 (RocksDB), and the
-//! ablation FH-TBB of figure 12.
+//! **Left out**: figure 17 (RocksDB).
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::frozen_cells::{self as cells, Cell, Extent, History, Load, Spot};
+use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
-use super::frozen_expectations::{Findings, LFU, expectations};
+use super::frozen_expectations::{Beside, Face, Findings, LFU, expectations};
 use super::{Report, draw};
 use crate::failure::Failure;
 use crate::output;
@@ -36,11 +34,41 @@ const LEARNT: [&str; 3] = ["lru", "lfu", "mobius"];
 const PERCENTS: [f64; 3] = [0.4, 25.0, 50.0];
 /// Where one is enough.
 const PERCENT: f64 = 25.0;
+/// Of the keys, where a cache is to be frozen without doubt.
+const LARGE: f64 = 80.0;
+/// Beside LRU in figure 16a.
+const RELAXED: [&str; 3] = ["lru", "lru-relaxed", "lru-sampled"];
+
+/// Real traces, by short names.
+const TRACES: [(&str, &str); 13] = [
+    ("twitter52", "libcachesim/twitter_cluster52.csv.zst"),
+    ("twitter52-10m", "libcachesim/twitter_cluster52_10m.csv.zst"),
+    ("cloudphysics", "libcachesim/cloudPhysicsIO.oracleGeneral.bin.zst"),
+    ("oltp", "arc/OLTP.lis.zst"),
+    ("p3", "arc/P3.lis.zst"),
+    ("2-pools", "lirs/2_pools.trace.gz"),
+    ("sprite", "lirs/sprite.trace.gz"),
+    ("multi1", "lirs/multi1.trace.gz"),
+    ("lirs-loop", "lirs/loop.trace.gz"),
+    ("zigzag", "lirs/zigzag.trace.gz"),
+    ("web12", "cache2k/web12.trace.xz"),
+    ("adaptsize", "adaptsize/request.trace.xz"),
+    ("delayed-hits", "delayedhits/trace.csv"),
+];
+/// Those of figure 11.
+const COUNTED: [&str; 5] = ["twitter52", "oltp", "lirs-loop", "p3", "loop"];
+
+/// Of a trace's objects. Of a loop a tenth says nothing of half.
+fn percent(trace: &str) -> f64 {
+    if trace.ends_with("loop") { 50.0 } else { 10.0 }
+}
 
 /// What is to be measured.
 struct Plan {
     objects: u64,
     extent: Extent,
+    /// Of traces, whose gains are nearer to 1.
+    trace_rounds: usize,
     policies: &'static [&'static str],
     percents: &'static [f64],
     /// Of figure 8, the most last.
@@ -48,8 +76,11 @@ struct Plan {
     /// More sizes of figure 16a, and backends of 16b.
     sizes: &'static [f64],
     backends: &'static [u64],
-    /// How long figure 13 goes on after the controller has decided.
+    /// How long figure 13 goes on after the controller has decided, and how long 14.
     longer: Duration,
+    lasting: Duration,
+    /// Of figure 14.
+    lifetimes: &'static [u32],
 }
 
 impl Plan {
@@ -60,24 +91,30 @@ impl Plan {
             return Plan {
                 objects: 8_000,
                 extent: Extent { rounds: 1, warmup, measured: milliseconds(60) },
+                trace_rounds: 1,
                 policies: &["lru"],
                 percents: &[PERCENT],
                 threads: &[2],
                 sizes: &[],
                 backends: &[],
                 longer: milliseconds(400),
+                lasting: milliseconds(400),
+                lifetimes: &[],
             };
         }
         let warmup = milliseconds(100);
         Plan {
             objects: 200_000,
             extent: Extent { rounds: 3, warmup, measured: milliseconds(200) },
+            trace_rounds: 9,
             policies: &POLICIES,
             percents: &PERCENTS,
             threads: &[1, 2],
             sizes: &[10.0, 80.0],
             backends: &[5, 50, 500],
             longer: milliseconds(5_000),
+            lasting: milliseconds(15_000),
+            lifetimes: &[2, 5, 20, 60],
         }
     }
 
@@ -95,55 +132,74 @@ impl Plan {
             self.policies.iter().map(move |&policy| self.spot(figure, policy, percent))
         };
         match load {
-            Load::Zipf(..) => {
+            Load::Zipf("zipf", ..) => {
                 let wide = self.percents.iter().flat_map(|&percent| each(8, percent));
                 let fewer = self.threads.iter().filter(|&&threads| threads < self.most());
                 let narrow = fewer.flat_map(|&threads| {
                     each(8, PERCENT).map(move |spot| Spot { threads, ..spot })
                 });
                 let sizes = self.sizes.iter().map(|&percent| self.spot(16, "lru", percent));
-                let backends = self.backends.iter().map(|&backend_us| {
-                    // So small that a controller has learnt in time with the slowest.
-                    Spot { backend_us, ..self.spot(16, "lru", 1.0) }
-                });
-                wide.chain(narrow).chain(sizes).chain(backends).collect()
+                wide.chain(narrow).chain(sizes).collect()
             }
-            Load::Trace("twitter52" | "oltp", _) => each(8, 10.0).collect(),
-            Load::Trace(..) => Vec::new(),
+            Load::Zipf(..) => {
+                let backend = |&backend_us| Spot { backend_us, ..self.spot(16, "lru", LARGE) };
+                self.backends.iter().map(backend).collect()
+            }
+            Load::Trace(name, _) => each(8, percent(name)).collect(),
         }
     }
 
-    /// Figures 10 and 13.
-    fn histories(&self, load: &Load) -> Vec<Spot> {
+    fn extent(&self, load: &Load) -> Extent {
         match load {
-            Load::Zipf(..) => {
+            Load::Zipf(..) => self.extent,
+            Load::Trace(..) => Extent { rounds: self.trace_rounds, ..self.extent },
+        }
+    }
+
+    /// What is measured beside LRU, and never freezes.
+    fn beside(&self, load: &Load) -> Vec<Spot> {
+        let Load::Zipf("zipf", ..) = load else { return Vec::new() };
+        let each = |&percent| RELAXED.map(|policy| self.spot(16, policy, percent));
+        self.sizes.iter().flat_map(each).collect()
+    }
+
+    /// Figures 10 and 13, and 14: where, how long what is frozen lasts, and how long it is looked
+    /// at.
+    fn histories(&self, load: &Load) -> Vec<(Spot, u32, Duration)> {
+        let usual = |spot| (spot, LIFETIME, self.longer);
+        match load {
+            Load::Zipf("zipf", ..) => {
                 let lru = self
                     .threads
                     .iter()
-                    .map(|&threads| Spot { threads, ..self.spot(13, "lru", PERCENT) });
+                    .map(|&threads| Spot { threads, ..self.spot(13, "lru", LARGE) });
                 let others = self.policies.iter().filter(|&&it| it == "fifo");
-                lru.chain(others.map(|it| self.spot(13, it, PERCENT))).collect()
+                let others = others.map(|it| self.spot(13, it, LARGE));
+                let lasting = self.lifetimes.iter().map(|&lifetime| {
+                    (self.spot(14, "lru", LARGE), lifetime, self.lasting)
+                });
+                lru.chain(others).map(usual).chain(lasting).collect()
             }
-            Load::Trace("twitter52", _) => vec![self.spot(13, "lru", 10.0)],
-            Load::Trace(..) => Vec::new(),
+            Load::Trace("twitter52", _) => vec![usual(self.spot(13, LFU, percent("twitter52")))],
+            Load::Zipf(..) | Load::Trace(..) => Vec::new(),
         }
     }
 }
 
 /// Zipf's law, a loop, and traces if there are any.
 fn loads(plan: &Plan, traces: Option<&Path>) -> Result<Vec<Load>, Failure> {
-    let mut loads = vec![Load::zipf(plan.objects, plan.threads, plan.extent.rounds + 1)?];
+    let turns = plan.extent.rounds + 1;
+    let mut loads = vec![Load::zipf("zipf", plan.objects, plan.threads, turns)?];
+    if !plan.backends.is_empty() {
+        // So few that a controller has learnt in time with the slowest.
+        loads.push(Load::zipf("zipf-small", plan.objects / 10, &[plan.most()], turns)?);
+    }
     let Some(folder) = traces else {
         let spec = format!("loop:objects={}:requests={}", plan.objects / 10, plan.objects);
         loads.push(Load::read("loop", Path::new(""), &spec)?);
         return Ok(loads);
     };
-    for (name, file) in [
-        ("twitter52", "libcachesim/twitter_cluster52.csv.zst"),
-        ("oltp", "arc/OLTP.lis.zst"),
-        ("lirs-loop", "lirs/loop.trace.gz"),
-        ("p3", "arc/P3.lis.zst"),
-    ] {
+    for (name, file) in TRACES {
         loads.push(Load::read(name, folder, file)?);
     }
     Ok(loads)
@@ -154,27 +210,32 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
     let plan = Plan::new(quick);
     let loads = loads(&plan, traces)?;
     let learnt: Vec<&str> = if quick { plan.policies.to_vec() } else { LEARNT.to_vec() };
-    let steps: usize =
-        loads.iter().map(|load| plan.spots(load).len() + 2 * plan.histories(load).len()).sum();
-    let scans = 2 * (loads.len() - 1);
-    let few = learnt.len() + plan.threads.len() * plan.policies.len() + scans;
+    let of = |load: &Load| {
+        plan.spots(load).len() + 2 * plan.histories(load).len() + plan.beside(load).len()
+    };
+    let steps: usize = loads.iter().map(of).sum();
+    let few = learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
     for load in &loads {
         for spot in plan.spots(load) {
-            findings.cells.push(cells::compare(load, spot, &plan.extent)?);
+            findings.cells.push(cells::compare(load, spot, &plan.extent(load))?);
             progress.advance(1);
         }
-        for spot in plan.histories(load) {
-            findings.histories.push(cells::history(load, spot, plan.longer)?);
+        for spot in plan.beside(load) {
+            let side = cells::alone(load, spot, &plan.extent(load))?;
+            findings.beside.push(Beside { spot, side });
+            progress.advance(1);
+        }
+        for (spot, lifetime, longer) in plan.histories(load) {
+            findings.histories.push(cells::history(load, spot, lifetime, longer)?);
             progress.advance(2);
         }
     }
     for load in &loads {
         let Load::Trace(name, trace) = load else { continue };
-        let percent = if name.ends_with("loop") { 50.0 } else { 10.0 };
-        for policy in ["fifo", "lru"] {
-            findings.hits.push(curve::hits(name, trace, policy, percent)?);
+        for policy in ["fifo", "lru"].into_iter().filter(|_| COUNTED.contains(name)) {
+            findings.hits.push(curve::hits(name, trace, policy, percent(name))?);
             progress.advance(1);
         }
     }
@@ -194,6 +255,7 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
 fn report(findings: &Findings) -> Report {
     let mut measurements: Vec<output::Row> = findings.cells.iter().map(Cell::row).collect();
     measurements.extend(findings.histories.iter().flat_map(History::rows));
+    measurements.extend(findings.beside.iter().map(Beside::row));
     measurements.extend(findings.hits.iter().map(Hits::row));
     measurements.extend(findings.promises.iter().map(Promise::row));
     measurements.extend(findings.latencies.iter().map(HitLatency::row));
@@ -203,11 +265,17 @@ fn report(findings: &Findings) -> Report {
         figures: figures(findings),
         summary: [
             gains(findings),
+            faces(findings),
+            beside(findings),
             phases(findings),
+            lifetimes(findings),
             hits(findings),
             learnt(findings),
             hit_latencies(findings),
         ]
+        .into_iter()
+        .filter(|table| !table.is_empty())
+        .collect::<Vec<String>>()
         .join("\n"),
     }
 }
@@ -259,7 +327,7 @@ fn phases(findings: &Findings) -> String {
     use frazil::FreezingPhase::{Constructing, Frozen, Learning, Sleeping, Trying, Waiting};
     let all = [Waiting, Learning, Trying, Constructing, Frozen, Sleeping];
     let mut rows = Vec::new();
-    for history in &findings.histories {
+    for history in findings.histories.iter().filter(|it| it.spot.figure == 13) {
         let Spot { policy, percent, threads, .. } = history.spot;
         for phase in all {
             let time = history.state.time_in(phase);
@@ -295,6 +363,61 @@ fn phases(findings: &Findings) -> String {
     format!("Figures 10 and 13: phases of a run from its beginning\n\n{table}")
 }
 
+/// Figure 15: on how many traces LRU is better than FIFO, and on how many worse.
+fn faces(findings: &Findings) -> String {
+    let row = |face: &Face| {
+        let Face { what, frozen, lru, fifo, even } = face;
+        let frozen = if *frozen { "frozen+" } else { "alone" };
+        let mut row = vec![(*what).to_owned(), frozen.to_owned()];
+        row.extend([lru, fifo, even].map(usize::to_string));
+        row
+    };
+    let rows: Vec<_> = findings.faces().iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let headers = ["better by", "", "lru", "fifo", "neither by 1 %"];
+    let table = output::table(&headers, &["better by", ""], rows);
+    format!("Figure 15: traces on which LRU is better than FIFO\n\n{table}")
+}
+
+fn beside(findings: &Findings) -> String {
+    let row = |Beside { spot, side }: &Beside| {
+        vec![
+            format!("{} %", spot.percent),
+            spot.policy.to_owned(),
+            output::mops(side.mops(), 2),
+            output::percent(side.hit_ratio()),
+        ]
+    };
+    if findings.beside.is_empty() {
+        return String::new();
+    }
+    let headers = ["cache", "policy", "M req/s", "hits"];
+    let table = output::table(&headers, &["policy"], findings.beside.iter().map(row).collect());
+    format!("Figure 16a: what else makes LRU faster, on zipf\n\n{table}")
+}
+
+fn lifetimes(findings: &Findings) -> String {
+    use frazil::FreezingPhase::Frozen;
+    let row = |history: &History| {
+        let mops = history.mops_since_frozen();
+        vec![
+            history.lifetime.to_string(),
+            mops.map_or("-".to_owned(), |mops| output::mops(mops, 2)),
+            output::percent(history.time_in(Frozen)),
+            history.state.refreshes.to_string(),
+        ]
+    };
+    let rows: Vec<_> = findings.lasting().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let headers = ["lifetime", "M req/s since frozen", "of the time frozen", "frozen anew"];
+    let table = output::table(&headers, &[], rows);
+    format!("Figure 14: how long something stays frozen, LRU on zipf\n\n{table}")
+}
+
 fn hits(findings: &Findings) -> String {
     let row = |hits: &Hits| {
         vec![
@@ -306,6 +429,7 @@ fn hits(findings: &Findings) -> String {
             hits.change().map_or("-".to_owned(), |change| format!("{:+.1} %", 100.0 * change)),
             output::percent(hits.frozen_hits),
             format!("{:.0} %", 100.0 * hits.share),
+            output::percent(hits.whole),
         ]
     };
     let headers = [
@@ -317,6 +441,7 @@ fn hits(findings: &Findings) -> String {
         "change",
         "frozen hits/hits",
         "share at the end",
+        "all by hand",
     ];
     let rows = findings.hits.iter().map(row).collect();
     let table = output::table(&headers, &["workload", "policy"], rows);
@@ -350,6 +475,7 @@ fn hit_latencies(findings: &Findings) -> String {
             output::percent(it.frozen_share),
             ns(it.frozen_ns),
             ns(it.thawed_ns),
+            ns(it.indexed_ns),
             ns(it.other_ns),
             ns(it.other_thawed_ns),
             ns(with),
@@ -362,6 +488,7 @@ fn hit_latencies(findings: &Findings) -> String {
         "frozen hits/hits",
         "frozen ns",
         "thawed ns",
+        "by index alone ns",
         "others ns",
         "others thawed ns",
         "mean ns",

@@ -62,8 +62,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of frozenhot: a folder with libcachesim/twitter_cluster52.csv.zst, arc/OLTP.lis.zst,
-    /// arc/P3.lis.zst and lirs/loop.trace.gz; without them a generated loop must do.
+    /// Of frozenhot: a folder with the traces that docs/reproduce-frozenhot.md lists, such as
+    /// arc/OLTP.lis.zst; without it a generated loop must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -82,8 +82,7 @@ enum Experiment {
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
-    /// figures 5, 8 to 13 and 16. Left out are 14 (the lifetime is no option here), 15 (three of
-    /// its nineteen traces are there), 17 (RocksDB), and of 12 the ablation. Some three minutes.
+    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some thirteen minutes with real traces.
     Frozenhot,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all

@@ -64,7 +64,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
     /// the cache is full.
     ///
-    /// Runs beside other threads, O(capacity). Returns 0 where the cache was not built with
+    /// Runs beside other threads, O(capacity). With
+    /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
+    /// than the last thaw, some milliseconds at most. Returns 0 if one still lives then, where the cache was not built with
     /// [`freezing`](crate::Builder::freezing), where the system forbids the fence that it
     /// needs, and while another thread freezes or thaws.
     ///
