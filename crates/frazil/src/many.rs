@@ -62,7 +62,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         values: &mut Vec<Option<V>>,
     ) where
         K: Borrow<Q>,
-        Q: Eq + ?Sized + 'q,
+        Q: Hash + Eq + ?Sized + 'q,
         V: Clone,
     {
         let reader = &self.stripe().reader;

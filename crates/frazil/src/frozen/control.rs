@@ -331,7 +331,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 self.thaw();
             }
         }
-        if steering.controller.times_requests() {
+        // What was just frozen lies in the caches of this thread's core: the first requests that
+        // fetch it from there would be taken for what all take.
+        let is_cold = matches!(action, Action::Freeze(_));
+        if steering.controller.times_requests() && !is_cold {
             steering.bursts += 1;
             watch.burst(gate, steering.bursts);
         } else {
