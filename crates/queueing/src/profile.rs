@@ -308,7 +308,7 @@ impl Profile {
             return Err(ModelError::Unknown(text));
         };
         let p = conditions.hit_ratio;
-        let frozen = p * conditions.frozen_hits();
+        let frozen = p * conditions.frozen_share();
         let shares = [p - frozen, 1.0 - p];
         let kinds = [(Kind::Hit, shares[0], &counts.hit), (Kind::Miss, shares[1], &counts.miss)];
         let cores = conditions.cores.unwrap_or(self.machine.cores);
@@ -554,7 +554,7 @@ impl Conditions {
     fn check(&self) -> Result<(), ModelError> {
         share(|| "the hit ratio".to_owned(), self.hit_ratio)?;
         at_least_0(|| "the turns of a hit".to_owned(), self.hit_turns)?;
-        share(|| "the share of the hits that is frozen".to_owned(), self.frozen_hits())?;
+        share(|| "the share of the hits that is frozen".to_owned(), self.frozen_share())?;
         if !(1.0..=1e15).contains(&self.capacity) {
             let (what, value) = ("the capacity".to_owned(), self.capacity);
             return Err(ModelError::OutOfRange { what, value, expected: "1 to 1e15 entries" });
@@ -567,7 +567,7 @@ impl Conditions {
         self.work.iter().try_for_each(counts)
     }
 
-    fn frozen_hits(&self) -> f64 {
+    fn frozen_share(&self) -> f64 {
         self.frozen_hits.unwrap_or(0.0)
     }
 
