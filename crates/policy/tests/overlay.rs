@@ -160,7 +160,7 @@ impl PolicyVisitor for Anything<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn all_that_a_host_may_do(steps in steps(), share in 0.0f64..=1.0) {
