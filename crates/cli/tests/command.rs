@@ -339,7 +339,8 @@ fn advise_freezes_what_is_worth_it() {
                 networks.fifo = { hit = { think = { it = 1 } }, miss = { think = { it = 1 } } }";
     let fifo = folder.file("fifo.toml", fifo);
     let flat = ["advise", "--trace", WARM, "--capacity", "5%", "--policy", "fifo,frozen+fifo"];
-    let flat = frazil(&[&flat[..], &["--cores", "2", "--backend", "0", "--profile", &fifo]].concat());
+    let flat =
+        frazil(&[&flat[..], &["--cores", "2", "--backend", "0", "--profile", &fifo]].concat());
     let text = String::from_utf8(flat.stdout).unwrap();
     for told in ["frozen+fifo nothing, as no share is faster", "as the profile has no other"] {
         assert!(text.contains(told), "{told}: {text}");

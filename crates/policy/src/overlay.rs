@@ -296,6 +296,7 @@ impl<P: Policy, O: SetAside<P>> Policy for Overlay<P, O> {
         host: &mut impl Host<P::Meta>,
         incoming: Option<&Incoming<P::Pending>>,
     ) -> Eviction {
+        // What fits beside the frozen has room once nothing else is left.
         let room = self.capacity.saturating_sub(self.frozen_weight);
         if incoming.is_some_and(|it| it.weight > room) {
             return Eviction::Refuse;
@@ -304,9 +305,6 @@ impl<P: Policy, O: SetAside<P>> Policy for Overlay<P, O> {
             Eviction::Victim(slot) => {
                 self.residents -= 1;
                 Eviction::Victim(slot)
-            }
-            Eviction::Empty if self.stage == Stage::Frozen && incoming.is_some() => {
-                Eviction::Refuse
             }
             Eviction::Empty => self.evict_frozen(host),
             Eviction::Refuse => Eviction::Refuse,
