@@ -7,7 +7,8 @@ use frazil_simulator::Unit;
 use frazil_simulator::trace::printable;
 use serde_json::{Value, json};
 
-use crate::advise::{Advice, Replayed};
+use crate::advise::{Advice, FrozenPart, Replayed};
+use crate::candidate::{Candidate, SHARES};
 use crate::forecast::{Costs, Forecast, Predicted};
 use crate::output::{self, Row, grouped, percent, row};
 use crate::recommend::{Limit, Measured, Recommendation, Winner};
@@ -20,7 +21,7 @@ const TOLD: f64 = 5e-4;
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
-    let costs = |cell: &Measured| advice.forecast.costs_of(&advice.policies[cell.policy]);
+    let costs = |cell: &Measured| advice.forecast.costs_of(&advice.policies[cell.policy].policy());
     let cell = |cell: &Replayed| {
         let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
         row! {
@@ -40,6 +41,8 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
             "p_star" => predicted(|it| json!(it.p_star)),
             "costs" => costs(&cell.measured).map_or("unknown", Costs::kind),
             "costs_of" => costs(&cell.measured).map(Costs::name),
+            "frozen_share" => cell.frozen.map(|it| it.share),
+            "frozen_hits" => cell.frozen.and_then(|it| it.hits),
         }
     };
     let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
@@ -154,8 +157,57 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
         let list: Vec<String> = winner.beaten.iter().map(|cell| figures(advice, cell)).collect();
         sentences.push(format!("Runners-up: {}.", list.join(", ")));
     }
-    sentences.extend(advice.policies.iter().filter_map(|policy| whose_costs(advice, policy)));
+    let mut told = Vec::new();
+    for policy in advice.policies.iter().map(Candidate::policy) {
+        if !told.contains(&policy) {
+            sentences.extend(whose_costs(advice, &policy));
+            told.push(policy);
+        }
+    }
+    if advice.policies.iter().any(Candidate::freezes) {
+        sentences.extend(what_is_frozen(advice, &winner.chosen));
+        sentences.push(frozen_assumptions(advice));
+    }
     sentences
+}
+
+/// What the model would freeze at the size of the recommendation.
+fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
+    let at_size = advice.cells.iter().filter(|cell| cell.measured.capacity == chosen.capacity);
+    let part = |cell: &Replayed| {
+        let name = &advice.policies[cell.measured.policy];
+        let FrozenPart { share, hits } = cell.frozen?;
+        Some(match hits {
+            None => format!("{name} nothing, as the trace ends before the cache is warm"),
+            Some(_) if share == 0.0 => format!("{name} nothing, as no share is faster"),
+            Some(hits) => {
+                format!(
+                    "{name} {} of the entries, for {} of the hits",
+                    percent(share),
+                    percent(hits)
+                )
+            }
+        })
+    };
+    let parts: Vec<String> = at_size.filter_map(part).collect();
+    (!parts.is_empty()).then(|| format!("Frozen at this size: {}.", parts.join("; ")))
+}
+
+/// What the forecast of what is frozen takes for granted.
+fn frozen_assumptions(advice: &Advice<'_>) -> String {
+    let shares: Vec<String> = SHARES.iter().map(|share| format!("{} %", share * 100.0)).collect();
+    let look = if advice.forecast.knows_frozen() {
+        "as long as the profile says"
+    } else {
+        "as long as the policy's own look-up, as the profile has no other"
+    };
+    format!(
+        "Assumed of what is frozen: it is frozen once, when the cache is warm, and not renewed, \
+         which is too little where the trace drifts; of frozen+ the fastest of {} or nothing, \
+         which its controller finds by the clock; a look takes {look}; and turns that fewer take \
+         cost no more each, which flatters it where nearly all hit.",
+        shares.join(", ")
+    )
 }
 
 /// Whose costs a policy was given that was not measured itself.

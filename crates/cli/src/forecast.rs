@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use frazil_policy::{Online, PolicySpec, Work};
 use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve, throughput};
-use frazil_simulator::Outcome;
+use frazil_simulator::{Outcome, WorkSplit};
 
 use crate::duration;
 use crate::failure::{Failure, note};
@@ -96,6 +96,14 @@ fn promoting(policy: &PolicySpec) -> Option<f64> {
     }
 }
 
+/// What manages what is not frozen.
+fn unfrozen(policy: &PolicySpec) -> PolicySpec {
+    match policy {
+        PolicySpec::Frozen { base, .. } => PolicySpec::Online(*base),
+        other => *other,
+    }
+}
+
 fn without_seed(policy: &PolicySpec) -> PolicySpec {
     policy.with_seed(0).unwrap_or(*policy)
 }
@@ -154,8 +162,15 @@ impl Forecast {
         self.cores <= self.profile.machine.cores
     }
 
-    /// From which of the profile's policies a policy has its costs. `None` if there is none.
+    /// Whether the profile says how long a look among what is frozen takes.
+    pub(crate) fn knows_frozen(&self) -> bool {
+        self.profile.think.contains_key(Profile::FROZEN_HIT)
+    }
+
+    /// From which of the profile's policies a policy has its costs, what is frozen of it left
+    /// out. `None` if there is none.
     pub(crate) fn costs_of(&self, policy: &PolicySpec) -> Option<Costs<'_>> {
+        let policy = &unfrozen(policy);
         let networks = || {
             let names = self.profile.networks.keys();
             names.filter_map(|name| Some((name.as_str(), name.parse::<PolicySpec>().ok()?)))
@@ -194,6 +209,7 @@ impl Forecast {
         conditions.capacity = entries.max(1.0);
         conditions.cores = Some(self.cores);
         conditions.work = work(replayed);
+        conditions.frozen_hits = frozen_hits(replayed);
         let throughput = |profile: &Profile, conditions: &Conditions| {
             throughput(&profile.network_under(name, conditions)?, self.mpl)
         };
@@ -223,13 +239,23 @@ impl Forecast {
     }
 }
 
-/// By name, how often a hit and a miss did each work.
+/// The share of the hits that were of what was frozen, from when something was. `None` if
+/// nothing was.
+pub(crate) fn frozen_hits(outcome: &Outcome) -> Option<f64> {
+    let WorkSplit { on_hits, elsewhere } = &outcome.work;
+    let (found, passed) = (on_hits.get(Work::FrozenHit), on_hits.get(Work::FrozenMiss));
+    let looks = found + passed + elsewhere.get(Work::FrozenMiss);
+    (looks > 0).then(|| found as f64 / (found + passed).max(1) as f64)
+}
+
+/// By name, how often a hit and a miss did each work, hits of what was frozen left out.
 fn work(outcome: &Outcome) -> BTreeMap<String, [f64; 2]> {
+    let hits = outcome.hits - outcome.work.on_hits.get(Work::FrozenHit);
     let of = |times: u64, requests: u64| times as f64 / requests.max(1) as f64;
     Work::ALL
         .into_iter()
         .map(|work| {
-            let hit = of(outcome.work.on_hits.get(work), outcome.hits);
+            let hit = of(outcome.work.on_hits.get(work), hits);
             let miss = of(outcome.work.elsewhere.get(work), outcome.misses());
             (work.name().to_owned(), [hit, miss])
         })

@@ -8,6 +8,7 @@ mod advise;
 mod advise_text;
 mod bench;
 mod calibrate;
+mod candidate;
 mod duration;
 mod failure;
 mod forecast;

@@ -3,10 +3,11 @@
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
 use frazil_driver::Setup;
+use frazil_policy::PolicySpec;
 use frazil_queueing::{
-    Conditions, Distribution, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
-    SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass, peak,
-    simulate, solve, throughput,
+    Conditions, Distribution, LOOK_UP_US, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
+    SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass,
+    freeze, peak, simulate, solve, throughput,
 };
 use frazil_simulator::{CapacitySpec, Unit};
 use serde_json::json;
@@ -28,19 +29,30 @@ use crate::output::{self, Output, Row, row};
 /// throughput is highest (looked for from 0.4 or the least asked for to 1; of a simulation, or
 /// with the best bypass, among the rows), and the class: lru-like where, with requests enough, a
 /// hit ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
+///
+/// Of a frozen network the share of the hits that --frozen-hits says take a look and no turn; all
+/// other requests look there first. A look takes what the profile says, or if it says nothing as
+/// long as the policy's own look-up.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil model --network lru
   frazil model --network lru-prob:q=0.9 --backend 5us --solver bounds
   frazil model --network slru --hit-ratio 0.9 --mpl 144 --solver simulation --stations
   frazil model --network lru --hit-ratio 0.99 --bypass best
+  frazil model --network frozen+lru --frozen-hits 0.9
   frazil calibrate --output machine.toml
   frazil model --network lru --profile machine.toml --capacity 10K --backend 1ms --output json")]
 pub(crate) struct Args {
     /// A network of the profile. The profile paper has fifo, lru, lru-prob:q=0.5 (any q from
-    /// 0 to 1), clock, slru and s3-fifo; a file has those that it describes.
+    /// 0 to 1), clock, slru and s3-fifo; a file has those that it describes. With frozen+ or
+    /// frozen:share=S+ before the name a part of the cache is frozen.
     #[arg(long, value_name = "NAME[:KEY=VALUE]")]
     network: String,
+
+    /// With a frozen network: the share of the hits that the frozen part serves, from 0 to 1.
+    /// It depends on the trace; frazil simulate counts it.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, allow_negative_numbers = true)]
+    frozen_hits: Option<f64>,
 
     /// Hit ratios: one, or FROM..TO:STEP, from 0 to 1.
     #[arg(long, value_name = "FROM..TO:STEP", default_value = "0.4..1.0:0.02",
@@ -159,6 +171,13 @@ impl Bypass {
     }
 }
 
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a share from 0 to 1".to_owned()),
+    }
+}
+
 /// Most rows that a range may give.
 const MOST_ROWS: f64 = 10_000.0;
 
@@ -202,24 +221,55 @@ impl HitRatios {
     }
 }
 
+/// What is frozen, before the name of a network; and the rest of the name.
+fn unfrozen(name: &str) -> Result<(bool, &str), Failure> {
+    let Some((overlay, base)) = name.split_once('+') else { return Ok((false, name)) };
+    let share = match overlay.split_once(":share=") {
+        _ if overlay == "frozen" => "0",
+        Some(("frozen", share)) => share,
+        _ => return Ok((false, name)),
+    };
+    // Which can be frozen, and how much of it, is the policies' to say.
+    let frozen = format!("frozen:share={share}+{base}").parse::<PolicySpec>();
+    frozen.map(|_| (true, base)).map_err(Failure::usage)
+}
+
+/// The network's name without what is frozen, and the share of the hits that is.
+fn frozen_part(args: &Args) -> Result<(&str, Option<f64>), Failure> {
+    match (unfrozen(&args.network)?, args.frozen_hits) {
+        ((true, name), Some(hits)) => Ok((name, Some(hits))),
+        ((false, name), None) => Ok((name, None)),
+        ((true, _), None) => Err(Failure::usage(anyhow!(
+            "--network {}: how much what is frozen serves depends on the trace; give the share of \
+             the hits with --frozen-hits, as `frazil simulate` counts it",
+            args.network
+        ))),
+        ((false, name), Some(_)) => Err(Failure::usage(anyhow!(
+            "--frozen-hits goes with a frozen network, such as frozen+{name}"
+        ))),
+    }
+}
+
 /// Where networks come from.
 enum Source {
-    Paper(PaperNetwork),
+    /// With the share of the hits that is frozen.
+    Paper(PaperNetwork, Option<f64>),
     Profile(Box<Profile>, String, Conditions),
 }
 
 impl Source {
     fn read(args: &Args) -> Result<Self, Failure> {
-        let (profile, network) = (args.profile.as_str(), args.network.as_str());
+        let profile = args.profile.as_str();
+        let (network, frozen_hits) = frozen_part(args)?;
         if profile == "paper" {
             if args.capacity.is_some() || args.threads.is_some() {
                 let text = "--capacity and --threads go with a profile of a machine: the paper's \
                             times are of one capacity and 72 threads";
                 return Err(Failure::usage(anyhow!(text)));
             }
-            return Ok(Source::Paper(network.parse().map_err(Failure::usage)?));
+            return Ok(Source::Paper(network.parse().map_err(Failure::usage)?, frozen_hits));
         }
-        let mut conditions = Conditions::new(1.0, 0.0);
+        let mut conditions = Conditions { frozen_hits, ..Conditions::new(1.0, 0.0) };
         if let Some(capacity) = &args.capacity {
             let Some(entries) = capacity.known(Unit::Objects).ok().flatten() else {
                 let text = "--capacity: expected a number of entries, such as 10K";
@@ -245,7 +295,10 @@ impl Source {
 
     fn network(&self, hit_ratio: f64, backend_us: f64, made: Use) -> Result<Network, ModelError> {
         match self {
-            Source::Paper(paper) => paper.network(hit_ratio, backend_us, made),
+            Source::Paper(paper, frozen) => {
+                let network = paper.network(hit_ratio, backend_us, made)?;
+                frozen.map_or(Ok(network.clone()), |hits| freeze(&network, hits, LOOK_UP_US))
+            }
             Source::Profile(profile, name, conditions) => {
                 let conditions = Conditions { hit_ratio, backend_us, ..conditions.clone() };
                 profile.network_under(name, &conditions)
@@ -449,6 +502,9 @@ fn row(args: &Args, line: &Line) -> Row {
         "ci95_low" => line.interval.and_then(|it| finite(it.0)),
         "ci95_high" => line.interval.and_then(|it| finite(it.1)),
     };
+    if let Some(hits) = args.frozen_hits {
+        row.insert("frozen_hits".to_owned(), json!(hits));
+    }
     if args.bypass.is_some() {
         row.insert("bypass".to_owned(), json!(line.bypassed));
     }

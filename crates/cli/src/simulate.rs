@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
-use frazil_policy::PolicySpec;
+use frazil_policy::{PolicySpec, Work};
 use frazil_simulator::trace::printable;
 use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
 
@@ -31,6 +31,7 @@ use crate::trace_args::{TraceArgs, Wanted};
 #[command(after_help = "Examples:
   frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
   frazil simulate --trace requests.frazil --policy mobius,s3-fifo --capacity 10K,100K
+  frazil simulate --trace requests.frazil --policy lru,frozen:share=0.5+lru --capacity 10K
   frazil simulate --trace disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json")]
@@ -45,7 +46,10 @@ pub(crate) struct Args {
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, random; and those
     /// that know the future: belady, belady-size. Where chance plays a part:
-    /// random:seed=1.
+    /// random:seed=1. With frozen:share=S+ before its name the hottest share S of a
+    /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock,
+    /// mobius, s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu,
+    /// w-tinylfu, arc, gdsf.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 
@@ -72,6 +76,10 @@ pub(crate) struct Args {
     reading: TraceArgs,
 }
 
+fn is_frozen(policy: &PolicySpec) -> bool {
+    matches!(policy, PolicySpec::Frozen { .. })
+}
+
 /// A row of the result: which cell, and what came of it.
 struct Line<'a> {
     trace: &'a str,
@@ -79,6 +87,8 @@ struct Line<'a> {
     capacity: u64,
     unit: Unit,
     outcome: Outcome,
+    /// Hits of what is frozen, where anything may be.
+    frozen_hits: Option<u64>,
 }
 
 /// Runs the verb. Prints only once every trace is done.
@@ -104,6 +114,8 @@ fn simulate<'a>(
     let options = SweepOptions {
         warmup: args.warmup,
         resize_on_get: args.resize_on_get,
+        // What is frozen is counted as work.
+        count_work: policies.iter().any(is_frozen),
         ..args.replaying.sweep_options()
     };
     let mut capacities = Vec::new();
@@ -133,6 +145,7 @@ fn simulate<'a>(
         capacity: cell.capacity,
         unit: args.replaying.unit,
         outcome,
+        frozen_hits: is_frozen(&cell.policy).then(|| outcome.work.on_hits.get(Work::FrozenHit)),
     };
     Ok(cells.into_iter().zip(names).zip(outcomes).map(line).collect())
 }
@@ -171,7 +184,7 @@ fn sweep_cells(
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {
     let row = |line: &Line<'_>| {
-        let Line { trace, policy, capacity, unit, outcome } = line;
+        let Line { trace, policy, capacity, unit, outcome, frozen_hits } = line;
         // Hits and misses alone have no latency: that takes the time of a fetch.
         let no_latency = serde_json::Value::Null;
         let byte_miss_ratio = (*unit == Unit::Bytes).then(|| outcome.byte_miss_ratio());
@@ -192,6 +205,7 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "latency_p99" => no_latency,
             "latency_unit" => no_latency,
             "requests_per_second" => outcome.records_per_second().round(),
+            "frozen_hits" => frozen_hits,
         }
     };
     lines.iter().map(row).collect()
@@ -202,6 +216,10 @@ fn table(lines: &[Line<'_>]) -> String {
     let mut headers = vec!["trace", "policy", "capacity", "requests", "misses", "miss ratio"];
     if bytes {
         headers.push("byte miss ratio");
+    }
+    let frozen = lines.iter().any(|line| line.frozen_hits.is_some());
+    if frozen {
+        headers.push("frozen hits");
     }
     headers.push("M req/s");
     let row = |line: &Line<'_>| {
@@ -216,6 +234,9 @@ fn table(lines: &[Line<'_>]) -> String {
         ];
         if bytes {
             row.push(format!("{:.6}", outcome.byte_miss_ratio()));
+        }
+        if frozen {
+            row.push(line.frozen_hits.map_or("-".to_owned(), output::grouped));
         }
         row.push(format!("{:.1}", outcome.records_per_second() / 1e6));
         row

@@ -284,6 +284,74 @@ fn advise_says_whose_costs_it_takes() {
     assert!(!text.contains("lru-prob:q=0.5 is not"), "{text}");
 }
 
+/// Long enough for a cache to be warm.
+const WARM: &str = "zipf:1.0:objects=2K:requests=100K:seed=1";
+
+#[test]
+fn what_is_frozen_is_simulated() {
+    let capacity = ["--trace", WARM, "--capacity", "100", "--output", "json", "--policy"];
+    let rows = |policies: &str| {
+        let rows = json_lines(&frazil(&[&["simulate"], &capacity[..], &[policies]].concat()));
+        let number = |row: &Value, key: &str| row[key].as_u64();
+        let pair = |row: &Value| (number(row, "hits"), number(row, "frozen_hits"));
+        rows.iter().map(pair).collect::<Vec<_>>()
+    };
+    let seen = rows("lru,frozen:share=0+lru,frozen:share=0.1+lru,frozen:share=0.9+lru,lfu");
+    assert_eq!([seen[0].1, seen[4].1], [None, None], "of what does not freeze nothing is said");
+    assert_eq!(seen[1], (seen[0].0, Some(0)));
+    assert!(Some(0) < seen[2].1 && seen[2].1 < seen[3].1 && seen[3].1 < seen[3].0, "{seen:?}");
+    // As it comes, and from memory.
+    assert_eq!(rows("frozen:share=0.9+lru")[0], seen[3]);
+    let table = frazil(&simulate(WARM, "frozen:share=0.9+lru", "100"));
+    assert!(String::from_utf8_lossy(&table.stdout).contains("frozen hits"));
+    let bad = |policy: &'static str| [&["simulate"], &capacity[..], &[policy]].concat();
+    fails(&bad("frozen:share=0.5+sieve"), 2, &["`sieve` cannot be frozen", "mobius"]);
+    fails(&bad("frozen:share=7+lru"), 2, &["share from 0 to 1"]);
+    fails(&bad("frozen+lru"), 2, &["frozen:share=0.5+lru"]);
+}
+
+#[test]
+fn advise_freezes_what_is_worth_it() {
+    // All objects fit: nothing to lose, and turns to save.
+    let args = ["advise", "--trace", WARM, "--capacity", "100%", "--cores", "2"];
+    let policies = "lru,frozen:share=0.5+lru,frozen+lru";
+    let args = [&args[..], &["--backend", "0us", "--policy", policies]].concat();
+    let rows = json_lines(&frazil(&[&args[..], &["--output", "json"]].concat()));
+    let number = |row: usize, key: &str| rows[row][key].as_f64();
+    let mops = |row: usize| number(row, "throughput_mops").unwrap();
+    assert_eq!(rows[2]["policy"], "frozen+lru");
+    assert_eq!((number(0, "frozen_share"), number(0, "frozen_hits")), (None, None));
+    assert_eq!(number(1, "frozen_share"), Some(0.5));
+    let hits = [1, 2].map(|row| number(row, "frozen_hits").unwrap());
+    assert!(0.5 < hits[0] && hits[0] < hits[1], "{hits:?}");
+    assert!(mops(1) > 1.3 * mops(0) && mops(2) >= mops(1), "{rows:?}");
+    let text = String::from_utf8(frazil(&args).stdout).unwrap();
+    for told in [
+        "Frozen at this size: frozen:share=0.5+lru 50.00 % of the entries",
+        "Assumed of what is frozen: it is frozen once",
+        "a look takes as long as the profile says",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    // A look is worth nothing that takes as long as a hit without turns.
+    let folder = Folder::new("frozen-profile");
+    let fifo = "machine = { description = \"here\", cores = 2 }\nthink.it = { mean_us = 0.1 }\n\
+                networks.fifo = { hit = { think = { it = 1 } }, miss = { think = { it = 1 } } }";
+    let fifo = folder.file("fifo.toml", fifo);
+    let flat = ["advise", "--trace", WARM, "--capacity", "5%", "--policy", "fifo,frozen+fifo"];
+    let flat =
+        frazil(&[&flat[..], &["--cores", "2", "--backend", "0", "--profile", &fifo]].concat());
+    let text = String::from_utf8(flat.stdout).unwrap();
+    for told in ["frozen+fifo nothing, as no share is faster", "as the profile has no other"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let short = ["advise", "--trace", WARM, "--limit", "5000", "--policy", "frozen:share=1+lru"];
+    let text = String::from_utf8(frazil(&short).stdout).unwrap();
+    assert!(text.contains("nothing, as the trace ends before the cache is warm"), "{text}");
+    let bad = ["advise", "--trace", WARM, "--policy", "frozen+lirs"];
+    fails(&bad, 2, &["`lirs` cannot be frozen"]);
+}
+
 /// What is not known is not said: no spread, no cost, nobody to compare with.
 #[test]
 fn advice_says_no_more_than_it_knows() {

@@ -111,6 +111,47 @@ fn the_contract_is_kept() {
 }
 
 #[test]
+fn what_is_frozen_takes_no_turn() {
+    let at = |network: &str, more: &[&str]| {
+        let common = ["--network", network, "--hit-ratio", "1", "--backend", "0", "--mpl", "72"];
+        json_lines(&[&common[..], more].concat())
+    };
+    let mops = |rows: &[Value]| number(&rows[0], "throughput_mops");
+    let lru = mops(&at("lru", &[]));
+    let frozen = at("frozen+lru", &["--frozen-hits", "0.75"]);
+    // A quarter of the requests takes the one turn that all wait for.
+    assert!((mops(&frozen) / lru - 4.0).abs() < 0.1, "{} {lru}", mops(&frozen));
+    assert_eq!(
+        (number(&frozen[0], "frozen_hits"), &frozen[0]["network"]),
+        (0.75, &"frozen+lru".into())
+    );
+    let share = at("frozen:share=0.5+lru", &["--frozen-hits", "0.75"]);
+    assert_eq!(mops(&share), mops(&frozen), "how much is frozen matters by what it serves alone");
+    let none = at("frozen+lru", &["--frozen-hits", "0", "--solver", "bounds"]);
+    assert_eq!(mops(&none), mops(&at("lru", &["--solver", "bounds"])));
+
+    let profile = File::new(
+        "frozen.toml",
+        "machine = { description = \"here\", cores = 2 }\nthink.it = { mean_us = 0.1 }\n\
+         think.\"frozen.hit\" = { mean_us = 0.02 }\nstations.turn = { service_us = 1 }\n\
+         networks.lru.hit = { think = { it = 1 }, stations = { turn = 1 } }\n\
+         networks.lru.miss = { think = { it = 1 }, stations = { turn = 1 } }\n",
+    );
+    let of = |hits: &str| {
+        let args = ["--network", "frozen+lru", "--frozen-hits", hits, "--profile", profile.path()];
+        mops(&json_lines(&[&args[..], &["--hit-ratio", "1", "--mpl", "1"]].concat()))
+    };
+    assert!((1.0 / of("1") - 0.02).abs() < 1e-9 && (1.0 / of("0") - 1.12).abs() < 1e-9);
+
+    fails(&["--network", "frozen+lru"], 2, &["--frozen-hits", "simulate"]);
+    fails(&["--network", "lru", "--frozen-hits", "0.5"], 2, &["frozen+lru"]);
+    fails(&["--network", "frozen+sieve", "--frozen-hits", "0.5"], 2, &["cannot be frozen"]);
+    fails(&["--network", "frozen:share=2+lru", "--frozen-hits", "1"], 2, &["share from 0 to 1"]);
+    let bad = model(&["--network", "frozen+lru", "--frozen-hits", "1.5"]);
+    assert_eq!(bad.status.code(), Some(2));
+}
+
+#[test]
 fn every_network_has_a_class_and_a_table() {
     for (network, class) in [
         ("fifo", "fifo-like"),

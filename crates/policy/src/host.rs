@@ -42,11 +42,15 @@ pub enum Work {
     Heap,
     /// A mark beside the entry is written.
     Mark,
+    /// An object is found among what is frozen.
+    FrozenHit,
+    /// An object is looked for there, and not found.
+    FrozenMiss,
 }
 
 impl Work {
     /// Every kind of work, in the order in which [`WorkCounts`] numbers them.
-    pub const ALL: [Work; 8] = [
+    pub const ALL: [Work; 10] = [
         Work::Delink,
         Work::Head,
         Work::Tail,
@@ -55,6 +59,8 @@ impl Work {
         Work::Sample,
         Work::Heap,
         Work::Mark,
+        Work::FrozenHit,
+        Work::FrozenMiss,
     ];
 
     /// The literature's name, as it appears in tables.
@@ -68,6 +74,8 @@ impl Work {
             Work::Sample => "sample",
             Work::Heap => "heap",
             Work::Mark => "mark",
+            Work::FrozenHit => "frozen-hit",
+            Work::FrozenMiss => "frozen-miss",
         }
     }
 }

@@ -58,6 +58,7 @@ mod lru_sampled;
 mod mark;
 mod mobius;
 mod online;
+mod overlay;
 mod parameters;
 mod policy;
 mod pool;

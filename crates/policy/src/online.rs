@@ -299,7 +299,16 @@ impl Online {
         capacity: u64,
         visitor: V,
     ) -> Option<V::Output> {
-        Some(match *self {
+        self.try_visit_hot_first(capacity, visitor).ok()
+    }
+
+    /// The same, with the visitor back if the policy is not.
+    pub(crate) fn try_visit_hot_first<V: HotFirstVisitor>(
+        &self,
+        capacity: u64,
+        visitor: V,
+    ) -> Result<V::Output, V> {
+        Ok(match *self {
             Online::Fifo => visitor.visit(Fifo::default()),
             Online::Lru | Online::LruRelaxed => visitor.visit(Lru::default()),
             Online::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
@@ -310,7 +319,7 @@ impl Online {
             Online::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
             Online::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
             Online::Gdsf => visitor.visit(Gdsf::default()),
-            _ => return None,
+            _ => return Err(visitor),
         })
     }
 

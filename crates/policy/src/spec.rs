@@ -6,7 +6,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::parameters::Parameters;
-use crate::{Belady, BeladySize, Online, Policy};
+use crate::{Belady, BeladySize, Online, Policy, overlay};
+
+/// The name of the overlay.
+const FROZEN: &str = "frozen";
 
 /// A policy and its parameters.
 ///
@@ -23,6 +26,15 @@ use crate::{Belady, BeladySize, Online, Policy};
 pub enum PolicySpec {
     /// A policy that runs anywhere.
     Online(Online),
+    /// One of which a share is frozen once the cache is warm, and stays so:
+    /// `frozen:share=0.5+lru`, for a host of one thread. (The concurrent cache freezes by
+    /// itself, whatever its policy.)
+    Frozen {
+        /// Of the residents, hottest first, from 0 to 1.
+        share: f64,
+        /// What manages the rest.
+        base: Online,
+    },
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
@@ -58,6 +70,27 @@ pub enum SpecError {
         /// What is allowed.
         expected: String,
     },
+    /// Nothing of this policy can be frozen.
+    #[error(
+        "policy `{0}` cannot be frozen: there is no way to set its hottest aside and to put them \
+         back; those that can are {can}",
+        can = freezable().join(", ")
+    )]
+    CannotFreeze(String),
+    /// How much is to be frozen is not said.
+    #[error(
+        "`{0}` does not say how much is frozen, which the cache finds out by the clock: give a \
+         share, as in `frozen:share=0.5+lru`"
+    )]
+    NoShare(String),
+}
+
+/// The names of what can be frozen.
+fn freezable() -> Vec<&'static str> {
+    let mut names: Vec<&str> =
+        Online::ALL.iter().filter(|it| overlay::can_freeze(**it)).map(Online::name).collect();
+    names.dedup();
+    names
 }
 
 /// What to do with a policy once its type is known: [`PolicySpec::visit`],
@@ -87,6 +120,7 @@ impl PolicySpec {
     pub fn name(&self) -> &'static str {
         match self {
             PolicySpec::Online(policy) => policy.name(),
+            PolicySpec::Frozen { .. } => FROZEN,
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
         }
@@ -94,13 +128,17 @@ impl PolicySpec {
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        !matches!(self, PolicySpec::Online(_))
+        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize)
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
     pub fn with_seed(self, another: u64) -> Option<Self> {
         match self {
             PolicySpec::Online(policy) => policy.with_seed(another).map(PolicySpec::Online),
+            PolicySpec::Frozen { share, base } => {
+                let base = base.with_seed(another)?;
+                Some(PolicySpec::Frozen { share, base })
+            }
             PolicySpec::Belady | PolicySpec::BeladySize => None,
         }
     }
@@ -117,6 +155,7 @@ impl PolicySpec {
     ) -> V::Output {
         match self {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
+            PolicySpec::Frozen { share, base } => overlay::visit(*base, *share, capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
         }
@@ -127,6 +166,11 @@ impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        if let Some((overlay, base)) = text.split_once('+')
+            && overlay.split(':').next() == Some(FROZEN)
+        {
+            return frozen(text, overlay, base);
+        }
         let given = Parameters::of(text);
         let spec = match given.policy {
             "belady" => PolicySpec::Belady,
@@ -136,6 +180,22 @@ impl FromStr for PolicySpec {
         given.finish()?;
         Ok(spec)
     }
+}
+
+/// What is frozen of what.
+fn frozen(text: &str, overlay: &str, base: &str) -> Result<PolicySpec, SpecError> {
+    let mut given = Parameters::of(overlay);
+    // No share is none of them.
+    let share = given.number("share", -1.0, 0.0, 1.0)?;
+    given.finish()?;
+    let base: Online = base.parse()?;
+    if !overlay::can_freeze(base) {
+        return Err(SpecError::CannotFreeze(base.to_string()));
+    }
+    if share < 0.0 {
+        return Err(SpecError::NoShare(text.to_owned()));
+    }
+    Ok(PolicySpec::Frozen { share, base })
 }
 
 /// Whoever mistypes a name is shown the offline policies too.
@@ -151,6 +211,7 @@ impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PolicySpec::Online(policy) => policy.fmt(f),
+            PolicySpec::Frozen { share, base } => write!(f, "{FROZEN}:share={share}+{base}"),
             PolicySpec::Belady | PolicySpec::BeladySize => f.write_str(self.name()),
         }
     }
@@ -172,10 +233,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_frozen_is_part_of_the_name() {
+        let spec: PolicySpec = "frozen:share=0.25+lru-prob:q=0.9".parse().expect("it parses");
+        let base = Online::LruProb { q: 0.9, seed: 1 };
+        assert_eq!(spec, PolicySpec::Frozen { share: 0.25, base });
+        assert!(!spec.is_offline());
+        let seeded = spec.with_seed(3).map(|it| it.to_string());
+        assert_eq!(seeded.as_deref(), Some("frozen:share=0.25+lru-prob:q=0.9:seed=3"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
         assert!(error("lruu").ends_with("random, belady, belady-size"));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
+        assert!(error("frozen:share=2+lru").contains("share from 0 to 1"));
+        assert!(error("frozen:share=-1+lru").contains("share from 0 to 1"));
+        assert!(error("frozen:part=1+lru").contains("no parameter `part=1`"));
+        assert!(error("frozen:share=0.5+lruu").starts_with("unknown policy `lruu`"));
+        assert!(error("frozen:share=0.5+belady").contains("needs the future"));
+        let sieve = error("frozen:share=0.5+sieve");
+        assert!(sieve.contains("`sieve` cannot be frozen") && sieve.contains("mobius"), "{sieve}");
+        assert!(error("frozen+sieve").contains("`sieve` cannot be frozen"));
+        assert!(error("frozen+lru").contains("frozen:share=0.5+lru"));
     }
 }

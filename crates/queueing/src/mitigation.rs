@@ -83,6 +83,9 @@ pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelErr
 /// `look_us`, and touches no station. All other requests look there first, which takes as long,
 /// as in the paper's equation 1.
 ///
+/// Stations keep their times. Of a profile, where hits and misses may take turns of different
+/// lengths at one place, say it in [`Conditions::frozen_hits`](crate::Conditions::frozen_hits).
+///
 /// # Errors
 ///
 /// A share outside 0 to 1; a negative time.

@@ -19,8 +19,16 @@ use crate::error::{share, time_us};
 use crate::fit;
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
 
-/// Index look-up, µs (§3.1), and that of S3-FIFO's ghost (§4.5).
-const LOOK_UP_US: f64 = 0.51;
+/// Index look-up, µs (paper 1, §3.1), of all networks of the paper's.
+///
+/// ```
+/// use frazil_queueing::{LOOK_UP_US, PaperNetwork, Use};
+/// let hits = PaperNetwork::Fifo.network(1.0, 100.0, Use::Exact)?;
+/// assert_eq!(hits.think_us(), LOOK_UP_US);
+/// # Ok::<(), frazil_queueing::ModelError>(())
+/// ```
+pub const LOOK_UP_US: f64 = 0.51;
+/// That of S3-FIFO's ghost (§4.5).
 const GHOST_US: f64 = 0.51;
 /// Probabilistic LRU's second measured q.
 const Q_HIGH: f64 = 1.0 - 1.0 / 72.0;

@@ -308,7 +308,9 @@ impl Profile {
             return Err(ModelError::Unknown(text));
         };
         let p = conditions.hit_ratio;
-        let kinds = [(Kind::Hit, p, &counts.hit), (Kind::Miss, 1.0 - p, &counts.miss)];
+        let frozen = p * conditions.frozen_share();
+        let shares = [p - frozen, 1.0 - p];
+        let kinds = [(Kind::Hit, shares[0], &counts.hit), (Kind::Miss, shares[1], &counts.miss)];
         let cores = conditions.cores.unwrap_or(self.machine.cores);
         let (mut computing, mut alone) = (vec![0.0; cores.min(Self::MOST_COUNTED)], [0.0; 2]);
         let mut servers: BTreeMap<&str, Server<'_>> = BTreeMap::new();
@@ -333,7 +335,11 @@ impl Profile {
                 server.add(name, station.by_cores, (at, visits), times)?;
             }
         }
-        let shares = [p, 1.0 - p];
+        let look_us = conditions.frozen_hits.map(|_| self.look_us(conditions.capacity, alone[0]));
+        if let Some(look_us) = look_us {
+            // All look there, whatever becomes of them.
+            alone.iter_mut().chain(&mut computing).for_each(|us| *us += look_us);
+        }
         let (mut stations, mut crowds) = (Vec::new(), Vec::new());
         let mut steps = alone.map(|us| vec![Step::Compute(us)]);
         steps[1].push(Step::Wait(conditions.backend_us));
@@ -353,10 +359,15 @@ impl Profile {
         }
         let routes = kinds.iter().zip(steps);
         let routes = routes.map(|(&(kind, share, _), steps)| Route { kind, share, steps });
+        let frozen_hit = look_us.map(|us| {
+            let steps = vec![Step::Compute(us)];
+            Route { kind: Kind::Hit, share: frozen, steps }
+        });
+        let routes = routes.chain(frozen_hit).collect();
         // Computing that is faster beside others would be noise; what threads do instead of
         // waiting may be faster.
         let crowd = Crowd { compute: factors(&computing, 1.0), stations: crowds };
-        Network::new(stations, routes.collect())?.on_cores(cores)?.crowded(crowd)
+        Network::new(stations, routes)?.on_cores(cores)?.crowded(crowd)
     }
 
     /// The same with every time so many of its spreads longer, or shorter: what is predicted
@@ -416,6 +427,16 @@ impl Profile {
             }));
         }
         doubtful
+    }
+
+    /// The name of the think time of a look among what is frozen, which is the whole of a hit
+    /// there.
+    pub const FROZEN_HIT: &str = "frozen.hit";
+
+    /// How long a look among what is frozen takes, or as long as the policy's own hit computes.
+    fn look_us(&self, capacity: f64, hit_us: f64) -> f64 {
+        let look = self.think.get(Self::FROZEN_HIT);
+        look.map_or(hit_us, |it| nth(&it.mean_us.at(capacity), 0))
     }
 
     /// More cores than this are taken to slow each other no further.
@@ -514,18 +535,26 @@ pub struct Conditions {
     /// fewer hits, or on more, than the one that was measured. Works that are counted are as
     /// many as were counted.
     pub hit_turns: f64,
+    /// Share of the hits that a frozen part of the cache serves (paper 2), if it has one. They
+    /// take a look there and no turn; all other requests look there first. The look's time is
+    /// the think time `frozen.hit`, or what the policy's own hit computes if the profile has
+    /// none.
+    pub frozen_hits: Option<f64>,
 }
 
 impl Conditions {
     /// A hundred thousand entries, all cores, and work and turns as the profile has them.
     pub fn new(hit_ratio: f64, backend_us: f64) -> Self {
         let work = BTreeMap::new();
-        Conditions { hit_ratio, backend_us, capacity: 1e5, cores: None, work, hit_turns: 1.0 }
+        let (capacity, hit_turns) = (1e5, 1.0);
+        let (cores, frozen_hits) = (None, None);
+        Conditions { hit_ratio, backend_us, capacity, cores, work, hit_turns, frozen_hits }
     }
 
     fn check(&self) -> Result<(), ModelError> {
         share(|| "the hit ratio".to_owned(), self.hit_ratio)?;
         at_least_0(|| "the turns of a hit".to_owned(), self.hit_turns)?;
+        share(|| "the share of the hits that is frozen".to_owned(), self.frozen_share())?;
         if !(1.0..=1e15).contains(&self.capacity) {
             let (what, value) = ("the capacity".to_owned(), self.capacity);
             return Err(ModelError::OutOfRange { what, value, expected: "1 to 1e15 entries" });
@@ -536,6 +565,10 @@ impl Conditions {
             })
         };
         self.work.iter().try_for_each(counts)
+    }
+
+    fn frozen_share(&self) -> f64 {
+        self.frozen_hits.unwrap_or(0.0)
     }
 
     /// Visits of a hit (0) or a miss (1) to where turns are taken.

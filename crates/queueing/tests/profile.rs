@@ -110,6 +110,39 @@ fn turns_of_the_last_miss_take_as_long_as_all_others() {
     }
 }
 
+/// What is frozen takes a look and no turn, and a turn lasts as the others take them.
+#[test]
+fn hits_of_what_is_frozen_take_a_look() {
+    let mut profile = Profile::parse(MEASURED).unwrap();
+    let mut conditions = Conditions::new(0.8, 5.0);
+    conditions.capacity = 1e3;
+    let response = |profile: &Profile, conditions: &Conditions| {
+        solve(&profile.network_under("sieve", conditions).unwrap(), 1).unwrap().response_us
+    };
+    // As the file has them: a hit 0.01 and a turn of 0.03, a miss 0.01, 0.08, 5 and 0.06 + 0.02.
+    let (hit, miss) = (0.01 + 0.03, 0.01 + 0.08 + 5.0 + 0.06 + 0.02);
+    assert!((response(&profile, &conditions) - 0.8 * hit - 0.2 * miss).abs() < 1e-9);
+    for (look, frozen) in [(None, 0.75), (Some(0.002), 0.75), (Some(0.002), 0.0), (Some(0.3), 1.0)]
+    {
+        if let Some(us) = look {
+            let look = ThinkTime { mean_us: Times::One(us), ..ThinkTime::default() };
+            profile.think.insert(Profile::FROZEN_HIT.to_owned(), look);
+        }
+        conditions.frozen_hits = Some(frozen);
+        let look: f64 = look.unwrap_or(0.01);
+        let expected = look + 0.8 * (1.0 - frozen) * hit + 0.2 * miss;
+        let seen = response(&profile, &conditions);
+        assert!((seen - expected).abs() < 1e-9, "{look} {frozen}: {seen} {expected}");
+        // The lock's time is the mean of those who take it.
+        let network = profile.network_under("sieve", &conditions).unwrap();
+        let demand = 0.8 * (1.0 - frozen) * 0.09 + 0.2 * (0.12 + 2.0 * 0.01);
+        let seen = network.demands_us()[0];
+        assert!((seen - demand).abs() < 1e-9, "{look} {frozen}: {seen} {demand}");
+    }
+    conditions.frozen_hits = Some(1.5);
+    assert!(profile.network_under("sieve", &conditions).is_err());
+}
+
 #[test]
 fn what_makes_no_sense_is_named() {
     for (from, to, word) in [

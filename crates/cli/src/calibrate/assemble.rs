@@ -37,6 +37,8 @@ pub(super) struct Common {
     pub(super) write_us: f64,
     /// By round.
     pub(super) fetch_us: Vec<f64>,
+    /// Of a look among what is frozen, by capacity and round.
+    pub(super) looks_us: Vec<(u64, Vec<f64>)>,
 }
 
 /// Whether skipped items can be told apart at all.
@@ -65,6 +67,14 @@ pub(super) fn profile(
         work: None,
     };
     profile.think.insert("fetch".to_owned(), fetch);
+    let mut looks = Column::default();
+    for (capacity, rounds) in common.looks_us.iter().filter(|(_, rounds)| !rounds.is_empty()) {
+        let each: Vec<&[f64]> = rounds.iter().map(std::slice::from_ref).collect();
+        looks.push(*capacity, &[median(rounds)], &each);
+    }
+    if !looks.figures.is_empty() {
+        profile.think.insert(Profile::FROZEN_HIT.to_owned(), looks.think(None));
+    }
     for policy in policies {
         add(&mut profile, policy, common)?;
     }

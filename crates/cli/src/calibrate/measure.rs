@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use frazil_driver::{Backend, Distance, Measured, Mix, Ours, Schedule, Setup, Stream};
+use frazil_driver::{Backend, Distance, Frozen, Measured, Mix, Ours, Schedule, Setup, Stream};
 use frazil_policy::{PolicySpec, Work};
 use frazil_queueing::Quality;
 use frazil_simulator::trace::Trace;
@@ -200,6 +200,20 @@ impl Ground {
             frazil_driver::run_with_backend(&ours, streams, 0, schedule, backend)
         });
         Ok((with.us - without.us).max(0.0) / (1.0 - without.hit_ratio).max(1e-3))
+    }
+
+    /// µs of a hit of what is frozen, which is the same of every policy, by one thread: it
+    /// writes nothing that others read. `None` where the system lets nothing be frozen.
+    pub(super) fn look_us(
+        &self,
+        schedule: &Schedule,
+        tally: &mut Tally,
+    ) -> anyhow::Result<Option<f64>> {
+        let all = Setup { frozen: Frozen::Share(1.0), ..frazil::Policy::Lru.into() };
+        let ours = Ours::<u64>::new(all, self.capacity, 0);
+        self.resident.preload(&ours)?;
+        let timed = self.run(&ours, &self.hits[..1], 0, schedule, tally);
+        Ok((ours.cache().stats().frozen_hits > 0).then_some(timed.us))
     }
 }
 

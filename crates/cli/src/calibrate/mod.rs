@@ -204,19 +204,23 @@ pub(crate) fn calibrate(
     let skips_of = |number, at| skips.get(&(number, at)).copied().unwrap_or_default();
     let chances = |number| number == 0 || gives_chances(skips_of(number, 0));
     let runs_of = |number| 3 * threads + if chances(number) { 2 } else { 0 };
-    let runs = ROUNDS * (0..policies.len()).map(runs_of).sum::<usize>() * capacities.len();
+    // And one among what is frozen.
+    let runs = (0..policies.len()).map(runs_of).sum::<usize>() + 1;
+    let runs = ROUNDS * runs * capacities.len();
     // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
     let schedule = Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) };
     let mut tally = Tally::new(Distance::least());
     let progress = Progress::of_steps("calibrating".to_owned(), (ROUNDS * capacities.len()) as u64);
     let mut figures: BTreeMap<(usize, usize), Vec<Figures>> = BTreeMap::new();
-    let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new() };
+    let looks_us = capacities.iter().map(|&capacity| (capacity, Vec::new())).collect();
+    let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new(), looks_us };
     for _ in 0..ROUNDS {
         for (at, ground) in grounds.iter().enumerate() {
             for (number, &policy) in policies.iter().enumerate() {
                 let measured = ground.measure(policy, chances(number), &schedule, &mut tally)?;
                 figures.entry((number, at)).or_default().push(measured);
             }
+            common.looks_us[at].1.extend(ground.look_us(&schedule, &mut tally)?);
             progress.advance(1);
         }
         if let Some(ground) = grounds.first() {
@@ -304,9 +308,13 @@ fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) ->
         rows.push(vec![name.clone(), think("hit"), think("miss"), turn("hit"), turn("miss"), skip]);
     }
     let headers = ["policy", "hit ns", "miss ns", "hit's turn", "miss's turn", "item skipped"];
+    let look = profile.think.get(Profile::FROZEN_HIT);
+    let look = look.map_or("nothing can be frozen here".to_owned(), |it| {
+        format!("a hit of what is frozen takes {} ns", ns(&it.mean_us, middle))
+    });
     format!(
-        "{}\nAt {} entries, with 1, 2, … threads. {} runs, {} of them measured again. Written \
-         to {}.\n",
+        "{}\nAt {} entries, with 1, 2, … threads; {look}. {} runs, {} of them measured again. \
+         Written to {}.\n",
         output::table(&headers, &["policy"], rows),
         output::grouped(shown),
         tally.runs,

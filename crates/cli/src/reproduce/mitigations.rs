@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use frazil_driver::{Backend, Engine as _, Mix, Ours, Schedule, Setup, Stream, Workload, one_pass};
+use frazil_driver::{Backend, Mix, Ours, Schedule, Setup, Stream, Workload, one_pass};
 use frazil_queueing::{
-    Conditions, Network, Profile, best_bypass, bypass, freeze, skip_promotions, solve,
+    Conditions, ModelError, Profile, best_bypass, bypass, skip_promotions, solve,
 };
 
 use super::{Expectation, Report, calibrated};
@@ -75,17 +75,25 @@ impl Remedy {
         name.parse().map_err(Failure::usage)
     }
 
-    /// What it makes of a network; of what is frozen it is told the share of the hits, and how
-    /// long a look takes.
-    fn predict(self, network: &Network, frozen: (f64, f64)) -> Result<Option<f64>, Failure> {
+    /// What it makes of LRU under conditions; of what is frozen it is told the share of the hits.
+    fn predict(
+        self,
+        profile: &Profile,
+        conditions: &Conditions,
+        frozen_hits: f64,
+    ) -> Result<Option<f64>, ModelError> {
+        let mut conditions = conditions.clone();
+        if let Remedy::Freeze(_) = self {
+            conditions.frozen_hits = Some(frozen_hits);
+        }
+        let network = profile.network_under("lru", &conditions)?;
         let network = match self {
-            Remedy::Bypass(share) => bypass(network, share),
-            Remedy::Skip(share) => skip_promotions(network, share),
-            Remedy::Freeze(_) => freeze(network, frozen.0, frozen.1),
+            Remedy::Bypass(share) => bypass(&network, share)?,
+            Remedy::Skip(share) => skip_promotions(&network, share)?,
+            Remedy::Freeze(_) => network,
             Remedy::Adaptive => return Ok(None),
         };
-        let solution = network.and_then(|network| solve(&network, MPL));
-        Ok(Some(solution.map_err(|error| anyhow!(error))?.throughput_mops))
+        Ok(Some(solve(&network, MPL)?.throughput_mops))
     }
 }
 
@@ -166,12 +174,14 @@ pub(super) fn run(quick: bool, folder: &Path) -> Result<Report, Failure> {
             progress.advance(1);
         }
     }
-    let look_us = frozen_look_us(keys, &streams[..1], &schedule, &mut tally)?;
     let mut best = Vec::new();
     for cells in cells.chunks_mut(REMEDIES.len()) {
-        best.push(predict(cells, &profile, threads, look_us)?);
+        best.push(predict(cells, &profile, threads)?);
     }
-    summary += &format!("a look among what is frozen takes {:.1} ns\n", look_us * 1e3);
+    if let Some(look) = profile.think.get(Profile::FROZEN_HIT) {
+        let look_us = look.mean_us.at(keys as f64).first().copied().unwrap_or_default();
+        summary += &format!("a look among what is frozen takes {:.1} ns\n", look_us * 1e3);
+    }
     summary += &format!(
         "{} of {} runs disturbed every time they were tried\n",
         tally.disturbed, tally.runs
@@ -212,39 +222,21 @@ fn measure(
     Ok(())
 }
 
-/// What one thread takes for a hit of what is frozen, with all that there is frozen.
-fn frozen_look_us(
-    keys: u64,
-    streams: &[Stream],
-    schedule: &Schedule,
-    tally: &mut Tally,
-) -> Result<f64, Failure> {
-    let ours = Ours::<u64>::new(Remedy::Freeze(1.0).setup()?, 2 * keys, 0);
-    let all = Mix { resident: keys as u32, newcomers: 0.0, again: 0 };
-    all.preload(&ours).map_err(Failure::usage)?;
-    ours.warmed();
-    let timed =
-        tally.least_disturbed(schedule, 1, || frazil_driver::run(&ours, streams, 0, schedule));
-    Ok(timed.us)
-}
-
 /// Foretells the cells of one place, which differ in what is done, at the hit ratio that was
 /// measured without doing anything; and says which bypass would be best.
-fn predict(
-    cells: &mut [Cell],
-    profile: &Profile,
-    threads: usize,
-    look_us: f64,
-) -> Result<f64, Failure> {
+fn predict(cells: &mut [Cell], profile: &Profile, threads: usize) -> Result<f64, Failure> {
     let Some(first) = cells.first() else { return Ok(0.0) };
     let mut conditions = Conditions::new(median(&first.hit_ratios), first.backend_us);
     conditions.capacity = first.capacity as f64;
     conditions.cores = Some(threads);
-    let network = profile.network_under("lru", &conditions).map_err(|error| anyhow!(error))?;
-    for cell in cells {
-        cell.predicted = cell.remedy.predict(&network, (median(&cell.frozen_shares), look_us))?;
-    }
-    Ok(best_bypass(&network, MPL).map_err(|error| anyhow!(error))?.share)
+    let predict = || {
+        for cell in cells {
+            let frozen_hits = median(&cell.frozen_shares);
+            cell.predicted = cell.remedy.predict(profile, &conditions, frozen_hits)?;
+        }
+        best_bypass(&profile.network_under("lru", &conditions)?, MPL)
+    };
+    Ok(predict().map_err(|error: ModelError| anyhow!(error))?.share)
 }
 
 fn report(cells: &[Cell], best: &[f64], threads: usize) -> Report {

@@ -1,0 +1,95 @@
+//! What `frazil advise` compares: policies, and caches that freeze a part of one by themselves.
+//!
+//! `frozen+POLICY` is a cache that learns how much is worth freezing. It does so by the clock,
+//! which a replay does not have; so a few shares are replayed, nothing frozen among them, and
+//! the one counts that the model says is fastest.
+
+use std::fmt;
+
+use anyhow::anyhow;
+use frazil_policy::{Online, PolicySpec};
+
+use crate::failure::Failure;
+
+/// Shares of the entries that are tried, but for 0.
+pub(crate) const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
+
+/// One of what is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Candidate {
+    /// A policy, or a fixed share of it frozen.
+    Fixed(PolicySpec),
+    /// A policy of which the best share is frozen, or nothing.
+    Frozen(Online),
+}
+
+impl Candidate {
+    /// Reads a name. Bad usage if it is unknown, needs the future, or cannot be frozen.
+    pub(crate) fn parse(name: &str) -> Result<Self, Failure> {
+        let frozen = name.strip_prefix("frozen+");
+        let fixed = frozen.map(|base| format!("frozen:share=1+{base}"));
+        let spec: PolicySpec = fixed.as_deref().unwrap_or(name).parse().map_err(Failure::usage)?;
+        match spec {
+            _ if spec.is_offline() => Err(Failure::usage(anyhow!(
+                "policy `{spec}` knows the future and can't be recommended; compare with it in \
+                 `frazil simulate`"
+            ))),
+            PolicySpec::Frozen { base, .. } if frozen.is_some() => Ok(Candidate::Frozen(base)),
+            _ => Ok(Candidate::Fixed(spec)),
+        }
+    }
+
+    /// What manages the entries that are not frozen, or all.
+    pub(crate) fn policy(&self) -> PolicySpec {
+        match *self {
+            Candidate::Fixed(PolicySpec::Frozen { base, .. }) | Candidate::Frozen(base) => {
+                PolicySpec::Online(base)
+            }
+            Candidate::Fixed(policy) => policy,
+        }
+    }
+
+    /// All that is replayed to know what it delivers.
+    pub(crate) fn replayed(&self) -> Vec<PolicySpec> {
+        match *self {
+            Candidate::Fixed(policy) => vec![policy],
+            Candidate::Frozen(base) => {
+                let frozen = SHARES.map(|share| PolicySpec::Frozen { share, base });
+                [PolicySpec::Online(base)].into_iter().chain(frozen).collect()
+            }
+        }
+    }
+
+    /// Whether anything may be frozen of it.
+    pub(crate) fn freezes(&self) -> bool {
+        !matches!(self, Candidate::Fixed(PolicySpec::Online(_)))
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Candidate::Fixed(policy) => policy.fmt(f),
+            Candidate::Frozen(base) => write!(f, "frozen+{base}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_printed() {
+        for name in ["lru", "frozen+lru", "frozen:share=0.5+clock:bits=2", "frozen+lru-prob:q=0.9"]
+        {
+            assert_eq!(Candidate::parse(name).map(|it| it.to_string()).ok().as_deref(), Some(name));
+        }
+        let frozen = Candidate::parse("frozen+mobius").ok().unwrap();
+        assert_eq!(frozen.policy().to_string(), "mobius");
+        assert_eq!(frozen.replayed().len(), 1 + SHARES.len());
+        for name in ["frozen+sieve", "frozen+belady", "belady", "frozen+", "frozen:share=2+lru"] {
+            assert!(Candidate::parse(name).is_err(), "{name}");
+        }
+    }
+}
