@@ -412,6 +412,7 @@ mod budget;
 mod builder;
 mod cache;
 mod clock;
+mod distribution;
 mod entry;
 mod events;
 mod evict;
@@ -445,8 +446,10 @@ mod write;
 
 pub use builder::Builder;
 pub use cache::Cache;
+pub use distribution::Distribution;
 pub use entry::{Compute, Computed, Entry};
 pub use evict::locked::Promotion;
+pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use frozen::Freezing;
 pub use frozen::control::{FreezingControl, FreezingState};
