@@ -111,31 +111,34 @@ impl State {
 
     /// Leaves the turn to whoever waits. Whom to wake.
     fn vacate(&mut self, overtaken: bool) -> Wakes {
-        let mut wakes = Wakes(std::mem::take(&mut self.overtakers));
+        let mut wakers = std::mem::take(&mut self.overtakers);
         if overtaken || !self.is_awaited() {
             self.phase = Phase::Over;
-            wakes.0.extend(std::mem::take(&mut self.waiters).into_values());
+            wakers.extend(std::mem::take(&mut self.waiters).into_values());
         } else {
             self.phase = Phase::Vacant;
             if self.called.is_none()
                 && let Some((number, waker)) = self.waiters.pop_first()
             {
                 self.called = Some(number);
-                wakes.0.push(waker);
+                wakers.push(waker);
             }
         }
-        wakes
+        Wakes::new(wakers)
     }
 }
 
-/// Those to be woken, once no lock is held; all of them, should one panic.
-struct Wakes(Vec<Waker>);
+/// Those to be woken, once no lock is held, in the order in which they came; all of them,
+/// should one panic.
+struct Wakes(std::vec::IntoIter<Waker>);
 
 impl Wakes {
+    fn new(wakers: Vec<Waker>) -> Self {
+        Wakes(wakers.into_iter())
+    }
+
     fn wake(&mut self) {
-        while let Some(waker) = self.0.pop() {
-            waker.wake();
-        }
+        self.0.by_ref().for_each(Waker::wake);
     }
 }
 
@@ -476,7 +479,7 @@ impl<'t, K, V> Turn<'t, K, V> {
             state = self.flight.state.lock();
         }
         state.phase = Phase::Loading;
-        let overtakers = Wakes(std::mem::take(&mut state.overtakers));
+        let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
         drop(state);
         drop(here);
         drop(overtakers);
@@ -524,7 +527,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) -> u64 {
         state.phase = phase;
         let awaiting = state.awaiting;
-        let wakes = Wakes(std::mem::take(&mut state.waiters).into_values().collect());
+        let wakes = Wakes::new(std::mem::take(&mut state.waiters).into_values().collect());
         drop(state);
         if phase == Phase::Over {
             self.table.remove(&self.flight);
