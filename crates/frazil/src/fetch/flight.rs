@@ -316,7 +316,7 @@ impl<K, V> Flight<K, V> {
         if state.phase == Phase::Vacant {
             state.phase = Phase::Loading;
             drop(state);
-            return Joined::Arrival(Arrival::Turn(Turn { table, flight }));
+            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight)));
         }
         if is_storing() || self.is_own() {
             return Joined::Arrival(Arrival::Apart);
@@ -416,12 +416,14 @@ impl<K, V> Flight<K, V> {
 pub(crate) struct Turn<'t, K, V> {
     table: &'t Table<K, V>,
     flight: Arc<Flight<K, V>>,
+    /// Whether the flight is over with an outcome, or without anybody who waits.
+    has_landed: bool,
 }
 
 impl<'t, K, V> Turn<'t, K, V> {
-    /// The turn of a flight just made.
+    /// The turn of a flight, which the caller has just made or taken.
     pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>) -> Self {
-        Turn { table, flight }
+        Turn { table, flight, has_landed: false }
     }
 
     /// Runs the user's code that the turn is for. If that asks for the key on this thread it
@@ -464,9 +466,20 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// Stores while nobody can overtake; not at all if somebody has: `None`. If code of the
     /// user's that runs in `store` writes the key itself, `undo` follows.
     pub(crate) fn store<R>(&self, store: impl FnOnce() -> R, undo: impl FnOnce()) -> Option<R> {
+        let (state, result) = self.store_under(store, undo);
+        Self::let_go(state);
+        result
+    }
+
+    /// As `store`. With the mutex held, and who waits for the end of it to be woken.
+    fn store_under<R>(
+        &self,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> (MutexGuard<'_, State>, Option<R>) {
         let mut state = self.flight.state.lock();
         if self.flight.overtaken.load(Relaxed) {
-            return None;
+            return (state, None);
         }
         state.phase = Phase::Storing;
         drop(state);
@@ -479,39 +492,70 @@ impl<'t, K, V> Turn<'t, K, V> {
             state = self.flight.state.lock();
         }
         state.phase = Phase::Loading;
-        let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
-        drop(state);
         drop(here);
-        drop(overtakers);
-        Some(result)
+        (state, Some(result))
     }
 
-    /// Ends the flight with a value, of which all who wait get a clone. How many they are.
-    pub(crate) fn land(self, value: &V) -> u64
+    /// Gives the mutex back, and wakes who waits for the end of a store.
+    fn let_go(mut state: MutexGuard<'_, State>) {
+        let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
+        drop(state);
+        drop(overtakers);
+    }
+
+    /// Stores, and ends the flight with the value, of which all who wait get a clone. How many
+    /// they are.
+    pub(crate) fn store_and_land<R>(
+        mut self,
+        value: &V,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> u64
     where
         V: Clone,
     {
-        let mut state = self.flight.state.lock();
+        let (state, _) = self.store_under(store, undo);
+        let awaiting = self.land_under(state, value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    /// Ends the flight with a value, as `store_and_land`, and stores nothing.
+    pub(crate) fn land(mut self, value: &V) -> u64
+    where
+        V: Clone,
+    {
+        let awaiting = self.land_under(self.flight.state.lock(), value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    fn land_under<'s>(&'s self, mut state: MutexGuard<'s, State>, value: &V) -> u64
+    where
+        V: Clone,
+    {
         if state.is_awaited() {
-            drop(state);
+            // Before the user's clone, which may wait for them.
+            Self::let_go(state);
             state = self.bring(Outcome::Value(value.clone()));
         }
         self.end(state, Phase::Over)
     }
 
     /// Ends the flight with an error, which all who wait get, and who come until that time if
-    /// there is one. How many wait.
-    pub(crate) fn fail(self, error: SharedError, until: Option<u64>) -> u64 {
+    /// there is one.
+    pub(crate) fn fail(mut self, error: SharedError, until: Option<u64>) {
         let state = self.bring(Outcome::Error(error));
         // What was written since is not known to the origin that has failed.
         match until.filter(|_| !self.flight.overtaken.load(Relaxed)) {
             None => self.end(state, Phase::Over),
             Some(until) => {
-                let awaiting = self.end(state, Phase::Failed { until });
+                self.end(state, Phase::Failed { until });
                 self.table.remember(&self.flight);
-                awaiting
+                0
             }
-        }
+        };
+        self.has_landed = true;
     }
 
     /// Lays out what is for those who wait.
@@ -527,8 +571,13 @@ impl<'t, K, V> Turn<'t, K, V> {
     fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) -> u64 {
         state.phase = phase;
         let awaiting = state.awaiting;
-        let wakes = Wakes::new(std::mem::take(&mut state.waiters).into_values().collect());
+        // Most flights are awaited by nobody: two looks, and nothing to take apart.
+        let mut wakers = std::mem::take(&mut state.overtakers);
+        if !state.waiters.is_empty() {
+            wakers.extend(std::mem::take(&mut state.waiters).into_values());
+        }
         drop(state);
+        let wakes = Wakes::new(wakers);
         if phase == Phase::Over {
             self.table.remove(&self.flight);
         }
@@ -539,7 +588,9 @@ impl<'t, K, V> Turn<'t, K, V> {
 
 impl<K, V> Drop for Turn<'_, K, V> {
     fn drop(&mut self) {
-        self.flight.vacate(self.table);
+        if !self.has_landed {
+            self.flight.vacate(self.table);
+        }
     }
 }
 
@@ -580,7 +631,7 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
             Phase::Vacant => {
                 state.phase = Phase::Loading;
                 state.leave(this.since);
-                let turn = Turn { table: this.table, flight: Arc::clone(&this.flight) };
+                let turn = Turn::begin(this.table, Arc::clone(&this.flight));
                 (Arrival::Turn(turn), state.waiters.remove(&this.number))
             }
             Phase::Over | Phase::Failed { .. } => {

@@ -355,18 +355,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut telling;
         // Given up first: the listener may wait for who waits for it.
         let turn = turn;
-        if !turn.is_overtaken() {
+        let waiters = if turn.is_overtaken() {
+            turn.land(value)
+        } else {
             let (owned, copy) = (key.to_owned(), value.clone());
             let weight = self.weigh(&owned, &copy);
             telling = self.telling();
             let term = self.term(&owned, &copy);
             let traits = (hash, weight, term);
-            turn.store(
+            turn.store_and_land(
+                value,
                 || self.exchange(place, traits, None, (owned, copy), &mut telling),
                 || self.remove_any(place, key),
-            );
-        }
-        let waiters = turn.land(value);
+            )
+        };
         self.flights.tally.0.landed(waiters);
     }
 
