@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
 use crate::expiry::Terms;
+use crate::fetch::fetching::Fetching;
 use crate::frozen::controller::LIFETIME;
 use crate::frozen::{Copies, Freezing};
 use crate::listen::{Cause, Listener};
@@ -43,6 +44,7 @@ pub struct Builder<K, V, S = RandomState> {
     /// How many times as long as its construction something stays frozen.
     pub(crate) lifetime: u32,
     pub(crate) copies: Option<Copies<K, V>>,
+    pub(crate) fetching: Fetching,
 }
 
 impl<K, V> Builder<K, V> {
@@ -61,6 +63,7 @@ impl<K, V> Builder<K, V> {
             freezing: Freezing::Never,
             lifetime: LIFETIME,
             copies: None,
+            fetching: Fetching::default(),
         }
     }
 }
@@ -210,6 +213,7 @@ impl<K, V, S> Builder<K, V, S> {
             freezing: self.freezing,
             lifetime: self.lifetime,
             copies: self.copies,
+            fetching: self.fetching,
         }
     }
 
@@ -287,6 +291,26 @@ impl<K, V, S> Builder<K, V, S> {
     {
         self.copies = Copies::new();
         self.freezing(freezing)
+    }
+
+    /// How [`get_or_fetch`](Cache::get_or_fetch) waits, and what becomes of errors.
+    ///
+    /// ```
+    /// use frazil::{Cache, FetchError, Fetching, OnError};
+    /// use std::time::Duration;
+    /// let fetching = Fetching {
+    ///     on_error: OnError::Share,
+    ///     negative_ttl: Duration::from_secs(5),
+    ///     ..Fetching::default()
+    /// };
+    /// let rows: Cache<u64, String> = Cache::builder(100).fetching(fetching).build();
+    /// let error = rows.get_or_fetch_blocking(&1, || Err("no such row")).unwrap_err();
+    /// // For five seconds nobody asks again.
+    /// assert_eq!(rows.get_or_fetch_blocking(&1, || unreachable!()), Err(error));
+    /// ```
+    pub fn fetching(mut self, fetching: Fetching) -> Self {
+        self.fetching = fetching;
+        self
     }
 
     /// What the table is laid out for.

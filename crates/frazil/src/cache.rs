@@ -12,6 +12,7 @@ use crate::evict::locked::Locked;
 use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
+use crate::fetch::fetching::Fetching;
 use crate::fetch::table::Table;
 use crate::frozen::Frozen;
 use crate::index::{Index, Place, Seen};
@@ -64,6 +65,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) recorder: Recorder,
     pub(crate) expiry: Expiry<K, V>,
     pub(crate) frozen: Option<Box<Frozen<K, V>>>,
+    pub(crate) fetching: Fetching,
     policy: Policy,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -132,6 +134,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             recorder: Recorder::new(),
             expiry: Expiry::new(builder.terms, slots),
             frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
+            fetching: builder.fetching,
             policy: builder.policy,
             identity: thread::identity(),
             #[cfg(feature = "tracing")]

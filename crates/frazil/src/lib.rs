@@ -84,6 +84,32 @@
 //! # Ok::<(), Offline>(())
 //! ```
 //!
+//! **Fetching.** [`get_or_fetch`](Cache::get_or_fetch) and
+//! [`get_or_fetch_blocking`](Cache::get_or_fetch_blocking) do the same for origins that are far:
+//! [`Builder::fetching`] bounds how many callers wait for a key and how long, and says
+//! whether an error is for its fetcher alone ([`OnError::Elect`]: the next who waits tries) or for
+//! all who wait ([`OnError::Share`]), and for how long it answers those who come later.
+//! [`fetch_stats`](Cache::fetch_stats) has histograms of latency, delay and waiters, of loads too.
+//!
+//! ```
+//! use frazil::{Cache, FetchError, Fetching, OnError};
+//! use std::time::Duration;
+//! # fn fetch(_: u64) -> Result<String, &'static str> { Err("offline") }
+//! let rows: Cache<u64, String> = Cache::builder(1_000)
+//!     .fetching(Fetching {
+//!         timeout: Some(Duration::from_secs(2)),
+//!         on_error: OnError::Share,
+//!         negative_ttl: Duration::from_secs(1),
+//!         ..Fetching::default()
+//!     })
+//!     .build();
+//! match rows.get_or_fetch_blocking(&7, || fetch(7)) {
+//!     Ok(row) => println!("{row}"),
+//!     Err(FetchError::Failed(error)) => assert_eq!(*error, "offline"),
+//!     Err(FetchError::TimedOut | FetchError::Crowded) => println!("busy"),
+//! }
+//! ```
+//!
 //! **One key in one step.** [`entry(key)`](Cache::entry) has `or_insert` and its like, and
 //! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
 //! seen what is there.
@@ -383,7 +409,7 @@
 //! # Metrics and events
 //!
 //! With the feature `prometheus` there is a page (`prometheus::Page`) that Prometheus reads:
-//! the counts of [`Stats`], and entries, weight, capacity and bytes, for any number of
+//! the counts of [`Stats`] and [`FetchStats`], and entries, weight, capacity and bytes, for any number of
 //! caches. It adds no dependency.
 //!
 //! With the feature `tracing` a cache tells what is rare, and what somebody would act on, as
@@ -412,6 +438,7 @@ mod budget;
 mod builder;
 mod cache;
 mod clock;
+mod distribution;
 mod entry;
 mod events;
 mod evict;
@@ -445,8 +472,10 @@ mod write;
 
 pub use builder::Builder;
 pub use cache::Cache;
+pub use distribution::Distribution;
 pub use entry::{Compute, Computed, Entry};
 pub use evict::locked::Promotion;
+pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use frozen::Freezing;
 pub use frozen::control::{FreezingControl, FreezingState};

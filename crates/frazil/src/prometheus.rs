@@ -25,13 +25,13 @@
 //! waits for a load has missed, until a value comes and it was a delayed hit, and a counter
 //! that goes down by one is to Prometheus one that began again.
 //!
-//! A cache costs what [`Cache::stats`] does, and 2 kB of text: nothing to do in a loop, and
+//! A cache costs what [`Cache::stats`] and [`Cache::fetch_stats`] do, and 6 kB of text: nothing to do in a loop, and
 //! nothing to notice every few seconds.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::{Cache, Stats};
+use crate::{Cache, Distribution, FetchStats, Stats};
 
 /// The type to serve a [`Page`] as: the header `Content-Type`.
 ///
@@ -46,18 +46,58 @@ struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
+    samples: Vec<Sample>,
+}
+
+/// A value, what follows on the metric's name, and the largest value that it counts, if it is of
+/// a histogram's bucket.
+#[derive(Clone, Debug)]
+struct Sample {
+    suffix: &'static str,
+    bucket: Option<String>,
     value: String,
+}
+
+impl Sample {
+    fn new(suffix: &'static str, value: impl ToString) -> Self {
+        Sample { suffix, bucket: None, value: value.to_string() }
+    }
 }
 
 /// What only grows while the cache lives.
 fn counter(name: &'static str, help: &'static str, value: impl ToString) -> Metric {
-    Metric { name, kind: "counter", help, value: value.to_string() }
+    Metric { name, kind: "counter", help, samples: vec![Sample::new("", value)] }
 }
 
 /// What goes up and down.
 fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
-    Metric { name, kind: "gauge", help, value: value.to_string() }
+    Metric { name, kind: "gauge", help, samples: vec![Sample::new("", value)] }
 }
+
+/// Values by size: of each power of two, how many are less. Powers, so that they are exact.
+fn histogram(
+    (name, help): (&'static str, &'static str),
+    distribution: &Distribution,
+    powers: impl Iterator<Item = u32>,
+    unit: fn(u64) -> String,
+) -> Metric {
+    let mut samples: Vec<Sample> = powers
+        .map(|power| Sample {
+            suffix: "_bucket",
+            bucket: Some(unit((1 << power) - 1)),
+            value: distribution.below(power).to_string(),
+        })
+        .collect();
+    let count = distribution.count().to_string();
+    let (suffix, bucket) = ("_bucket", Some("+Inf".to_owned()));
+    samples.push(Sample { suffix, bucket, value: count.clone() });
+    samples.push(Sample::new("_sum", unit(distribution.sum())));
+    samples.push(Sample::new("_count", count));
+    Metric { name, kind: "histogram", help, samples }
+}
+
+/// From a microsecond to 69 seconds, by fours.
+const TIMES: std::ops::RangeInclusive<u32> = 10..=36;
 
 /// Nanoseconds in the unit that Prometheus wants times to have, without a loss.
 fn seconds(nanoseconds: u64) -> String {
@@ -90,7 +130,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
     let load_seconds = seconds(load_nanoseconds);
     let reserved_bytes = cache.reserved_bytes() as u64;
-    vec![
+    let mut metrics = vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
         counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
@@ -116,6 +156,40 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", cache.weight()),
         gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
         gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),
+    ];
+    metrics.extend(measure_fetches(cache.fetch_stats()));
+    metrics
+}
+
+/// What is told of loads and fetches beside what all counts tell.
+fn measure_fetches(stats: FetchStats) -> [Metric; 8] {
+    let FetchStats {
+        latency,
+        delay,
+        waiters,
+        shared_errors,
+        remembered_errors,
+        timed_out,
+        crowded,
+        errors,
+    } = stats;
+    let times = || TIMES.step_by(2);
+    let fetch = ("frazil_fetch_seconds", "How long loads took that brought a value.");
+    let delays = ("frazil_delay_seconds", "How long delayed hits waited for their value.");
+    let waiting = ("frazil_fetch_waiters", "How many waited, by load that brought a value.");
+    [
+        counter("frazil_shared_errors_total", "Requests that got another's error.", shared_errors),
+        counter(
+            "frazil_remembered_errors_total",
+            "Requests answered by an error of before.",
+            remembered_errors,
+        ),
+        counter("frazil_timed_out_total", "Requests that waited too long.", timed_out),
+        counter("frazil_crowded_total", "Requests beside too many that wait.", crowded),
+        gauge("frazil_errors", "Errors that are remembered.", errors),
+        histogram(fetch, &latency, times(), seconds),
+        histogram(delays, &delay, times(), seconds),
+        histogram(waiting, &waiters, (0..=16).step_by(2), |count| count.to_string()),
     ]
 }
 
@@ -181,8 +255,14 @@ impl fmt::Display for Page {
             writeln!(f, "# HELP {name} {help}")?;
             writeln!(f, "# TYPE {name} {kind}")?;
             for (cache, metrics) in &self.caches {
-                let (cache, value) = (Escaped(cache), &metrics[index].value);
-                writeln!(f, "{name}{{cache=\"{cache}\"}} {value}")?;
+                let cache = Escaped(cache);
+                for Sample { suffix, bucket, value } in &metrics[index].samples {
+                    write!(f, "{name}{suffix}{{cache=\"{cache}\"")?;
+                    if let Some(bucket) = bucket {
+                        write!(f, ",le=\"{bucket}\"")?;
+                    }
+                    writeln!(f, "}} {value}")?;
+                }
             }
         }
         Ok(())

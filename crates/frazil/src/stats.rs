@@ -27,7 +27,8 @@ pub struct Stats {
     /// Those of them that found it among what is [frozen](crate::Cache::freeze).
     pub frozen_hits: u64,
     /// Gets that did not, and for which nothing was on its way, so that the caller was the
-    /// one to load it.
+    /// one to load it; or that waited and got no value (see
+    /// [`FetchStats`](crate::FetchStats)).
     pub misses: u64,
     /// Gets that did not, but found it being loaded, waited and shared what came. Hits,
     /// delayed hits and misses together are the requests.

@@ -17,8 +17,9 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The value of the one label of `{cache="…"}`, unescaped, and what follows the brace.
-fn label(text: &str) -> Option<(String, &str)> {
+/// The value of the label of `{cache="…"}`, unescaped, the bound of `,le="…"` if there is one,
+/// and what follows the brace.
+fn label(text: &str) -> Option<(String, Option<&str>, &str)> {
     let rest = text.strip_prefix("{cache=\"")?;
     let mut value = String::new();
     let mut characters = rest.char_indices();
@@ -30,7 +31,16 @@ fn label(text: &str) -> Option<(String, &str)> {
                 'n' => '\n',
                 _ => return None,
             }),
-            (at, '"') => return Some((value, rest[at + 1..].strip_prefix('}')?)),
+            (at, '"') => {
+                let rest = &rest[at + 1..];
+                return match rest.strip_prefix(",le=\"") {
+                    None => Some((value, None, rest.strip_prefix('}')?)),
+                    Some(rest) => {
+                        let (bound, rest) = rest.split_once("\"}")?;
+                        Some((value, Some(bound), rest))
+                    }
+                };
+            }
             (_, '\n') => return None,
             (_, other) => value.push(other),
         }
@@ -42,7 +52,7 @@ fn label(text: &str) -> Option<(String, &str)> {
 fn read(page: &str) -> Samples {
     let mut samples = Samples::new();
     let mut described = HashSet::new();
-    let (mut helped, mut typed) = ("", "");
+    let (mut helped, mut typed, mut is_histogram) = ("", "", false);
     assert!(page.is_empty() || page.ends_with('\n'));
     // Not `lines`, which would hide a carriage return.
     for line in page.split_terminator('\n') {
@@ -56,19 +66,35 @@ fn read(page: &str) -> Samples {
             assert_eq!(name, helped, "a type without its help");
             assert_ne!(name, typed, "its type is told twice");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert!(kind == "counter" || kind == "gauge", "{line}");
-            typed = name;
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            (typed, is_histogram) = (name, kind == "histogram");
         } else {
             let name = &line[..line.find('{').expect(line)];
-            assert_eq!(name, typed, "not below its own description: {line}");
-            let (cache, rest) = label(&line[name.len()..]).expect(line);
+            let suffix = name.strip_prefix(typed).expect("not below its own description");
+            assert_eq!(!suffix.is_empty(), is_histogram, "{line}");
+            assert!(["", "_bucket", "_sum", "_count"].contains(&suffix), "{line}");
+            let (cache, bound, rest) = label(&line[name.len()..]).expect(line);
+            assert_eq!(bound.is_some(), suffix == "_bucket", "{line}");
             let value = rest.strip_prefix(' ').expect(line).parse().expect(line);
-            let twice = samples.entry(name.to_owned()).or_default().insert(cache, value);
+            let name = name.to_owned() + bound.unwrap_or("");
+            let twice = samples.entry(name).or_default().insert(cache, value);
             assert_eq!(twice, None, "there twice: {line}");
         }
     }
-    assert_eq!(described.len(), samples.len(), "described, but without a sample");
+    let has_sample = |name: &&str| samples.range(name.to_string()..).next().is_some();
+    assert!(described.iter().all(has_sample), "described, but without a sample");
     samples
+}
+
+/// The bounds and counts of a histogram's buckets, in the order of the bounds.
+fn buckets(samples: &Samples, name: &str) -> Vec<(f64, f64)> {
+    let of_bound = samples.iter().filter_map(|(metric, caches)| {
+        let bound = metric.strip_prefix(name)?.strip_prefix("_bucket")?;
+        Some((bound.parse().expect(metric), caches["c"]))
+    });
+    let mut buckets: Vec<(f64, f64)> = of_bound.collect();
+    buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+    buckets
 }
 
 /// Gets, and insertions after misses, of more keys than fit.
@@ -97,9 +123,35 @@ fn every_count_is_there_under_its_name() {
     assert_eq!(value("expirations_total"), 1);
     assert_eq!((value("entries"), value("weight"), value("capacity")), (4, 12, 15));
     assert_eq!(value("reserved_bytes"), cache.reserved_bytes() as u64);
-    // As many metrics as there are counts (of those the debug form tells), and four gauges.
+    // As many metrics as there are counts (of those the debug form tells), four gauges, five
+    // that fetches tell, and three histograms.
     let counts = format!("{:?}", cache.stats()).matches(": ").count();
-    assert_eq!(samples.len(), counts + 4);
+    let is_plain = |name: &&String| !name.contains("_bucket") && !name.ends_with("_sum");
+    assert_eq!(samples.keys().filter(is_plain).count(), counts + 4 + 5 + 3);
+}
+
+#[test]
+fn histograms_rise_to_their_count() {
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    for key in 0..20 {
+        cache.get_or_insert_with(&key, || {
+            std::thread::sleep(Duration::from_millis(key % 3));
+            key
+        });
+    }
+    let samples = read(&Page::new().with("c", &cache).to_string());
+    let latency = buckets(&samples, "frazil_fetch_seconds");
+    assert!(latency.is_sorted_by(|one, other| one.0 < other.0 && one.1 <= other.1));
+    assert_eq!(latency.last(), Some(&(f64::INFINITY, 20.0)));
+    assert_eq!(samples["frazil_fetch_seconds_count"]["c"], 20.0);
+    let seconds = samples["frazil_load_seconds_total"]["c"];
+    assert_eq!(samples["frazil_fetch_seconds_sum"]["c"], seconds);
+    // Those of key % 3 == 0 do not sleep.
+    let below = latency.iter().rfind(|(bound, _)| *bound < 0.001).unwrap().1;
+    assert!((1.0..=7.0).contains(&below), "{latency:?}");
+    let waiters = buckets(&samples, "frazil_fetch_waiters");
+    assert_eq!(waiters[0], (0.0, 20.0));
+    assert_eq!(samples["frazil_delay_seconds_count"]["c"], 0.0);
 }
 
 #[test]

@@ -271,6 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out everything that has expired, and returns how many entries that were.
+    /// Remembered [errors](crate::Fetching::negative_ttl) go too, and are not counted.
     ///
     /// There is no need to call this: nobody sees an entry that has expired, insertions
     /// take them out as time goes by, and what room they take is not missed before there are
@@ -285,6 +286,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.purge(), cache.len()), (10, 0));
     /// ```
     pub fn purge(&self) -> u64 {
+        self.forget_expired_errors();
         let Some(deadlines) = self.expiry.deadlines() else { return 0 };
         let now = self.expiry.clock.exact();
         let mut expired = 0;

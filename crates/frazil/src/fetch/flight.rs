@@ -1,14 +1,16 @@
 //! One key whose value is on its way: who works on it, and who waits.
 //!
 //! ```text
-//!  begun ─► Loading ──────────► Storing ──► Loading ──► Over
-//!           ▲     │ fails, panics, is dropped             ▲
-//!  one      │     ▼                                       │
-//!  waiter   └─ Vacant ── nobody waits, or overtaken ──────┘
+//!                 value                 stored
+//! begun ─► Loading ─────────► Storing ──────────► Over
+//!          ▲   │ │
+//!   one    │   │ └─ an error that is shared ──► Over, or Failed while it is remembered
+//!   waiter │   ▼ fails, panics, is dropped
+//!          └─ Vacant ── nobody waits, or overtaken ──► Over
 //! ```
 //!
 //! Whoever has the turn ([`Turn`]) loads, or computes; the others wait ([`Waiting`]). All
-//! wait by wakers, threads too. A turn that ends without a value makes the flight vacant and
+//! wait by wakers, threads too. A turn that ends without an outcome makes the flight vacant and
 //! *calls* one waiter; one that is called and leaves instead calls the next, so a wake is
 //! never lost, and at most one is under way.
 //!
@@ -17,19 +19,24 @@
 //! storing waits for nobody, or two whose user's code calls the cache could wait for each
 //! other; it notes that the stored is to be taken out again.
 //!
-//! The mutex is held for a few instructions, and none of the user's: keys, values and
+//! The mutex is held for a few instructions, and none of the user's: keys, values, errors and
 //! wakers are compared, cloned, dropped and woken outside it. One allocation a flight.
+//! `docs/design/fetching.md` has the whole, with what is bounded.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
+use crate::clock::exact_ns;
 use crate::evict::Ensure;
-use crate::fetch::park::Parker;
+use crate::fetch::park::{Parker, has_passed};
 use crate::fetch::table::Table;
-use crate::sync::Mutex;
+use crate::fetch::timer::{Alarm, Timer};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard};
 use crate::thread;
 
 crate::sync::checked_thread_local! {
@@ -67,6 +74,8 @@ enum Phase {
     Storing,
     /// Nobody has the turn, and one who waits is called to take it.
     Vacant,
+    /// Over, with an error that is remembered until this time of the cache's clock.
+    Failed { until: u64 },
     /// Out of the table, or about to be.
     Over,
 }
@@ -74,20 +83,17 @@ enum Phase {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Whether the key was written since: what this flight brings is not stored.
-    overtaken: bool,
-    /// Whether that was done by the user's code that has the turn.
-    by_owner: bool,
     /// Whether what is being stored must be taken out again.
     undo: bool,
-    /// The thread that is running the user's code of the turn.
-    owner: Option<u32>,
     /// By the order in which they came.
     waiters: BTreeMap<u64, Waker>,
     /// The waiter that was woken to take the turn and has not come yet.
     called: Option<u64>,
     /// The number of the next waiter.
     next: u64,
+    /// Those who wait, the one called among them, and the sum of when they began to; wraps.
+    awaiting: u64,
+    since: u64,
     /// Who waits for the end of a store.
     overtakers: Vec<Waker>,
 }
@@ -97,34 +103,42 @@ impl State {
         self.called.is_some() || !self.waiters.is_empty()
     }
 
+    /// One who began to wait at this time does no longer.
+    fn leave(&mut self, since: u64) {
+        self.awaiting -= 1;
+        self.since = self.since.wrapping_sub(since);
+    }
+
     /// Leaves the turn to whoever waits. Whom to wake.
-    fn vacate(&mut self) -> Wakes {
-        let mut wakes = Wakes(std::mem::take(&mut self.overtakers));
-        self.owner = None;
-        if self.overtaken || !self.is_awaited() {
+    fn vacate(&mut self, overtaken: bool) -> Wakes {
+        let mut wakers = std::mem::take(&mut self.overtakers);
+        if overtaken || !self.is_awaited() {
             self.phase = Phase::Over;
-            wakes.0.extend(std::mem::take(&mut self.waiters).into_values());
+            wakers.extend(std::mem::take(&mut self.waiters).into_values());
         } else {
             self.phase = Phase::Vacant;
             if self.called.is_none()
                 && let Some((number, waker)) = self.waiters.pop_first()
             {
                 self.called = Some(number);
-                wakes.0.push(waker);
+                wakers.push(waker);
             }
         }
-        wakes
+        Wakes::new(wakers)
     }
 }
 
-/// Those to be woken, once no lock is held; all of them, should one panic.
-struct Wakes(Vec<Waker>);
+/// Those to be woken, once no lock is held, in the order in which they came; all of them,
+/// should one panic.
+struct Wakes(std::vec::IntoIter<Waker>);
 
 impl Wakes {
+    fn new(wakers: Vec<Waker>) -> Self {
+        Wakes(wakers.into_iter())
+    }
+
     fn wake(&mut self) {
-        while let Some(waker) = self.0.pop() {
-            waker.wake();
-        }
+        self.0.by_ref().for_each(Waker::wake);
     }
 }
 
@@ -135,14 +149,82 @@ impl Drop for Wakes {
     }
 }
 
+/// What a flight brings to those who wait.
+#[derive(Debug)]
+pub(crate) enum Outcome<V> {
+    Value(V),
+    Error(SharedError),
+}
+
+/// An error on its way to others; they know its type, or have no use for it.
+pub(crate) type SharedError = Arc<dyn Any + Send + Sync>;
+
+/// When a fetch began and ended, by the exact clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) began: u64,
+    pub(crate) ended: u64,
+}
+
+/// What the absence of a key has cost, in nanoseconds: what a policy that weighs delay wants to
+/// know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// How long the fetch took.
+    pub(crate) fetch: u64,
+    /// How many wait for it, and how long they have, together.
+    pub(crate) waiters: u64,
+    pub(crate) delay: u64,
+}
+
+/// Why a caller waits no longer, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vain {
+    TimedOut,
+    Crowded,
+}
+
+/// How long a caller waits, all its waits together, and beside how many.
+pub(crate) struct Patience<'t> {
+    waiters_max: u64,
+    /// Nanoseconds.
+    timeout: Option<u64>,
+    /// By the exact clock; from the first wait on.
+    deadline: Option<u64>,
+    /// What wakes a task at its deadline. A thread wakes by itself.
+    timer: Option<&'t Timer>,
+}
+
+impl<'t> Patience<'t> {
+    /// Waits as long as it takes, beside any number.
+    pub(crate) fn endless() -> Self {
+        Patience { waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
+    }
+
+    pub(crate) fn new(waiters_max: usize, timeout: Option<u64>, timer: Option<&'t Timer>) -> Self {
+        Patience { waiters_max: waiters_max as u64, timeout, deadline: None, timer }
+    }
+
+    /// The deadline of who begins to wait now.
+    fn deadline(&mut self, now: u64) -> Option<u64> {
+        let timeout = self.timeout?;
+        Some(*self.deadline.get_or_insert_with(|| now.saturating_add(timeout)))
+    }
+}
+
 /// What came of a wait.
 pub(crate) enum Arrival<'t, K, V> {
     /// The caller has the turn.
     Turn(Turn<'t, K, V>),
-    /// The flight is over. With a value, if it has brought one.
-    Over(Arc<Flight<K, V>>),
+    /// The flight is over. With an outcome, if it has one, of which the caller was in want for
+    /// so many nanoseconds.
+    Over(Arc<Flight<K, V>>, u64),
+    /// It was over with an error when the caller came. The caller asks whether that still holds.
+    Remembered(Arc<Flight<K, V>>),
     /// The caller must not wait: it is called by what it would wait for.
     Apart,
+    /// It has waited long enough, or may not.
+    Vain(Vain),
 }
 
 /// What came of an attempt to join a flight.
@@ -160,7 +242,19 @@ pub(crate) struct Flight<K, V> {
     pub(crate) hash: u64,
     pub(crate) key: K,
     /// For those who wait; set before the flight is over.
-    value: OnceLock<V>,
+    outcome: OnceLock<Outcome<V>>,
+    /// When the fetch began and ended, or what it brings was found, by the exact clock; 0
+    /// before. Written before the mutex is taken that ends the flight, and read after it is.
+    began: AtomicU64,
+    landed: AtomicU64,
+    /// The thread that is running the user's code of the turn, and one; 0 for none. Relaxed: a
+    /// thread asks only whether it is itself.
+    owner: AtomicU32,
+    /// Whether the key was written since: what this flight brings is not stored. Written under
+    /// the mutex; read without it, a hint.
+    overtaken: AtomicBool,
+    /// Whether that was done by the user's code that has the turn.
+    by_owner: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -169,21 +263,35 @@ impl<K, V> Flight<K, V> {
     pub(crate) fn new(hash: u64, key: K) -> Self {
         let state = State {
             phase: Phase::Loading,
-            overtaken: false,
-            by_owner: false,
             undo: false,
-            owner: None,
             waiters: BTreeMap::new(),
             called: None,
             next: 0,
+            awaiting: 0,
+            since: 0,
             overtakers: Vec::new(),
         };
-        Flight { hash, key, value: OnceLock::new(), state: Mutex::new(state) }
+        Flight {
+            hash,
+            key,
+            outcome: OnceLock::new(),
+            began: AtomicU64::new(0),
+            landed: AtomicU64::new(0),
+            owner: AtomicU32::new(0),
+            overtaken: AtomicBool::new(false),
+            by_owner: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     /// What the flight has brought, if it is over and has.
-    pub(crate) fn value(&self) -> Option<&V> {
-        self.value.get()
+    pub(crate) fn outcome(&self) -> Option<&Outcome<V>> {
+        self.outcome.get()
+    }
+
+    /// Whether the calling thread is inside the code of the turn.
+    fn is_own(&self) -> bool {
+        self.owner.load(Relaxed) == thread::number() + 1
     }
 
     /// Takes the turn if it is vacant, or a place among those who wait.
@@ -191,45 +299,57 @@ impl<K, V> Flight<K, V> {
         self: &Arc<Self>,
         table: &'t Table<K, V>,
         waker: &Waker,
+        patience: &mut Patience<'t>,
     ) -> Joined<'t, K, V> {
-        let (waker, thread) = (waker.clone(), thread::number());
+        let (waker, since) = (waker.clone(), exact_ns());
         let flight = Arc::clone(self);
         let mut state = self.state.lock();
         // What is being stored is no older than the caller's question: who overtakes it has
         // not returned.
-        let too_old = state.overtaken && state.phase != Phase::Storing;
+        let too_old = self.overtaken.load(Relaxed) && state.phase != Phase::Storing;
         if too_old || state.phase == Phase::Over {
             return Joined::TooLate;
+        }
+        if let Phase::Failed { .. } = state.phase {
+            return Joined::Arrival(Arrival::Remembered(flight));
         }
         if state.phase == Phase::Vacant {
             state.phase = Phase::Loading;
             drop(state);
-            return Joined::Arrival(Arrival::Turn(Turn { table, flight }));
+            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight)));
         }
-        if is_storing() || state.owner == Some(thread) {
+        if is_storing() || self.is_own() {
             return Joined::Arrival(Arrival::Apart);
+        }
+        if state.awaiting >= patience.waiters_max {
+            return Joined::Arrival(Arrival::Vain(Vain::Crowded));
         }
         let number = state.next;
         state.next += 1;
+        state.awaiting += 1;
+        state.since = state.since.wrapping_add(since);
         state.waiters.insert(number, waker);
         drop(state);
-        Joined::Waiting(Waiting { table, flight, number, waits: true })
+        let deadline = patience.deadline(since);
+        let alarm = patience.timer.filter(|_| deadline.is_some()).map(Alarm::new);
+        Joined::Waiting(Waiting { table, flight, number, since, deadline, alarm, waits: true })
     }
 
     /// What was loaded up to now is not to be stored. Waits if it is just being stored,
     /// unless this thread is storing itself.
     pub(crate) fn overtake(self: &Arc<Self>, table: &Table<K, V>) {
-        let (parker, thread) = (Parker::new(), thread::number());
+        let parker = Parker::new();
         let mut state = self.state.lock();
         let wakes = match state.phase {
             Phase::Over => return,
             Phase::Loading => {
-                state.by_owner |= state.owner == Some(thread);
+                self.by_owner.fetch_or(self.is_own(), Relaxed);
                 None
             }
-            Phase::Vacant => {
-                state.overtaken = true;
-                Some(state.vacate())
+            Phase::Vacant => Some(state.vacate(true)),
+            Phase::Failed { .. } => {
+                state.phase = Phase::Over;
+                None
             }
             Phase::Storing if is_storing() => {
                 state.undo = true;
@@ -240,7 +360,7 @@ impl<K, V> Flight<K, V> {
                 None
             }
         };
-        state.overtaken = true;
+        self.overtaken.store(true, Relaxed);
         let stores = state.phase == Phase::Storing;
         drop(state);
         // While it is being stored the next who comes must find it, and wait as well.
@@ -256,13 +376,32 @@ impl<K, V> Flight<K, V> {
         }
     }
 
+    /// Whether it is over and stays for its error, until when.
+    pub(crate) fn is_remembered(&self) -> Option<u64> {
+        match self.state.lock().phase {
+            Phase::Failed { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Ends it if it is only there for its error.
+    pub(crate) fn forget(self: &Arc<Self>, table: &Table<K, V>) {
+        let mut state = self.state.lock();
+        if let Phase::Failed { .. } = state.phase {
+            state.phase = Phase::Over;
+            drop(state);
+            table.remove(self);
+        }
+    }
+
     /// Leaves the turn to whoever waits, unless the flight is over.
     fn vacate(self: &Arc<Self>, table: &Table<K, V>) {
+        self.owner.store(0, Relaxed);
         let mut state = self.state.lock();
-        if state.phase == Phase::Over {
+        if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
             return;
         }
-        let wakes = state.vacate();
+        let wakes = state.vacate(self.overtaken.load(Relaxed));
         let over = state.phase == Phase::Over;
         drop(state);
         if over {
@@ -277,82 +416,181 @@ impl<K, V> Flight<K, V> {
 pub(crate) struct Turn<'t, K, V> {
     table: &'t Table<K, V>,
     flight: Arc<Flight<K, V>>,
+    /// Whether the flight is over with an outcome, or without anybody who waits.
+    has_landed: bool,
 }
 
 impl<'t, K, V> Turn<'t, K, V> {
-    /// The turn of a flight just made.
+    /// The turn of a flight, which the caller has just made or taken.
     pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>) -> Self {
-        Turn { table, flight }
+        Turn { table, flight, has_landed: false }
     }
 
     /// Runs the user's code that the turn is for. If that asks for the key on this thread it
     /// need not wait for itself.
     pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
-        let thread = thread::number();
-        self.flight.state.lock().owner = Some(thread);
+        self.flight.owner.store(thread::number() + 1, Relaxed);
         // A panic drops the turn, and with it the owner.
         let result = work();
-        self.flight.state.lock().owner = None;
+        self.flight.owner.store(0, Relaxed);
         result
     }
 
     /// Whether nothing of this flight is to be stored.
     pub(crate) fn is_overtaken(&self) -> bool {
-        self.flight.state.lock().overtaken
+        self.flight.overtaken.load(Relaxed)
     }
 
     /// Whether that is the work of the code that this turn has run.
     pub(crate) fn is_overtaken_by_itself(&self) -> bool {
-        self.flight.state.lock().by_owner
+        self.flight.by_owner.load(Relaxed)
+    }
+
+    /// The code has brought something.
+    pub(crate) fn fetched(&self, span: Span) {
+        self.flight.began.store(span.began, Relaxed);
+        self.flight.landed.store(span.ended, Relaxed);
+    }
+
+    /// What it has cost that the key was absent, when what was fetched is to be stored: the
+    /// newcomer can carry it to where the policy hears of it. O(1).
+    #[cfg_attr(not(test), expect(dead_code, reason = "no policy of the cache weighs delay yet"))]
+    pub(crate) fn absence(&self) -> Absence {
+        let landed = self.flight.landed.load(Relaxed);
+        let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
+        let state = self.flight.state.lock();
+        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since);
+        Absence { fetch, waiters: state.awaiting, delay }
     }
 
     /// Stores while nobody can overtake; not at all if somebody has: `None`. If code of the
     /// user's that runs in `store` writes the key itself, `undo` follows.
     pub(crate) fn store<R>(&self, store: impl FnOnce() -> R, undo: impl FnOnce()) -> Option<R> {
+        let (state, result) = self.store_under(store, undo);
+        Self::let_go(state);
+        result
+    }
+
+    /// As `store`. With the mutex held, and who waits for the end of it to be woken.
+    fn store_under<R>(
+        &self,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> (MutexGuard<'_, State>, Option<R>) {
         let mut state = self.flight.state.lock();
-        if state.overtaken {
-            return None;
+        if self.flight.overtaken.load(Relaxed) {
+            return (state, None);
         }
         state.phase = Phase::Storing;
         drop(state);
         let here = StoringHere::new();
         let result = store();
-        if std::mem::take(&mut self.flight.state.lock().undo) {
-            undo();
-        }
-        drop(here);
         let mut state = self.flight.state.lock();
+        if state.undo {
+            drop(state);
+            undo();
+            state = self.flight.state.lock();
+        }
         state.phase = Phase::Loading;
-        let overtakers = Wakes(std::mem::take(&mut state.overtakers));
-        drop(state);
-        drop(overtakers);
-        Some(result)
+        drop(here);
+        (state, Some(result))
     }
 
-    /// Ends the flight with a value, of which all who wait get a clone.
-    pub(crate) fn land(self, value: &V)
+    /// Gives the mutex back, and wakes who waits for the end of a store.
+    fn let_go(mut state: MutexGuard<'_, State>) {
+        let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
+        drop(state);
+        drop(overtakers);
+    }
+
+    /// Stores, and ends the flight with the value, of which all who wait get a clone. How many
+    /// they are.
+    pub(crate) fn store_and_land<R>(
+        mut self,
+        value: &V,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> u64
     where
         V: Clone,
     {
-        let mut state = self.flight.state.lock();
+        let (state, _) = self.store_under(store, undo);
+        let awaiting = self.land_under(state, value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    /// Ends the flight with a value, as `store_and_land`, and stores nothing.
+    pub(crate) fn land(mut self, value: &V) -> u64
+    where
+        V: Clone,
+    {
+        let awaiting = self.land_under(self.flight.state.lock(), value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    fn land_under<'s>(&'s self, mut state: MutexGuard<'s, State>, value: &V) -> u64
+    where
+        V: Clone,
+    {
         if state.is_awaited() {
-            drop(state);
-            let copy = value.clone();
-            // Set by nobody else: the turn is this thread's.
-            let _ = self.flight.value.set(copy);
-            state = self.flight.state.lock();
+            // Before the user's clone, which may wait for them.
+            Self::let_go(state);
+            state = self.bring(Outcome::Value(value.clone()));
         }
-        state.phase = Phase::Over;
-        let wakes = Wakes(std::mem::take(&mut state.waiters).into_values().collect());
+        self.end(state, Phase::Over)
+    }
+
+    /// Ends the flight with an error, which all who wait get, and who come until that time if
+    /// there is one.
+    pub(crate) fn fail(mut self, error: SharedError, until: Option<u64>) {
+        let state = self.bring(Outcome::Error(error));
+        // What was written since is not known to the origin that has failed.
+        match until.filter(|_| !self.flight.overtaken.load(Relaxed)) {
+            None => self.end(state, Phase::Over),
+            Some(until) => {
+                self.end(state, Phase::Failed { until });
+                self.table.remember(&self.flight);
+                0
+            }
+        };
+        self.has_landed = true;
+    }
+
+    /// Lays out what is for those who wait.
+    fn bring(&self, outcome: Outcome<V>) -> MutexGuard<'_, State> {
+        if self.flight.landed.load(Relaxed) == 0 {
+            self.flight.landed.store(exact_ns(), Relaxed);
+        }
+        // Set by nobody else: the turn is this thread's.
+        let _ = self.flight.outcome.set(outcome);
+        self.flight.state.lock()
+    }
+
+    fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) -> u64 {
+        state.phase = phase;
+        let awaiting = state.awaiting;
+        // Most flights are awaited by nobody: two looks, and nothing to take apart.
+        let mut wakers = std::mem::take(&mut state.overtakers);
+        if !state.waiters.is_empty() {
+            wakers.extend(std::mem::take(&mut state.waiters).into_values());
+        }
         drop(state);
-        self.table.remove(&self.flight);
+        let wakes = Wakes::new(wakers);
+        if phase == Phase::Over {
+            self.table.remove(&self.flight);
+        }
         drop(wakes);
+        awaiting
     }
 }
 
 impl<K, V> Drop for Turn<'_, K, V> {
     fn drop(&mut self) {
-        self.flight.vacate(self.table);
+        if !self.has_landed {
+            self.flight.vacate(self.table);
+        }
     }
 }
 
@@ -361,6 +599,10 @@ pub(crate) struct Waiting<'t, K, V> {
     table: &'t Table<K, V>,
     flight: Arc<Flight<K, V>>,
     number: u64,
+    /// When it began, by the exact clock.
+    since: u64,
+    deadline: Option<u64>,
+    alarm: Option<Alarm<'t>>,
     waits: bool,
 }
 
@@ -370,29 +612,50 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();
         let this = &mut *self;
+        // Asked outside the mutex, and made use of inside: who is late leaves only if there is
+        // nothing to take.
+        let late = this.deadline.is_some_and(has_passed);
         let mut state = this.flight.state.lock();
         state.called = state.called.filter(|&called| called != this.number);
-        let arrival = match state.phase {
+        let (arrival, old) = match state.phase {
+            Phase::Loading | Phase::Storing if late => {
+                state.leave(this.since);
+                (Arrival::Vain(Vain::TimedOut), state.waiters.remove(&this.number))
+            }
             Phase::Loading | Phase::Storing => {
                 let old = state.waiters.insert(this.number, waker);
                 drop(state);
                 drop(old);
-                return Poll::Pending;
+                return this.pend(context.waker());
             }
             Phase::Vacant => {
                 state.phase = Phase::Loading;
-                let old = state.waiters.remove(&this.number);
-                drop(state);
-                drop(old);
-                Arrival::Turn(Turn { table: this.table, flight: Arc::clone(&this.flight) })
+                state.leave(this.since);
+                let turn = Turn::begin(this.table, Arc::clone(&this.flight));
+                (Arrival::Turn(turn), state.waiters.remove(&this.number))
             }
-            Phase::Over => {
-                drop(state);
-                Arrival::Over(Arc::clone(&this.flight))
+            Phase::Over | Phase::Failed { .. } => {
+                let landed = this.flight.landed.load(Relaxed);
+                let delay = landed.saturating_sub(this.since);
+                (Arrival::Over(Arc::clone(&this.flight), delay), None)
             }
         };
+        drop(state);
+        drop(old);
         this.waits = false;
+        this.alarm = None;
         Poll::Ready(arrival)
+    }
+}
+
+impl<'t, K, V> Waiting<'t, K, V> {
+    /// Has itself woken at the deadline as well.
+    fn pend(&mut self, waker: &Waker) -> Poll<Arrival<'t, K, V>> {
+        let Some((alarm, deadline)) = self.alarm.as_mut().zip(self.deadline) else {
+            return Poll::Pending;
+        };
+        // Where nobody can wake it, it leaves, by being dropped.
+        if alarm.set(deadline, waker) { Poll::Pending } else { Poll::Ready(Arrival::Vain(Vain::Crowded)) }
     }
 }
 
@@ -404,11 +667,44 @@ impl<K, V> Drop for Waiting<'_, K, V> {
         let mut state = self.flight.state.lock();
         let own = state.waiters.remove(&self.number);
         state.called = state.called.filter(|&called| called != self.number);
+        state.leave(self.since);
         let vacant = state.phase == Phase::Vacant;
         drop(state);
         drop(own);
         if vacant {
             self.flight.vacate(self.table);
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Delays are negative where who waits came after the end: none here, and they wrap back.
+    #[test]
+    fn an_absence_counts_those_who_wait_and_their_time() {
+        let table: Table<u64, u64> = Table::new();
+        let (flight, _) = table.find_or_begin(1, &1);
+        let turn = Turn::begin(&table, Arc::clone(&flight));
+        let mut patience = Patience::endless();
+        let before = exact_ns();
+        let mut waits: Vec<_> = (0..3)
+            .map(|_| match flight.join(&table, Waker::noop(), &mut patience) {
+                Joined::Waiting(waiting) => waiting,
+                _ => panic!("the turn is taken"),
+            })
+            .collect();
+        let since: u64 = waits.iter().map(|waiting| waiting.since).sum();
+        turn.fetched(Span { began: before, ended: before + 1_000_000_000 });
+        let delay = 3 * (before + 1_000_000_000) - since;
+        assert_eq!(turn.absence(), Absence { fetch: 1_000_000_000, waiters: 3, delay });
+        let left = waits.remove(1);
+        let delay = delay - (before + 1_000_000_000 - left.since);
+        drop(left);
+        assert_eq!(turn.absence(), Absence { fetch: 1_000_000_000, waiters: 2, delay });
+        assert_eq!(turn.land(&5), 2);
+        drop(waits);
+        assert_eq!(table.len(), (0, 0));
     }
 }

@@ -6,73 +6,77 @@
 //! runs it with a waker that unparks the thread (`park.rs`).
 //!
 //! A flight that is begun looks again whether the key is there: between the look-up that
-//! missed and the beginning another may have come and gone. A miss beside the load costs an
-//! few allocations, some ten uncontended locks, and two readings of the clock.
+//! missed and the beginning another may have come and gone. `docs/design/fetching.md` says what
+//! a miss costs beside the load.
+//!
+//! Two kinds of caller share it, and differ in a [`Manner`]: those that load (here), and those
+//! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
 
+pub(crate) mod fetching;
 pub(crate) mod flight;
 pub(crate) mod park;
 pub(crate) mod table;
+pub(crate) mod tally;
+pub(crate) mod timer;
 
 use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
 
 use crate::cache::Cache;
 use crate::index::Place;
-use crate::stats::Stats;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use flight::{Arrival, Joined, Turn};
+use crate::sync::atomic::Ordering::Relaxed;
+use flight::{Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use tally::Counted;
 
-/// What flights have counted: on a line that all threads write, because a load is slow.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    delayed_hits: AtomicU64,
-    /// Look-ups that missed, and then found the key when they were about to load it.
-    late_hits: AtomicU64,
-    loads: AtomicU64,
-    load_failures: AtomicU64,
-    load_nanoseconds: AtomicU64,
+/// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
+pub(crate) trait Manner<E> {
+    type Error;
+
+    /// How long it waits for others. `table` has the timer, for those who are tasks.
+    fn patience<'t, K, V>(&self, table: &'t table::Table<K, V>) -> Patience<'t>;
+
+    /// Its own error; and the same for others, if they are to have it.
+    fn own(&self, error: E) -> (Self::Error, Option<SharedError>);
+
+    /// For how long others are to have it, in nanoseconds.
+    fn remember(&self) -> Option<u64>;
+
+    /// Another's error, if this caller can make anything of it.
+    fn others(&self, error: &SharedError) -> Option<Self::Error>;
+
+    /// It waits no longer.
+    fn in_vain(&self, vain: Vain) -> Self::Error;
 }
 
-impl Tally {
-    /// Every request that came here was counted as a miss, by its `get`.
-    pub(crate) fn add_to(&self, stats: &mut Stats) {
-        let late_hits = self.late_hits.load(Relaxed);
-        stats.delayed_hits = self.delayed_hits.load(Relaxed);
-        stats.hits += late_hits;
-        stats.misses = stats.misses.saturating_sub(stats.delayed_hits + late_hits);
-        stats.loads = self.loads.load(Relaxed);
-        stats.load_failures = self.load_failures.load(Relaxed);
-        stats.load_nanoseconds = self.load_nanoseconds.load(Relaxed);
+/// Waits as long as it takes, and keeps errors to itself.
+struct Loading;
+
+impl<E> Manner<E> for Loading {
+    type Error = E;
+
+    fn patience<'t, K, V>(&self, _: &'t table::Table<K, V>) -> Patience<'t> {
+        Patience::endless()
     }
-}
 
-/// A load that is counted: as a failure if it is dropped before its end.
-struct Counted<'t> {
-    tally: &'t Tally,
-    began: Instant,
-    loaded: bool,
-}
-
-impl<'t> Counted<'t> {
-    fn new(tally: &'t Tally) -> Self {
-        Counted { tally, began: Instant::now(), loaded: false }
+    fn own(&self, error: E) -> (E, Option<SharedError>) {
+        (error, None)
     }
-}
 
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        if self.loaded {
-            let nanoseconds = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.tally.loads.fetch_add(1, Relaxed);
-            self.tally.load_nanoseconds.fetch_add(nanoseconds, Relaxed);
-        } else {
-            self.tally.load_failures.fetch_add(1, Relaxed);
-        }
+    fn remember(&self) -> Option<u64> {
+        None
+    }
+
+    fn others(&self, _: &SharedError) -> Option<E> {
+        None
+    }
+
+    fn in_vain(&self, vain: Vain) -> E {
+        unreachable!("{vain:?}, with endless patience")
     }
 }
 
@@ -226,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         match self.get(key) {
             Some(value) => Ok(value),
-            None => self.load(key, load).await,
+            None => self.load(key, load, Loading).await,
         }
     }
 
@@ -239,11 +243,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         V: Clone,
     {
-        park::block_on(self.load(key, async { load() }))
+        park::block_on(self.load(key, async { load() }, Loading), None)
     }
 
     /// What follows on a `get` that has found nothing.
-    async fn load<Q, E>(&self, key: &Q, load: impl Future<Output = Result<V, E>>) -> Result<V, E>
+    async fn load<Q, E, M: Manner<E>>(
+        &self,
+        key: &Q,
+        load: impl Future<Output = Result<V, E>>,
+        manner: M,
+    ) -> Result<V, M::Error>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -252,22 +261,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (hash, place) = self.place(key);
         let mut load = pin!(load);
         let tally = &self.flights.tally.0;
+        let mut patience = manner.patience(&self.flights);
         // Each time round a flight that was waited for has failed or was overtaken, all of it.
         loop {
-            let turn = match self.arrive(hash, key).await {
+            let turn = match self.arrive(hash, key, &mut patience).await {
                 Arrival::Turn(turn) => turn,
-                Arrival::Over(flight) => match flight.value() {
-                    Some(value) => {
-                        tally.delayed_hits.fetch_add(1, Relaxed);
+                Arrival::Over(flight, delay) => match flight.outcome() {
+                    Some(Outcome::Value(value)) => {
+                        tally.delayed_hit(delay);
                         return Ok(value.clone());
+                    }
+                    Some(Outcome::Error(error)) => match manner.others(error) {
+                        Some(error) => {
+                            tally.shared_errors.fetch_add(1, Relaxed);
+                            return Err(error);
+                        }
+                        None => continue,
+                    },
+                    None => continue,
+                },
+                Arrival::Remembered(flight) => match self.recall(&flight, &manner) {
+                    Some(error) => {
+                        tally.remembered_errors.fetch_add(1, Relaxed);
+                        return Err(error);
                     }
                     None => continue,
                 },
                 Arrival::Apart => {
-                    let mut counted = Counted::new(tally);
-                    let loaded = load.await;
-                    counted.loaded = loaded.is_ok();
-                    return loaded;
+                    let counted = Counted::new(tally);
+                    let value = load.await.map_err(|error| manner.own(error).0)?;
+                    counted.loaded();
+                    return Ok(value);
+                }
+                Arrival::Vain(vain) => {
+                    tally.in_vain(vain);
+                    return Err(manner.in_vain(vain));
                 }
             };
             if let Some(value) = self.peek(key) {
@@ -275,14 +303,46 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 turn.land(&value);
                 return Ok(value);
             }
-            let mut counted = Counted::new(tally);
-            let value = poll_fn(|context| turn.run(|| load.as_mut().poll(context))).await?;
-            counted.loaded = true;
-            drop(counted);
-            self.store(turn, (hash, place), key, &value);
-            self.reclaim_if_due();
-            return Ok(value);
+            let counted = Counted::new(tally);
+            match poll_fn(|context| turn.run(|| load.as_mut().poll(context))).await {
+                Ok(value) => {
+                    turn.fetched(counted.loaded());
+                    self.store(turn, (hash, place), key, &value);
+                    self.reclaim_if_due();
+                    return Ok(value);
+                }
+                Err(error) => {
+                    drop(counted);
+                    return Err(self.fail(turn, error, &manner));
+                }
+            }
         }
+    }
+
+    /// The error of a flight that is remembered, if it still holds and the caller knows its
+    /// kind. If not, the flight is ended.
+    #[cold]
+    fn recall<E, M: Manner<E>>(&self, flight: &Arc<Flight<K, V>>, manner: &M) -> Option<M::Error> {
+        let until = flight.is_remembered()?;
+        if self.expiry.clock.coarse() < until
+            && let Some(Outcome::Error(error)) = flight.outcome()
+            && let Some(error) = manner.others(error)
+        {
+            return Some(error);
+        }
+        flight.forget(&self.flights);
+        None
+    }
+
+    /// Ends a turn with an error, which those who wait get, or the next of them tries.
+    #[cold]
+    fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, error: E, manner: &M) -> M::Error {
+        let (error, shared) = manner.own(error);
+        if let Some(shared) = shared {
+            let clock = &self.expiry.clock;
+            turn.fail(shared, manner.remember().map(|span| clock.exact().saturating_add(span)));
+        }
+        error
     }
 
     /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands.
@@ -295,22 +355,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut telling;
         // Given up first: the listener may wait for who waits for it.
         let turn = turn;
-        if !turn.is_overtaken() {
+        let waiters = if turn.is_overtaken() {
+            turn.land(value)
+        } else {
             let (owned, copy) = (key.to_owned(), value.clone());
             let weight = self.weigh(&owned, &copy);
             telling = self.telling();
             let term = self.term(&owned, &copy);
             let traits = (hash, weight, term);
-            turn.store(
+            turn.store_and_land(
+                value,
                 || self.exchange(place, traits, None, (owned, copy), &mut telling),
                 || self.remove_any(place, key),
-            );
-        }
-        turn.land(value);
+            )
+        };
+        self.flights.tally.0.landed(waiters);
     }
 
     /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
-    pub(crate) async fn arrive<Q>(&self, hash: u64, key: &Q) -> Arrival<'_, K, V>
+    pub(crate) async fn arrive<'c, Q>(
+        &'c self,
+        hash: u64,
+        key: &Q,
+        patience: &mut Patience<'c>,
+    ) -> Arrival<'c, K, V>
     where
         K: Borrow<Q>,
         Q: Eq + ToOwned<Owned = K> + ?Sized,
@@ -323,7 +391,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     let turn = Turn::begin(&self.flights, flight);
                     return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
                 }
-                match flight.join(&self.flights, context.waker()) {
+                match flight.join(&self.flights, context.waker(), patience) {
                     Joined::TooLate => self.flights.remove(&flight),
                     joined => return Poll::Ready(joined),
                 }
@@ -358,6 +426,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if let Some(flight) = self.flights.find(hash, key) {
             flight.overtake(&self.flights);
         }
+        self.flights.tidy(hash, || self.expiry.clock.coarse());
     }
 
     /// The same for all keys.
@@ -370,6 +439,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// How many keys are being loaded or computed. For tests.
     #[doc(hidden)]
     pub fn flights(&self) -> usize {
-        self.flights.len()
+        self.flights.len().0
     }
 }

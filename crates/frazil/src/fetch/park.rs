@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::clock::exact_ns;
 use crate::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
@@ -48,18 +49,65 @@ impl Parker {
             thread::park();
         }
     }
+
+    /// The same, until that time of the exact clock at most.
+    pub(crate) fn park_until(&self, deadline: u64) {
+        // Acquire: as above.
+        while !self.0.woken.swap(false, Acquire) {
+            if has_passed(deadline) {
+                return;
+            }
+            park_for(deadline.saturating_sub(exact_ns()));
+        }
+    }
 }
 
-/// Runs a future to its end on this thread.
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+/// Runs a future to its end on this thread. With a timeout it is polled again at that time
+/// after it has begun to wait.
+pub(crate) fn block_on<F: Future>(future: F, timeout: Option<u64>) -> F::Output {
     let mut future = pin!(future);
+    // Most do not wait, and need nobody to wake them. One that does is polled again at once,
+    // and leaves another waker: so none is missed that came between.
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
     let parker = Parker::new();
     let waker = parker.waker();
     let mut context = Context::from_waker(&waker);
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            Poll::Pending => parker.park(),
+            Poll::Pending => match deadline {
+                None => parker.park(),
+                Some(deadline) => parker.park_until(deadline),
+            },
         }
+    }
+}
+
+/// Whether it is as late as that by the exact clock. To a checker, which has no time, any
+/// deadline may have passed or not.
+pub(crate) fn has_passed(deadline: u64) -> bool {
+    #[cfg(all(shuttle, not(loom)))]
+    {
+        use shuttle::rand::RngCore;
+        let _ = deadline;
+        shuttle::rand::thread_rng().next_u32() % 2 == 0
+    }
+    #[cfg(not(all(shuttle, not(loom))))]
+    {
+        exact_ns() >= deadline
+    }
+}
+
+/// Parks, for so long at most. Under a checker not at all: it lets others go first.
+pub(crate) fn park_for(nanoseconds: u64) {
+    #[cfg(not(any(loom, shuttle)))]
+    thread::park_timeout(std::time::Duration::from_nanos(nanoseconds));
+    #[cfg(any(loom, shuttle))]
+    {
+        let _ = nanoseconds;
+        thread::yield_now();
     }
 }

@@ -24,15 +24,22 @@
 //! read the old after the change; but there even a load that begins after the writer has
 //! returned may do so.
 //!
+//! A flight that has failed and is *remembered* stays in the table, in a list of its shard's
+//! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
+//! reference in the list.
+//!
 //! 128 bytes a shard. A flight that ends leaves nothing but room in its shard's table.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::atomic::compiler_fence;
+use std::sync::{Arc, Weak};
 
 use hashbrown::HashTable;
 
-use crate::fetch::Tally;
 use crate::fetch::flight::Flight;
+use crate::fetch::tally::Tally;
+use crate::fetch::timer::Timer;
 use crate::sync::atomic::{
     AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -42,14 +49,26 @@ use crate::sync::{CHECKED, Mutex, OwnLine};
 
 const SHARDS: usize = if CHECKED { 1 } else { 32 };
 
-type Shard<K, V> = OwnLine<Mutex<HashTable<Arc<Flight<K, V>>>>>;
+/// The most errors that a shard remembers.
+const REMEMBERED_MAX: usize = if CHECKED { 1 } else { 256 };
+/// Of those how many a write of any key looks at, whether they have expired.
+const TIDIED: u32 = 2;
+
+/// Flights whose keys' hashes are alike.
+#[derive(Debug)]
+struct Shard<K, V> {
+    flights: HashTable<Arc<Flight<K, V>>>,
+    /// Those that have failed, by the order in which they did.
+    remembered: VecDeque<Weak<Flight<K, V>>>,
+}
 
 /// All flights of a cache.
 pub(crate) struct Table<K, V> {
-    shards: Box<[Shard<K, V>]>,
+    shards: Box<[OwnLine<Mutex<Shard<K, V>>>]>,
     /// Flights in the table, or about to be.
     flying: OwnLine<AtomicUsize>,
     pub(crate) tally: OwnLine<Tally>,
+    pub(crate) timer: Timer,
 }
 
 // SAFETY: whoever has a flight borrows the cache that the table is part of, and nobody else
@@ -58,9 +77,14 @@ unsafe impl<K: Send, V: Send> Send for Table<K, V> {}
 
 impl<K, V> Table<K, V> {
     pub(crate) fn new() -> Self {
-        let shard = || OwnLine(Mutex::new(HashTable::new()));
-        let shards = (0..SHARDS).map(|_| shard()).collect();
-        Table { shards, flying: OwnLine::default(), tally: OwnLine::default() }
+        let shard = || Shard { flights: HashTable::new(), remembered: VecDeque::new() };
+        let shards = (0..SHARDS).map(|_| OwnLine(Mutex::new(shard()))).collect();
+        Table {
+            shards,
+            flying: OwnLine::default(),
+            tally: OwnLine::default(),
+            timer: Timer::new(),
+        }
     }
 
     /// Whether no flight is under way that a write could have to overtake.
@@ -70,23 +94,26 @@ impl<K, V> Table<K, V> {
         self.flying.0.load(SeqCst) == 0
     }
 
-    /// Flights in the table. O(shards).
-    pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    /// Flights that are not over, and those that are remembered. O(flights).
+    pub(crate) fn len(&self) -> (usize, usize) {
+        let (remembered, under_way): (Vec<_>, Vec<_>) =
+            self.all().partition(|flight| flight.is_remembered().is_some());
+        (under_way.len(), remembered.len())
     }
 
-    /// Bytes on the heap, of the empty table.
+    /// Bytes on the heap, of the empty table and the counts.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.shards)
+        size_of_val(&*self.shards) + self.tally.0.heap_bytes()
     }
 
-    fn shard(&self, hash: u64) -> &Mutex<HashTable<Arc<Flight<K, V>>>> {
+    fn shard(&self, hash: u64) -> &Mutex<Shard<K, V>> {
         &self.shards[(spread(hash) >> 32) as usize % SHARDS].0
     }
 
     /// Adds to `known` the flights with this hash that are not among them.
-    fn gather(shard: &HashTable<Arc<Flight<K, V>>>, hash: u64, known: &mut Vec<Arc<Flight<K, V>>>) {
-        for flight in shard.iter_hash(spread(hash)).filter(|flight| flight.hash == hash) {
+    fn gather(shard: &Shard<K, V>, hash: u64, known: &mut Vec<Arc<Flight<K, V>>>) {
+        let flights = shard.flights.iter_hash(spread(hash));
+        for flight in flights.filter(|flight| flight.hash == hash) {
             if !known.iter().any(|other| Arc::ptr_eq(other, flight)) {
                 known.push(Arc::clone(flight));
             }
@@ -111,7 +138,9 @@ impl<K, V> Table<K, V> {
         Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
         let mut compared = Vec::new();
-        let mut newcomer = None;
+        let new = || Arc::new(Flight::new(hash, key.to_owned()));
+        // Most find none, and then need not look before they have made one.
+        let mut newcomer = self.is_empty().then(new);
         // Each time round another thread has begun a flight with this very hash.
         loop {
             let from = compared.len();
@@ -123,11 +152,15 @@ impl<K, V> Table<K, V> {
                 // SeqCst: partner is the load in `is_empty`; see above.
                 self.flying.0.fetch_add(1, SeqCst);
                 let flight = Arc::clone(&newcomer);
-                shard.insert_unique(spread(hash), newcomer, |flight| spread(flight.hash));
+                let rehash = |flight: &Arc<Flight<K, V>>| spread(flight.hash);
+                shard.flights.insert_unique(spread(hash), newcomer, rehash);
                 drop(shard);
                 // Partner: a fence of the user's between a change of the source and the
-                // write to the cache.
-                fence(SeqCst);
+                // write to the cache. On x86-64 the locked increment is one already.
+                if cfg!(any(miri, loom, shuttle, not(target_arch = "x86_64"))) {
+                    fence(SeqCst);
+                }
+                compiler_fence(SeqCst);
                 return (flight, true);
             }
             drop(shard);
@@ -135,14 +168,15 @@ impl<K, V> Table<K, V> {
             if let Some(flight) = compared[from..].iter().find(of_key) {
                 return (Arc::clone(flight), false);
             }
-            newcomer.get_or_insert_with(|| Arc::new(Flight::new(hash, key.to_owned())));
+            newcomer.get_or_insert_with(new);
         }
     }
 
     /// Takes a flight out, if it is still there.
     pub(crate) fn remove(&self, flight: &Arc<Flight<K, V>>) {
         let mut shard = self.shard(flight.hash).lock();
-        let found = shard.find_entry(spread(flight.hash), |other| Arc::ptr_eq(other, flight));
+        let is_it = |other: &Arc<_>| Arc::ptr_eq(other, flight);
+        let found = shard.flights.find_entry(spread(flight.hash), is_it);
         if let Ok(entry) = found {
             // Not the last reference: the caller has one. So nothing is dropped under the lock.
             entry.remove();
@@ -154,9 +188,52 @@ impl<K, V> Table<K, V> {
     /// All flights, one shard after the other.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Flight<K, V>>> {
         self.shards.iter().flat_map(|shard| {
-            let flights: Vec<_> = shard.0.lock().iter().cloned().collect();
+            let flights: Vec<_> = shard.0.lock().flights.iter().cloned().collect();
             flights
         })
+    }
+
+    /// Lists a flight that has failed and is to be remembered; forgets the oldest if there are
+    /// too many.
+    pub(crate) fn remember(&self, flight: &Arc<Flight<K, V>>) {
+        let mut shard = self.shard(flight.hash).lock();
+        let is_full = shard.remembered.len() >= REMEMBERED_MAX;
+        let oldest = is_full.then(|| shard.remembered.pop_front()).flatten();
+        shard.remembered.push_back(Arc::downgrade(flight));
+        drop(shard);
+        // Under no lock: keys and errors are dropped.
+        if let Some(oldest) = oldest.as_ref().and_then(Weak::upgrade) {
+            oldest.forget(self);
+        }
+    }
+
+    /// Forgets what has expired of the oldest that the shard of this hash remembers; looks at
+    /// two. Asks for the time only if there are any.
+    pub(crate) fn tidy(&self, hash: u64, now: impl Fn() -> u64) {
+        for _ in 0..TIDIED {
+            let oldest = self.shard(hash).lock().remembered.front().cloned();
+            let Some(listed) = oldest else { return };
+            let flight = listed.upgrade();
+            let until = flight.as_ref().and_then(|flight| flight.is_remembered());
+            if until.is_some_and(|until| now() < until) {
+                return;
+            }
+            let mut shard = self.shard(hash).lock();
+            if shard.remembered.front().is_some_and(|front| front.ptr_eq(&listed)) {
+                shard.remembered.pop_front();
+            }
+            drop(shard);
+            if let Some(flight) = flight {
+                flight.forget(self);
+            }
+        }
+    }
+
+    /// Forgets all that has expired. O(flights).
+    pub(crate) fn forget_expired(&self, now: u64) {
+        let has_expired =
+            |flight: &Arc<Flight<K, V>>| flight.is_remembered().is_some_and(|until| until <= now);
+        self.all().filter(has_expired).for_each(|flight| flight.forget(self));
     }
 }
 

@@ -1,0 +1,114 @@
+//! The plainest executor there can be: all tasks on the thread that calls, polled in the order
+//! in which they are woken.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
+
+/// Tasks that were woken, and the thread that polls them.
+struct Ready {
+    tasks: Mutex<VecDeque<usize>>,
+    thread: Thread,
+}
+
+struct Task {
+    number: usize,
+    ready: Arc<Ready>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.ready.tasks.lock().unwrap().push_back(self.number);
+        self.ready.thread.unpark();
+    }
+}
+
+/// Tasks that run together.
+pub(crate) struct Tasks<'f, T> {
+    futures: Vec<Option<Boxed<'f, T>>>,
+    wakers: Vec<Waker>,
+    ready: Arc<Ready>,
+    living: usize,
+}
+
+impl<'f, T> Tasks<'f, T> {
+    pub(crate) fn new() -> Self {
+        let ready = Ready { tasks: Mutex::default(), thread: std::thread::current() };
+        Tasks { futures: Vec::new(), wakers: Vec::new(), ready: Arc::new(ready), living: 0 }
+    }
+
+    pub(crate) fn spawn(&mut self, future: impl Future<Output = T> + 'f) {
+        let number = self.futures.len();
+        self.futures.push(Some(Box::pin(future)));
+        self.living += 1;
+        let waker = Waker::from(Arc::new(Task { number, ready: Arc::clone(&self.ready) }));
+        waker.wake_by_ref();
+        self.wakers.push(waker);
+    }
+
+    /// Drops a task.
+    pub(crate) fn cancel(&mut self, number: usize) {
+        self.living -= usize::from(self.futures[number].take().is_some());
+    }
+
+    /// Runs until all have ended, or until that moment. What each has returned that has
+    /// ended, in that order.
+    pub(crate) fn run_until(&mut self, end: Instant) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.living);
+        while self.living > 0 {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { break };
+            let Some(number) = self.ready.tasks.lock().unwrap().pop_front() else {
+                std::thread::park_timeout(left);
+                continue;
+            };
+            let Some(future) = &mut self.futures[number] else { continue };
+            let mut context = Context::from_waker(&self.wakers[number]);
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                outputs.push(output);
+                self.cancel(number);
+            }
+        }
+        outputs
+    }
+
+    /// Runs until all have ended, for a minute at most.
+    pub(crate) fn run(&mut self) -> Vec<T> {
+        let outputs = self.run_until(Instant::now() + Duration::from_secs(60));
+        assert_eq!(self.living, 0, "tasks that wait for ever");
+        outputs
+    }
+}
+
+/// Runs one future on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut tasks = Tasks::new();
+    tasks.spawn(future);
+    tasks.run().pop().expect("it has ended")
+}
+
+/// Is over after so long. A thread for each: for few.
+pub(crate) async fn sleep(duration: Duration) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut has_begun = false;
+    std::future::poll_fn(move |context| {
+        if is_over.load(SeqCst) {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut has_begun, true) {
+            let (waker, is_over) = (context.waker().clone(), Arc::clone(&is_over));
+            std::thread::spawn(move || {
+                std::thread::sleep(duration);
+                is_over.store(true, SeqCst);
+                waker.wake();
+            });
+        }
+        Poll::Pending
+    })
+    .await;
+}
