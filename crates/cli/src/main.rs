@@ -10,6 +10,7 @@ mod bench;
 mod calibrate;
 mod duration;
 mod failure;
+mod fetch_args;
 mod forecast;
 mod median;
 mod model;
