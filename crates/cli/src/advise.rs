@@ -130,6 +130,12 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 fn online(policies: Vec<PolicySpec>) -> Result<Vec<PolicySpec>, Failure> {
+    let simulated = policies.iter().find(|policy| matches!(policy, PolicySpec::MadOfAll(_)));
+    if let Some(policy) = simulated {
+        return Err(Failure::usage(anyhow!(
+            "policy `{policy}` remembers without a bound and can't be recommended; compare with it in `frazil simulate`"
+        )));
+    }
     match policies.iter().find(|policy| policy.is_offline()) {
         Some(policy) => Err(Failure::usage(anyhow!(
             "policy `{policy}` knows the future and can't be recommended; compare with it in `frazil simulate`"

@@ -39,6 +39,20 @@ impl Future {
         next
     }
 
+    /// What requests would wait together if the object of the one at `next` were missed then
+    /// and its fetch took `fetch` requests. O(requests for it within the fetch).
+    pub(crate) fn aggregate_delay(&self, next: u32, fetch: u64) -> f64 {
+        let (mut delay, mut at) = (0.0, next);
+        while at != NEVER && u64::from(at - next) < fetch {
+            delay += (fetch - u64::from(at - next)) as f64;
+            match self.next.get(at as usize) {
+                Some(&later) if later > at => at = later,
+                _ => break,
+            }
+        }
+        delay
+    }
+
     /// Requests from the last one to the one at `next`.
     pub(crate) fn distance(&self, next: u32) -> u64 {
         (u64::from(next) + 1).saturating_sub(self.position as u64)

@@ -5,8 +5,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
-use crate::{Belady, BeladySize, Online, Policy};
+use crate::{Belady, BeladyMad, BeladySize, OfAll, Online, Policy};
+
+/// The names of the policies that need the future.
+pub(crate) const OFFLINE: [&str; 3] = ["belady", "belady-size", "belady-mad"];
 
 /// A policy and its parameters.
 ///
@@ -23,10 +27,15 @@ use crate::{Belady, BeladySize, Online, Policy};
 pub enum PolicySpec {
     /// A policy that runs anywhere.
     Online(Online),
+    /// An [`Online::Mad`] that keeps the counters of all objects there ever were
+    /// ([`OfAll`]), which no cache can.
+    MadOfAll(Online),
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
     BeladySize,
+    /// [`BeladyMad`], which needs the future.
+    BeladyMad,
 }
 
 /// Why a name cannot be read as a policy.
@@ -38,6 +47,11 @@ pub enum SpecError {
     /// The policy is told the future, which no cache can be.
     #[error("policy `{0}` needs the future: only the simulator runs it")]
     Offline(String),
+    /// The policy remembers without a bound.
+    #[error(
+        "policy `{0}` keeps counters of every object there ever was: only the simulator runs it"
+    )]
+    Unbounded(String),
     /// The policy has no such parameter.
     #[error("policy `{policy}` has no parameter `{parameter}`; it takes {expected}")]
     UnknownParameter {
@@ -72,36 +86,41 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies: the online ones first.
-    pub const NAMES: [&str; Online::NAMES.len() + 2] = {
-        let mut names = ["belady"; Online::NAMES.len() + 2];
+    pub const NAMES: [&str; Online::NAMES.len() + OFFLINE.len()] = {
+        let mut names = [OFFLINE[0]; Online::NAMES.len() + OFFLINE.len()];
         let mut place = 0;
         while place < Online::NAMES.len() {
             names[place] = Online::NAMES[place];
             place += 1;
         }
-        names[place + 1] = "belady-size";
+        while place < names.len() {
+            names[place] = OFFLINE[place - Online::NAMES.len()];
+            place += 1;
+        }
         names
     };
 
     /// The name without parameters.
     pub fn name(&self) -> &'static str {
         match self {
-            PolicySpec::Online(policy) => policy.name(),
+            PolicySpec::Online(policy) | PolicySpec::MadOfAll(policy) => policy.name(),
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
+            PolicySpec::BeladyMad => "belady-mad",
         }
     }
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        !matches!(self, PolicySpec::Online(_))
+        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad)
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
     pub fn with_seed(self, another: u64) -> Option<Self> {
         match self {
             PolicySpec::Online(policy) => policy.with_seed(another).map(PolicySpec::Online),
-            PolicySpec::Belady | PolicySpec::BeladySize => None,
+            PolicySpec::MadOfAll(policy) => policy.with_seed(another).map(PolicySpec::MadOfAll),
+            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => None,
         }
     }
 
@@ -117,8 +136,13 @@ impl PolicySpec {
     ) -> V::Output {
         match self {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
+            PolicySpec::MadOfAll(Online::Mad { base, sample, seed }) => {
+                visit_mad::<OfAll, V>(*base, *sample, *seed, capacity, visitor)
+            }
+            PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
+            PolicySpec::BeladyMad => visitor.visit(BeladyMad::new(future())),
         }
     }
 }
@@ -127,10 +151,15 @@ impl FromStr for PolicySpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let given = Parameters::of(text);
+        let mut given = Parameters::of(text);
         let spec = match given.policy {
             "belady" => PolicySpec::Belady,
             "belady-size" => PolicySpec::BeladySize,
+            "belady-mad" => PolicySpec::BeladyMad,
+            "mad" => match read_mad(&mut given)? {
+                (policy, true) => PolicySpec::MadOfAll(policy),
+                (policy, false) => PolicySpec::Online(policy),
+            },
             _ => return text.parse().map(PolicySpec::Online).map_err(with_offline_names),
         };
         given.finish()?;
@@ -151,7 +180,10 @@ impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PolicySpec::Online(policy) => policy.fmt(f),
-            PolicySpec::Belady | PolicySpec::BeladySize => f.write_str(self.name()),
+            PolicySpec::MadOfAll(policy) => write!(f, "{policy}:counters=all"),
+            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => {
+                f.write_str(self.name())
+            }
         }
     }
 }
@@ -168,13 +200,13 @@ mod tests {
         }
         let offline = PolicySpec::NAMES.map(str::parse::<PolicySpec>);
         let offline = offline.iter().flatten().filter(|spec| spec.is_offline());
-        assert_eq!(offline.count(), 2);
+        assert_eq!(offline.count(), OFFLINE.len());
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
-        assert!(error("lruu").ends_with("random, belady, belady-size"));
+        assert!(error("lruu").ends_with("random, belady, belady-size, belady-mad"));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
     }
