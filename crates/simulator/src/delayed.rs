@@ -7,7 +7,7 @@
 //!
 //! What a policy remembers of an object in flight ([`Policy::Pending`]) lies with its flight.
 //! A flight takes 60 bytes beside that, and O(log flights) to begin and to end. There are at
-//! most as many as records within one fetch.
+//! most as many as records within one fetch. The histogram of latencies takes 450 KB.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -98,8 +98,9 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
         let (usual, certain) = fetching.expected();
         let flights =
             Flights { by_object: HashMap::default(), landings: BinaryHeap::new(), begun: 0 };
-        // It allows from one to five digits.
-        let latencies = Histogram::new(3).expect("three digits are allowed");
+        // It allows from one to five digits, and any bounds that are far apart.
+        let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
+        let latencies = latencies.expect("constant bounds are valid");
         let usual = usual as f64;
         DelayedCell { cell, flights, fetching, usual, certain, total: 0, longest: 0, latencies }
     }

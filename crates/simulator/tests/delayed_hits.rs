@@ -133,6 +133,15 @@ fn a_fetch_is_back_exactly_when_it_should_be() {
 }
 
 #[test]
+fn quantiles_hold_for_long_fetches() {
+    let latency = by_requests(&trace(&[0; 1000], &[]), "lru", 1, 500_000).latency;
+    let latency = latency.expect("fetches take time");
+    // They wait for 500,000, 499,999 and so on to 499,001.
+    assert_eq!(latency.total, (499_001 + 500_000) * 500);
+    assert!(latency.p50.abs_diff(499_500) <= 500 && latency.p99 == 500_000, "{latency:?}");
+}
+
+#[test]
 fn one_tick_is_as_none() {
     let spec = "zipf:0.8:objects=300:requests=5K:seed=4";
     let trace = frazil_simulator::trace::load(spec, &ReadOptions::default()).expect("made").trace;
