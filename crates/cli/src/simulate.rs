@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc, lhd;
-    /// counters=all; sample=64), random; and those
+    /// counters=all; sample=64; prior=1), random; and those
     /// that know the future: belady, belady-size, belady-mad. Where chance plays a part:
     /// random:seed=1.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]

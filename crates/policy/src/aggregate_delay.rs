@@ -75,10 +75,11 @@ impl Counters {
         self.fetch = took;
     }
 
-    /// The mean aggregate delay, in ticks.
+    /// The mean aggregate delay, in ticks, if so many windows without a burst are counted
+    /// beside those that were seen.
     #[inline]
-    fn delay(&self) -> f64 {
-        self.cumulative / f64::from(self.windows)
+    fn delay(&self, prior: f64) -> f64 {
+        (self.cumulative + prior * f64::from(self.fetch)) / (f64::from(self.windows) + prior)
     }
 }
 
@@ -214,18 +215,20 @@ pub struct Delays<'a, K> {
     keep: &'a K,
     /// By slot; what is beyond its end is not aside.
     aside: &'a [bool],
+    /// Windows without a burst that are counted beside those that were seen.
+    prior: f64,
     now: u64,
 }
 
 impl<'a, K: Keep> Delays<'a, K> {
-    pub(crate) fn new(keep: &'a K, aside: &'a [bool], now: u64) -> Self {
-        Delays { keep, aside, now }
+    pub(crate) fn new(keep: &'a K, aside: &'a [bool], prior: u8, now: u64) -> Self {
+        Delays { keep, aside, prior: prior.into(), now }
     }
 
     /// The mean aggregate delay of a resident, in ticks.
     #[inline]
     pub fn delay(&self, slot: Slot) -> f64 {
-        self.keep.of(slot).delay()
+        self.keep.of(slot).delay(self.prior)
     }
 
     /// When it was requested last.
@@ -281,6 +284,7 @@ mod tests {
         }
         // 5 + 3 + 1 in the first, 5 in the one from 15 and in the one from 40.
         assert_eq!((counters.windows, counters.cumulative), (3, 19.0));
+        assert_eq!((counters.delay(0.0), counters.delay(2.0)), (19.0 / 3.0, 29.0 / 5.0));
     }
 
     #[test]

@@ -138,6 +138,9 @@ pub enum Online {
         base: MadBase,
         /// Entries that are sampled for a victim; 0: all that the base offers. Over LRU only.
         sample: u8,
+        /// Windows without a burst that are counted beside those that were seen: how slowly
+        /// it believes in bursts.
+        prior: u8,
         /// Where its chance starts.
         seed: u64,
     },
@@ -153,7 +156,7 @@ pub enum Online {
 ///
 /// ```
 /// use frazil_policy::{MadBase, Online};
-/// let mad = Online::Mad { base: MadBase::Arc, sample: 0, seed: 1 };
+/// let mad = Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: 1 };
 /// assert_eq!("mad:base=arc".parse(), Ok(mad));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,9 +205,9 @@ impl Online {
         Online::Gdsf,
         Online::Lecar { seed: SEED },
         Online::Cacheus { seed: SEED },
-        Online::Mad { base: MadBase::Lru, sample: 0, seed: SEED },
-        Online::Mad { base: MadBase::Arc, sample: 0, seed: SEED },
-        Online::Mad { base: MadBase::Lhd, sample: 0, seed: SEED },
+        Online::Mad { base: MadBase::Lru, sample: 0, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Lhd, sample: 0, prior: 0, seed: SEED },
         Online::Random { seed: SEED },
     ];
 
@@ -317,8 +320,8 @@ impl Online {
             Online::Gdsf => visitor.visit(Gdsf::default()),
             Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
-            Online::Mad { base, sample, seed } => {
-                visit_mad::<OfResidents, V>(base, sample, seed, capacity, visitor)
+            Online::Mad { base, sample, prior, seed } => {
+                visit_mad::<OfResidents, V>(base, [sample, prior], seed, capacity, visitor)
             }
             Online::Random { seed } => visitor.visit(Random::new(seed)),
         }
@@ -387,18 +390,18 @@ impl Online {
 /// Makes MAD with counters kept in `K`.
 pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
     base: MadBase,
-    sample: u8,
+    [sample, prior]: [u8; 2],
     seed: u64,
     capacity: u64,
     visitor: V,
 ) -> V::Output {
     match base {
         MadBase::Lru if sample > 0 => {
-            visitor.visit(Mad::<_, K>::new(LruSampled::new(sample, seed)))
+            visitor.visit(Mad::<_, K>::new(LruSampled::new(sample, seed), prior))
         }
-        MadBase::Lru => visitor.visit(Mad::<_, K>::new(Lru::default())),
-        MadBase::Arc => visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity))),
-        MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed))),
+        MadBase::Lru => visitor.visit(Mad::<_, K>::new(Lru::default(), prior)),
+        MadBase::Arc => visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity), prior)),
+        MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed), prior)),
     }
 }
 
@@ -407,7 +410,8 @@ pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), Spe
     let base = MadBase::ALL[given.word("base", &MadBase::NAMES)?];
     let of_all = given.word("counters", &["resident", "all"])? == 1;
     let sample = if base == MadBase::Lru { given.number("sample", 0, 0, 64)? } else { 0 };
-    let mut policy = Online::Mad { base, sample, seed: SEED };
+    let prior = given.number("prior", 0, 0, 100)?;
+    let mut policy = Online::Mad { base, sample, prior, seed: SEED };
     if let Some(seed) = policy.seed_mut() {
         *seed = given.number("seed", *seed, 0, u64::MAX)?;
     }
@@ -458,12 +462,15 @@ impl fmt::Display for Online {
             Online::LruSampled { k, .. } if k != 5 => write!(f, ":k={k}")?,
             Online::Clock { bits } if bits != 1 => write!(f, ":bits={bits}")?,
             Online::Slru { segments } if segments != 2 => write!(f, ":segments={segments}")?,
-            Online::Mad { base, sample, .. } => {
+            Online::Mad { base, sample, prior, .. } => {
                 if base != MadBase::Lru {
                     write!(f, ":base={}", MadBase::NAMES[base as usize])?;
                 }
                 if sample > 0 {
                     write!(f, ":sample={sample}")?;
+                }
+                if prior > 0 {
+                    write!(f, ":prior={prior}")?;
                 }
             }
             _ => {}
@@ -505,7 +512,7 @@ mod tests {
             "lecar:seed=7",
             "cacheus:seed=7",
             "mad:sample=64:seed=7",
-            "mad:base=lhd:seed=7",
+            "mad:base=lhd:prior=2:seed=7",
         ] {
             let policy: Online = text.parse().expect("it parses");
             assert_eq!(policy.to_string(), text);

@@ -136,8 +136,8 @@ impl PolicySpec {
     ) -> V::Output {
         match self {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
-            PolicySpec::MadOfAll(Online::Mad { base, sample, seed }) => {
-                visit_mad::<OfAll, V>(*base, *sample, *seed, capacity, visitor)
+            PolicySpec::MadOfAll(Online::Mad { base, sample, prior, seed }) => {
+                visit_mad::<OfAll, V>(*base, [*sample, *prior], *seed, capacity, visitor)
             }
             PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),

@@ -12,6 +12,9 @@ use frazil_policy::{AdaptiveReplacement, Lhd, Lru, LruSampled, Mad, OfAll, OfRes
 use model::Step;
 use proptest::prelude::*;
 
+/// Windows that are counted beside those that were seen, where any are.
+const PRIOR: u8 = 2;
+
 /// Bursts of requests for few ids among requests for many, with a delete now and then.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let one = prop_oneof![
@@ -33,6 +36,8 @@ struct MadModel {
     capacity: usize,
     /// Whether an eviction forgets what was known.
     forgets: bool,
+    /// Windows with one request that are counted beside those there were.
+    prior: u8,
     now: u64,
 }
 
@@ -52,7 +57,8 @@ impl MadModel {
             }
         }
         let idle = self.now - times.last().expect("requested") + 1;
-        delay as f64 / windows / idle as f64
+        let prior = f64::from(self.prior);
+        (delay as f64 + prior * self.fetch as f64) / (windows + prior) / idle as f64
     }
 
     /// True on a hit.
@@ -98,12 +104,14 @@ fn compare<P: Policy>(
     policy: P,
     capacity: usize,
     fetch: u64,
-    forgets: bool,
+    [forgets, cautious]: [bool; 2],
 ) -> Result<(), TestCaseError> {
     let mut cache = Cache::new(policy, capacity as u64);
     cache.slots.fetch_ticks = Some(fetch);
     let (times, resident, flights) = (BTreeMap::new(), vec![], vec![]);
-    let mut model = MadModel { times, resident, flights, fetch, capacity, forgets, now: 0 };
+    let prior = u8::from(cautious) * PRIOR;
+    let now = 0;
+    let mut model = MadModel { times, resident, flights, fetch, capacity, forgets, prior, now };
     for (number, &step) in steps.iter().enumerate() {
         match step {
             Step::Request(id) => {
@@ -156,29 +164,35 @@ fn same_as<P: Policy, Q: Policy>(
 
 proptest! {
     #[test]
-    fn over_lru_it_is_the_model(steps in steps(), capacity in 1usize..16, fetch in 1u64..40) {
-        let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default());
-        compare(&steps, resident, capacity, fetch, true)?;
-        let all: Mad<Lru, OfAll> = Mad::new(Lru::default());
-        compare(&steps, all, capacity, fetch, false)?;
+    fn over_lru_it_is_the_model(
+        steps in steps(),
+        capacity in 1usize..16,
+        fetch in 1u64..40,
+        cautious: bool,
+    ) {
+        let prior = u8::from(cautious) * PRIOR;
+        let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), prior);
+        compare(&steps, resident, capacity, fetch, [true, cautious])?;
+        let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), prior);
+        compare(&steps, all, capacity, fetch, [false, cautious])?;
     }
 
     /// With one resident a sample holds all.
     #[test]
     fn a_sample_of_all_is_all(steps in steps(), fetch in 1u64..40) {
-        let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1));
-        compare(&steps, sampled, 1, fetch, true)?;
+        let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1), 0);
+        compare(&steps, sampled, 1, fetch, [true, false])?;
     }
 
     #[test]
     fn where_nobody_waits_it_is_its_base(steps in steps(), one_tick: bool) {
         let fetch = one_tick.then_some(1);
-        same_as(&steps, Mad::<_, OfResidents>::new(Lru::default()), Lru::default(), fetch)?;
-        same_as(&steps, Mad::<_, OfAll>::new(Lru::default()), Lru::default(), fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(Lru::default(), 1), Lru::default(), fetch)?;
+        same_as(&steps, Mad::<_, OfAll>::new(Lru::default(), 1), Lru::default(), fetch)?;
         let arc = AdaptiveReplacement::new(12);
-        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone()), arc, fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), 1), arc, fetch)?;
         let lhd = Lhd::new(12, 5);
-        same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone()), lhd, fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone(), 1), lhd, fetch)?;
     }
 }
 
@@ -207,11 +221,11 @@ fn bursts_stay_over_every_base() {
         }
         kept
     }
-    let lru = (hits_of(Lru::default()), hits_of(Mad::<_, OfResidents>::new(Lru::default())));
+    let lru = (hits_of(Lru::default()), hits_of(Mad::<_, OfResidents>::new(Lru::default(), 1)));
     let arc = AdaptiveReplacement::new(20);
-    let arc = (hits_of(arc.clone()), hits_of(Mad::<_, OfResidents>::new(arc)));
+    let arc = (hits_of(arc.clone()), hits_of(Mad::<_, OfResidents>::new(arc, 1)));
     let lhd = Lhd::new(20, 1);
-    let lhd = (hits_of(lhd.clone()), hits_of(Mad::<_, OfResidents>::new(lhd)));
+    let lhd = (hits_of(lhd.clone()), hits_of(Mad::<_, OfResidents>::new(lhd, 1)));
     for (name, (base, mad)) in [("lru", lru), ("arc", arc), ("lhd", lhd)] {
         println!("{name}: the first of a burst is hit {base} times, with MAD {mad} times");
         assert!(mad > base, "{name}: {mad} {base}");
