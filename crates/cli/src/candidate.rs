@@ -30,6 +30,10 @@ impl Candidate {
         let fixed = frozen.map(|base| format!("frozen:share=1+{base}"));
         let spec: PolicySpec = fixed.as_deref().unwrap_or(name).parse().map_err(Failure::usage)?;
         match spec {
+            PolicySpec::MadOfAll(_) => Err(Failure::usage(anyhow!(
+                "policy `{spec}` remembers without a bound and can't be recommended; compare \
+                 with it in `frazil simulate`"
+            ))),
             _ if spec.is_offline() => Err(Failure::usage(anyhow!(
                 "policy `{spec}` knows the future and can't be recommended; compare with it in \
                  `frazil simulate`"

@@ -11,6 +11,7 @@ mod calibrate;
 mod candidate;
 mod duration;
 mod failure;
+mod fetch_args;
 mod forecast;
 mod median;
 mod model;

@@ -4,10 +4,13 @@ use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::{PolicySpec, Work};
 use frazil_simulator::trace::printable;
-use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
+use frazil_simulator::{
+    CapacitySpec, CellSpec, Outcome, ReplayClock, SweepOptions, Unit, sweep, sweep_delayed,
+};
 
 use crate::Done;
 use crate::failure::Failure;
+use crate::fetch_args::FetchArgs;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::{ReplayArgs, parse_policies};
@@ -27,6 +30,10 @@ use crate::trace_args::{TraceArgs, Wanted};
 /// Of a trace that a cache has recorded at a rate below 1, capacities are those for all
 /// keys, and are replayed at that rate; requests, hits and misses are those of the sample,
 /// requests and hits corrected to as many as a fair sample has.
+///
+/// With --fetch-latency a miss begins a fetch, its object enters the cache when that is
+/// back, and requests that come meanwhile are delayed hits, which wait for what is left of
+/// it. The rows then say how long requests waited, hits not at all.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
@@ -34,7 +41,9 @@ use crate::trace_args::{TraceArgs, Wanted};
   frazil simulate --trace requests.frazil --policy lru,frozen:share=0.5+lru --capacity 10K
   frazil simulate --trace disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
-      --capacity 100K --output json")]
+      --capacity 100K --output json
+  frazil simulate --trace trace.csv.zst --policy lru,belady --capacity 1%peak \\
+      --fetch-latency 20ms --clock trace")]
 pub(crate) struct Args {
     /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
     /// loop, mix, each with :objects=N:requests=N:seed=N.
@@ -44,12 +53,12 @@ pub(crate) struct Args {
     /// Policies with their parameters: fifo, lru, lru-prob:q=0.5, lru-relaxed (where
     /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
-    /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, random; and those
-    /// that know the future: belady, belady-size. Where chance plays a part:
-    /// random:seed=1. With frozen:share=S+ before its name the hottest share S of a
-    /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock,
-    /// mobius, s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu,
-    /// w-tinylfu, arc, gdsf.
+    /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
+    /// lhd; counters=all; sample=64; prior=1), random; and those that know the future:
+    /// belady, belady-size, belady-mad. Where chance plays a part: random:seed=1. With
+    /// frozen:share=S+ before its name the hottest share S of a policy's objects is frozen
+    /// once the cache is warm, to the end: of fifo, clock, mobius, s3-fifo, lru and its kin
+    /// but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 
@@ -68,6 +77,9 @@ pub(crate) struct Args {
     /// only a set changes sizes, and a hit is served from what is cached.
     #[arg(long)]
     resize_on_get: bool,
+
+    #[command(flatten)]
+    fetching: FetchArgs,
 
     #[command(flatten)]
     replaying: ReplayArgs,
@@ -89,6 +101,17 @@ struct Line<'a> {
     outcome: Outcome,
     /// Hits of what is frozen, where anything may be.
     frozen_hits: Option<u64>,
+    /// By which its latencies are, if fetches took time.
+    clock: Option<ReplayClock>,
+}
+
+impl Line<'_> {
+    fn latency_unit(&self) -> Option<&'static str> {
+        self.clock.map(|clock| match clock {
+            ReplayClock::Request => "requests",
+            ReplayClock::Trace => "ns",
+        })
+    }
 }
 
 /// Runs the verb. Prints only once every trace is done.
@@ -122,9 +145,11 @@ fn simulate<'a>(
     for capacity in &args.capacity {
         capacities.push(capacity.known(args.replaying.unit).map_err(Failure::usage)?);
     }
+    let latency = args.fetching.latency()?;
     let (cells, outcomes) = match (policies, capacities.as_slice()) {
-        // Nothing about the trace needs to be known first, so it need not be kept.
-        (&[policy], &[Some(capacity)]) if !policy.is_offline() => {
+        // Nothing about the trace needs to be known first, so it need not be kept. (Where
+        // fetches take time, the time of a record can depend on the next one's.)
+        (&[policy], &[Some(capacity)]) if !policy.is_offline() && latency.is_none() => {
             let cell = CellSpec { policy, capacity };
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
             let sample = Sample::of(trace, &origin, outcome.requests + args.warmup);
@@ -146,6 +171,7 @@ fn simulate<'a>(
         unit: args.replaying.unit,
         outcome,
         frozen_hits: is_frozen(&cell.policy).then(|| outcome.work.on_hits.get(Work::FrozenHit)),
+        clock: latency.map(|_| args.fetching.clock()),
     };
     Ok(cells.into_iter().zip(names).zip(outcomes).map(line).collect())
 }
@@ -158,8 +184,20 @@ fn sweep_cells(
     policies: &[PolicySpec],
     options: &SweepOptions,
 ) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
-    let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
+    let times = args.fetching.wants_times();
+    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes };
     let loaded = args.reading.load(trace, wanted)?;
+    let fetching = match args.fetching.latency()? {
+        Some(_) if loaded.origin.rate() < 1.0 => {
+            return Err(Failure::usage(anyhow!(
+                "{trace}: holds the requests of a share of all keys, {}; --fetch-latency needs \
+                 those of all",
+                loaded.origin.rate()
+            )));
+        }
+        Some(latency) => Some(args.fetching.over(latency, &loaded.trace, trace)?),
+        None => None,
+    };
     let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
     let (unit, mut scaled) = (args.replaying.unit, Vec::new());
     let mut cells = Vec::new();
@@ -178,15 +216,18 @@ fn sweep_cells(
     }
     let total = loaded.trace.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
-    let outcomes = sweep(&loaded.trace, &scaled, options, &|steps| progress.advance(steps));
+    let advance = |steps| progress.advance(steps);
+    let outcomes = match &fetching {
+        Some(fetching) => sweep_delayed(&loaded.trace, &scaled, options, fetching, &advance),
+        None => sweep(&loaded.trace, &scaled, options, &advance),
+    };
     Ok((cells, outcomes.iter().map(|outcome| sample.corrected(outcome)).collect()))
 }
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {
     let row = |line: &Line<'_>| {
-        let Line { trace, policy, capacity, unit, outcome, frozen_hits } = line;
-        // Hits and misses alone have no latency: that takes the time of a fetch.
-        let no_latency = serde_json::Value::Null;
+        let Line { trace, policy, capacity, unit, outcome, frozen_hits, .. } = line;
+        let latency = outcome.latency;
         let byte_miss_ratio = (*unit == Unit::Bytes).then(|| outcome.byte_miss_ratio());
         row! {
             "trace" => trace,
@@ -195,15 +236,15 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "unit" => unit.to_string(),
             "requests" => outcome.requests,
             "hits" => outcome.hits,
-            "delayed_hits" => 0,
+            "delayed_hits" => outcome.delayed_hits,
             "misses" => outcome.misses(),
             "miss_ratio" => outcome.miss_ratio(),
             "byte_miss_ratio" => byte_miss_ratio,
-            "latency_total" => no_latency,
-            "latency_mean" => no_latency,
-            "latency_p50" => no_latency,
-            "latency_p99" => no_latency,
-            "latency_unit" => no_latency,
+            "latency_total" => latency.map(|latency| latency.total),
+            "latency_mean" => outcome.latency_mean(),
+            "latency_p50" => latency.map(|latency| latency.p50),
+            "latency_p99" => latency.map(|latency| latency.p99),
+            "latency_unit" => line.latency_unit(),
             "requests_per_second" => outcome.records_per_second().round(),
             "frozen_hits" => frozen_hits,
         }
@@ -221,6 +262,18 @@ fn table(lines: &[Line<'_>]) -> String {
     if frozen {
         headers.push("frozen hits");
     }
+    let units: Vec<&str> = lines.iter().filter_map(Line::latency_unit).collect();
+    let latency = units.first().map(|unit| {
+        let heads = ["mean", "p50", "p99"];
+        (
+            unit,
+            heads.map(|head| format!("{head} wait, {}", if *unit == "ns" { "ms" } else { unit })),
+        )
+    });
+    if let Some((_, heads)) = &latency {
+        headers.push("delayed hits");
+        headers.extend(heads.iter().map(String::as_str));
+    }
     headers.push("M req/s");
     let row = |line: &Line<'_>| {
         let outcome = &line.outcome;
@@ -237,6 +290,13 @@ fn table(lines: &[Line<'_>]) -> String {
         }
         if frozen {
             row.push(line.frozen_hits.map_or("-".to_owned(), output::grouped));
+        }
+        if let Some(((unit, _), waits)) = latency.as_ref().zip(outcome.latency) {
+            let mean = outcome.latency_mean().unwrap_or_default();
+            let each = if **unit == "ns" { 1e6 } else { 1.0 };
+            row.push(output::grouped(outcome.delayed_hits));
+            let waits = [mean, waits.p50 as f64, waits.p99 as f64];
+            row.extend(waits.map(|wait| format!("{:.3}", wait / each)));
         }
         row.push(format!("{:.1}", outcome.records_per_second() / 1e6));
         row

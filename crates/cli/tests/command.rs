@@ -155,6 +155,43 @@ fn simulate_keeps_its_contract() {
 }
 
 #[test]
+fn fetches_that_take_time_are_waited_for() {
+    let folder = Folder::new("fetches");
+    let times = "0,a\n0,a\n2,b\n3,a\n";
+    let trace = folder.file("times.csv", times);
+    let run = |args: &[&str]| {
+        let mut all = simulate(&trace, "lru", "2");
+        all.extend(["--format", "csv", "--output", "json"]);
+        all.extend(args);
+        let output = frazil(&all);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (json_lines(&output).swap_remove(0), said)
+    };
+    let (row, _) = run(&["--fetch-latency", "2"]);
+    let keys = ["hits", "delayed_hits", "misses", "latency_total", "latency_p50", "latency_p99"];
+    let numbers = |row: &Value| keys.map(|key| row[key].as_u64().unwrap());
+    assert_eq!(numbers(&row), [1, 1, 2, 2 + 1 + 2, 1, 2]);
+    assert_eq!((&row["latency_mean"], &row["latency_unit"]), (&1.25.into(), &"requests".into()));
+    // The second comes at 1 s, halfway to the next, and waits for a tenth of what is left.
+    let (row, said) = run(&["--fetch-latency", "1100ms", "--clock", "trace"]);
+    assert_eq!(numbers(&row)[..4], [1, 1, 2, 1_100_000_000 + 100_000_000 + 1_100_000_000]);
+    assert_eq!(row["latency_unit"], "ns");
+    assert!(said.contains("1 of 4 records share their time"), "{said}");
+    let (row, _) = run(&[]);
+    assert!(row["latency_total"].is_null() && row["latency_unit"].is_null());
+
+    let fails_with = |args: &[&str], words: &[&str]| {
+        fails(&[&simulate(GENERATED, "lru", "2")[..], args].concat(), 2, words);
+    };
+    fails_with(&["--clock", "trace"], &["--fetch-latency"]);
+    fails_with(&["--fetch-latency", "10ms"], &["10ms", "number of requests"]);
+    fails_with(&["--fetch-latency", "5", "--clock", "trace"], &["duration"]);
+    let timeless = folder.file("ids.txt", "1\n2\n");
+    let by_times = ["--format", "plain", "--fetch-latency", "5ms", "--clock", "trace"];
+    fails(&[&simulate(&timeless, "lru", "2")[..], &by_times].concat(), 2, &["ids.txt", "no times"]);
+}
+
+#[test]
 fn threads_and_repetition_change_nothing() {
     let run = |threads| {
         let mut args = simulate(GENERATED, "lru,s3-fifo,mobius", "1%,10%,40%");

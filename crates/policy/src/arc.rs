@@ -20,7 +20,9 @@
 //! 9 bytes a slot and the ghosts' 40 to 70 an evicted object, of which there are
 //! about as many as residents; O(1) amortised.
 
-use crate::{Eviction, History, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
+use crate::aggregate_delay::{Delays, Keep};
+use crate::mad::{by_rank, lowest_in_order, settle};
+use crate::{DelayAware, Eviction, History, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
@@ -78,7 +80,7 @@ pub struct AdaptiveReplacement {
 pub enum ArcGhost {
     /// Neither.
     None,
-    /// B1: it left after one request.
+    /// B1: it left after one request. Or neither, and it was requested again in flight.
     Once,
     /// B2: it left after more than one.
     Again,
@@ -119,6 +121,26 @@ impl AdaptiveReplacement {
         self.in_again[slot.index()] = list == AGAIN;
         self.weight[list] += host.weight(slot);
         host.count(Work::Head, 1);
+    }
+
+    /// The list to evict from, unless it is empty.
+    #[inline]
+    fn shrinking(&self, incoming: Option<&Incoming<ArcGhost>>) -> usize {
+        let once = self.weight[ONCE] as f64;
+        let tie = incoming.is_some_and(|new| new.pending == ArcGhost::Again);
+        usize::from(!(once > self.target || (tie && once == self.target)))
+    }
+
+    #[inline]
+    fn detach(&mut self, host: &mut impl Host<()>, victim: Slot) {
+        let list = self.list_of(victim);
+        let weight = host.weight(victim);
+        self.lists.unlink(victim);
+        self.weight[list] -= weight;
+        // What is now one too many goes when something is inserted.
+        self.ghosts.record(list, host.hash(victim), weight, ());
+        host.count(Work::Tail, 1);
+        host.count(Work::Ghost, 1);
     }
 
     /// Forgets the oldest ghosts until the lists keep to their bounds. Says how
@@ -191,21 +213,12 @@ impl Policy for AdaptiveReplacement {
         host: &mut impl Host<()>,
         incoming: Option<&Incoming<ArcGhost>>,
     ) -> Eviction {
-        let once = self.weight[ONCE] as f64;
-        let tie = incoming.is_some_and(|new| new.pending == ArcGhost::Again);
-        let first = usize::from(!(once > self.target || (tie && once == self.target)));
+        let first = self.shrinking(incoming);
         let preferred = self.lists.tail(first);
         let Some(victim) = preferred.or_else(|| self.lists.tail(1 - first)) else {
             return Eviction::Empty;
         };
-        let list = self.list_of(victim);
-        let weight = host.weight(victim);
-        self.lists.unlink(victim);
-        self.weight[list] -= weight;
-        // What is now one too many goes when something is inserted.
-        self.ghosts.record(list, host.hash(victim), weight, ());
-        host.count(Work::Tail, 1);
-        host.count(Work::Ghost, 1);
+        self.detach(host, victim);
         Eviction::Victim(victim)
     }
 
@@ -216,6 +229,13 @@ impl Policy for AdaptiveReplacement {
         self.ghosts.take(host.hash(slot));
         host.count(Work::Ghost, 1);
         self.push(host, 1 - list, slot);
+    }
+
+    /// Asked for twice before it is there, it belongs in T2, as after a hit.
+    fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<ArcGhost>) {
+        if incoming.pending == ArcGhost::None {
+            incoming.pending = ArcGhost::Once;
+        }
     }
 
     #[inline]
@@ -248,6 +268,61 @@ impl Policy for AdaptiveReplacement {
         let surplus = self.weight[ONCE].saturating_sub(self.target as u64);
         let mut order = self.lists.from_tails([ONCE, AGAIN], surplus, |slot| host.weight(slot));
         order.extend([ONCE, AGAIN].iter().flat_map(|list| self.lists.from_tail(FROZEN + list)));
+        order
+    }
+}
+
+impl DelayAware for AdaptiveReplacement {
+    fn evict_by(
+        &mut self,
+        host: &mut impl Host<()>,
+        incoming: Option<&Incoming<ArcGhost>>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Eviction {
+        let (first, mut looked) = (self.shrinking(incoming), 0);
+        // Both lists are in the order of last requests: `settle` sees to that.
+        let mut of = |list| {
+            let (least, of_list) = lowest_in_order(self.lists.from_tail(list), delays);
+            looked += of_list;
+            least
+        };
+        let preferred = of(first);
+        // What came back is not evicted again where there is anything else.
+        let victim = match preferred {
+            Some((rank, slot)) if rank < f64::INFINITY => Some(slot),
+            _ => match (preferred, of(1 - first)) {
+                (Some((_, slot)), Some((rank, other))) => {
+                    Some(if rank < f64::INFINITY { other } else { slot })
+                }
+                (one, other) => one.or(other).map(|(_, slot)| slot),
+            },
+        };
+        let Some(victim) = victim else { return Eviction::Empty };
+        host.count(Work::Sample, looked);
+        self.detach(host, victim);
+        Eviction::Victim(victim)
+    }
+
+    fn settle(&mut self, slot: Slot, delays: &Delays<'_, impl Keep>) {
+        settle(&mut self.lists, slot, delays);
+    }
+
+    fn coldest_by(&self, host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
+        let ranked = [ONCE, AGAIN].map(|list| by_rank(self.lists.from_tail(list), delays));
+        let mut rest = ranked.map(|list| list.into_iter().peekable());
+        let (mut once, mut order) = (self.weight[ONCE], Vec::new());
+        loop {
+            let first = usize::from(once as f64 <= self.target);
+            let ranks = rest.each_mut().map(|list| list.peek().map(|(rank, _)| *rank));
+            let list = match (ranks[first], ranks[1 - first]) {
+                (Some(rank), Some(other)) if rank == f64::INFINITY && other < rank => 1 - first,
+                (None, _) => 1 - first,
+                _ => first,
+            };
+            let Some((_, slot)) = rest[list].next() else { break };
+            once -= if list == ONCE { host.weight(slot) } else { 0 };
+            order.push(slot);
+        }
         order
     }
 }

@@ -4,6 +4,11 @@
 //! weight no policy that admits every newcomer misses less, which makes it the
 //! yardstick of the others (Belady 1966). O(log n) a request, 12 bytes a slot,
 //! and 4 bytes a request for the future.
+//!
+//! Where fetches take time it refuses a newcomer whose next request, as seen when its fetch
+//! is back, is no nearer than that of any resident, as paper 5's simulator does. A resident
+//! that is requested at that very moment counts as requested then, as it does there. It then
+//! is no bound: what a miss costs depends on what else is asked for during its fetch.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -34,6 +39,20 @@ impl Future {
         next
     }
 
+    /// What requests would wait together if the object of the one at `next` were missed then
+    /// and its fetch took `fetch` requests. O(requests for it within the fetch).
+    pub(crate) fn aggregate_delay(&self, next: u32, fetch: u64) -> f64 {
+        let (mut delay, mut at) = (0.0, next);
+        while at != NEVER && u64::from(at - next) < fetch {
+            delay += (fetch - u64::from(at - next)) as f64;
+            match self.next.get(at as usize) {
+                Some(&later) if later > at => at = later,
+                _ => break,
+            }
+        }
+        delay
+    }
+
     /// Requests from the last one to the one at `next`.
     pub(crate) fn distance(&self, next: u32) -> u64 {
         (u64::from(next) + 1).saturating_sub(self.position as u64)
@@ -46,6 +65,8 @@ pub struct Belady {
     future: Future,
     /// Resident slots, the furthest next use on top.
     heap: SlotHeap<Reverse<u32>>,
+    /// The resident hit last, and when.
+    hit: Option<(Slot, u64)>,
 }
 
 impl Belady {
@@ -53,7 +74,24 @@ impl Belady {
     /// the position of the next request for the object of request `i`, or
     /// [`NEVER`]. Requests past the end count as the last of their object.
     pub fn new(next: Arc<[u32]>) -> Self {
-        Belady { future: Future::new(next), heap: SlotHeap::new() }
+        Belady { future: Future::new(next), heap: SlotHeap::new(), hit: None }
+    }
+
+    /// What to do for a newcomer whose fetch is back now.
+    fn make_room(&mut self, now: u64, new: Reverse<u32>) -> Eviction {
+        let in_use = |slot| self.hit == Some((slot, now));
+        let held = self.heap.peek().filter(|&(_, slot)| in_use(slot));
+        if held.is_some() {
+            self.heap.pop();
+        }
+        let decided = match self.heap.peek() {
+            Some((furthest, _)) if new > furthest => self.heap.pop(),
+            _ => None,
+        };
+        if let Some((next, slot)) = held {
+            self.heap.push(slot, next);
+        }
+        decided.map_or(Eviction::Refuse, Eviction::Victim)
     }
 
     fn advance(&mut self) -> Reverse<u32> {
@@ -68,6 +106,7 @@ impl Policy for Belady {
 
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         let next = self.advance();
+        self.hit = Some((slot, host.now()));
         self.heap.rekey(slot, next);
         host.count(Work::Heap, self.heap.depth());
     }
@@ -83,9 +122,15 @@ impl Policy for Belady {
     fn evict(
         &mut self,
         host: &mut impl Host<()>,
-        _incoming: Option<&Incoming<Reverse<u32>>>,
+        incoming: Option<&Incoming<Reverse<u32>>>,
     ) -> Eviction {
         host.count(Work::Heap, self.heap.depth());
+        if let Some(new) = incoming
+            && host.fetch_ticks().is_some()
+            && !self.heap.is_empty()
+        {
+            return self.make_room(host.now(), new.pending);
+        }
         self.heap.pop().map_or(Eviction::Empty, Eviction::Victim)
     }
 

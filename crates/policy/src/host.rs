@@ -131,6 +131,16 @@ pub trait Host<M> {
     /// Weight of the object in the unit of the capacity; 1 where objects are counted.
     fn weight(&self, slot: Slot) -> u64;
 
+    /// How long a fetch takes, in ticks of [`now`](Self::now): while
+    /// [`insert`](crate::Policy::insert) is called, what the newcomer's took, and else what
+    /// one takes on the whole, as far as the host knows. `None` where a miss is served at
+    /// once, as in a plain replay: then no request can come meanwhile. Read only by the
+    /// policies that weigh delays, and by the optima.
+    #[inline(always)]
+    fn fetch_ticks(&self) -> Option<u64> {
+        None
+    }
+
     /// Reports work that costs. A host that does not count leaves it empty, and
     /// the call disappears.
     #[inline(always)]

@@ -26,8 +26,9 @@
 //! 28 bytes a slot and 93 KiB; a hit is O(1), an eviction looks at
 //! `FRESH + RECENT` residents, and 8,000 steps every 512 to 2²⁰ requests.
 
+use crate::aggregate_delay::{Delays, Keep};
 use crate::buckets::{bucket_of, buckets_for, least_of};
-use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
+use crate::{DelayAware, Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
 /// Residents drawn by chance at an eviction.
 const FRESH: usize = 16;
@@ -251,27 +252,41 @@ impl Lhd {
         record
     }
 
-    /// The least dense of a sample.
+    /// The least dense of a sample, with densities times `factor`.
     #[inline]
-    fn victim(&mut self) -> Option<(f32, Slot)> {
+    fn victim(&mut self, factor: impl Fn(Slot) -> f32) -> Option<(f32, Slot)> {
         let mut least: Option<(f32, Slot)> = None;
         let len = self.residents.candidates();
         for turn in 0..len.min(FRESH) {
             let place = if len > FRESH { self.rng.below(len as u64) as usize } else { turn };
             let (slot, record) = self.residents.at(place);
-            let rank = self.rank(record);
+            let rank = self.rank(record) * factor(slot);
             if least.is_none_or(|(lowest, _)| rank < lowest) {
                 least = Some((rank, slot));
             }
         }
         for slot in self.recent {
             let Some(record) = self.residents.candidate(slot) else { continue };
-            let rank = self.rank(record);
+            let rank = self.rank(record) * factor(slot);
             if least.is_none_or(|(lowest, _)| rank < lowest) {
                 least = Some((rank, slot));
             }
         }
         least
+    }
+
+    /// Takes out a victim that ranked so.
+    #[inline]
+    fn detach(&mut self, host: &mut impl Host<()>, victim: Slot, rank: f32) {
+        host.count(Work::Sample, (FRESH + RECENT) as u32);
+        if rank < f32::MAX {
+            self.victim_rank = DECAY * self.victim_rank + (1.0 - DECAY) * rank;
+        }
+        let record = self.take(host, victim);
+        let age = self.age(&record);
+        let class = &mut self.classes[usize::from(record.class)];
+        class.evictions[bucket(age)] += 1.0;
+        class.live = true;
     }
 }
 
@@ -305,19 +320,16 @@ impl Policy for Lhd {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
-        let Some((rank, victim)) = self.victim() else {
+        let Some((rank, victim)) = self.victim(|_| 1.0) else {
             return Eviction::Empty;
         };
-        host.count(Work::Sample, (FRESH + RECENT) as u32);
-        if rank < f32::MAX {
-            self.victim_rank = DECAY * self.victim_rank + (1.0 - DECAY) * rank;
-        }
-        let record = self.take(host, victim);
-        let age = self.age(&record);
-        let class = &mut self.classes[usize::from(record.class)];
-        class.evictions[bucket(age)] += 1.0;
-        class.live = true;
+        self.detach(host, victim, rank);
         Eviction::Victim(victim)
+    }
+
+    /// A request is a request, though nothing is known of an object that is not there.
+    fn delayed_hit(&mut self, _host: &mut impl Host<()>, _incoming: &mut Incoming<()>) {
+        self.tick();
     }
 
     fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
@@ -358,6 +370,28 @@ impl Policy for Lhd {
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         // No rank is negative, so its bits order as it does.
         self.residents.ranked(|_, record| self.rank(record).to_bits())
+    }
+}
+
+impl DelayAware for Lhd {
+    fn evict_by(
+        &mut self,
+        host: &mut impl Host<()>,
+        _incoming: Option<&Incoming<()>>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Eviction {
+        let Some((_, victim)) = self.victim(|slot| delays.delay(slot) as f32) else {
+            return Eviction::Empty;
+        };
+        // Newcomers are compared with victims by density alone.
+        let rank = self.residents.candidate(victim).map_or(f32::MAX, |record| self.rank(record));
+        self.detach(host, victim, rank);
+        Eviction::Victim(victim)
+    }
+
+    fn coldest_by(&self, _host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
+        self.residents
+            .ranked(|slot, record| (self.rank(record) * delays.delay(slot) as f32).to_bits())
     }
 }
 

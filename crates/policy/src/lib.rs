@@ -31,8 +31,10 @@
 #![forbid(unsafe_code)]
 
 mod aged_ghost;
+mod aggregate_delay;
 mod arc;
 mod belady;
+mod belady_mad;
 mod belady_size;
 mod buckets;
 mod cacheus;
@@ -55,6 +57,7 @@ mod lru;
 mod lru_delayed;
 mod lru_prob;
 mod lru_sampled;
+mod mad;
 mod mark;
 mod mobius;
 mod online;
@@ -74,8 +77,10 @@ mod two_queue;
 mod w_tiny_lfu;
 
 pub use aged_ghost::AgedGhost;
+pub use aggregate_delay::{Counters, Delays, Keep, OfAll, OfResidents};
 pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
+pub use belady_mad::{BeladyMad, NextDelay};
 pub use belady_size::BeladySize;
 pub use cacheus::Cacheus;
 pub use clock::Clock;
@@ -97,9 +102,10 @@ pub use lru::Lru;
 pub use lru_delayed::LruDelayed;
 pub use lru_prob::LruProb;
 pub use lru_sampled::LruSampled;
+pub use mad::{DelayAware, InFlight, Mad};
 pub use mark::Mark;
 pub use mobius::Mobius;
-pub use online::Online;
+pub use online::{MadBase, Online};
 pub use policy::{Eviction, Incoming, Policy, SharedHit};
 pub use pool::SlotPool;
 pub use random::Random;

@@ -4,7 +4,9 @@
 //! lock: paper 1 (§3.1) shows that this makes throughput *fall* at high hit
 //! ratios. 8 bytes a slot, O(1).
 
-use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
+use crate::aggregate_delay::{Delays, Keep};
+use crate::mad::{by_rank, lowest_in_order, settle};
+use crate::{DelayAware, Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const LIST: usize = 0;
 /// What is set aside, in the order in which it was.
@@ -62,6 +64,32 @@ impl Policy for Lru {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         self.list.from_tail(LIST).chain(self.list.from_tail(FROZEN)).collect()
+    }
+}
+
+impl DelayAware for Lru {
+    fn evict_by(
+        &mut self,
+        host: &mut impl Host<()>,
+        _incoming: Option<&Incoming<()>>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Eviction {
+        // The list is in the order of last requests: `settle` sees to that.
+        let (least, looked) = lowest_in_order(self.list.from_tail(LIST), delays);
+        let Some((_, victim)) = least else { return Eviction::Empty };
+        host.count(Work::Sample, looked);
+        host.count(Work::Delink, 1);
+        self.list.unlink(victim);
+        Eviction::Victim(victim)
+    }
+
+    fn settle(&mut self, slot: Slot, delays: &Delays<'_, impl Keep>) {
+        settle(&mut self.list, slot, delays);
+    }
+
+    fn coldest_by(&self, _host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
+        let ranked = by_rank(self.list.from_tail(LIST), delays);
+        ranked.into_iter().map(|(_, slot)| slot).collect()
     }
 }
 

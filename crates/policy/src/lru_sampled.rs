@@ -11,7 +11,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Eviction, Host, Incoming, Policy, Rng, Slot, SlotPool, Work};
+use crate::aggregate_delay::{Delays, Keep};
+use crate::mad::lowest;
+use crate::{DelayAware, Eviction, Host, Incoming, Policy, Rng, Slot, SlotPool, Work};
 
 /// The least recently used of a few residents.
 ///
@@ -85,5 +87,30 @@ impl Policy for LruSampled {
 
     fn coldest_first(&self, host: &impl Host<AtomicU64>) -> Vec<Slot> {
         self.residents.ranked(|slot| host.meta(slot).load(Relaxed))
+    }
+}
+
+impl DelayAware for LruSampled {
+    fn evict_by(
+        &mut self,
+        host: &mut impl Host<AtomicU64>,
+        _incoming: Option<&Incoming<()>>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Eviction {
+        let Self { residents, k, rng } = self;
+        let drawn = (0..*k).filter_map(|_| residents.choose(rng));
+        let Some((_, victim)) = lowest(drawn, delays) else { return Eviction::Empty };
+        host.count(Work::Sample, (*k).into());
+        residents.remove(victim);
+        Eviction::Victim(victim)
+    }
+
+    fn coldest_by(
+        &self,
+        _host: &impl Host<AtomicU64>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Vec<Slot> {
+        // No rank is negative, so its bits order as it does.
+        self.residents.ranked(|slot| delays.rank(slot).to_bits())
     }
 }

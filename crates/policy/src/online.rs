@@ -5,10 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::parameters::Parameters;
+use crate::spec::OFFLINE;
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, HotFirstVisitor, Hyperbolic, Lecar, Lfu, Lhd,
-    Lirs, Lru, LruDelayed, LruProb, LruSampled, Mobius, PolicyVisitor, Random, S3Fifo, Sieve, Slru,
-    SpecError, TwoQueue, WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, HotFirstVisitor, Hyperbolic, Keep, Lecar, Lfu,
+    Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, Mad, Mobius, OfResidents, PolicyVisitor,
+    Random, S3Fifo, Sieve, Slru, SpecError, TwoQueue, WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -129,6 +130,20 @@ pub enum Online {
         /// Where its chance starts.
         seed: u64,
     },
+    /// Where fetches take long and requests come meanwhile: what goes is of least worth to
+    /// the base, weighed with how long requests would wait together for its next fetch.
+    /// ([`Mad`](crate::Mad))
+    Mad {
+        /// What says in which order objects come back.
+        base: MadBase,
+        /// Entries that are sampled for a victim; 0: all that the base offers. Over LRU only.
+        sample: u8,
+        /// Windows without a burst that are counted beside those that were seen: how slowly
+        /// it believes in bursts.
+        prior: u8,
+        /// Where its chance starts.
+        seed: u64,
+    },
     /// Any entry may go. Loops longer than the cache; otherwise for comparison.
     /// ([`Random`](crate::Random))
     Random {
@@ -137,14 +152,37 @@ pub enum Online {
     },
 }
 
+/// What [`Online::Mad`] weighs with delays.
+///
+/// ```
+/// use frazil_policy::{MadBase, Online};
+/// let mad = Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: 1 };
+/// assert_eq!("mad:base=arc".parse(), Ok(mad));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MadBase {
+    /// [`Lru`](crate::Lru).
+    #[default]
+    Lru,
+    /// [`AdaptiveReplacement`](crate::AdaptiveReplacement).
+    Arc,
+    /// [`Lhd`](crate::Lhd).
+    Lhd,
+}
+
+impl MadBase {
+    const ALL: [MadBase; 3] = [MadBase::Lru, MadBase::Arc, MadBase::Lhd];
+    const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
+}
+
 impl Online {
-    /// Every policy with its usual parameters, and CLOCK with two bits too.
+    /// Every policy with its usual parameters, CLOCK with two bits too, and MAD over each base.
     ///
     /// ```
     /// use frazil_policy::Online;
     /// assert!(Online::ALL.contains(&Online::Lru));
     /// ```
-    pub const ALL: [Online; 23] = [
+    pub const ALL: [Online; 26] = [
         Online::Fifo,
         Online::Lru,
         Online::LruProb { q: 0.5, seed: SEED },
@@ -167,11 +205,14 @@ impl Online {
         Online::Gdsf,
         Online::Lecar { seed: SEED },
         Online::Cacheus { seed: SEED },
+        Online::Mad { base: MadBase::Lru, sample: 0, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Lhd, sample: 0, prior: 0, seed: SEED },
         Online::Random { seed: SEED },
     ];
 
     /// The names of all policies.
-    pub const NAMES: [&str; 22] = [
+    pub const NAMES: [&str; 23] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -193,6 +234,7 @@ impl Online {
         "gdsf",
         "lecar",
         "cacheus",
+        "mad",
         "random",
     ];
 
@@ -220,6 +262,7 @@ impl Online {
             Online::Gdsf => "gdsf",
             Online::Lecar { .. } => "lecar",
             Online::Cacheus { .. } => "cacheus",
+            Online::Mad { .. } => "mad",
             Online::Random { .. } => "random",
         }
     }
@@ -243,6 +286,8 @@ impl Online {
             | Online::Hyperbolic { seed }
             | Online::Lecar { seed }
             | Online::Cacheus { seed }
+            | Online::Mad { base: MadBase::Lhd, seed, .. }
+            | Online::Mad { sample: 1.., seed, .. }
             | Online::Random { seed } => Some(seed),
             _ => None,
         }
@@ -275,6 +320,9 @@ impl Online {
             Online::Gdsf => visitor.visit(Gdsf::default()),
             Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
+            Online::Mad { base, sample, prior, seed } => {
+                visit_mad::<OfResidents, V>(base, [sample, prior], seed, capacity, visitor)
+            }
             Online::Random { seed } => visitor.visit(Random::new(seed)),
         }
     }
@@ -348,13 +396,49 @@ impl Online {
     }
 }
 
+/// Makes MAD with counters kept in `K`.
+pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
+    base: MadBase,
+    [sample, prior]: [u8; 2],
+    seed: u64,
+    capacity: u64,
+    visitor: V,
+) -> V::Output {
+    match base {
+        MadBase::Lru if sample > 0 => {
+            visitor.visit(Mad::<_, K>::new(LruSampled::new(sample, seed), prior))
+        }
+        MadBase::Lru => visitor.visit(Mad::<_, K>::new(Lru::default(), prior)),
+        MadBase::Arc => visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity), prior)),
+        MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed), prior)),
+    }
+}
+
+/// Reads what is given of MAD, and whether counters are of all objects.
+pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), SpecError> {
+    let base = MadBase::ALL[given.word("base", &MadBase::NAMES)?];
+    let of_all = given.word("counters", &["resident", "all"])? == 1;
+    let sample = if base == MadBase::Lru { given.number("sample", 0, 0, 64)? } else { 0 };
+    let prior = given.number("prior", 0, 0, 100)?;
+    let mut policy = Online::Mad { base, sample, prior, seed: SEED };
+    if let Some(seed) = policy.seed_mut() {
+        *seed = given.number("seed", *seed, 0, u64::MAX)?;
+    }
+    Ok((policy, of_all))
+}
+
 impl FromStr for Online {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut given = Parameters::of(text);
+        if given.policy == "mad" {
+            let (policy, of_all) = read_mad(&mut given)?;
+            given.finish()?;
+            return if of_all { Err(SpecError::Unbounded(text.to_owned())) } else { Ok(policy) };
+        }
         let mut policy = Self::usual(given.policy).ok_or_else(|| match given.policy {
-            "belady" | "belady-size" => SpecError::Offline(given.policy.to_owned()),
+            name if OFFLINE.contains(&name) => SpecError::Offline(name.to_owned()),
             unknown => SpecError::UnknownPolicy(unknown.to_owned(), &Self::NAMES),
         })?;
         match &mut policy {
@@ -387,6 +471,17 @@ impl fmt::Display for Online {
             Online::LruSampled { k, .. } if k != 5 => write!(f, ":k={k}")?,
             Online::Clock { bits } if bits != 1 => write!(f, ":bits={bits}")?,
             Online::Slru { segments } if segments != 2 => write!(f, ":segments={segments}")?,
+            Online::Mad { base, sample, prior, .. } => {
+                if base != MadBase::Lru {
+                    write!(f, ":base={}", MadBase::NAMES[base as usize])?;
+                }
+                if sample > 0 {
+                    write!(f, ":sample={sample}")?;
+                }
+                if prior > 0 {
+                    write!(f, ":prior={prior}")?;
+                }
+            }
             _ => {}
         }
         match { *self }.seed_mut() {
@@ -425,6 +520,8 @@ mod tests {
             "lhd:seed=7",
             "lecar:seed=7",
             "cacheus:seed=7",
+            "mad:sample=64:seed=7",
+            "mad:base=lhd:prior=2:seed=7",
         ] {
             let policy: Online = text.parse().expect("it parses");
             assert_eq!(policy.to_string(), text);
@@ -451,5 +548,8 @@ mod tests {
         assert!(error("clock:").contains("no parameter ``"));
         assert!(error("belady").contains("`belady` needs the future"));
         assert!(error("belady-size:k=1").contains("only the simulator"));
+        assert!(error("mad:counters=all").contains("only the simulator"));
+        assert!(error("mad:counters=none").contains("counters=resident|all"));
+        assert!(error("mad:base=arc:sample=4").contains("no parameter `sample=4`"));
     }
 }

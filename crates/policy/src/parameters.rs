@@ -49,6 +49,22 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// Takes the word `key`, one of `known`: its place there, 0 if it is not given.
+    pub(crate) fn word(&mut self, key: &str, known: &[&str]) -> Result<usize, SpecError> {
+        self.known.push(format!("{key}={}", known.join("|")));
+        let named = |parameter: &&str| parameter.split('=').next() == Some(key);
+        let Some(place) = self.given.iter().position(named) else {
+            return Ok(0);
+        };
+        let parameter = self.given.remove(place);
+        let word = parameter.split_once('=').map_or("", |(_, word)| word);
+        known.iter().position(|&one| one == word).ok_or_else(|| SpecError::BadValue {
+            policy: self.policy.to_owned(),
+            parameter: parameter.to_owned(),
+            expected: format!("it takes {}", self.known.join(", ")),
+        })
+    }
+
     /// Nothing may be left over, not even a parameter given twice.
     pub(crate) fn finish(self) -> Result<(), SpecError> {
         let Some(parameter) = self.given.first() else {

@@ -5,11 +5,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
-use crate::{Belady, BeladySize, Online, Policy, overlay};
+use crate::{Belady, BeladyMad, BeladySize, OfAll, Online, Policy, overlay};
 
 /// The name of the overlay.
 const FROZEN: &str = "frozen";
+
+/// The names of the policies that need the future.
+pub(crate) const OFFLINE: [&str; 3] = ["belady", "belady-size", "belady-mad"];
 
 /// A policy and its parameters.
 ///
@@ -35,10 +39,15 @@ pub enum PolicySpec {
         /// What manages the rest.
         base: Online,
     },
+    /// An [`Online::Mad`] that keeps the counters of all objects there ever were
+    /// ([`OfAll`]), which no cache can.
+    MadOfAll(Online),
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
     BeladySize,
+    /// [`BeladyMad`], which needs the future.
+    BeladyMad,
 }
 
 /// Why a name cannot be read as a policy.
@@ -50,6 +59,11 @@ pub enum SpecError {
     /// The policy is told the future, which no cache can be.
     #[error("policy `{0}` needs the future: only the simulator runs it")]
     Offline(String),
+    /// The policy remembers without a bound.
+    #[error(
+        "policy `{0}` keeps counters of every object there ever was: only the simulator runs it"
+    )]
+    Unbounded(String),
     /// The policy has no such parameter.
     #[error("policy `{policy}` has no parameter `{parameter}`; it takes {expected}")]
     UnknownParameter {
@@ -105,30 +119,34 @@ pub trait PolicyVisitor {
 
 impl PolicySpec {
     /// The names of all policies: the online ones first.
-    pub const NAMES: [&str; Online::NAMES.len() + 2] = {
-        let mut names = ["belady"; Online::NAMES.len() + 2];
+    pub const NAMES: [&str; Online::NAMES.len() + OFFLINE.len()] = {
+        let mut names = [OFFLINE[0]; Online::NAMES.len() + OFFLINE.len()];
         let mut place = 0;
         while place < Online::NAMES.len() {
             names[place] = Online::NAMES[place];
             place += 1;
         }
-        names[place + 1] = "belady-size";
+        while place < names.len() {
+            names[place] = OFFLINE[place - Online::NAMES.len()];
+            place += 1;
+        }
         names
     };
 
     /// The name without parameters.
     pub fn name(&self) -> &'static str {
         match self {
-            PolicySpec::Online(policy) => policy.name(),
+            PolicySpec::Online(policy) | PolicySpec::MadOfAll(policy) => policy.name(),
             PolicySpec::Frozen { .. } => FROZEN,
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
+            PolicySpec::BeladyMad => "belady-mad",
         }
     }
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize)
+        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad)
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
@@ -139,7 +157,8 @@ impl PolicySpec {
                 let base = base.with_seed(another)?;
                 Some(PolicySpec::Frozen { share, base })
             }
-            PolicySpec::Belady | PolicySpec::BeladySize => None,
+            PolicySpec::MadOfAll(policy) => policy.with_seed(another).map(PolicySpec::MadOfAll),
+            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => None,
         }
     }
 
@@ -156,8 +175,13 @@ impl PolicySpec {
         match self {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
             PolicySpec::Frozen { share, base } => overlay::visit(*base, *share, capacity, visitor),
+            PolicySpec::MadOfAll(Online::Mad { base, sample, prior, seed }) => {
+                visit_mad::<OfAll, V>(*base, [*sample, *prior], *seed, capacity, visitor)
+            }
+            PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
+            PolicySpec::BeladyMad => visitor.visit(BeladyMad::new(future())),
         }
     }
 }
@@ -171,10 +195,15 @@ impl FromStr for PolicySpec {
         {
             return frozen(text, overlay, base);
         }
-        let given = Parameters::of(text);
+        let mut given = Parameters::of(text);
         let spec = match given.policy {
             "belady" => PolicySpec::Belady,
             "belady-size" => PolicySpec::BeladySize,
+            "belady-mad" => PolicySpec::BeladyMad,
+            "mad" => match read_mad(&mut given)? {
+                (policy, true) => PolicySpec::MadOfAll(policy),
+                (policy, false) => PolicySpec::Online(policy),
+            },
             _ => return text.parse().map(PolicySpec::Online).map_err(with_offline_names),
         };
         given.finish()?;
@@ -212,7 +241,10 @@ impl fmt::Display for PolicySpec {
         match self {
             PolicySpec::Online(policy) => policy.fmt(f),
             PolicySpec::Frozen { share, base } => write!(f, "{FROZEN}:share={share}+{base}"),
-            PolicySpec::Belady | PolicySpec::BeladySize => f.write_str(self.name()),
+            PolicySpec::MadOfAll(policy) => write!(f, "{policy}:counters=all"),
+            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => {
+                f.write_str(self.name())
+            }
         }
     }
 }
@@ -229,7 +261,7 @@ mod tests {
         }
         let offline = PolicySpec::NAMES.map(str::parse::<PolicySpec>);
         let offline = offline.iter().flatten().filter(|spec| spec.is_offline());
-        assert_eq!(offline.count(), 2);
+        assert_eq!(offline.count(), OFFLINE.len());
     }
 
     #[test]
@@ -245,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
-        assert!(error("lruu").ends_with("random, belady, belady-size"));
+        assert!(error("lruu").ends_with("random, belady, belady-size, belady-mad"));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
         assert!(error("frozen:share=2+lru").contains("share from 0 to 1"));

@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod delayed;
+mod fetch;
 mod index;
 mod replay;
 mod stream;
@@ -24,7 +26,8 @@ mod sweep;
 pub mod trace;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
+pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 pub use index::HASH_SEED;
-pub use replay::{Outcome, WorkSplit};
+pub use replay::{Latency, Outcome, WorkSplit};
 pub use stream::{StreamError, replay_stream};
-pub use sweep::{CellSpec, SweepOptions, sweep};
+pub use sweep::{CellSpec, SweepOptions, sweep, sweep_delayed};

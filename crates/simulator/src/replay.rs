@@ -13,6 +13,21 @@ use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts};
 use crate::index::{DenseIndex, HashedIndex, Index};
 use crate::trace::{Operation, Record, Trace};
 
+/// How long gets waited, hits with 0 among them: requests with [`ReplayClock::Request`],
+/// nanoseconds with [`ReplayClock::Trace`].
+///
+/// [`ReplayClock::Request`]: crate::ReplayClock::Request
+/// [`ReplayClock::Trace`]: crate::ReplayClock::Trace
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Sum over all gets.
+    pub total: u64,
+    /// What half of the gets do not exceed; to three digits.
+    pub p50: u64,
+    /// What 99 % of them do not exceed; to three digits.
+    pub p99: u64,
+}
+
 /// What one cell counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -20,6 +35,11 @@ pub struct Outcome {
     pub requests: u64,
     /// Gets that found their object.
     pub hits: u64,
+    /// Gets that found a fetch of their object under way and waited for it; 0 unless
+    /// fetches take time.
+    pub delayed_hits: u64,
+    /// How long gets waited; `None` unless fetches take time.
+    pub latency: Option<Latency>,
     /// Bytes asked for; 0 unless the unit is bytes.
     pub bytes_requested: u64,
     /// Bytes asked for and not found; 0 unless the unit is bytes.
@@ -33,9 +53,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Gets that did not find their object.
+    /// Gets that found neither their object nor a fetch of it: those that began one.
     pub fn misses(&self) -> u64 {
-        self.requests - self.hits
+        self.requests - self.hits - self.delayed_hits
     }
 
     /// The same misses among so many times the requests, the difference being hits: for a
@@ -52,10 +72,11 @@ impl Outcome {
     /// ```
     pub fn among(&self, factor: f64) -> Outcome {
         let times = |count: u64| (count as f64 * factor).round() as u64;
-        let requests = times(self.requests).max(self.misses());
+        let others = self.misses() + self.delayed_hits;
+        let requests = times(self.requests).max(others);
         Outcome {
             requests,
-            hits: requests - self.misses(),
+            hits: requests - others,
             bytes_requested: times(self.bytes_requested).max(self.bytes_missed),
             ..*self
         }
@@ -69,6 +90,11 @@ impl Outcome {
     /// Bytes missed over bytes requested; 0 without bytes.
     pub fn byte_miss_ratio(&self) -> f64 {
         ratio(self.bytes_missed, self.bytes_requested)
+    }
+
+    /// Mean wait of a get; `None` unless fetches take time.
+    pub fn latency_mean(&self) -> Option<f64> {
+        self.latency.map(|latency| ratio(latency.total, self.requests))
     }
 
     /// Records a second of the replay loop.
@@ -95,11 +121,17 @@ pub struct WorkSplit {
     pub elsewhere: WorkCounts,
 }
 
-/// Who counts the work: `()` does not, and costs nothing.
+/// What a cell notes beside its residents, mostly the work: `()` is nothing, and costs
+/// nothing.
 pub(crate) trait Tally: Default {
     fn add(&mut self, work: Work, times: u32);
     fn enter(&mut self, hit: bool);
     fn split(&self) -> WorkSplit;
+    /// [`Host::fetch_ticks`].
+    #[inline(always)]
+    fn fetch_ticks(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Tally for () {
@@ -109,6 +141,25 @@ impl Tally for () {
     fn enter(&mut self, _hit: bool) {}
     fn split(&self) -> WorkSplit {
         WorkSplit::default()
+    }
+}
+
+/// What fetches take, and no work. A type of its own also keeps the code of plain replays
+/// apart: a policy's methods that are called from one place only are inlined there.
+#[derive(Default)]
+pub(crate) struct FetchTicks(pub(crate) u64);
+
+impl Tally for FetchTicks {
+    #[inline(always)]
+    fn add(&mut self, _work: Work, _times: u32) {}
+    #[inline(always)]
+    fn enter(&mut self, _hit: bool) {}
+    fn split(&self) -> WorkSplit {
+        WorkSplit::default()
+    }
+    #[inline(always)]
+    fn fetch_ticks(&self) -> Option<u64> {
+        Some(self.0)
     }
 }
 
@@ -135,7 +186,7 @@ impl Tally for Counting {
 }
 
 /// What the policy sees of a cell.
-struct Residents<I: Index, M, T, const BYTES: bool> {
+pub(crate) struct Residents<I: Index, M, T, const BYTES: bool> {
     index: I,
     meta: Vec<M>,
     /// Object by slot.
@@ -146,9 +197,9 @@ struct Residents<I: Index, M, T, const BYTES: bool> {
     hash: Vec<u64>,
     /// Bytes by slot; empty where objects are counted.
     weight: Vec<u32>,
-    /// Records so far.
-    now: u64,
-    tally: T,
+    /// Records so far; where fetches take time, what their clock says.
+    pub(crate) now: u64,
+    pub(crate) tally: T,
 }
 
 impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BYTES> {
@@ -172,6 +223,10 @@ impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BY
         if BYTES { u64::from(self.weight[slot.index()]) } else { 1 }
     }
     #[inline(always)]
+    fn fetch_ticks(&self) -> Option<u64> {
+        self.tally.fetch_ticks()
+    }
+    #[inline(always)]
     fn count(&mut self, work: Work, times: u32) {
         self.tally.add(work, times);
     }
@@ -179,14 +234,14 @@ impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BY
 
 /// A policy at a capacity. With `BYTES` an object weighs its size, otherwise 1.
 pub(crate) struct Cell<I: Index, P: Policy, T, const BYTES: bool> {
-    policy: P,
-    residents: Residents<I, P::Meta, T, BYTES>,
+    pub(crate) policy: P,
+    pub(crate) residents: Residents<I, P::Meta, T, BYTES>,
     free: Vec<Slot>,
     capacity: u64,
     used: u64,
     /// Whether a get that finds another size than the resident's applies it.
     resize_on_get: bool,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
@@ -277,31 +332,56 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
     /// Looks an object up for a get or a set, and admits it on a miss. True on a hit.
     #[inline(always)]
     fn access(&mut self, object: I::Object, size: u32, operation: Operation) -> bool {
-        let get = operation == Operation::Get;
         self.residents.now += 1;
         let Some(slot) = self.residents.index.find(object) else {
-            self.residents.tally.enter(false);
             self.admit(object, size);
             return false;
         };
+        self.hit(slot, size, operation);
+        true
+    }
+
+    /// A get or a set of a resident.
+    #[inline(always)]
+    fn hit(&mut self, slot: Slot, size: u32, operation: Operation) {
+        let get = operation == Operation::Get;
         self.residents.tally.enter(get);
         self.policy.hit(&mut self.residents, slot);
         if BYTES && (!get || self.resize_on_get) && self.residents.weight[slot.index()] != size {
             self.residents.tally.enter(false);
             self.resize(slot, size);
         }
-        true
     }
 
-    fn weigh(size: u32) -> u64 {
+    /// As [`Cell::hit`] if the object is resident; false if not.
+    pub(crate) fn find(&mut self, object: I::Object, size: u32, operation: Operation) -> bool {
+        let slot = self.residents.index.find(object);
+        slot.inspect(|&slot| self.hit(slot, size, operation)).is_some()
+    }
+
+    pub(crate) fn weigh(size: u32) -> u64 {
         if BYTES { u64::from(size) } else { 1 }
     }
 
     #[inline]
-    fn admit(&mut self, object: I::Object, size: u32) {
-        let weight = Self::weigh(size);
+    pub(crate) fn admit(&mut self, object: I::Object, size: u32) {
+        let (hash, pending) = self.miss(object, size);
+        self.commit(object, size, hash, pending);
+    }
+
+    /// Tells the policy of an object that is not there. Its hash, and what the policy
+    /// remembers of it.
+    #[inline(always)]
+    pub(crate) fn miss(&mut self, object: I::Object, size: u32) -> (u64, P::Pending) {
+        self.residents.tally.enter(false);
         let hash = self.residents.index.hash(object);
-        let pending = self.policy.miss(&mut self.residents, hash, weight);
+        (hash, self.policy.miss(&mut self.residents, hash, Self::weigh(size)))
+    }
+
+    /// Admits an object that is not resident, unless it can't fit or the policy refuses it.
+    #[inline(always)]
+    pub(crate) fn commit(&mut self, object: I::Object, size: u32, hash: u64, pending: P::Pending) {
+        let weight = Self::weigh(size);
         let incoming = Incoming { hash, weight, pending };
         if weight > self.capacity {
             return;
@@ -380,7 +460,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         }
     }
 
-    fn delete(&mut self, object: I::Object) {
+    pub(crate) fn delete(&mut self, object: I::Object) {
         self.residents.tally.enter(false);
         if let Some(slot) = self.residents.index.find(object) {
             self.policy.remove(&mut self.residents, slot);

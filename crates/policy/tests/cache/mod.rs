@@ -16,6 +16,8 @@ pub struct Slots<M> {
     pub counts: WorkCounts,
     /// Whether the policy may ask for hashes.
     pub remembers: bool,
+    /// What fetches take, if they take time.
+    pub fetch_ticks: Option<u64>,
 }
 
 impl<M> Host<M> for Slots<M> {
@@ -31,6 +33,9 @@ impl<M> Host<M> for Slots<M> {
     }
     fn weight(&self, slot: Slot) -> u64 {
         self.weight[slot.index()]
+    }
+    fn fetch_ticks(&self) -> Option<u64> {
+        self.fetch_ticks
     }
     fn count(&mut self, work: Work, times: u32) {
         self.counts.add(work, times);
@@ -60,6 +65,7 @@ impl<P: Policy> Cache<P> {
                 id: vec![],
                 counts: WorkCounts::default(),
                 remembers: P::REMEMBERS,
+                fetch_ticks: None,
             },
             index: BTreeMap::new(),
             pinned: BTreeSet::new(),

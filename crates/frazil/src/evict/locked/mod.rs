@@ -237,6 +237,7 @@ impl Locked {
                 | Online::LruSampled { .. }
                 | Online::Hyperbolic { .. }
                 | Online::Lhd { .. }
+                | Online::Mad { .. }
         );
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
         let stamps = if stamped { last + 1 } else { 0 };

@@ -1,0 +1,313 @@
+//! What an object's absence costs: its mean aggregate delay (paper 5, §4.2).
+//!
+//! If an object is fetched at `t` and the fetch takes `Z`, then every request for it until
+//! `t + Z` waits for what is left of that: together they wait its *aggregate delay*. It is
+//! estimated by windows of `Z` that begin at the first request after the last window, whether
+//! the object is resident or not: as if it had been missed then.
+//!
+//! Four counters, 32 bytes an object. [`OfResidents`] keeps those of residents: they begin at
+//! the miss, are in the policy's [`Pending`](crate::Policy::Pending) while the object is
+//! fetched, and are dropped at its eviction. [`OfAll`] keeps those of all objects there ever
+//! were, without a bound: the paper's strawman, for the simulator.
+
+use std::collections::HashMap;
+
+use crate::Slot;
+
+/// How much one fetch of an object that is known moves what its fetches are taken to last.
+const LEARNING: f32 = 0.25;
+
+/// What is known of an object's requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Counters {
+    /// When the last window began.
+    window: u64,
+    /// When it was requested last.
+    last: u64,
+    /// Sum of the aggregate delays of all windows, in ticks.
+    cumulative: f64,
+    /// How many windows; in flight, requests in the one that began with the miss.
+    windows: u32,
+    /// What its fetch takes, in ticks.
+    fetch: f32,
+}
+
+const _: () = assert!(size_of::<Counters>() == 32);
+
+impl Counters {
+    /// Those of an object that is requested for the first time.
+    fn first(now: u64, fetch: u64) -> Self {
+        let fetch = fetch as f32;
+        Counters { window: now, last: now, cumulative: fetch.into(), windows: 1, fetch }
+    }
+
+    /// A request for an object that may be resident.
+    #[inline]
+    fn request(&mut self, now: u64) {
+        let (since, fetch) = (now.saturating_sub(self.window) as f64, f64::from(self.fetch));
+        self.last = now;
+        // Within a single tick nobody waits but who missed.
+        if since < fetch && fetch > 1.0 {
+            self.cumulative += fetch - since;
+            return;
+        }
+        if self.windows == u32::MAX {
+            (self.windows, self.cumulative) = (self.windows / 2, self.cumulative / 2.0);
+        }
+        self.windows += 1;
+        self.window = now;
+        self.cumulative += fetch;
+    }
+
+    /// A request while the fetch goes on that the counters began with: it is in the same
+    /// window, however long that will be.
+    fn delayed(&mut self, now: u64) {
+        self.last = now;
+        self.cumulative += f64::from(self.fetch) - now.saturating_sub(self.window) as f64;
+        self.windows = self.windows.saturating_add(1);
+    }
+
+    /// The fetch is back, and took so long: each of its requests waited for that end.
+    fn land(&mut self, took: u64) {
+        let took = took as f32;
+        self.cumulative += f64::from(self.windows) * (f64::from(took) - f64::from(self.fetch));
+        self.windows = 1;
+        self.fetch = took;
+    }
+
+    /// The mean aggregate delay, in ticks, if so many windows without a burst are counted
+    /// beside those that were seen.
+    #[inline]
+    fn delay(&self, prior: f64) -> f64 {
+        (self.cumulative + prior * f64::from(self.fetch)) / (f64::from(self.windows) + prior)
+    }
+}
+
+/// Where counters are kept, and for how long.
+pub trait Keep: Clone + Send + 'static {
+    /// What is kept of an object while it is fetched.
+    type Flight: Copy + Send;
+
+    /// An object that is not there is requested; fetches take so long on the whole.
+    fn miss(&mut self, hash: u64, now: u64, fetch: u64) -> Self::Flight;
+    /// It is requested again while it is fetched.
+    fn delayed_hit(&mut self, flight: &mut Self::Flight, now: u64);
+    /// It becomes a resident; its fetch took so long.
+    fn insert(&mut self, slot: Slot, flight: Self::Flight, took: u64);
+    /// The counters of a resident.
+    fn of(&self, slot: Slot) -> &Counters;
+    /// The same, to change.
+    fn of_mut(&mut self, slot: Slot) -> &mut Counters;
+    /// The shortest fetch that there has been: no aggregate delay is below it.
+    fn shortest(&self) -> u64;
+}
+
+/// Counters of residents and of objects in flight. 32 bytes a slot.
+#[derive(Clone, Debug)]
+pub struct OfResidents {
+    by_slot: Vec<Counters>,
+    shortest: u64,
+}
+
+impl Default for OfResidents {
+    fn default() -> Self {
+        OfResidents { by_slot: Vec::new(), shortest: u64::MAX }
+    }
+}
+
+impl Keep for OfResidents {
+    type Flight = Counters;
+
+    fn miss(&mut self, _hash: u64, now: u64, fetch: u64) -> Counters {
+        Counters::first(now, fetch)
+    }
+
+    fn delayed_hit(&mut self, flight: &mut Counters, now: u64) {
+        flight.delayed(now);
+    }
+
+    fn insert(&mut self, slot: Slot, mut flight: Counters, took: u64) {
+        flight.land(took);
+        self.shortest = self.shortest.min(took);
+        if slot.index() >= self.by_slot.len() {
+            self.by_slot.resize(slot.index() + 1, flight);
+        }
+        self.by_slot[slot.index()] = flight;
+    }
+
+    #[inline]
+    fn of(&self, slot: Slot) -> &Counters {
+        &self.by_slot[slot.index()]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, slot: Slot) -> &mut Counters {
+        &mut self.by_slot[slot.index()]
+    }
+
+    fn shortest(&self) -> u64 {
+        self.shortest
+    }
+}
+
+/// Counters of all objects. 80 bytes an object that was ever requested, and 4 a slot.
+#[derive(Clone, Debug)]
+pub struct OfAll {
+    all: Vec<Counters>,
+    /// Places in `all`.
+    by_hash: HashMap<u64, u32>,
+    by_slot: Vec<u32>,
+    shortest: u64,
+}
+
+impl Default for OfAll {
+    fn default() -> Self {
+        let (by_hash, by_slot) = (HashMap::new(), Vec::new());
+        OfAll { all: Vec::new(), by_hash, by_slot, shortest: u64::MAX }
+    }
+}
+
+impl Keep for OfAll {
+    /// The place of its counters.
+    type Flight = u32;
+
+    fn miss(&mut self, hash: u64, now: u64, fetch: u64) -> u32 {
+        self.shortest = self.shortest.min(fetch);
+        let place = *self.by_hash.entry(hash).or_insert(self.all.len() as u32);
+        match self.all.get_mut(place as usize) {
+            Some(known) => known.request(now),
+            None => self.all.push(Counters::first(now, fetch)),
+        }
+        place
+    }
+
+    fn delayed_hit(&mut self, place: &mut u32, now: u64) {
+        self.all[*place as usize].request(now);
+    }
+
+    fn insert(&mut self, slot: Slot, place: u32, took: u64) {
+        self.shortest = self.shortest.min(took);
+        let fetch = &mut self.all[place as usize].fetch;
+        *fetch += LEARNING * (took as f32 - *fetch);
+        if slot.index() >= self.by_slot.len() {
+            self.by_slot.resize(slot.index() + 1, place);
+        }
+        self.by_slot[slot.index()] = place;
+    }
+
+    #[inline]
+    fn of(&self, slot: Slot) -> &Counters {
+        &self.all[self.by_slot[slot.index()] as usize]
+    }
+
+    #[inline]
+    fn of_mut(&mut self, slot: Slot) -> &mut Counters {
+        &mut self.all[self.by_slot[slot.index()] as usize]
+    }
+
+    fn shortest(&self) -> u64 {
+        self.shortest
+    }
+}
+
+/// The counters of residents, for those who choose a victim.
+pub struct Delays<'a, K> {
+    keep: &'a K,
+    /// By slot; what is beyond its end is not aside.
+    aside: &'a [bool],
+    /// Windows without a burst that are counted beside those that were seen.
+    prior: f64,
+    now: u64,
+}
+
+impl<'a, K: Keep> Delays<'a, K> {
+    pub(crate) fn new(keep: &'a K, aside: &'a [bool], prior: u8, now: u64) -> Self {
+        Delays { keep, aside, prior: prior.into(), now }
+    }
+
+    /// The mean aggregate delay of a resident, in ticks.
+    #[inline]
+    pub fn delay(&self, slot: Slot) -> f64 {
+        self.keep.of(slot).delay(self.prior)
+    }
+
+    /// When it was requested last.
+    #[inline]
+    pub fn last(&self, slot: Slot) -> u64 {
+        self.keep.of(slot).last
+    }
+
+    #[inline]
+    fn idle(&self, slot: Slot) -> f64 {
+        self.now.saturating_sub(self.last(slot)) as f64 + 1.0
+    }
+
+    /// What it is worth by how long it has not been requested: the lowest goes. Infinite for
+    /// what has come back from its eviction.
+    #[inline]
+    pub fn rank(&self, slot: Slot) -> f64 {
+        if self.aside.get(slot.index()).is_some_and(|&aside| aside) {
+            return f64::INFINITY;
+        }
+        self.delay(slot) / self.idle(slot)
+    }
+
+    /// No resident that was requested later than this one ranks lower.
+    #[inline]
+    pub fn bound(&self, slot: Slot) -> f64 {
+        self.keep.shortest() as f32 as f64 / self.idle(slot)
+    }
+}
+
+impl Counters {
+    /// What came back from its eviction counts as requested now, so that it is the newest.
+    pub(crate) fn come_back(&mut self, now: u64) {
+        self.last = now;
+    }
+
+    /// A resident is requested.
+    #[inline]
+    pub(crate) fn hit(&mut self, now: u64) {
+        self.request(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_run_on_while_an_object_is_there() {
+        let mut counters = Counters::first(10, 5);
+        for now in [12, 14, 15, 40] {
+            counters.request(now);
+        }
+        // 5 + 3 + 1 in the first, 5 in the one from 15 and in the one from 40.
+        assert_eq!((counters.windows, counters.cumulative), (3, 19.0));
+        assert_eq!((counters.delay(0.0), counters.delay(2.0)), (19.0 / 3.0, 29.0 / 5.0));
+    }
+
+    #[test]
+    fn what_a_fetch_took_is_known_when_it_is_back() {
+        // Taken for 5, it took 20: requests at 10, 12 and 26 waited 20, 18 and 4.
+        let mut keep = OfResidents::default();
+        let mut flight = keep.miss(0, 10, 5);
+        for now in [12, 26] {
+            keep.delayed_hit(&mut flight, now);
+        }
+        keep.insert(Slot(0), flight, 20);
+        let counters = keep.of(Slot(0));
+        assert_eq!((counters.windows, counters.cumulative), (1, 42.0));
+        assert_eq!((counters.last, keep.shortest()), (26, 20));
+    }
+
+    #[test]
+    fn those_of_all_outlive_an_eviction() {
+        let mut keep = OfAll::default();
+        let flight = keep.miss(7, 10, 5);
+        keep.insert(Slot(0), flight, 5);
+        let flight = keep.miss(7, 12, 5);
+        keep.insert(Slot(3), flight, 9);
+        assert_eq!((keep.of(Slot(3)).cumulative, keep.of(Slot(3)).fetch), (8.0, 6.0));
+    }
+}

@@ -1,0 +1,261 @@
+//! MAD: the object goes whose absence would cost the least delay for the time that it can be
+//! expected to be absent (paper 5, §4).
+//!
+//! It is not a policy but a change to one. The *base* says in which order objects come back,
+//! and MAD weighs that with their mean aggregate delay ([`Counters`](crate::Counters)): bursty
+//! objects stay, of which many requests would wait for one fetch.
+//!
+//! | base | the lowest goes of |
+//! |---|---|
+//! | [`Lru`] | delay / (time since the last request + 1), over all |
+//! | [`LruSampled`](crate::LruSampled) | the same, over a sample |
+//! | [`AdaptiveReplacement`] | the same, over the list that ARC evicts from |
+//! | [`Lhd`] | hit density × delay, over LHD's sample |
+//!
+//! Where no fetch takes longer than a tick it is the base, and over LRU exactly that: every
+//! delay is 1.
+//!
+//! Over LRU all residents are candidates, and over ARC all of a list, but few are looked at. Those that were requested
+//! last cannot rank below the lowest so far unless their delay were below that of the shortest
+//! fetch. So the walk from the oldest on ends soon after the first object that is not bursty,
+//! and in the worst case looks at all. An object whose fetch took long is put in its place by
+//! the time of its last request, which is O(residents requested since).
+//!
+//! With `prior` windows without a burst counted beside those that were seen, a burst is
+//! believed in only when it has come again. Without, an object with one burst behind it
+//! stays for several times as long as others, though most bursts never come again: where
+//! fetches take 10 or 100 requests, and in larger caches, MAD then loses to its base what it
+//! does not win (`docs/design/delayed-hits.md`).
+//!
+//! The paper's authors estimate differently for each base; here the counters are the same for
+//! all three. 33 bytes a slot beside the base ([`OfResidents`]).
+
+use crate::aggregate_delay::{Delays, Keep, OfResidents};
+use crate::{Eviction, Host, Incoming, Lists, Policy, Slot};
+
+/// A policy whose choice of a victim can be weighed with delays.
+pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
+    /// As [`Policy::evict`], but the choice is weighed with `delays`.
+    fn evict_by(
+        &mut self,
+        host: &mut impl Host<Self::Meta>,
+        incoming: Option<&Incoming<Self::Pending>>,
+        delays: &Delays<'_, impl Keep>,
+    ) -> Eviction;
+
+    /// A slot has been inserted whose last request may be older than that of others.
+    fn settle(&mut self, slot: Slot, delays: &Delays<'_, impl Keep>) {
+        let _ = (slot, delays);
+    }
+
+    /// As [`Policy::coldest_first`], but weighed with `delays`.
+    fn coldest_by(&self, host: &impl Host<Self::Meta>, delays: &Delays<'_, impl Keep>)
+    -> Vec<Slot>;
+}
+
+/// What is remembered of an object in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight<F, P> {
+    delays: F,
+    base: P,
+}
+
+/// A base with its choice weighed by aggregate delay.
+///
+/// ```
+/// use frazil_policy::{Eviction, Host, Incoming, Lru, Mad, Policy, Slot};
+///
+/// /// Fetches take 10 ticks.
+/// struct Fetches(u64);
+/// impl Host<()> for Fetches {
+///     fn now(&self) -> u64 { self.0 }
+///     fn meta(&self, _: Slot) -> &() { &() }
+///     fn hash(&self, slot: Slot) -> u64 { slot.0.into() }
+///     fn weight(&self, _: Slot) -> u64 { 1 }
+///     fn fetch_ticks(&self) -> Option<u64> { Some(10) }
+/// }
+///
+/// let mut mad: Mad<Lru> = Mad::new(Lru::default(), 0);
+/// for (slot, burst) in [(Slot(0), 3), (Slot(1), 0)] {
+///     let mut host = Fetches(100 * u64::from(slot.0));
+///     let pending = mad.miss(&mut host, slot.0.into(), 1);
+///     let mut incoming = Incoming { hash: slot.0.into(), weight: 1, pending };
+///     for _ in 0..burst {
+///         host.0 += 1;
+///         mad.delayed_hit(&mut host, &mut incoming);
+///     }
+///     host.0 += 10;
+///     mad.insert(&mut host, slot, incoming);
+/// }
+/// // LRU would evict the first. But for it four requests waited, 10 + 9 + 8 + 7 ticks.
+/// assert_eq!(mad.evict(&mut Fetches(1_000), None), Eviction::Victim(Slot(1)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mad<B, K = OfResidents> {
+    base: B,
+    keep: K,
+    prior: u8,
+    /// By slot, whether it came back from its eviction since something was inserted: a
+    /// candidate only if there is no other.
+    aside: Vec<bool>,
+    /// Those of which that is so, and perhaps others.
+    came_back: Vec<Slot>,
+}
+
+impl<B: DelayAware, K: Keep + Default> Mad<B, K> {
+    /// Weighs the choice of `base`. So many windows without a burst are counted beside those
+    /// that were seen: 0 is the paper's MAD.
+    pub fn new(base: B, prior: u8) -> Self {
+        Mad { base, keep: K::default(), prior, aside: Vec::new(), came_back: Vec::new() }
+    }
+}
+
+/// The newcomer as the base knows it.
+fn of_base<F, P: Copy>(incoming: &Incoming<InFlight<F, P>>) -> Incoming<P> {
+    Incoming { hash: incoming.hash, weight: incoming.weight, pending: incoming.pending.base }
+}
+
+impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
+    type Meta = B::Meta;
+    type Pending = InFlight<K::Flight, B::Pending>;
+
+    const REMEMBERS: bool = B::REMEMBERS;
+
+    #[inline]
+    fn hit(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
+        self.keep.of_mut(slot).hit(host.now());
+        self.base.hit(host, slot);
+    }
+
+    #[inline]
+    fn miss(&mut self, host: &mut impl Host<B::Meta>, hash: u64, weight: u64) -> Self::Pending {
+        let fetch = host.fetch_ticks().unwrap_or(1);
+        let delays = self.keep.miss(hash, host.now(), fetch);
+        InFlight { delays, base: self.base.miss(host, hash, weight) }
+    }
+
+    fn delayed_hit(
+        &mut self,
+        host: &mut impl Host<B::Meta>,
+        incoming: &mut Incoming<Self::Pending>,
+    ) {
+        self.keep.delayed_hit(&mut incoming.pending.delays, host.now());
+        let mut inner = of_base(incoming);
+        self.base.delayed_hit(host, &mut inner);
+        incoming.pending.base = inner.pending;
+    }
+
+    fn evict(
+        &mut self,
+        host: &mut impl Host<B::Meta>,
+        incoming: Option<&Incoming<Self::Pending>>,
+    ) -> Eviction {
+        let inner = incoming.map(of_base);
+        let delays = Delays::new(&self.keep, &self.aside, self.prior, host.now());
+        self.base.evict_by(host, inner.as_ref(), &delays)
+    }
+
+    fn put_back(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
+        self.base.put_back(host, slot);
+        self.keep.of_mut(slot).come_back(host.now());
+        if slot.index() >= self.aside.len() {
+            self.aside.resize(slot.index() + 1, false);
+        }
+        if !std::mem::replace(&mut self.aside[slot.index()], true) {
+            self.came_back.push(slot);
+        }
+    }
+
+    fn insert(
+        &mut self,
+        host: &mut impl Host<B::Meta>,
+        slot: Slot,
+        incoming: Incoming<Self::Pending>,
+    ) {
+        for slot in self.came_back.drain(..) {
+            self.aside[slot.index()] = false;
+        }
+        let took = host.fetch_ticks().unwrap_or(1);
+        self.keep.insert(slot, incoming.pending.delays, took);
+        self.base.insert(host, slot, of_base(&incoming));
+        self.base.settle(slot, &Delays::new(&self.keep, &self.aside, self.prior, host.now()));
+    }
+
+    fn remove(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
+        self.base.remove(host, slot);
+    }
+
+    fn reweigh(&mut self, host: &mut impl Host<B::Meta>, slot: Slot, old_weight: u64) {
+        self.base.reweigh(host, slot, old_weight);
+    }
+
+    fn set_capacity(&mut self, capacity: u64) {
+        self.base.set_capacity(capacity);
+    }
+
+    fn coldest_first(&self, host: &impl Host<B::Meta>) -> Vec<Slot> {
+        self.base.coldest_by(host, &Delays::new(&self.keep, &self.aside, self.prior, host.now()))
+    }
+}
+
+/// The lowest ranked of `slots`, of equals the first.
+pub(crate) fn lowest<K: Keep>(
+    slots: impl Iterator<Item = Slot>,
+    delays: &Delays<'_, K>,
+) -> Option<(f64, Slot)> {
+    let mut least: Option<(f64, Slot)> = None;
+    for slot in slots {
+        let rank = delays.rank(slot);
+        if least.is_none_or(|(lowest, _)| rank < lowest) {
+            least = Some((rank, slot));
+        }
+    }
+    least
+}
+
+/// The same, and how many were looked at, of slots in the order of their last requests: the
+/// rest is not looked at once it cannot rank lower.
+pub(crate) fn lowest_in_order<K: Keep>(
+    slots: impl Iterator<Item = Slot>,
+    delays: &Delays<'_, K>,
+) -> (Option<(f64, Slot)>, u32) {
+    let (mut least, mut looked) = (None::<(f64, Slot)>, 0);
+    for slot in slots {
+        if least.is_some_and(|(lowest, _)| lowest <= delays.bound(slot)) {
+            break;
+        }
+        looked += 1;
+        let rank = delays.rank(slot);
+        if least.is_none_or(|(lowest, _)| rank < lowest) {
+            least = Some((rank, slot));
+        }
+    }
+    (least, looked)
+}
+
+/// Moves the head of a list that is in the order of last requests to its place in it.
+pub(crate) fn settle<const L: usize, K: Keep>(
+    lists: &mut Lists<L>,
+    slot: Slot,
+    delays: &Delays<'_, K>,
+) {
+    let last = delays.last(slot);
+    let mut above = slot;
+    while let Some(older) = lists.older(above).filter(|&older| delays.last(older) > last) {
+        above = older;
+    }
+    if above != slot {
+        lists.unlink(slot);
+        lists.insert_behind(above, slot);
+    }
+}
+
+/// `slots` by rank, the lowest first, and equals as they are.
+pub(crate) fn by_rank<K: Keep>(
+    slots: impl Iterator<Item = Slot>,
+    delays: &Delays<'_, K>,
+) -> Vec<(f64, Slot)> {
+    let mut ranked: Vec<(f64, Slot)> = slots.map(|slot| (delays.rank(slot), slot)).collect();
+    ranked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    ranked
+}

@@ -1,0 +1,207 @@
+//! A cell in which fetches take time (paper 5, §2 and its simulator).
+//!
+//! A miss begins a fetch. Until it is back the object is *in flight*: it takes no room, and
+//! requests for it wait, as delayed hits. When it is back it is committed: admitted by the
+//! same code as in a plain replay. The order of events is in
+//! `docs/design/delayed-hits.md`.
+//!
+//! What a policy remembers of an object in flight ([`Policy::Pending`]) lies with its flight.
+//! A flight takes 60 bytes beside that, and O(log flights) to begin and to end. There are at
+//! most as many as records within one fetch. The histogram of latencies takes 450 KB.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::Hash;
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use frazil_policy::{Incoming, Policy};
+use hashbrown::HashMap;
+use hdrhistogram::Histogram;
+
+use crate::fetch::Fetching;
+use crate::index::{DenseIndex, Index};
+use crate::replay::{Cell, FetchTicks, Latency, Outcome};
+use crate::trace::{Operation, Trace};
+
+/// How much one fetch moves the estimate of what fetches take.
+const LEARNING: f64 = 1.0 / 16.0;
+
+/// One object's fetch.
+struct Flight<P> {
+    /// From this moment on it can be hit.
+    ready: u64,
+    /// Ticks from the miss to then.
+    took: u64,
+    /// Tells it from others of the same object, and orders those that are ready together.
+    number: u64,
+    size: u32,
+    incoming: Incoming<P>,
+}
+
+/// All fetches under way: by object, and by the moment when they are back.
+struct Flights<O, P> {
+    by_object: HashMap<O, Flight<P>, RandomState>,
+    /// The earliest on top, and of those the one begun first. What has ended early is left
+    /// in here until its time.
+    landings: BinaryHeap<Reverse<(u64, u64, O)>>,
+    begun: u64,
+}
+
+impl<O: Copy + Eq + Hash + Ord, P> Flights<O, P> {
+    fn begin(&mut self, object: O, size: u32, now: u64, took: u64, incoming: Incoming<P>) {
+        let (ready, number) = (now.saturating_add(took), self.begun);
+        self.begun += 1;
+        self.by_object.insert(object, Flight { ready, took, number, size, incoming });
+        self.landings.push(Reverse((ready, number, object)));
+    }
+
+    /// Takes out the next that is back at `time` or before.
+    fn land(&mut self, time: u64) -> Option<(O, Flight<P>)> {
+        while let Some(&Reverse((ready, number, object))) = self.landings.peek() {
+            if ready > time {
+                break;
+            }
+            self.landings.pop();
+            let is_it = self.by_object.get(&object).is_some_and(|one| one.number == number);
+            if is_it {
+                return self.by_object.remove(&object).map(|flight| (object, flight));
+            }
+        }
+        None
+    }
+
+    fn clear(&mut self) {
+        self.by_object.clear();
+        self.landings.clear();
+    }
+}
+
+/// A cell of [`crate::sweep_delayed`].
+pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
+    cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
+    flights: Flights<<DenseIndex<'t> as Index>::Object, P::Pending>,
+    fetching: &'t Fetching,
+    /// What a fetch takes on the whole, and whether it always does.
+    usual: f64,
+    certain: bool,
+    total: u64,
+    longest: u64,
+    latencies: Histogram<u64>,
+}
+
+impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
+    pub(crate) fn new(
+        cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
+        fetching: &'t Fetching,
+    ) -> Self {
+        let (usual, certain) = fetching.expected();
+        let flights =
+            Flights { by_object: HashMap::default(), landings: BinaryHeap::new(), begun: 0 };
+        // It allows from one to five digits, and any bounds that are far apart.
+        let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
+        let latencies = latencies.expect("constant bounds are valid");
+        let usual = usual as f64;
+        DelayedCell { cell, flights, fetching, usual, certain, total: 0, longest: 0, latencies }
+    }
+
+    /// Replays the records `range` of the trace whose objects the index knows.
+    pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
+        self.expect_usual();
+        for record in range {
+            self.cell.outcome.records += 1;
+            let operation = trace.operations.get(record).copied().unwrap_or_default();
+            let ticks = u64::from(operation != Operation::Delete);
+            let now = self.cell.residents.now;
+            let time = self.fetching.time(record);
+            // A delete comes after the end of its slot, where fetches are back.
+            self.land(time.unwrap_or(now + 1));
+            self.cell.residents.now = time.unwrap_or(now + ticks);
+            let size = trace.sizes.get(record).copied().unwrap_or(1);
+            match operation {
+                Operation::Get => self.get(trace, record, size),
+                Operation::Set => self.set(trace.ids[record], size),
+                Operation::Delete => {
+                    // What the fetch brings is old: who waits gets it, the cache does not.
+                    self.flights.by_object.remove(&trace.ids[record]);
+                    self.cell.delete(trace.ids[record]);
+                }
+            }
+        }
+    }
+
+    /// Forgets what was counted so far, and the fetches under way: the end of a warm-up.
+    pub(crate) fn reset_counts(&mut self) {
+        self.cell.reset_counts();
+        self.flights.clear();
+        self.latencies.reset();
+        (self.total, self.longest) = (0, 0);
+    }
+
+    /// What was counted, with the time that the caller measured.
+    pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
+        // The histogram gives the greatest of those that are alike to three digits.
+        let quantile = |share| self.latencies.value_at_quantile(share).min(self.longest);
+        let latency = Latency { total: self.total, p50: quantile(0.5), p99: quantile(0.99) };
+        Outcome { latency: Some(latency), ..self.cell.outcome(seconds) }
+    }
+
+    fn get(&mut self, trace: &Trace, record: usize, size: u32) {
+        let (object, now) = (trace.ids[record], self.cell.residents.now);
+        let outcome = &mut self.cell.outcome;
+        outcome.requests += 1;
+        if BYTES {
+            outcome.bytes_requested += u64::from(size);
+        }
+        let latency = if self.cell.find(object, size, Operation::Get) {
+            self.cell.outcome.hits += 1;
+            0
+        } else if let Some(flight) = self.flights.by_object.get_mut(&object) {
+            self.cell.outcome.delayed_hits += 1;
+            self.cell.policy.delayed_hit(&mut self.cell.residents, &mut flight.incoming);
+            flight.ready - now
+        } else {
+            if BYTES {
+                self.cell.outcome.bytes_missed += u64::from(size);
+            }
+            let (hash, pending) = self.cell.miss(object, size);
+            let took = self.fetching.draw(record, hash);
+            let weight = Cell::<DenseIndex<'_>, P, FetchTicks, BYTES>::weigh(size);
+            self.flights.begin(object, size, now, took, Incoming { hash, weight, pending });
+            took
+        };
+        self.total = self.total.saturating_add(latency);
+        self.longest = self.longest.max(latency);
+        self.latencies.saturating_record(latency);
+    }
+
+    /// A set needs no fetch, and ends one: its value is the newer.
+    fn set(&mut self, object: u32, size: u32) {
+        if self.cell.find(object, size, Operation::Set) {
+            return;
+        }
+        let Some(Flight { mut incoming, .. }) = self.flights.by_object.remove(&object) else {
+            return self.cell.admit(object, size);
+        };
+        self.cell.policy.delayed_hit(&mut self.cell.residents, &mut incoming);
+        self.cell.commit(object, size, incoming.hash, incoming.pending);
+    }
+
+    /// Commits what is back at `time`. The clock stands at the last tick of each fetch.
+    fn land(&mut self, time: u64) {
+        while let Some((object, flight)) = self.flights.land(time) {
+            self.cell.residents.now = flight.ready - 1;
+            self.cell.residents.tally = FetchTicks(flight.took);
+            let Incoming { hash, pending, .. } = flight.incoming;
+            self.cell.commit(object, flight.size, hash, pending);
+            if !self.certain {
+                self.usual += (flight.took as f64 - self.usual) * LEARNING;
+            }
+            self.expect_usual();
+        }
+    }
+
+    fn expect_usual(&mut self) {
+        self.cell.residents.tally = FetchTicks((self.usual.round() as u64).max(1));
+    }
+}

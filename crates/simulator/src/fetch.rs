@@ -1,0 +1,265 @@
+//! How long fetches take, and by which clock.
+//!
+//! A fetch's time is drawn from the number of the record that began it, and from nothing
+//! else: two policies that both miss a record wait equally long for it, so that chance does
+//! not decide between them. Memory: 8 bytes a record with [`ReplayClock::Trace`].
+
+use frazil_policy::Rng;
+
+use crate::trace::Trace;
+
+/// What time is when fetches take some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplayClock {
+    /// Every get and every set is a tick (paper 5's slot); deletes take none.
+    #[default]
+    Request,
+    /// The trace's own times, in nanoseconds.
+    Trace,
+}
+
+/// The backends that [`FetchLatency::Keyed`] can have, at most.
+pub const MOST_BACKENDS: usize = 16;
+
+/// How long fetches take, in ticks of the [`ReplayClock`]: at least 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FetchLatency {
+    /// All equally long.
+    Fixed(u64),
+    /// Exponentially distributed about this mean.
+    Exponential(f64),
+    /// Log-normally distributed.
+    LogNormal {
+        /// The mean of the times themselves.
+        mean: f64,
+        /// The standard deviation of their logarithms.
+        sigma: f64,
+    },
+    /// Each object has one of several backends, by its hash.
+    Keyed(Backends),
+}
+
+/// How long fetches take from each of several backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backends {
+    ticks: [u64; MOST_BACKENDS],
+    len: usize,
+}
+
+impl Backends {
+    /// Backends that take so long; `None` if there are none, or more than
+    /// [`MOST_BACKENDS`].
+    ///
+    /// ```
+    /// use frazil_simulator::Backends;
+    /// assert!(Backends::new(&[10, 200]).is_some());
+    /// assert!(Backends::new(&[]).is_none());
+    /// ```
+    pub fn new(ticks: &[u64]) -> Option<Self> {
+        let mut backends = Backends { ticks: [1; MOST_BACKENDS], len: ticks.len() };
+        backends.ticks.get_mut(..ticks.len())?.copy_from_slice(ticks);
+        (!ticks.is_empty()).then_some(backends)
+    }
+
+    fn of(&self, hash: u64) -> u64 {
+        // The hash's high bits: its low ones choose sets in some policies.
+        let scaled = (u128::from(hash) * self.len as u128) >> 64;
+        self.ticks[scaled as usize]
+    }
+
+    fn mean(&self) -> u64 {
+        let sum: u128 = self.ticks[..self.len].iter().map(|&ticks| u128::from(ticks)).sum();
+        (sum / self.len as u128) as u64
+    }
+}
+
+/// Why fetches cannot take time over a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The clock is the trace's, and the trace has none.
+    #[error("the trace has no times, so only `--clock request` can replay it")]
+    NoTimes,
+}
+
+/// Times of fetches, made for one trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetching {
+    latency: FetchLatency,
+    clock: ReplayClock,
+    /// When each record comes, never backwards; empty with [`ReplayClock::Request`].
+    times: Vec<u64>,
+    spread: u64,
+}
+
+impl Fetching {
+    /// Fetches that take `latency` over `trace`.
+    ///
+    /// With [`ReplayClock::Trace`] records that share a time are spread evenly up to the
+    /// next one, and those that go back in time come with the one before. O(records).
+    ///
+    /// # Errors
+    /// Where the trace lacks the times that are asked for.
+    ///
+    /// ```
+    /// use frazil_simulator::{FetchLatency, Fetching, ReplayClock, trace::Trace};
+    /// let trace = Trace {
+    ///     ids: vec![0, 1, 0],
+    ///     times_ns: vec![5, 5, 9],
+    ///     objects: vec![7, 8],
+    ///     ..Trace::default()
+    /// };
+    /// let fetching = Fetching::new(&trace, FetchLatency::Fixed(2), ReplayClock::Trace)?;
+    /// assert_eq!(fetching.spread(), 1);
+    /// # Ok::<(), frazil_simulator::FetchError>(())
+    /// ```
+    pub fn new(
+        trace: &Trace,
+        latency: FetchLatency,
+        clock: ReplayClock,
+    ) -> Result<Self, FetchError> {
+        if clock == ReplayClock::Request {
+            return Ok(Fetching { latency, clock, times: Vec::new(), spread: 0 });
+        }
+        if trace.times_ns.is_empty() {
+            return Err(FetchError::NoTimes);
+        }
+        let mut times = trace.times_ns.clone();
+        let spread = spread(&mut times);
+        Ok(Fetching { latency, clock, times, spread })
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> ReplayClock {
+        self.clock
+    }
+
+    /// Records that shared a time with the one before, and were moved.
+    pub fn spread(&self) -> u64 {
+        self.spread
+    }
+
+    /// When a record comes; `None` where each get and set is a tick.
+    pub(crate) fn time(&self, record: usize) -> Option<u64> {
+        self.times.get(record).copied()
+    }
+
+    /// What a fetch takes before any has been seen, and whether that is all there is to know.
+    pub(crate) fn expected(&self) -> (u64, bool) {
+        match self.latency {
+            FetchLatency::Fixed(ticks) => (ticks.max(1), true),
+            FetchLatency::Exponential(mean) | FetchLatency::LogNormal { mean, .. } => {
+                (ticks(mean), false)
+            }
+            FetchLatency::Keyed(backends) => (backends.mean().max(1), false),
+        }
+    }
+
+    /// How long the fetch takes that a miss at `record` begins, for an object with that hash.
+    pub(crate) fn draw(&self, record: usize, hash: u64) -> u64 {
+        let mut rng = Rng::new((record as u64).wrapping_mul(0x9e6c_63d0_876a_3f6b));
+        // 1 - unit() is never 0.
+        let mut exponential = || -(1.0 - rng.unit()).ln();
+        match self.latency {
+            FetchLatency::Fixed(ticks) => ticks.max(1),
+            FetchLatency::Exponential(mean) => ticks(mean * exponential()),
+            FetchLatency::LogNormal { mean, sigma } => {
+                // Box and Muller's normal deviate.
+                let radius = (2.0 * exponential()).sqrt();
+                let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
+                ticks(mean * (sigma * normal - sigma * sigma / 2.0).exp())
+            }
+            FetchLatency::Keyed(backends) => backends.of(hash).max(1),
+        }
+    }
+}
+
+/// The nearest number of ticks, at least 1. (A cast of what is too large gives the largest.)
+fn ticks(exact: f64) -> u64 {
+    (exact.round() as u64).max(1)
+}
+
+/// Makes times run forwards, and spreads each run of equal ones evenly up to the next time.
+/// The last run has the gap before it to spread in. How many were moved.
+fn spread(times: &mut [u64]) -> u64 {
+    let mut latest = 0;
+    for time in times.iter_mut() {
+        latest = latest.max(*time);
+        *time = latest;
+    }
+    let (mut start, mut gap, mut moved) = (0, 0, 0);
+    while start < times.len() {
+        let time = times[start];
+        let len = times[start..].partition_point(|&other| other == time);
+        if let Some(next) = times.get(start + len) {
+            gap = next - time;
+        }
+        for (place, other) in times[start..start + len].iter_mut().enumerate().skip(1) {
+            *other = time + (u128::from(gap) * place as u128 / len as u128) as u64;
+            moved += 1;
+        }
+        start += len;
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_times_are_spread_and_none_goes_back() {
+        let spread_out = |times: &[u64]| {
+            let mut times = times.to_vec();
+            let moved = spread(&mut times);
+            (times, moved)
+        };
+        assert_eq!(spread_out(&[0, 0, 0, 0, 8, 20]), (vec![0, 2, 4, 6, 8, 20], 3));
+        assert_eq!(spread_out(&[5, 3, 9]), (vec![5, 7, 9], 1));
+        assert_eq!(spread_out(&[1, 4, 4, 4]), (vec![1, 4, 5, 6], 2));
+        assert_eq!(spread_out(&[7, 7]), (vec![7, 7], 1));
+        assert_eq!(spread_out(&[0, 0, 0, 1]), (vec![0, 0, 0, 1], 2));
+    }
+
+    #[test]
+    fn times_have_the_mean_that_is_asked_for() {
+        let trace = Trace::default();
+        let logs = FetchLatency::LogNormal { mean: 500.0, sigma: 0.5 };
+        for latency in [FetchLatency::Exponential(500.0), logs] {
+            let fetching = Fetching::new(&trace, latency, ReplayClock::Request).expect("no times");
+            let draws: Vec<f64> =
+                (0..100_000).map(|record| fetching.draw(record, 0) as f64).collect();
+            let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+            assert!((mean / 500.0 - 1.0).abs() < 0.02, "{latency:?}: {mean}");
+            let squares = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>();
+            let deviation = (squares / draws.len() as f64).sqrt() / mean;
+            let expected = match latency {
+                FetchLatency::Exponential(_) => 1.0,
+                // The variance over the squared mean is exp(sigma²) - 1.
+                _ => (0.25f64.exp() - 1.0).sqrt(),
+            };
+            assert!((deviation / expected - 1.0).abs() < 0.03, "{latency:?}: {deviation}");
+        }
+    }
+
+    #[test]
+    fn a_backend_has_its_share_of_the_objects() {
+        let backends = Backends::new(&[10, 20, 600]).expect("three");
+        let fetching =
+            Fetching::new(&Trace::default(), FetchLatency::Keyed(backends), ReplayClock::Request)
+                .expect("no times");
+        assert_eq!(fetching.expected(), (210, false));
+        let mut rng = Rng::new(1);
+        let slow = (0..30_000).filter(|_| fetching.draw(0, rng.bits()) == 600);
+        let slow = slow.count() as f64;
+        assert!((slow / 10_000.0 - 1.0).abs() < 0.05, "{slow}");
+        assert!(Backends::new(&[1; MOST_BACKENDS + 1]).is_none());
+    }
+
+    #[test]
+    fn what_the_trace_lacks_is_said() {
+        let made = |latency, clock| Fetching::new(&Trace::default(), latency, clock).err();
+        let fixed = FetchLatency::Fixed(5);
+        assert_eq!(made(fixed, ReplayClock::Trace), Some(FetchError::NoTimes));
+        assert_eq!(made(fixed, ReplayClock::Request), None);
+    }
+}
