@@ -23,9 +23,9 @@
 //!
 //! With `prior` windows without a burst counted beside those that were seen, a burst is
 //! believed in only when it has come again. Without, an object with one burst behind it
-//! stays for several times as long as others, though most bursts never come again: where
-//! fetches take 10 or 100 requests, and in larger caches, MAD then loses to its base what it
-//! does not win (`docs/design/delayed-hits.md`).
+//! stays for several times as long as others, whether or not bursts come again: where fetches
+//! take 10 or 100 requests, and in larger caches, MAD then loses a little to its base
+//! (`docs/design/delayed-hits.md`).
 //!
 //! The paper's authors estimate differently for each base; here the counters are the same for
 //! all three. 33 bytes a slot beside the base ([`OfResidents`]).
