@@ -126,7 +126,7 @@ mod tests {
         for number in 0..BUCKETS - 1 {
             let last = largest(number);
             assert_eq!((bucket(last), bucket(last + 1)), (number, number + 1));
-            let width = last - number.checked_sub(1).map_or(0, |before| largest(before));
+            let width = last - number.checked_sub(1).map_or(0, largest);
             assert!(last < 16 || width * 8 <= last, "{last}: {width}");
         }
     }

@@ -186,16 +186,17 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
         let mut patience = Patience::endless();
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
-            let (computed, telling) = match block_on(cache.arrive(hash, &work.key, &mut patience), None) {
-                Arrival::Turn(turn) => work.compute_in_turn(&turn, &mut compute),
-                Arrival::Over(..) => continue,
-                Arrival::Remembered(flight) => {
-                    flight.forget(&cache.flights);
-                    continue;
-                }
-                Arrival::Vain(vain) => unreachable!("{vain:?}, with endless patience"),
-                Arrival::Apart => break work.compute_apart(&mut compute),
-            };
+            let (computed, telling) =
+                match block_on(cache.arrive(hash, &work.key, &mut patience), None) {
+                    Arrival::Turn(turn) => work.compute_in_turn(&turn, &mut compute),
+                    Arrival::Over(..) => continue,
+                    Arrival::Remembered(flight) => {
+                        flight.forget(&cache.flights);
+                        continue;
+                    }
+                    Arrival::Vain(vain) => unreachable!("{vain:?}, with endless patience"),
+                    Arrival::Apart => break work.compute_apart(&mut compute),
+                };
             // Only now that the turn is given up: the listener may wait for who waits for it.
             drop(telling);
             if let Some(computed) = computed {

@@ -421,7 +421,6 @@ fn waiters_are_capped() {
     assert!(tasks.run_until(Instant::now() + Duration::from_millis(5)).is_empty());
 }
 
-
 #[test]
 fn a_wait_that_takes_too_long_ends() {
     const TIMEOUT: Duration = Duration::from_millis(30);

@@ -232,7 +232,11 @@ fn writes_outlast_what_is_remembered() {
                 };
                 if chance.below(3) == 0 {
                     let new = source.fetch_add(1, SeqCst) + 1;
-                    if chance.below(3) == 0 { cache.clear() } else { _ = cache.invalidate(&1) }
+                    if chance.below(3) == 0 {
+                        cache.clear()
+                    } else {
+                        _ = cache.invalidate(&1)
+                    }
                     known.fetch_max(new, Relaxed);
                     continue;
                 }

@@ -655,7 +655,11 @@ impl<'t, K, V> Waiting<'t, K, V> {
             return Poll::Pending;
         };
         // Where nobody can wake it, it leaves, by being dropped.
-        if alarm.set(deadline, waker) { Poll::Pending } else { Poll::Ready(Arrival::Vain(Vain::Crowded)) }
+        if alarm.set(deadline, waker) {
+            Poll::Pending
+        } else {
+            Poll::Ready(Arrival::Vain(Vain::Crowded))
+        }
     }
 }
 

@@ -62,9 +62,11 @@ struct Shard<K, V> {
     remembered: VecDeque<Weak<Flight<K, V>>>,
 }
 
+type Locked<K, V> = OwnLine<Mutex<Shard<K, V>>>;
+
 /// All flights of a cache.
 pub(crate) struct Table<K, V> {
-    shards: Box<[OwnLine<Mutex<Shard<K, V>>>]>,
+    shards: Box<[Locked<K, V>]>,
     /// Flights in the table, or about to be.
     flying: OwnLine<AtomicUsize>,
     pub(crate) tally: OwnLine<Tally>,
@@ -79,12 +81,7 @@ impl<K, V> Table<K, V> {
     pub(crate) fn new() -> Self {
         let shard = || Shard { flights: HashTable::new(), remembered: VecDeque::new() };
         let shards = (0..SHARDS).map(|_| OwnLine(Mutex::new(shard()))).collect();
-        Table {
-            shards,
-            flying: OwnLine::default(),
-            tally: OwnLine::default(),
-            timer: Timer::new(),
-        }
+        Table { shards, flying: OwnLine::default(), tally: OwnLine::default(), timer: Timer::new() }
     }
 
     /// Whether no flight is under way that a write could have to overtake.
