@@ -84,21 +84,21 @@ impl Findings {
         let pairs: Vec<(&Cell, &Cell)> = on("lru")
             .filter_map(|lru| Some((lru, on("fifo").find(|fifo| fifo.load == lru.load)?)))
             .collect();
-        let measures: [(&str, bool, fn(&Cell) -> f64); 4] = [
-            ("hits", false, |cell| cell.base.hit_ratio()),
-            ("hits", true, |cell| cell.frozen.hit_ratio()),
-            ("throughput", false, |cell| cell.base.mops()),
-            ("throughput", true, |cell| cell.frozen.mops()),
-        ];
-        let count = |better: &dyn Fn(f64, f64) -> bool, value: fn(&Cell) -> f64| {
-            pairs.iter().filter(|(lru, fifo)| better(value(lru), value(fifo))).count()
-        };
-        let face = |(what, frozen, value)| {
-            let lru = count(&|lru, fifo| lru > 1.01 * fifo, value);
-            let fifo = count(&|lru, fifo| fifo > 1.01 * lru, value);
+        let face = |what, frozen, value: fn(&Cell) -> f64| {
+            let over = |one: &Cell, other: &Cell| value(one) > 1.01 * value(other);
+            let lru = pairs.iter().filter(|(lru, fifo)| over(lru, fifo)).count();
+            let fifo = pairs.iter().filter(|(lru, fifo)| over(fifo, lru)).count();
             Face { what, frozen, lru, fifo, even: pairs.len() - lru - fifo }
         };
-        if pairs.len() < 2 { Vec::new() } else { measures.map(face).into() }
+        if pairs.len() < 2 {
+            return Vec::new();
+        }
+        vec![
+            face("hits", false, |cell| cell.base.hit_ratio()),
+            face("hits", true, |cell| cell.frozen.hit_ratio()),
+            face("throughput", false, |cell| cell.base.mops()),
+            face("throughput", true, |cell| cell.frozen.mops()),
+        ]
     }
 
     /// Those of figure 14.
@@ -292,9 +292,8 @@ fn figure_13(history: &History) -> Vec<Expectation> {
 }
 
 fn figure_14(findings: &Findings) -> Vec<Expectation> {
-    let at = |lifetime: u32| {
-        findings.lasting().find(|it| it.lifetime == lifetime)?.mops_since_frozen()
-    };
+    let at =
+        |lifetime: u32| findings.lasting().find(|it| it.lifetime == lifetime)?.mops_since_frozen();
     let (Some(short), Some(usual), Some(long)) = (at(2), at(20), at(60)) else {
         return Vec::new();
     };
@@ -307,9 +306,8 @@ fn figure_14(findings: &Findings) -> Vec<Expectation> {
 
 fn figure_15(findings: &Findings) -> Vec<Expectation> {
     let faces = findings.faces();
-    let by = |what: &str, frozen| {
-        faces.iter().find(|face| (face.what, face.frozen) == (what, frozen))
-    };
+    let by =
+        |what: &str, frozen| faces.iter().find(|face| (face.what, face.frozen) == (what, frozen));
     let (Some(hits), Some(alone), Some(frozen)) =
         (by("hits", false), by("throughput", false), by("throughput", true))
     else {

@@ -175,9 +175,10 @@ impl Plan {
                     .map(|&threads| Spot { threads, ..self.spot(13, "lru", LARGE) });
                 let others = self.policies.iter().filter(|&&it| it == "fifo");
                 let others = others.map(|it| self.spot(13, it, LARGE));
-                let lasting = self.lifetimes.iter().map(|&lifetime| {
-                    (self.spot(14, "lru", LARGE), lifetime, self.lasting)
-                });
+                let lasting = self
+                    .lifetimes
+                    .iter()
+                    .map(|&lifetime| (self.spot(14, "lru", LARGE), lifetime, self.lasting));
                 lru.chain(others).map(usual).chain(lasting).collect()
             }
             Load::Trace("twitter52", _) => vec![usual(self.spot(13, LFU, percent("twitter52")))],
