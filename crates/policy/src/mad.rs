@@ -15,11 +15,12 @@
 //! Where no fetch takes longer than a tick it is the base, and over LRU exactly that: every
 //! delay is 1.
 //!
-//! Over LRU all residents are candidates, and over ARC all of a list, but few are looked at. Those that were requested
-//! last cannot rank below the lowest so far unless their delay were below that of the shortest
-//! fetch. So the walk from the oldest on ends soon after the first object that is not bursty,
-//! and in the worst case looks at all. An object whose fetch took long is put in its place by
-//! the time of its last request, which is O(residents requested since).
+//! Over LRU all residents are candidates, and over ARC all of a list, but few are looked at.
+//! Those that were requested last cannot rank below the lowest so far unless their delay were
+//! below that of the shortest fetch. So the walk from the oldest on ends soon after the first
+//! object that is not bursty, and in the worst case looks at all. An object whose fetch took
+//! long is put in its place by the time of its last request, which is O(residents requested
+//! since).
 //!
 //! With `prior` windows without a burst counted beside those that were seen, a burst is
 //! believed in only when it has come again. Without, an object with one burst behind it
