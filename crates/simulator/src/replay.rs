@@ -124,9 +124,13 @@ pub struct WorkSplit {
 /// What a cell notes beside its residents, mostly the work: `()` is nothing, and costs
 /// nothing.
 pub(crate) trait Tally: Default {
-    fn add(&mut self, work: Work, times: u32);
-    fn enter(&mut self, hit: bool);
-    fn split(&self) -> WorkSplit;
+    #[inline(always)]
+    fn add(&mut self, _work: Work, _times: u32) {}
+    #[inline(always)]
+    fn enter(&mut self, _hit: bool) {}
+    fn split(&self) -> WorkSplit {
+        WorkSplit::default()
+    }
     /// [`Host::fetch_ticks`].
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
@@ -134,15 +138,7 @@ pub(crate) trait Tally: Default {
     }
 }
 
-impl Tally for () {
-    #[inline(always)]
-    fn add(&mut self, _work: Work, _times: u32) {}
-    #[inline(always)]
-    fn enter(&mut self, _hit: bool) {}
-    fn split(&self) -> WorkSplit {
-        WorkSplit::default()
-    }
-}
+impl Tally for () {}
 
 /// What fetches take, and no work. A type of its own also keeps the code of plain replays
 /// apart: a policy's methods that are called from one place only are inlined there.
@@ -150,13 +146,6 @@ impl Tally for () {
 pub(crate) struct FetchTicks(pub(crate) u64);
 
 impl Tally for FetchTicks {
-    #[inline(always)]
-    fn add(&mut self, _work: Work, _times: u32) {}
-    #[inline(always)]
-    fn enter(&mut self, _hit: bool) {}
-    fn split(&self) -> WorkSplit {
-        WorkSplit::default()
-    }
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
         Some(self.0)
