@@ -15,6 +15,7 @@ mod fetch_args;
 mod forecast;
 mod median;
 mod model;
+mod mrc;
 mod output;
 mod profile;
 mod progress;
@@ -39,6 +40,7 @@ use failure::Failure;
   frazil advise --trace requests.csv.zst
   frazil advise --trace requests.frazil       # recorded by a running cache
   frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
+  frazil mrc --trace requests.csv.zst --policy lru,sieve
   frazil model --network lru --mpl 72 --backend 100us
   frazil calibrate --output machine.toml
   frazil bench --policy mobius,s3-fifo --threads 1,2
@@ -52,6 +54,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Simulate(simulate::Args),
+    Mrc(mrc::Args),
     Model(model::Args),
     Calibrate(calibrate::Args),
     Advise(advise::Args),
@@ -64,6 +67,7 @@ fn main() {
     let done = match Cli::try_parse() {
         Ok(cli) => match cli.verb {
             Verb::Simulate(args) => simulate::run(&args),
+            Verb::Mrc(args) => mrc::run(&args),
             Verb::Model(args) => model::run(&args),
             Verb::Calibrate(args) => calibrate::run(&args),
             Verb::Advise(args) => advise::run(&args),

@@ -37,7 +37,7 @@ impl Sample {
                 percent(rate)
             ));
         }
-        let correction = origin.recording.map_or(1.0, |recording| recording.correction(gets));
+        let correction = origin.correction(gets);
         Sample { rate, correction }
     }
 

@@ -5,9 +5,12 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, Loaded, Origin, ReadOptions, TimeUnit, printable,
+    self, CsvLayout, Format, Loaded, Origin, ReadOptions, SampleBounds, TimeUnit, printable,
 };
-use frazil_simulator::{CellSpec, Outcome, StreamError, SweepOptions, replay_stream};
+use frazil_simulator::{
+    CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve,
+    replay_stream,
+};
 
 use crate::failure::{Failure, note};
 use crate::output::grouped;
@@ -97,6 +100,13 @@ fn parse_yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
+fn of_stream(spec: &str, error: StreamError) -> Failure {
+    match error {
+        StreamError::Trace(error) => error.into(),
+        error => Failure::Usage(anyhow!("{spec}: {error}")),
+    }
+}
+
 /// Which columns of a trace a verb needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
@@ -113,6 +123,34 @@ impl TraceArgs {
         Ok(loaded)
     }
 
+    /// As [`TraceArgs::load`], but of no more objects than the bounds allow.
+    pub(crate) fn load_sample(
+        &self,
+        spec: &str,
+        wanted: Wanted,
+        bounds: SampleBounds,
+    ) -> Result<Loaded, Failure> {
+        let load = |options: &ReadOptions<'_>| trace::load_sample(spec, options, bounds);
+        let loaded = self.read(spec, wanted, load)??;
+        self.note_origin(spec, &loaded.origin);
+        Ok(loaded)
+    }
+
+    /// LRU's curve of the trace `spec`, from one pass.
+    pub(crate) fn lru_curve(
+        &self,
+        spec: &str,
+        unit: Unit,
+        sample: CurveSample,
+    ) -> Result<(Curve, Origin), Failure> {
+        let wanted = Wanted { times: false, sizes: true };
+        let curve = |options: &ReadOptions<'_>| lru_curve(spec, options, unit, sample);
+        let (curve, origin) =
+            self.read(spec, wanted, curve)?.map_err(|error| of_stream(spec, error))?;
+        self.note_origin(spec, &origin);
+        Ok((curve, origin))
+    }
+
     /// Replays the trace `spec` through one cell as it is read.
     pub(crate) fn replay_stream(
         &self,
@@ -122,10 +160,8 @@ impl TraceArgs {
     ) -> Result<(Outcome, Origin), Failure> {
         let wanted = Wanted { times: false, sizes: true };
         let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
-        let (outcome, origin) = self.read(spec, wanted, replay)?.map_err(|error| match error {
-            StreamError::Trace(error) => error.into(),
-            error => Failure::Usage(anyhow!("{spec}: {error}")),
-        })?;
+        let (outcome, origin) =
+            self.read(spec, wanted, replay)?.map_err(|error| of_stream(spec, error))?;
         self.note_origin(spec, &origin);
         Ok((outcome, origin))
     }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod curve;
 mod delayed;
 mod fetch;
 mod index;
@@ -26,6 +27,7 @@ mod sweep;
 pub mod trace;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
+pub use curve::{Curve, CurvePoint, CurveSample, lru_curve};
 pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 pub use index::HASH_SEED;
 pub use replay::{Latency, Outcome, WorkSplit};

@@ -25,6 +25,9 @@ pub enum StreamError {
     /// The policy must know the future.
     #[error("policy `{0}` must know the whole trace, and cannot run on a stream")]
     Offline(PolicySpec),
+    /// More objects than a stack has room for.
+    #[error("more than a milliard of distinct objects; take a sample of them")]
+    TooManyObjects,
 }
 
 /// Replays the trace `spec` ([`trace::load`]) through one cell without keeping it.

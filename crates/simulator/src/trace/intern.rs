@@ -19,20 +19,20 @@ const LANES: usize = 16;
 
 /// The trace has more objects than dense numbers, or than memory.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooManyObjects;
+pub(crate) struct TooManyObjects;
 
 /// The table from ids to dense numbers.
 #[derive(Default)]
-pub(super) struct Interner {
+pub(crate) struct Interner {
     table: HashTable<(u64, u32)>,
     state: RandomState,
     /// Id per dense number.
-    pub(super) objects: Vec<u64>,
+    pub(crate) objects: Vec<u64>,
 }
 
 impl Interner {
     /// Appends the dense number of each record.
-    pub(super) fn intern(
+    pub(crate) fn intern(
         &mut self,
         records: &[Record],
         dense: &mut Vec<u32>,

@@ -23,6 +23,7 @@ mod generate;
 mod guess;
 mod info;
 mod intern;
+mod sample;
 mod save;
 mod source;
 mod write;
@@ -35,6 +36,8 @@ use decode::{Builder, Columns, Sink};
 pub use error::{TraceError, printable};
 pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
+pub(crate) use intern::Interner;
+pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
 pub use source::Compression;
 pub use write::write;
@@ -184,13 +187,25 @@ pub struct Origin {
     pub decode_seconds: f64,
     /// How it was recorded; `None` unless the format is [`Format::Frazil`].
     pub recording: Option<Recording>,
+    /// What was kept of it, if not all was ([`load_sample`]).
+    pub sampled: Option<Sampled>,
 }
 
 impl Origin {
     /// The share of all objects whose requests the trace holds: 1 unless it was recorded at
-    /// a lower rate.
+    /// a lower rate, or not all of it was kept.
     pub fn rate(&self) -> f64 {
-        self.recording.map_or(1.0, |recording| recording.rate)
+        let recorded = self.recording.map_or(1.0, |recording| recording.rate);
+        recorded * self.sampled.map_or(1.0, |sampled| sampled.rate)
+    }
+
+    /// What the number of gets in the trace must be multiplied by to be what it should be
+    /// ([`Recording::correction`]), of a sample of a sample too.
+    pub fn correction(&self, gets: u64) -> f64 {
+        let read = self.sampled.map_or(gets, |sampled| sampled.gets);
+        let recorded = self.recording.map_or(1.0, |recording| recording.correction(read));
+        let fair = self.sampled.map_or(gets as f64, |sampled| sampled.gets as f64 * sampled.rate);
+        recorded * if gets > 0 { fair / gets as f64 } else { 1.0 }
     }
 }
 
@@ -361,6 +376,7 @@ fn load_into(
         compression: Compression::None,
         decode_seconds: start.elapsed().as_secs_f64(),
         recording: None,
+        sampled: None,
     })
 }
 
@@ -378,5 +394,6 @@ fn read_into(
         compression: blocks.compression,
         decode_seconds: start.elapsed().as_secs_f64(),
         recording,
+        sampled: None,
     })
 }

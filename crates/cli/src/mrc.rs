@@ -1,0 +1,328 @@
+//! `frazil mrc`: miss ratio by capacity.
+
+use anyhow::anyhow;
+use clap::Args as ClapArgs;
+use frazil_policy::{Online, PolicySpec};
+use frazil_simulator::trace::{SampleBounds, printable};
+use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, Unit, sweep};
+
+use crate::Done;
+use crate::failure::Failure;
+use crate::output::{self, Output, Row, row};
+use crate::progress::Progress;
+use crate::replay_args::{ReplayArgs, parse_policies};
+use crate::sample::Sample;
+use crate::trace_args::{TraceArgs, Wanted};
+
+/// Objects that a sample keeps by default, where not all can be replayed at every capacity.
+const OBJECTS: u32 = 200_000;
+/// Records that it keeps at most for each of its objects.
+const RECORDS_PER_OBJECT: usize = 200;
+/// The smallest capacity of a curve, of all there is.
+const LEAST: f64 = 1e-4;
+
+/// Print miss ratios by capacity: a curve for each policy.
+///
+/// LRU's curve is exact by default, for all capacities from one pass, in memory that depends on
+/// the distinct objects alone. With --sample it is made from a share of the objects (SHARDS), and
+/// says how far it is likely to be off.
+///
+/// Other policies are replayed in miniature, once for each capacity: a sample of the objects
+/// against the same share of the capacity. A trace of no more objects than the sample is
+/// replayed whole.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil mrc --trace trace.csv.zst
+  frazil mrc --trace trace.csv.zst --policy lru,sieve,s3-fifo
+  zcat requests.gz | frazil mrc --trace - --sample 100K
+  frazil mrc --trace disk.bin --unit bytes --capacity 64MiB,1GiB,10% --output json")]
+pub(crate) struct Args {
+    /// Trace files, - for standard input, or generated workloads, as for simulate.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    trace: Vec<String>,
+
+    /// Policies, as for simulate; not those that know the future.
+    #[arg(long, value_name = "NAME[:KEY=VALUE],…", default_value = "lru", value_delimiter = ',')]
+    policy: Vec<String>,
+
+    /// Capacities, as for simulate, but of a peak [default: --points of them, from a
+    /// ten thousandth of what is asked for to all of it].
+    #[arg(long, value_name = "N|N%|NMiB,…", value_delimiter = ',')]
+    capacity: Vec<CapacitySpec>,
+
+    /// How many capacities, evenly by their logarithms.
+    #[arg(long, value_name = "N", default_value_t = 25, conflicts_with = "capacity",
+          value_parser = clap::value_parser!(u16).range(2..=1000))]
+    points: u16,
+
+    /// Which objects are looked at: all, a share (1%), or so many at most (200K)
+    /// [default: all for lru, 200K for others].
+    #[arg(long, value_name = "all|N%|N")]
+    sample: Option<SampleArg>,
+
+    #[command(flatten)]
+    replaying: ReplayArgs,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+/// Which objects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SampleArg {
+    All,
+    Rate(f64),
+    Objects(u32),
+}
+
+impl std::str::FromStr for SampleArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is no sample; write all, a share such as 1%, or objects such as 200K")
+        };
+        if text == "all" {
+            return Ok(SampleArg::All);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let rate = percent.parse::<f64>().map_err(|_| wrong())? / 100.0;
+            return (rate > 0.0 && rate <= 1.0).then_some(SampleArg::Rate(rate)).ok_or_else(wrong);
+        }
+        let capacity: CapacitySpec = text.parse().map_err(|_| wrong())?;
+        let objects = capacity.known(Unit::Objects).ok().flatten().ok_or_else(wrong)?;
+        // A few groups of a few objects each are needed for an error to be told.
+        let objects = u32::try_from(objects).ok().filter(|&objects| objects >= 100);
+        objects.map(SampleArg::Objects).ok_or_else(|| format!("`{text}`: from 100 to 4,000M"))
+    }
+}
+
+impl SampleArg {
+    fn of_curve(self) -> CurveSample {
+        match self {
+            SampleArg::All => CurveSample::All,
+            SampleArg::Rate(rate) => CurveSample::Rate(rate),
+            SampleArg::Objects(objects) => CurveSample::Objects(objects as usize),
+        }
+    }
+
+    fn bounds(self) -> SampleBounds {
+        let all = SampleBounds { rate: 1.0, objects: usize::MAX, records: usize::MAX };
+        match self {
+            SampleArg::All => all,
+            SampleArg::Rate(rate) => SampleBounds { rate, ..all },
+            SampleArg::Objects(objects) => {
+                let objects = objects as usize;
+                SampleBounds { objects, records: objects * RECORDS_PER_OBJECT, ..all }
+            }
+        }
+    }
+}
+
+/// One point of a curve.
+struct Point<'a> {
+    trace: &'a str,
+    policy: &'a str,
+    method: &'static str,
+    capacity: u64,
+    unit: Unit,
+    requests: u64,
+    miss_ratio: f64,
+    byte_miss_ratio: Option<f64>,
+    /// Standard error of the miss ratio, where it is known.
+    error: Option<f64>,
+    rate: f64,
+    requests_per_second: f64,
+}
+
+/// Runs the verb. Prints only once every trace is done.
+pub(crate) fn run(args: &Args) -> Done {
+    let policies = parse_policies(&args.policy)?;
+    if let Some(policy) = policies.iter().find(|policy| policy.is_offline()) {
+        return Err(Failure::usage(anyhow!("{policy} knows the future, which a sample has not")));
+    }
+    for capacity in &args.capacity {
+        capacity.known(args.replaying.unit).map_err(Failure::usage)?;
+    }
+    let mut points = Vec::new();
+    for trace in &args.trace {
+        points.extend(curves(args, trace, &policies)?);
+    }
+    output::print(&match args.replaying.output {
+        Output::Json => output::json(&rows(&points)),
+        Output::Csv => output::csv(&rows(&points)),
+        Output::Table => table(&points),
+    })
+}
+
+/// All curves of a trace, in the order of the policies.
+fn curves<'a>(
+    args: &'a Args,
+    trace: &'a str,
+    policies: &[PolicySpec],
+) -> Result<Vec<Point<'a>>, Failure> {
+    let stacked = |policy: &PolicySpec| matches!(policy, PolicySpec::Online(Online::Lru));
+    // A pipe can be read once. LRU is replayed then as the others are.
+    let once = trace == "-" && !policies.iter().all(stacked);
+    let named = || policies.iter().zip(&args.policy);
+    let (lru, others): (Vec<_>, Vec<_>) = named().partition(|(it, _)| stacked(it) && !once);
+    let mut points = Vec::new();
+    if let Some((_, name)) = lru.first() {
+        points.extend(stack_curve(args, trace, name)?);
+    }
+    if !others.is_empty() {
+        points.extend(miniatures(args, trace, &others)?);
+    }
+    Ok(points)
+}
+
+/// Capacities to print, of so many objects or bytes.
+fn capacities(args: &Args, all: u64) -> Result<Vec<u64>, Failure> {
+    if args.capacity.is_empty() {
+        let steps = f64::from(args.points - 1);
+        let at = |step: u16| {
+            let share = LEAST.powf(1.0 - f64::from(step) / steps);
+            ((all as f64 * share).round() as u64).max(1)
+        };
+        let mut spread: Vec<u64> = (0..args.points).map(at).collect();
+        spread.dedup();
+        return Ok(spread);
+    }
+    let unit = args.replaying.unit;
+    let resolve = |capacity: &CapacitySpec| match capacity.known(unit) {
+        Ok(Some(capacity)) => Ok(capacity),
+        Ok(None) | Err(_) => capacity.among(all).map_err(Failure::usage),
+    };
+    args.capacity.iter().map(resolve).collect()
+}
+
+fn stack_curve<'a>(args: &Args, trace: &'a str, name: &'a str) -> Result<Vec<Point<'a>>, Failure> {
+    let unit = args.replaying.unit;
+    let sample = args.sample.unwrap_or(SampleArg::All).of_curve();
+    let (curve, origin) = args.reading.lru_curve(trace, unit, sample)?;
+    // Says what of a recording should be known.
+    Sample::of(trace, &origin, curve.requests);
+    if curve.requests == 0 {
+        return Err(no_requests(trace));
+    }
+    let all = if unit == Unit::Bytes { curve.footprint_bytes } else { curve.objects };
+    let point = |it: frazil_simulator::CurvePoint| Point {
+        trace,
+        policy: name,
+        method: if sample == CurveSample::All { "stack" } else { "sampled stack" },
+        capacity: it.capacity,
+        unit,
+        requests: curve.requests,
+        miss_ratio: it.miss_ratio,
+        byte_miss_ratio: it.byte_miss_ratio,
+        error: it.error,
+        rate: curve.rate,
+        requests_per_second: curve.records as f64 / curve.seconds.max(1e-9),
+    };
+    Ok(curve.points(&capacities(args, all)?).into_iter().map(point).collect())
+}
+
+fn no_requests(trace: &str) -> Failure {
+    Failure::Failed(anyhow!("{trace}: holds no requests, only sets and deletes"))
+}
+
+/// Each policy at each capacity, over a sample of the trace.
+fn miniatures<'a>(
+    args: &Args,
+    trace: &'a str,
+    policies: &[(&PolicySpec, &'a String)],
+) -> Result<Vec<Point<'a>>, Failure> {
+    let unit = args.replaying.unit;
+    let bounds = args.sample.unwrap_or(SampleArg::Objects(OBJECTS)).bounds();
+    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes };
+    let loaded = args.reading.load_sample(trace, wanted, bounds)?;
+    let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
+    let objects = loaded.trace.objects.len() as u64;
+    let all = match unit {
+        Unit::Objects => objects,
+        Unit::Bytes => loaded.trace.footprint_bytes().ok_or_else(|| {
+            Failure::usage(anyhow!("{trace}: {}", frazil_simulator::CapacityError::NoSizes))
+        })?,
+    };
+    let capacities = capacities(args, sample.up(all))?;
+    let cell = |policy, capacity| CellSpec { policy, capacity: sample.down(capacity) };
+    let of = |policy: PolicySpec| capacities.iter().map(move |&it| cell(policy, it));
+    let cells: Vec<CellSpec> = policies.iter().flat_map(|&(&policy, _)| of(policy)).collect();
+    let total = loaded.trace.len() as u64 * cells.len() as u64;
+    let progress = Progress::of_records("replaying".to_owned(), total);
+    let options = args.replaying.sweep_options();
+    let outcomes = sweep(&loaded.trace, &cells, &options, &|steps| progress.advance(steps));
+    if outcomes.iter().any(|outcome| outcome.requests == 0) {
+        return Err(no_requests(trace));
+    }
+    let names = policies.iter().flat_map(|(_, name)| capacities.iter().map(move |it| (name, *it)));
+    let rate = loaded.origin.rate();
+    let point = |((name, capacity), outcome): ((&&'a String, u64), &frazil_simulator::Outcome)| {
+        let outcome = sample.corrected(outcome);
+        Point {
+            trace,
+            policy: name,
+            method: if rate < 1.0 { "miniature" } else { "replay" },
+            capacity,
+            unit,
+            requests: outcome.requests,
+            miss_ratio: outcome.miss_ratio(),
+            byte_miss_ratio: (unit == Unit::Bytes).then(|| outcome.byte_miss_ratio()),
+            error: None,
+            rate,
+            requests_per_second: outcome.records_per_second(),
+        }
+    };
+    Ok(names.zip(&outcomes).map(point).collect())
+}
+
+fn rows(points: &[Point<'_>]) -> Vec<Row> {
+    let row = |point: &Point<'_>| {
+        row! {
+            "trace" => point.trace,
+            "policy" => point.policy,
+            "capacity" => point.capacity,
+            "unit" => point.unit.to_string(),
+            "requests" => point.requests,
+            "miss_ratio" => point.miss_ratio,
+            "byte_miss_ratio" => point.byte_miss_ratio,
+            "standard_error" => point.error,
+            "sample_rate" => point.rate,
+            "method" => point.method,
+            "requests_per_second" => point.requests_per_second.round(),
+        }
+    };
+    points.iter().map(row).collect()
+}
+
+fn table(points: &[Point<'_>]) -> String {
+    let bytes = points.iter().any(|point| point.unit == Unit::Bytes);
+    let errors = points.iter().any(|point| point.error.is_some());
+    let mut headers = vec!["trace", "policy", "method", "capacity", "miss ratio"];
+    if errors {
+        headers.push("± standard error");
+    }
+    if bytes {
+        headers.push("byte miss ratio");
+    }
+    headers.extend(["sample", "M req/s"]);
+    let row = |point: &Point<'_>| {
+        let mut row = vec![
+            printable(point.trace),
+            point.policy.to_owned(),
+            point.method.to_owned(),
+            output::grouped(point.capacity),
+            format!("{:.6}", point.miss_ratio),
+        ];
+        if errors {
+            row.push(point.error.map_or("-".to_owned(), |error| format!("{error:.6}")));
+        }
+        if bytes {
+            row.push(point.byte_miss_ratio.map_or("-".to_owned(), |it| format!("{it:.6}")));
+        }
+        row.push(output::percent(point.rate));
+        row.push(format!("{:.1}", point.requests_per_second / 1e6));
+        row
+    };
+    output::table(&headers, &["trace", "policy", "method"], points.iter().map(row).collect())
+}

@@ -1,0 +1,183 @@
+//! Samples of a trace: all records of some objects, chosen by a hash of their ids.
+//!
+//! A sample of the objects keeps what requests for one object are to each other, which a sample of
+//! the requests would not; a cache smaller by the same rate does to it what the whole one does to
+//! the whole trace (Waldspurger and others, FAST '15 and ATC '17).
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+use frazil_policy::object_hash;
+
+use super::decode::{BATCH, Builder, Columns, Sink};
+use super::{Loaded, Operation, ReadOptions, Record, Recording, TraceError, load_into};
+
+/// Seed of the hash that chooses. Another than a recording cache's, so that a sample of a sample
+/// is one of its objects too; and another than the one policies know objects by.
+const SEED: u64 = 0x4d49_5353; // "MISS"
+
+/// A share of all objects, by their ids alone: every record of an object is in it, or none.
+///
+/// ```
+/// use frazil_simulator::trace::KeySample;
+/// let tenth = KeySample::new(0.1);
+/// let held = (0..100_000).filter(|&id| tenth.holds(id)).count();
+/// assert!((9_700..10_300).contains(&held));
+/// assert!((0..1_000).all(|id| KeySample::new(1.0).holds(id)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeySample {
+    /// Hashes up to this one are held.
+    most: u64,
+}
+
+impl KeySample {
+    /// A share of all objects; all of them at 1 or above.
+    pub fn new(rate: f64) -> Self {
+        // Rates next to 1 round up to it; negative ones and NaN down to 0.
+        KeySample { most: (rate * 2f64.powi(64)) as u64 }
+    }
+
+    /// The objects whose hash is below that of this one, which is in no sample of that kind.
+    pub(crate) fn below(hash: u64) -> Self {
+        KeySample { most: hash.saturating_sub(1) }
+    }
+
+    pub(crate) fn hash(id: u64) -> u64 {
+        object_hash(id, SEED)
+    }
+
+    /// Whether an object is in the sample.
+    #[inline]
+    pub fn holds(&self, id: u64) -> bool {
+        Self::hash(id) <= self.most
+    }
+
+    /// The share of all objects that is in it.
+    pub fn rate(&self) -> f64 {
+        self.most as f64 / 2f64.powi(64)
+    }
+
+    /// Appends the records of objects in the sample.
+    #[inline]
+    pub(crate) fn filter(&self, records: &[Record], held: &mut Vec<Record>) {
+        held.extend(records.iter().filter(|record| self.holds(record.id)));
+    }
+}
+
+/// What a sample may have of a trace at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampleBounds {
+    /// Share of the objects.
+    pub rate: f64,
+    /// Distinct objects.
+    pub objects: usize,
+    /// Records.
+    pub records: usize,
+}
+
+/// What a sample is of what was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampled {
+    /// The share of the objects that it holds.
+    pub rate: f64,
+    /// Gets that were read, of all objects.
+    pub gets: u64,
+}
+
+/// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the share that is wanted, halved as often as need be. Times are not kept.
+///
+/// Memory: 16 bytes a record that is kept, and 40 an object; the other records leave nothing.
+///
+/// ```
+/// use frazil_simulator::trace::{ReadOptions, SampleBounds, load_sample};
+///
+/// let bounds = SampleBounds { rate: 1.0, objects: 1_000, records: 100_000 };
+/// let spec = "zipf:0.8:objects=10K:requests=200K:seed=7";
+/// let loaded = load_sample(spec, &ReadOptions::default(), bounds)?;
+/// let sampled = loaded.origin.sampled.expect("not all of it fits");
+/// assert!(sampled.rate <= 0.125 && sampled.gets == 200_000);
+/// assert!(loaded.trace.objects.len() <= 1_000);
+/// # Ok::<(), frazil_simulator::trace::TraceError>(())
+/// ```
+///
+/// # Errors
+/// As [`super::load`].
+pub fn load_sample(
+    spec: &str,
+    options: &ReadOptions<'_>,
+    bounds: SampleBounds,
+) -> Result<Loaded, TraceError> {
+    let mut kept = Kept {
+        keys: KeySample::new(bounds.rate),
+        bounds,
+        records: Vec::new(),
+        objects: HashSet::default(),
+        gets: 0,
+        columns: Columns::default(),
+    };
+    let mut origin = load_into(spec, options, &mut kept)?;
+    let rate = kept.keys.rate();
+    origin.sampled = (rate < 1.0).then_some(Sampled { rate, gets: kept.gets });
+    let mut builder = Builder::new(&ReadOptions { times: false, ..options.clone() });
+    let mut batch = Vec::with_capacity(BATCH);
+    for few in kept.records.chunks(BATCH) {
+        batch.clear();
+        batch.extend(few.iter().map(Few::record));
+        builder.push(&batch, kept.columns).map_err(|problem| {
+            let file = super::error::shown(std::path::Path::new(spec));
+            TraceError::TooLarge { file, problem }
+        })?;
+    }
+    Ok(Loaded { trace: builder.finish(), origin })
+}
+
+/// A record without its time.
+struct Few {
+    id: u64,
+    size: u32,
+    operation: Operation,
+}
+
+impl Few {
+    fn record(&self) -> Record {
+        let &Few { id, size, operation } = self;
+        Record { time_ns: 0, id, size, operation }
+    }
+}
+
+struct Kept {
+    keys: KeySample,
+    bounds: SampleBounds,
+    records: Vec<Few>,
+    objects: HashSet<u64, RandomState>,
+    gets: u64,
+    columns: Columns,
+}
+
+impl Sink for Kept {
+    fn begin(&mut self, _: Recording) {}
+
+    fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
+        self.columns = columns;
+        self.gets += records.iter().filter(|it| it.operation == Operation::Get).count() as u64;
+        for record in records.iter().filter(|record| self.keys.holds(record.id)) {
+            let &Record { id, size, operation, .. } = record;
+            self.objects.insert(id);
+            self.records.push(Few { id, size, operation });
+        }
+        while self.objects.len() > self.bounds.objects.max(1)
+            || self.records.len() > self.bounds.records.max(1)
+        {
+            if self.objects.len() == 1 {
+                // No share of one object is smaller.
+                return Err("one object has more records than a sample may".to_owned());
+            }
+            self.keys = KeySample { most: self.keys.most / 2 };
+            let keys = self.keys;
+            self.objects.retain(|&id| keys.holds(id));
+            self.records.retain(|record| keys.holds(record.id));
+        }
+        Ok(())
+    }
+}
