@@ -82,7 +82,7 @@ enum Experiment {
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
-    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some thirteen minutes with real traces.
+    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
     Frozenhot,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
