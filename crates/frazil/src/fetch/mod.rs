@@ -12,6 +12,7 @@
 //! Two kinds of caller share it, and differ in a [`Manner`]: those that load (here), and those
 //! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
 
+pub(crate) mod backends;
 pub(crate) mod fetching;
 pub(crate) mod flight;
 pub(crate) mod park;
@@ -28,9 +29,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::cache::Cache;
+use crate::evict::Newcomer;
 use crate::index::Place;
 use crate::sync::atomic::Ordering::Relaxed;
-use flight::{Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use flight::{Absence, Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
 use tally::Counted;
 
 /// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
@@ -288,7 +290,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     None => continue,
                 },
                 Arrival::Apart => {
-                    let counted = Counted::new(tally);
+                    let counted = Counted::new(tally, &self.expiry.clock);
                     let value = load.await.map_err(|error| manner.own(error).0)?;
                     counted.loaded();
                     return Ok(value);
@@ -303,7 +305,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 turn.land(&value);
                 return Ok(value);
             }
-            let counted = Counted::new(tally);
+            let counted = Counted::new(tally, &self.expiry.clock);
             match poll_fn(|context| turn.run(|| load.as_mut().poll(context))).await {
                 Ok(value) => {
                     turn.fetched(counted.loaded());
@@ -362,14 +364,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let weight = self.weigh(&owned, &copy);
             telling = self.telling();
             let term = self.term(&owned, &copy);
-            let traits = (hash, weight, term);
+            let mut newcomer = Newcomer::new(hash, weight, term);
+            if self.order.weighs_delay() {
+                newcomer.absence = Some(self.absence(&turn, &owned));
+            }
             turn.store_and_land(
                 value,
-                || self.exchange(place, traits, None, (owned, copy), &mut telling),
+                || self.exchange(place, newcomer, None, (owned, copy), &mut telling),
                 || self.remove_any(place, key),
             )
         };
         self.flights.tally.0.landed(waiters);
+    }
+
+    /// What a policy that weighs delay is told of a fetch that is back. Runs the user's function.
+    #[cold]
+    fn absence(&self, turn: &Turn<'_, K, V>, key: &K) -> Absence {
+        let mut absence = turn.absence();
+        if let Some(backends) = &self.backends {
+            absence.fetch = backends.learn(key, absence.fetch);
+        }
+        absence
     }
 
     /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
