@@ -712,11 +712,36 @@ fn reproduce_freezes_what_is_hot() {
 }
 
 #[test]
+fn reproduce_asks_origins() {
+    let folder = Folder::new("reproduce-prototype");
+    let out = folder.path("out");
+    let args = ["reproduce", "prototype", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    let sum = |row: &Value, key: &str| {
+        row[key].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((of("latency").len(), of("rate").len()), (8, 2));
+    for row in of("latency") {
+        assert_eq!(sum(row, "simulated_hits_delayed_misses"), 100_000);
+        assert_eq!(sum(row, "measured_hits_delayed_misses"), 100_000);
+        // Nobody answers before the time; how much later, only a quiet machine can tell.
+        let mean = |key: &str| row[key].as_f64().unwrap();
+        assert!(mean("measured_ms") > 0.95 * mean("simulated_ms"), "{row}");
+        assert!(mean("measured_p99_ms") >= 0.95 * mean("simulated_p99_ms"), "{row}");
+    }
+    assert!(of("rate").iter().all(|row| sum(row, "hits_delayed_misses") == 100_000));
+    let svg = std::fs::read_to_string(Path::new(&out).join("prototype-latencies.svg")).unwrap();
+    assert!(svg.ends_with("</svg>\n"));
+}
+
+#[test]
 fn reproduce_refuses_what_makes_no_sense() {
     let folder = Folder::new("reproduce-bad");
     fails(&["reproduce"], 2, &["NAME"]);
     fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
-    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot alone"]);
+    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot and prototype alone"]);
+    fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
     fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);
 }

@@ -61,10 +61,19 @@ impl Backends {
         (!ticks.is_empty()).then_some(backends)
     }
 
-    fn of(&self, hash: u64) -> u64 {
+    /// The number of the backend that has an object with this hash.
+    ///
+    /// ```
+    /// let backends = frazil_simulator::Backends::new(&[10, 200]).expect("two");
+    /// assert_eq!((backends.number(5), backends.number(u64::MAX)), (0, 1));
+    /// ```
+    pub fn number(&self, hash: u64) -> usize {
         // The hash's high bits: its low ones choose sets in some policies.
-        let scaled = (u128::from(hash) * self.len as u128) >> 64;
-        self.ticks[scaled as usize]
+        ((u128::from(hash) * self.len as u128) >> 64) as usize
+    }
+
+    fn of(&self, hash: u64) -> u64 {
+        self.ticks[self.number(hash)]
     }
 
     fn mean(&self) -> u64 {
@@ -138,8 +147,8 @@ impl Fetching {
         self.spread
     }
 
-    /// When a record comes; `None` where each get and set is a tick.
-    pub(crate) fn time(&self, record: usize) -> Option<u64> {
+    /// When a record comes, in nanoseconds; `None` where each get and set is a tick.
+    pub fn time(&self, record: usize) -> Option<u64> {
         self.times.get(record).copied()
     }
 

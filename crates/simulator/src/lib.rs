@@ -26,6 +26,7 @@ mod sweep;
 pub mod trace;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
+pub use delayed::latencies_delayed;
 pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 pub use index::HASH_SEED;
 pub use replay::{Latency, Outcome, WorkSplit};

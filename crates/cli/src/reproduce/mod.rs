@@ -15,9 +15,13 @@ mod frozen_expectations;
 mod frozenhot;
 mod mitigations;
 mod mobius;
+mod origin;
+mod prototype;
 mod queueing;
+mod shard;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -27,6 +31,7 @@ use serde_json::{Value, json};
 use crate::Done;
 use crate::calibrate::measure::Tally;
 use crate::calibrate::{calibrate, setups};
+use crate::duration::parse_us;
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 
@@ -44,7 +49,8 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce frozenhot --traces /data/traces --out /tmp/frozenhot
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
-  frazil reproduce mitigations --out /tmp/mitigations")]
+  frazil reproduce mitigations --out /tmp/mitigations
+  frazil reproduce prototype --traces /data/traces --out /tmp/prototype")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -62,14 +68,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of frozenhot: a folder with the traces that docs/reproduce-frozenhot.md lists, such as
-    /// arc/OLTP.lis.zst; without it a generated loop must do.
+    /// Of frozenhot and prototype: a folder with the traces that docs/reproduce-frozenhot.md and
+    /// docs/reproduce-prototype.md name, such as arc/OLTP.lis.zst; without it generated ones must
+    /// do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
     /// Measure once what a plan says: for the processes that accuracy starts.
     #[arg(long, value_name = "FILE", hide = true)]
     measure: Option<PathBuf>,
+
+    /// Be an origin that answers after so long: for the processes that prototype starts.
+    #[arg(long, value_name = "DURATION", value_parser = parse_us, hide = true)]
+    origin: Option<f64>,
 
     /// How to print the results.
     #[arg(long, value_enum, default_value_t)]
@@ -94,6 +105,9 @@ enum Experiment {
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
+    /// The cache before origins that answer after 68, 103 and 226 ms, LRU against LRU-MAD, and the
+    /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
+    Prototype,
 }
 
 /// What an experiment came to.
@@ -140,14 +154,19 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy) {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy alone")));
     }
-    if args.traces.is_some() && !matches!(args.name, Experiment::Frozenhot) {
-        return Err(Failure::usage(anyhow!("--traces goes with frozenhot alone")));
+    if let Some(us) = args.origin {
+        return origin::serve(Duration::from_secs_f64(us / 1e6));
+    }
+    let takes_traces = matches!(args.name, Experiment::Frozenhot | Experiment::Prototype);
+    if args.traces.is_some() && !takes_traces {
+        return Err(Failure::usage(anyhow!("--traces goes with frozenhot and prototype alone")));
     }
     let name = match args.name {
         Experiment::Accuracy => "accuracy",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
+        Experiment::Prototype => "prototype",
         Experiment::Queueing => "queueing",
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
@@ -159,6 +178,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
+        Experiment::Prototype => prototype::run(args.quick, args.traces.as_deref())?,
         Experiment::Queueing => queueing::run(args.quick)?,
     };
     write(&folder, &format!("{name}.json"), &data(&report))?;
