@@ -238,6 +238,8 @@ impl Locked {
                 | Online::Hyperbolic { .. }
                 | Online::Lhd { .. }
                 | Online::Mad { .. }
+                | Online::LaCache { .. }
+                | Online::DelayRank { .. }
         );
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
         let stamps = if stamped { last + 1 } else { 0 };
