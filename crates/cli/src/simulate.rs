@@ -43,7 +43,9 @@ use crate::trace_args::{TraceArgs, Wanted};
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json
   frazil simulate --trace trace.csv.zst --policy lru,belady --capacity 1%peak \\
-      --fetch-latency 20ms --clock trace")]
+      --fetch-latency 20ms --clock trace
+  frazil simulate --trace log.csv --columns time=1,id=2,latency=3 --time-unit ms \\
+      --policy lru,mad --capacity 1%peak --fetch-latency column --clock trace")]
 pub(crate) struct Args {
     /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
     /// loop, mix, each with :objects=N:requests=N:seed=N.
@@ -54,7 +56,8 @@ pub(crate) struct Args {
     /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
-    /// lhd; counters=all; sample=64; prior=1), random; and those that know the future:
+    /// lhd; counters=all; sample=64 or ways=64; prior=1), la-cache,
+    /// delay-rank:omega=1 (fetch=exp; bypass=true), random; and those that know the future:
     /// belady, belady-size, belady-mad. Where chance plays a part: random:seed=1. With
     /// frozen:share=S+ before its name the hottest share S of a policy's objects is frozen
     /// once the cache is warm, to the end: of fifo, clock, mobius, s3-fifo, lru and its kin
@@ -185,7 +188,8 @@ fn sweep_cells(
     options: &SweepOptions,
 ) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
     let times = args.fetching.wants_times();
-    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes };
+    let latencies = args.fetching.wants_latencies()?;
+    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes, latencies };
     let loaded = args.reading.load(trace, wanted)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, Loaded, Origin, ReadOptions, TimeUnit, printable,
+    self, CsvLayout, Format, LatencyUnit, Loaded, Origin, ReadOptions, TimeUnit, printable,
 };
 use frazil_simulator::{CellSpec, Outcome, StreamError, SweepOptions, replay_stream};
 
@@ -24,7 +24,7 @@ pub(crate) struct TraceArgs {
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4. Only id must be given [default: by the names in
+    /// time=1,id=2,size=3,operation=4,latency=5. Only id must be given [default: by the names in
     /// the header; without one time,id,size, or time,id, or id].
     #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, usize)>,
@@ -55,6 +55,7 @@ enum Column {
     Id,
     Size,
     Operation,
+    Latency,
 }
 
 fn parse_format(text: &str) -> Result<FormatArg, String> {
@@ -65,14 +66,16 @@ fn parse_format(text: &str) -> Result<FormatArg, String> {
 }
 
 fn parse_column(text: &str) -> Result<(Column, usize), String> {
-    let expected =
-        || format!("`{text}` is not a column; write time=N, id=N, size=N or operation=N");
+    let expected = || {
+        format!("`{text}` is not a column; write time=N, id=N, size=N, operation=N or latency=N")
+    };
     let (name, number) = text.split_once('=').ok_or_else(expected)?;
     let column = match name {
         "time" => Column::Time,
         "id" => Column::Id,
         "size" => Column::Size,
         "operation" | "op" => Column::Operation,
+        "latency" => Column::Latency,
         _ => return Err(expected()),
     };
     match number.parse() {
@@ -102,6 +105,7 @@ fn parse_yes_no(text: &str) -> Result<bool, String> {
 pub(crate) struct Wanted {
     pub(crate) times: bool,
     pub(crate) sizes: bool,
+    pub(crate) latencies: Option<LatencyUnit>,
 }
 
 impl TraceArgs {
@@ -120,7 +124,7 @@ impl TraceArgs {
         cell: CellSpec,
         options: &SweepOptions,
     ) -> Result<(Outcome, Origin), Failure> {
-        let wanted = Wanted { times: false, sizes: true };
+        let wanted = Wanted { times: false, sizes: true, latencies: None };
         let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
         let (outcome, origin) = self.read(spec, wanted, replay)?.map_err(|error| match error {
             StreamError::Trace(error) => error.into(),
@@ -149,6 +153,7 @@ impl TraceArgs {
             limit: self.limit,
             times: wanted.times,
             sizes: wanted.sizes,
+            latencies: wanted.latencies,
             progress: Some(&|position, total| progress.set(position, total)),
         }))
     }
@@ -189,6 +194,7 @@ impl TraceArgs {
             id: column(Column::Id),
             size: column(Column::Size),
             operation: column(Column::Operation),
+            latency: column(Column::Latency),
             time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
         })
     }

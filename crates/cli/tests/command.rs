@@ -740,8 +740,27 @@ fn reproduce_refuses_what_makes_no_sense() {
     let folder = Folder::new("reproduce-bad");
     fails(&["reproduce"], 2, &["NAME"]);
     fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
-    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot and prototype alone"]);
+    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot, delayed-hits and prototype alone"]);
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
     fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);
+}
+
+#[test]
+fn reproduce_counts_delayed_hits() {
+    let folder = Folder::new("reproduce-delayed-hits");
+    let out = folder.path("made");
+    let args = ["reproduce", "delayed-hits", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
+    assert!(of("latency") > 100 && of("object") > 10 && of("expectation") > 8);
+    for file in ["delayed-hits.json", "delayed-hits-figure-16.svg", "delayed-hits-gap.svg"] {
+        let content = std::fs::read_to_string(format!("{out}/{file}")).expect("written");
+        assert!(!content.contains("NaN"), "{file}");
+    }
+    // With fetches of one request MAD is its base.
+    let base = |row: &&Value| row["met"].as_bool();
+    let expected = "with fetches of one request MAD is its base";
+    let same = rows.iter().find(|row| row["expected"] == expected);
+    assert_eq!(same.as_ref().and_then(base), Some(true));
 }

@@ -134,6 +134,8 @@ pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
     total: u64,
     longest: u64,
     latencies: Histogram<u64>,
+    /// What the gets of each object waited; empty unless it was asked for.
+    by_object: Vec<u64>,
 }
 
 impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
@@ -148,7 +150,27 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
         let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
         let latencies = latencies.expect("constant bounds are valid");
         let usual = usual as f64;
-        DelayedCell { cell, flights, fetching, usual, certain, total: 0, longest: 0, latencies }
+        DelayedCell {
+            cell,
+            flights,
+            fetching,
+            usual,
+            certain,
+            total: 0,
+            longest: 0,
+            latencies,
+            by_object: Vec::new(),
+        }
+    }
+
+    /// Notes what the gets of each of so many objects wait, from now on.
+    pub(crate) fn note_objects(&mut self, objects: usize) {
+        self.by_object = vec![0; objects];
+    }
+
+    /// What the gets of each object waited, if it was noted.
+    pub(crate) fn into_waits(self) -> Vec<u64> {
+        self.by_object
     }
 
     /// Replays the records `range` of the trace whose objects the index knows.
@@ -216,6 +238,9 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
             self.flights.begin(object, size, now, took, Incoming { hash, weight, pending });
             took
         };
+        if let Some(waited) = self.by_object.get_mut(object as usize) {
+            *waited = waited.saturating_add(latency);
+        }
         self.total = self.total.saturating_add(latency);
         self.longest = self.longest.max(latency);
         self.latencies.saturating_record(latency);

@@ -2,7 +2,8 @@
 //!
 //! A fetch's time is drawn from the number of the record that began it, and from nothing
 //! else: two policies that both miss a record wait equally long for it, so that chance does
-//! not decide between them. Memory: 8 bytes a record with [`ReplayClock::Trace`].
+//! not decide between them. Memory: 8 bytes a record with
+//! [`ReplayClock::Trace`], and as many with [`FetchLatency::Column`].
 
 use frazil_policy::Rng;
 
@@ -37,6 +38,8 @@ pub enum FetchLatency {
     },
     /// Each object has one of several backends, by its hash.
     Keyed(Backends),
+    /// As long as the trace says at the record that misses ([`Trace::latencies`]).
+    Column,
 }
 
 /// How long fetches take from each of several backends.
@@ -88,6 +91,9 @@ pub enum FetchError {
     /// The clock is the trace's, and the trace has none.
     #[error("the trace has no times, so only `--clock request` can replay it")]
     NoTimes,
+    /// Fetches take what the trace says, and it says nothing.
+    #[error("the trace has no column of latencies, which `--fetch-latency column` reads")]
+    NoLatencies,
 }
 
 /// Times of fetches, made for one trace.
@@ -98,6 +104,8 @@ pub struct Fetching {
     /// When each record comes, never backwards; empty with [`ReplayClock::Request`].
     times: Vec<u64>,
     spread: u64,
+    /// How long the fetch takes that each record begins; empty unless the trace says so.
+    column: Vec<u64>,
 }
 
 impl Fetching {
@@ -107,7 +115,7 @@ impl Fetching {
     /// next one, and those that go back in time come with the one before. O(records).
     ///
     /// # Errors
-    /// Where the trace lacks the times that are asked for.
+    /// Where the trace lacks the times or the latencies that are asked for.
     ///
     /// ```
     /// use frazil_simulator::{FetchLatency, Fetching, ReplayClock, trace::Trace};
@@ -126,15 +134,22 @@ impl Fetching {
         latency: FetchLatency,
         clock: ReplayClock,
     ) -> Result<Self, FetchError> {
+        let column = match latency {
+            FetchLatency::Column if trace.latencies.is_empty() => {
+                return Err(FetchError::NoLatencies);
+            }
+            FetchLatency::Column => trace.latencies.clone(),
+            _ => Vec::new(),
+        };
         if clock == ReplayClock::Request {
-            return Ok(Fetching { latency, clock, times: Vec::new(), spread: 0 });
+            return Ok(Fetching { latency, clock, times: Vec::new(), spread: 0, column });
         }
         if trace.times_ns.is_empty() {
             return Err(FetchError::NoTimes);
         }
         let mut times = trace.times_ns.clone();
         let spread = spread(&mut times);
-        Ok(Fetching { latency, clock, times, spread })
+        Ok(Fetching { latency, clock, times, spread, column })
     }
 
     /// The clock.
@@ -160,6 +175,10 @@ impl Fetching {
                 (ticks(mean), false)
             }
             FetchLatency::Keyed(backends) => (backends.mean().max(1), false),
+            FetchLatency::Column => {
+                let sum: u128 = self.column.iter().map(|&ticks| u128::from(ticks)).sum();
+                ((sum / self.column.len().max(1) as u128).max(1) as u64, false)
+            }
         }
     }
 
@@ -178,6 +197,7 @@ impl Fetching {
                 ticks(mean * (sigma * normal - sigma * sigma / 2.0).exp())
             }
             FetchLatency::Keyed(backends) => backends.of(hash).max(1),
+            FetchLatency::Column => self.column.get(record).map_or(1, |&ticks| ticks.max(1)),
         }
     }
 }
@@ -270,5 +290,7 @@ mod tests {
         let fixed = FetchLatency::Fixed(5);
         assert_eq!(made(fixed, ReplayClock::Trace), Some(FetchError::NoTimes));
         assert_eq!(made(fixed, ReplayClock::Request), None);
+        let column = FetchLatency::Column;
+        assert_eq!(made(column, ReplayClock::Request), Some(FetchError::NoLatencies));
     }
 }

@@ -114,6 +114,45 @@ pub fn sweep_delayed(
     run_cells(trace, cells, options, progress, Some(fetching))
 }
 
+/// How long the gets of each object wait, all together, in ticks of the fetches' clock: by the
+/// numbers that `trace` gives objects. Every object counts 1.
+///
+/// O(records × log(fetches under way)).
+///
+/// ```
+/// use frazil_simulator::{
+///     CellSpec, FetchLatency, Fetching, ReplayClock, trace::Trace, waits_by_object,
+/// };
+/// let trace = Trace { ids: vec![0, 0, 1, 0, 0], objects: vec![7, 8], ..Trace::default() };
+/// let lru = CellSpec { policy: "lru".parse()?, capacity: 2 };
+/// let fetching = Fetching::new(&trace, FetchLatency::Fixed(3), ReplayClock::Request)?;
+/// assert_eq!(waits_by_object(&trace, lru, &fetching), [3 + 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
+    let options = &SweepOptions::default();
+    let replay = Replay { trace, capacity: cell.capacity, options, progress: &|_| () };
+    cell.policy.visit(cell.capacity, || next_uses(trace), Waits { replay, fetching })
+}
+
+/// A replay of which the waits by object are kept.
+struct Waits<'a> {
+    replay: Replay<'a>,
+    fetching: &'a Fetching,
+}
+
+impl PolicyVisitor for Waits<'_> {
+    type Output = Vec<u64>;
+
+    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Vec<u64> {
+        let Waits { replay, fetching } = self;
+        let mut cell = DelayedCell::<P, false>::new(replay.cell(policy), fetching);
+        cell.note_objects(replay.trace.objects.len());
+        replay.run(&mut cell);
+        cell.into_waits()
+    }
+}
+
 fn run_cells(
     trace: &Trace,
     cells: &[CellSpec],

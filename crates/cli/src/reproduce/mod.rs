@@ -7,6 +7,9 @@
 mod accuracy;
 mod cells;
 mod classes;
+mod delayed_cells;
+mod delayed_expectations;
+mod delayed_hits;
 mod draw;
 mod expectations;
 mod frozen_cells;
@@ -47,6 +50,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
   frazil reproduce frozenhot --traces /data/traces --out /tmp/frozenhot
+  frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
   frazil reproduce mitigations --out /tmp/mitigations
@@ -68,9 +72,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of frozenhot and prototype: a folder with the traces that docs/reproduce-frozenhot.md and
-    /// docs/reproduce-prototype.md name, such as arc/OLTP.lis.zst; without it generated ones must
-    /// do.
+    /// Of frozenhot, delayed-hits and prototype: a folder with the traces that
+    /// docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
+    /// arc/OLTP.lis.zst; without it generated ones must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -87,7 +91,7 @@ pub(crate) struct Args {
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Experiment {
     /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
@@ -95,6 +99,10 @@ enum Experiment {
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
     /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
     Frozenhot,
+    /// MAD over LRU, ARC and LHD, what came after it, and what knows the future, where fetches
+    /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
+    /// survey of every trace. Counted and not timed; some ten minutes with real traces.
+    DelayedHits,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
     /// policies, from the work that they do. Under a minute.
@@ -157,12 +165,15 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(us) = args.origin {
         return origin::serve(Duration::from_secs_f64(us / 1e6));
     }
-    let takes_traces = matches!(args.name, Experiment::Frozenhot | Experiment::Prototype);
-    if args.traces.is_some() && !takes_traces {
-        return Err(Failure::usage(anyhow!("--traces goes with frozenhot and prototype alone")));
+    let takes_traces = [Experiment::Frozenhot, Experiment::DelayedHits, Experiment::Prototype];
+    if args.traces.is_some() && !takes_traces.contains(&args.name) {
+        return Err(Failure::usage(anyhow!(
+            "--traces goes with frozenhot, delayed-hits and prototype alone"
+        )));
     }
     let name = match args.name {
         Experiment::Accuracy => "accuracy",
+        Experiment::DelayedHits => "delayed-hits",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
@@ -175,6 +186,7 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
         Experiment::Accuracy => accuracy::run(args.quick, &folder, args.profile.as_deref())?,
+        Experiment::DelayedHits => delayed_hits::run(args.quick, args.traces.as_deref())?,
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,

@@ -153,7 +153,9 @@ fn ticks(nanoseconds: u64) -> u64 {
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
-            Online::Mad { .. } => Ticks::Real(OwnLine::default()),
+            Online::Mad { .. } | Online::LaCache { .. } | Online::DelayRank { .. } => {
+                Ticks::Real(OwnLine::default())
+            }
             Online::LruDelayed { .. }
             | Online::LruSampled { .. }
             | Online::Hyperbolic { .. }
