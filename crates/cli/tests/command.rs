@@ -192,6 +192,38 @@ fn fetches_that_take_time_are_waited_for() {
 }
 
 #[test]
+fn belatedly_stands_beside_policies() {
+    const SHORT: &str = "zipf:0.8:objects=100:requests=500:seed=2";
+    let fetching = ["--fetch-latency", "20"];
+    let cells = simulate(SHORT, "lru,belatedly,belady-mad", "5,20");
+    let rows = json_lines(&frazil(&[&cells[..], &fetching, &["--output", "json"]].concat()));
+    let of = |row: usize, key: &str| rows[row][key].as_u64();
+    for capacity in [0, 1] {
+        let [lru, best, greedy] = [0, 2, 4].map(|policy| policy + capacity);
+        assert_eq!((&rows[best]["policy"], of(best, "requests")), (&"belatedly".into(), Some(500)));
+        assert!(of(best, "latency_total_least") <= of(best, "latency_total"));
+        assert!(of(best, "latency_total") <= of(greedy, "latency_total"));
+        assert!(of(greedy, "latency_total") < of(lru, "latency_total"));
+        assert_eq!(
+            (of(lru, "latency_total_least"), of(greedy, "latency_total_least")),
+            (None, None)
+        );
+    }
+    let table = frazil(&[&cells[..], &fetching].concat());
+    assert!(String::from_utf8_lossy(&table.stdout).contains("least mean"));
+
+    let fails_with = |args: &[&str], words: &[&str]| {
+        fails(&[&simulate(SHORT, "belatedly", "20")[..], args].concat(), 2, words);
+    };
+    fails_with(&[], &["belatedly", "--fetch-latency"]);
+    fails_with(&["--fetch-latency", "exp:20"], &["one length"]);
+    fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
+    let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
+    fails(&long, 2, &["20000", "--limit"]);
+    fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
+}
+
+#[test]
 fn threads_and_repetition_change_nothing() {
     let run = |threads| {
         let mut args = simulate(GENERATED, "lru,s3-fifo,mobius", "1%,10%,40%");
@@ -740,7 +772,11 @@ fn reproduce_refuses_what_makes_no_sense() {
     let folder = Folder::new("reproduce-bad");
     fails(&["reproduce"], 2, &["NAME"]);
     fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
-    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot, delayed-hits and prototype alone"]);
+    fails(
+        &["reproduce", "mobius", "--traces", "."],
+        2,
+        &["frozenhot, delayed-hits and prototype alone"],
+    );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
     fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);

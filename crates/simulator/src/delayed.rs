@@ -128,6 +128,9 @@ pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
     cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
     flights: Flights<<DenseIndex<'t> as Index>::Object, P::Pending>,
     fetching: &'t Fetching,
+    /// The records before which an object is let go, and it; in order, and none but in a
+    /// schedule.
+    leaving: &'t [(u32, u32)],
     /// What a fetch takes on the whole, and whether it always does.
     usual: f64,
     certain: bool,
@@ -154,6 +157,7 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
             cell,
             flights,
             fetching,
+            leaving: &[],
             usual,
             certain,
             total: 0,
@@ -173,6 +177,12 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
         self.by_object
     }
 
+    /// The same, letting go what a schedule says ([`crate::replay_schedule`]).
+    pub(crate) fn keeping_to(mut self, leaving: &'t [(u32, u32)]) -> Self {
+        self.leaving = leaving;
+        self
+    }
+
     /// Replays the records `range` of the trace whose objects the index knows.
     pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
         self.expect_usual();
@@ -182,6 +192,7 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
             let ticks = u64::from(operation != Operation::Delete);
             let now = self.cell.residents.now;
             let time = self.fetching.time(record);
+            self.let_go(record);
             // A delete comes after the end of its slot, where fetches are back.
             self.land(time.unwrap_or(now + 1));
             self.cell.residents.now = time.unwrap_or(now + ticks);
@@ -269,6 +280,18 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
                 self.usual += (flight.took as f64 - self.usual) * LEARNING;
             }
             self.expect_usual();
+        }
+    }
+
+    /// Lets go what is not to be there when the fetches before this record are committed.
+    fn let_go(&mut self, record: usize) {
+        while let Some((&(at, object), rest)) = self.leaving.split_first() {
+            if at as usize > record {
+                break;
+            }
+            self.leaving = rest;
+            self.flights.by_object.remove(&object);
+            self.cell.delete(object);
         }
     }
 

@@ -157,6 +157,14 @@ impl Fetching {
         self.clock
     }
 
+    /// How long each fetch takes, if all take equally long.
+    pub fn fixed(&self) -> Option<u64> {
+        match self.latency {
+            FetchLatency::Fixed(ticks) => Some(ticks.max(1)),
+            _ => None,
+        }
+    }
+
     /// Records that shared a time with the one before, and were moved.
     pub fn spread(&self) -> u64 {
         self.spread

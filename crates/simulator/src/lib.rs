@@ -31,4 +31,4 @@ pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, Rep
 pub use index::HASH_SEED;
 pub use replay::{Latency, Outcome, WorkSplit};
 pub use stream::{StreamError, replay_stream};
-pub use sweep::{CellSpec, SweepOptions, sweep, sweep_delayed, waits_by_object};
+pub use sweep::{CellSpec, SweepOptions, replay_schedule, sweep, sweep_delayed, waits_by_object};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use frazil_policy::{NEVER, Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::{Fifo, NEVER, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
@@ -150,6 +150,48 @@ impl PolicyVisitor for Waits<'_> {
         cell.note_objects(replay.trace.objects.len());
         replay.run(&mut cell);
         cell.into_waits()
+    }
+}
+
+/// Replays a schedule: an object that enters stays until it is let go, and nothing else is
+/// evicted as long as there is room.
+///
+/// `leaving` is a record, from 0, and the object (a dense id) that is let go before it: after
+/// the request of the record before, and before what comes back between them is committed. An
+/// object in flight is then not admitted. In the order of records. Where there is not enough
+/// room, the oldest goes. O(records × log(fetches under way)).
+///
+/// ```
+/// use frazil_simulator::{
+///     FetchLatency, Fetching, ReplayClock, SweepOptions, replay_schedule, trace::Trace,
+/// };
+/// let trace = Trace { ids: vec![0, 0, 0, 0], objects: vec![7], ..Trace::default() };
+/// let fetching = Fetching::new(&trace, FetchLatency::Fixed(1), ReplayClock::Request)?;
+/// // Kept for one hit, then fetched again.
+/// let leaving = [(2, 0)];
+/// let outcome =
+///     replay_schedule(&trace, &leaving, 1, &SweepOptions::default(), &fetching, &|_| ());
+/// assert_eq!((outcome.hits, outcome.misses()), (2, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn replay_schedule(
+    trace: &Trace,
+    leaving: &[(u32, u32)],
+    capacity: u64,
+    options: &SweepOptions,
+    fetching: &Fetching,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Outcome {
+    let replay = Replay { trace, capacity, options, progress };
+    match options.unit {
+        Unit::Objects => {
+            let cell = DelayedCell::<Fifo, false>::new(replay.cell(Fifo::default()), fetching);
+            replay.run(&mut cell.keeping_to(leaving))
+        }
+        Unit::Bytes => {
+            let cell = DelayedCell::<Fifo, true>::new(replay.cell(Fifo::default()), fetching);
+            replay.run(&mut cell.keeping_to(leaving))
+        }
     }
 }
 
