@@ -44,9 +44,11 @@ struct EverySchedule<'a> {
     ticks: usize,
     /// Whether an object may be let go, or refused, where there is room.
     at_will: bool,
-    /// By slot, residents and those in flight with the slot in which each is back.
-    known: HashMap<(usize, u32, Vec<(usize, u32)>), u64>,
+    known: HashMap<State, u64>,
 }
+
+/// A slot, residents, and those in flight with the slot in which each is back.
+type State = (usize, u32, Vec<(usize, u32)>);
 
 impl EverySchedule<'_> {
     fn least(ids: &[u32], capacity: u32, ticks: usize, at_will: bool) -> u64 {

@@ -98,9 +98,9 @@ impl Model {
     }
 }
 
-/// Whether one is below the other, or as good as equal.
-fn is_least(one: f64, others: impl Iterator<Item = f64>) -> bool {
-    others.fold(true, |least, other| least && one <= other * (1.0 + 1e-9))
+/// Whether one is below the others, or as good as equal.
+fn is_least(one: f64, mut others: impl Iterator<Item = f64>) -> bool {
+    others.all(|other| one <= other * (1.0 + 1e-9))
 }
 
 fn compare(steps: &[Step], rank: Rank, capacity: usize, fetch: u64) -> Result<(), TestCaseError> {
