@@ -83,7 +83,7 @@ impl<E> Manner<E> for Loading {
 }
 
 /// What follows on a miss, kept out of the code of a hit: the future around it makes room on the
-/// stack for nothing of this, some 2 ns less of 24.
+/// stack for nothing of this, 39 instructions less of 429.
 struct Cold<F>(F);
 
 impl<F: Future> Future for Cold<F> {
