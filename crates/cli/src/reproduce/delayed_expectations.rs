@@ -55,9 +55,11 @@ pub(super) fn survey_summary(cells: &Cells) -> String {
         let (all, worst) = geometric(&ratios(cells, policy, |_| true));
         let (unseen, unseen_worst) = geometric(&ratios(cells, policy, is_unseen));
         let show = |value: f64| format!("{value:.4}");
+        // Generated traces are none of those.
+        let of_unseen = |value| if unseen_worst > 0.0 { show(value) } else { "-".to_owned() };
         let losses = ratios(cells, policy, |_| true).iter().filter(|&&it| it > MOST_LOSS).count();
         let mut line = vec![policy.to_owned(), show(all), show(worst), losses.to_string()];
-        line.extend([show(unseen), show(unseen_worst)]);
+        line.extend([of_unseen(unseen), of_unseen(unseen_worst)]);
         line
     });
     let headers =
