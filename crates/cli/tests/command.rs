@@ -204,7 +204,10 @@ fn belatedly_stands_beside_policies() {
         assert!(of(best, "latency_total_least") <= of(best, "latency_total"));
         assert!(of(best, "latency_total") <= of(greedy, "latency_total"));
         assert!(of(greedy, "latency_total") < of(lru, "latency_total"));
-        assert_eq!((of(lru, "latency_total_least"), of(greedy, "latency_total_least")), (None, None));
+        assert_eq!(
+            (of(lru, "latency_total_least"), of(greedy, "latency_total_least")),
+            (None, None)
+        );
     }
     let table = frazil(&[&cells[..], &fetching].concat());
     assert!(String::from_utf8_lossy(&table.stdout).contains("least mean"));
@@ -216,7 +219,7 @@ fn belatedly_stands_beside_policies() {
     fails_with(&["--fetch-latency", "exp:20"], &["one length"]);
     fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
     let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
-    fails(&long, 2, &["20000", "--limit"]);
+    fails(&long, 2, &["10000", "--limit"]);
     fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
 }
 
