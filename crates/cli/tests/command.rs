@@ -219,7 +219,7 @@ fn belatedly_stands_beside_policies() {
     fails_with(&["--fetch-latency", "exp:20"], &["one length"]);
     fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
     let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
-    fails(&long, 2, &["20000", "--limit"]);
+    fails(&long, 2, &["10000", "--limit"]);
     fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
 }
 

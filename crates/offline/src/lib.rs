@@ -32,12 +32,12 @@ use frazil_simulator::{
 };
 
 use crate::program::Program;
-use crate::relaxation::Relaxation;
+use crate::relaxation::{Relaxation, Solution};
 use crate::schedule::Schedule;
 
-/// The requests of a trace, at most. The solver's memory and time grow faster than they:
-/// `docs/design/belatedly.md` has both.
-pub const MOST_REQUESTS: usize = 20_000;
+/// The requests of a trace, at most. The solver's time grows faster than they, and with the
+/// objects that are live at once: `docs/design/belatedly.md` has figures.
+pub const MOST_REQUESTS: usize = 10_000;
 /// The ticks of a fetch, at most: all sums stay far below 2^63.
 pub const LONGEST_FETCH: u64 = 1_000_000_000;
 
@@ -103,7 +103,11 @@ pub fn belatedly(
     let places = u32::try_from(capacity).unwrap_or(u32::MAX);
     let program = Program::new(&trace.ids, trace.objects.len(), places, fetch);
     let relaxation = Relaxation::new(&program);
-    let solution = solver::solve(&relaxation.linear).map_err(BelatedlyError::Solver)?;
+    // Where room is never short there is nothing to solve, and the solver takes no empty program.
+    let solution = match program.moments {
+        0 => Solution::free(&relaxation.linear),
+        _ => solver::solve(&relaxation.linear).map_err(BelatedlyError::Solver)?,
+    };
     let least = bound::lower_bound(&program, &relaxation.prices(&solution));
     waiting();
     let schedule = Schedule::round(&program, &relaxation, &solution, least);

@@ -31,6 +31,14 @@ pub(crate) struct Solution {
     pub(crate) prices: Vec<f64>,
 }
 
+impl Solution {
+    /// Nothing held, and no price: of a program without moments.
+    pub(crate) fn free(linear: &Linear) -> Self {
+        let columns = vec![0.0; linear.costs.len()];
+        Solution { columns, prices: vec![0.0; linear.at_most.len()] }
+    }
+}
+
 /// The linear program, and where in it everything is.
 pub(crate) struct Relaxation {
     pub(crate) linear: Linear,
