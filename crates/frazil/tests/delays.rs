@@ -178,7 +178,7 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
             }
         }
         let hash = u128::from(object_hash(*key, HASH_SEED));
-        let took = LATENCIES[(hash * LATENCIES.len() as u128 >> 64) as usize];
+        let took = LATENCIES[((hash * LATENCIES.len() as u128) >> 64) as usize];
         let begun = std::rc::Rc::new(Cell::new(false));
         let (hand, asked) = (&hand, begun.clone());
         let fetch = async move {
@@ -215,7 +215,7 @@ fn the_cache_evicts_what_the_simulator_does() {
     while keys.len() < 40_000 {
         let key = (OBJECTS as f64).powf(rng.unit()) as u64;
         // Some come in bursts, with others between.
-        let burst = if key % 5 == 0 { 8 } else { 1 };
+        let burst = if key.is_multiple_of(5) { 8 } else { 1 };
         for _ in 0..burst {
             keys.push(key);
             keys.extend((rng.unit() < 0.5).then(|| (OBJECTS as f64).powf(rng.unit()) as u64));
