@@ -112,8 +112,10 @@ fn hidden(spec: Online) -> Vec<String> {
     for capacity in CAPACITIES {
         for heaviest in [1, 4] {
             for seed in 0..30 {
-                // GDSF may find all others worth more, and so may any where weights differ.
-                let admits = heaviest == 1 && spec != Online::Gdsf;
+                // GDSF and LA-Cache may find all others worth more, and so may any where
+                // weights differ.
+                let refuses = matches!(spec, Online::Gdsf | Online::LaCache { .. });
+                let admits = heaviest == 1 && !refuses;
                 let pins = Pins { capacity, seed, heaviest, admits };
                 let outcome = spec.visit(capacity * heaviest, &pins);
                 if let Err(error) = outcome {

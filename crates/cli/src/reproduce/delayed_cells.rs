@@ -18,8 +18,8 @@ const RECORDS: u64 = 1_000_000;
 
 /// Real traces: a short name, the file, and how many records to pass over.
 ///
-/// On the first nine `base=arc` and `prior=1` were chosen among MAD's variants. The last two
-/// nobody had looked at: what they show was not chosen for.
+/// The last two are records that nothing was chosen by: `base=arc` and `prior=1` were chosen on
+/// traces in the same folder, of which at most the first million records were read.
 const TRACES: [(&str, &str, u64); 11] = [
     ("twitter", "libcachesim/twitter_cluster52.csv.zst", 0),
     ("p3", "arc/P3.lis.zst", 0),

@@ -101,7 +101,7 @@ enum Experiment {
     Frozenhot,
     /// MAD over LRU, ARC and LHD, what came after it, and what knows the future, where fetches
     /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
-    /// survey of every trace. Counted and not timed; some ten minutes with real traces.
+    /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
     DelayedHits,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
