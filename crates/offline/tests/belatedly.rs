@@ -37,6 +37,9 @@ fn upper(found: &Belatedly) -> u64 {
     found.outcome.latency.expect("fetches take time").total
 }
 
+/// A slot, who is resident, and what is in flight with the slot in which it is back.
+type State = (usize, u32, Vec<(usize, u32)>);
+
 /// The least total latency of any schedule: each slot by each way, as the simulator goes.
 struct EverySchedule<'a> {
     ids: &'a [u32],
@@ -44,11 +47,9 @@ struct EverySchedule<'a> {
     ticks: usize,
     /// Whether an object may be let go, or refused, where there is room.
     at_will: bool,
+    /// What is still waited from there on.
     known: HashMap<State, u64>,
 }
-
-/// A slot, residents, and those in flight with the slot in which each is back.
-type State = (usize, u32, Vec<(usize, u32)>);
 
 impl EverySchedule<'_> {
     fn least(ids: &[u32], capacity: u32, ticks: usize, at_will: bool) -> u64 {
