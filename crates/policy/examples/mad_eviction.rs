@@ -52,7 +52,7 @@ impl PolicyVisitor for Timed {
     fn visit<P: Policy + Send + 'static>(self, mut policy: P) -> [f64; 2] {
         let mut host = Slots { now: 0, meta: Vec::new(), ids: Vec::new() };
         let mut rng = Rng::new(3);
-        let mut incoming = |policy: &mut P, host: &mut Slots<P::Meta>, id: u64| {
+        let incoming = |policy: &mut P, host: &mut Slots<P::Meta>, id: u64| {
             host.now += 1;
             let hash = object_hash(id, 1);
             let pending = policy.miss(host, hash, 1);
