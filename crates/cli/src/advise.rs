@@ -142,7 +142,8 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.trace.is_none() {
         note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
     }
-    let wanted = Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes };
+    let wanted =
+        Wanted { times: false, sizes: args.replaying.unit == Unit::Bytes, latencies: None };
     let Loaded { trace, origin } = args.reading.load(trace_name, wanted)?;
     let sample = Sample::of_trace(trace_name, &origin, &trace);
     let capacities = capacities(args, &trace, &sample, trace_name)?;

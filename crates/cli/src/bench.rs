@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let trace = match &workload {
         Workload::File(_) => {
-            let wanted = Wanted { times: false, sizes: false };
+            let wanted = Wanted { times: false, sizes: false, latencies: None };
             Some(args.reading.load(&args.workload, wanted)?.trace)
         }
         _ => None,

@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use frazil_simulator::trace::Trace;
+use frazil_simulator::trace::{LatencyUnit, Trace};
 use frazil_simulator::{Backends, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 
 use crate::duration::parse_us;
@@ -15,9 +15,10 @@ use crate::output::grouped;
 pub(crate) struct FetchArgs {
     /// How long fetches take; requests that come meanwhile wait, as delayed hits: fixed:D
     /// or D alone; exp:D, exponential with mean D; lognormal:D,S with mean D, and deviation
-    /// S of the logarithm; keyed:D,D,…, a backend for each object by its hash. D is a
+    /// S of the logarithm; keyed:D,D,…, a backend for each object by its hash; column, what the
+    /// trace's column of latencies says at the record that misses. D, or the column, is a
     /// number of requests (100), or with --clock trace a time (10ms).
-    #[arg(long, value_name = "fixed:D|exp:D|lognormal:D,S|keyed:D,…")]
+    #[arg(long, value_name = "fixed:D|exp:D|lognormal:D,S|keyed:D,…|column")]
     fetch_latency: Option<String>,
 
     /// What time is: a tick for each get and each set, or the times in the trace. Requests
@@ -47,6 +48,14 @@ impl FetchArgs {
     /// Whether the trace's times are needed.
     pub(crate) fn wants_times(&self) -> bool {
         self.fetch_latency.is_some() && self.clock == Clock::Trace
+    }
+
+    /// What the trace's column of latencies counts, if that is needed.
+    pub(crate) fn wants_latencies(&self) -> Result<Option<LatencyUnit>, Failure> {
+        Ok((self.latency()? == Some(FetchLatency::Column)).then_some(match self.clock {
+            Clock::Request => LatencyUnit::Requests,
+            Clock::Trace => LatencyUnit::Time,
+        }))
     }
 
     /// The clock by which fetches take time.
@@ -80,6 +89,9 @@ impl FetchArgs {
 
 /// Reads the length of fetches.
 fn parse(text: &str, clock: Clock) -> Result<FetchLatency, String> {
+    if text == "column" {
+        return Ok(FetchLatency::Column);
+    }
     let (kind, rest) = text.split_once(':').unwrap_or(("fixed", text));
     let ticks = |text: &str| ticks(text, clock);
     match kind {
@@ -99,7 +111,7 @@ fn parse(text: &str, clock: Clock) -> Result<FetchLatency, String> {
             let backends = Backends::new(&ticks).map(FetchLatency::Keyed);
             backends.ok_or_else(|| format!("at most {MOST_BACKENDS} backends"))
         }
-        _ => Err("expected fixed:D, exp:D, lognormal:D,S or keyed:D,D,…".to_owned()),
+        _ => Err("expected fixed:D, exp:D, lognormal:D,S, keyed:D,D,… or column".to_owned()),
     }
 }
 
@@ -134,6 +146,7 @@ mod tests {
                 Clock::Request,
                 FetchLatency::LogNormal { mean: 50.0, sigma: 0.5 },
             ),
+            ("column", Clock::Trace, FetchLatency::Column),
             ("keyed:1,200", Clock::Request, keyed(&[1, 200])),
             ("keyed:68ms,103ms", Clock::Trace, keyed(&[68_000_000, 103_000_000])),
         ] {
@@ -157,6 +170,7 @@ mod tests {
             ("keyed:", Clock::Request),
             ("keyed:1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", Clock::Request),
             ("normal:5", Clock::Request),
+            ("column:5", Clock::Request),
         ] {
             assert!(parse(text, clock).is_err(), "{text}");
         }

@@ -302,14 +302,15 @@ mod tests {
         let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
         let others: Vec<String> =
             Online::ALL.iter().filter(|it| !own(it)).map(ToString::to_string).collect();
-        // What two bits cost more than one is counted: items skipped. MAD has not been timed.
-        let untimed = ["mad", "mad:base=arc", "mad:base=lhd"];
+        // What two bits cost more than one is counted: items skipped. What heeds delays has not
+        // been timed.
+        let untimed = ["mad", "mad:base=arc", "mad:base=lhd", "la-cache", "delay-rank"];
         assert_eq!(others, [&["clock:bits=2"], &untimed[..]].concat());
         assert_eq!(of(Online::Clock { bits: 2 }), Some(Costs::Alike("clock")));
         // Misses that skip two items, hits that do nothing but what was timed.
         let mut replayed = Outcome { requests: 10, hits: 5, ..Outcome::default() };
         replayed.work.elsewhere.add(Work::Skip, 10);
-        let timed = Online::ALL.into_iter().filter(|policy| policy.name() != "mad");
+        let timed = Online::ALL.into_iter().filter(|it| !untimed.contains(&&*it.to_string()));
         for policy in timed.map(PolicySpec::Online) {
             let found = forecast.predict(&policy, 0.5, &replayed, 1e4).unwrap().unwrap();
             assert!(found.throughput_mops > 1.0, "{policy}: {found:?}");

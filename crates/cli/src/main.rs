@@ -6,6 +6,7 @@
 
 mod advise;
 mod advise_text;
+mod belatedly;
 mod bench;
 mod calibrate;
 mod candidate;

@@ -234,7 +234,7 @@ fn miniatures<'a>(
 ) -> Result<Vec<Point<'a>>, Failure> {
     let unit = args.replaying.unit;
     let bounds = args.sample.unwrap_or(SampleArg::Objects(OBJECTS)).bounds();
-    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes };
+    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
     let loaded = args.reading.load_sample(trace, wanted, bounds)?;
     let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
     let objects = loaded.trace.objects.len() as u64;

@@ -2,10 +2,8 @@
 //! results are printed.
 
 use clap::Args;
-use frazil_policy::PolicySpec;
 use frazil_simulator::{SweepOptions, Unit};
 
-use crate::failure::Failure;
 use crate::output::Output;
 
 /// How to replay, and how to print.
@@ -35,9 +33,4 @@ impl ReplayArgs {
             ..SweepOptions::default()
         }
     }
-}
-
-/// Reads policy names. Bad usage if one is unknown.
-pub(crate) fn parse_policies(names: &[String]) -> Result<Vec<PolicySpec>, Failure> {
-    names.iter().map(|name| name.parse().map_err(Failure::usage)).collect()
 }

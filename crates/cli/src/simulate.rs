@@ -9,11 +9,12 @@ use frazil_simulator::{
 };
 
 use crate::Done;
+use crate::belatedly::{Choice, bounds};
 use crate::failure::Failure;
 use crate::fetch_args::FetchArgs;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
-use crate::replay_args::{ReplayArgs, parse_policies};
+use crate::replay_args::ReplayArgs;
 use crate::sample::Sample;
 use crate::trace_args::{TraceArgs, Wanted};
 
@@ -43,7 +44,9 @@ use crate::trace_args::{TraceArgs, Wanted};
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json
   frazil simulate --trace trace.csv.zst --policy lru,belady --capacity 1%peak \\
-      --fetch-latency 20ms --clock trace")]
+      --fetch-latency 20ms --clock trace
+  frazil simulate --trace log.csv --columns time=1,id=2,latency=3 --time-unit ms \\
+      --policy lru,mad --capacity 1%peak --fetch-latency column --clock trace")]
 pub(crate) struct Args {
     /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
     /// loop, mix, each with :objects=N:requests=N:seed=N.
@@ -54,11 +57,13 @@ pub(crate) struct Args {
     /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
-    /// lhd; counters=all; sample=64; prior=1), random; and those that know the future:
-    /// belady, belady-size, belady-mad. Where chance plays a part: random:seed=1. With
-    /// frozen:share=S+ before its name the hottest share S of a policy's objects is frozen
-    /// once the cache is warm, to the end: of fifo, clock, mobius, s3-fifo, lru and its kin
-    /// but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
+    /// lhd; counters=all; sample=64 or ways=64; prior=1), la-cache,
+    /// delay-rank:omega=1 (fetch=exp; bypass=true), random; and those that know the future:
+    /// belady, belady-size, belady-mad; with --fetch-latency belatedly, paper 5's bounds:
+    /// the best schedule found, and beside it what none can be below. Where chance plays a
+    /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
+    /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,
+    /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
     policy: Vec<String>,
 
@@ -88,8 +93,17 @@ pub(crate) struct Args {
     reading: TraceArgs,
 }
 
-fn is_frozen(policy: &PolicySpec) -> bool {
-    matches!(policy, PolicySpec::Frozen { .. })
+fn is_frozen(choice: Choice) -> bool {
+    matches!(choice, Choice::Policy(PolicySpec::Frozen { .. }))
+}
+
+/// A policy or a bound at a capacity, and what came of it.
+struct Cell {
+    choice: Choice,
+    capacity: u64,
+    outcome: Outcome,
+    /// What no schedule's total latency is below, if that was asked for.
+    least: Option<u64>,
 }
 
 /// A row of the result: which cell, and what came of it.
@@ -99,6 +113,8 @@ struct Line<'a> {
     capacity: u64,
     unit: Unit,
     outcome: Outcome,
+    /// What no schedule's total latency is below, if that was asked for.
+    least: Option<u64>,
     /// Hits of what is frozen, where anything may be.
     frozen_hits: Option<u64>,
     /// By which its latencies are, if fetches took time.
@@ -116,7 +132,7 @@ impl Line<'_> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies = parse_policies(&args.policy)?;
+    let policies = Choice::parse(&args.policy)?;
     let mut lines = Vec::new();
     for trace in &args.trace {
         lines.extend(simulate(args, trace, &policies)?);
@@ -132,13 +148,13 @@ pub(crate) fn run(args: &Args) -> Done {
 fn simulate<'a>(
     args: &'a Args,
     trace: &'a str,
-    policies: &[PolicySpec],
+    policies: &[Choice],
 ) -> Result<Vec<Line<'a>>, Failure> {
     let options = SweepOptions {
         warmup: args.warmup,
         resize_on_get: args.resize_on_get,
         // What is frozen is counted as work.
-        count_work: policies.iter().any(is_frozen),
+        count_work: policies.iter().any(|choice| is_frozen(*choice)),
         ..args.replaying.sweep_options()
     };
     let mut capacities = Vec::new();
@@ -146,34 +162,38 @@ fn simulate<'a>(
         capacities.push(capacity.known(args.replaying.unit).map_err(Failure::usage)?);
     }
     let latency = args.fetching.latency()?;
-    let (cells, outcomes) = match (policies, capacities.as_slice()) {
+    let cells = match (policies, capacities.as_slice()) {
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)
-        (&[policy], &[Some(capacity)]) if !policy.is_offline() && latency.is_none() => {
+        (&[Choice::Policy(policy)], &[Some(capacity)])
+            if !policy.is_offline() && latency.is_none() =>
+        {
             let cell = CellSpec { policy, capacity };
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
             let sample = Sample::of(trace, &origin, outcome.requests + args.warmup);
-            (vec![cell], vec![sample.corrected(&outcome)])
+            let outcome = sample.corrected(&outcome);
+            vec![Cell { choice: Choice::Policy(policy), capacity, outcome, least: None }]
         }
         _ => sweep_cells(args, trace, policies, &options)?,
     };
-    if outcomes.iter().any(|outcome| outcome.requests == 0) {
+    if cells.iter().any(|cell| cell.outcome.requests == 0) {
         return Err(match args.warmup {
             0 => Failure::Failed(anyhow!("{trace}: holds no requests, only sets and deletes")),
             n => Failure::usage(anyhow!("--warmup {n} leaves none of the requests of {trace}")),
         });
     }
     let names = args.policy.iter().flat_map(|name| args.capacity.iter().map(move |_| name));
-    let line = |((cell, name), outcome): ((CellSpec, &'a String), Outcome)| Line {
+    let line = |(cell, name): (Cell, &'a String)| Line {
         trace,
         policy: name,
         capacity: cell.capacity,
         unit: args.replaying.unit,
-        outcome,
-        frozen_hits: is_frozen(&cell.policy).then(|| outcome.work.on_hits.get(Work::FrozenHit)),
+        outcome: cell.outcome,
+        least: cell.least,
+        frozen_hits: is_frozen(cell.choice).then(|| cell.outcome.work.on_hits.get(Work::FrozenHit)),
         clock: latency.map(|_| args.fetching.clock()),
     };
-    Ok(cells.into_iter().zip(names).zip(outcomes).map(line).collect())
+    Ok(cells.into_iter().zip(names).map(line).collect())
 }
 
 /// Decodes the trace once and replays it through every policy × capacity, in the
@@ -181,11 +201,12 @@ fn simulate<'a>(
 fn sweep_cells(
     args: &Args,
     trace: &str,
-    policies: &[PolicySpec],
+    policies: &[Choice],
     options: &SweepOptions,
-) -> Result<(Vec<CellSpec>, Vec<Outcome>), Failure> {
+) -> Result<Vec<Cell>, Failure> {
     let times = args.fetching.wants_times();
-    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes };
+    let latencies = args.fetching.wants_latencies()?;
+    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes, latencies };
     let loaded = args.reading.load(trace, wanted)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
@@ -201,7 +222,7 @@ fn sweep_cells(
     let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
     let (unit, mut scaled) = (args.replaying.unit, Vec::new());
     let mut cells = Vec::new();
-    for &policy in policies {
+    for &choice in policies {
         for capacity in &args.capacity {
             let resolved = capacity
                 .resolve(&loaded.trace, unit)
@@ -210,18 +231,29 @@ fn sweep_cells(
             // A number is for all keys, a share of the sample.
             let absolute = capacity.known(unit).map_err(Failure::usage)?.is_some();
             let capacity = if absolute { resolved } else { sample.up(resolved) };
-            cells.push(CellSpec { policy, capacity });
-            scaled.push(CellSpec { policy, capacity: sample.down(capacity) });
+            let mut cell = Cell { choice, capacity, outcome: Outcome::default(), least: None };
+            match choice.policy() {
+                Some(policy) => scaled.push(CellSpec { policy, capacity: sample.down(capacity) }),
+                None => {
+                    let found = bounds(&loaded.trace, trace, capacity, fetching.as_ref(), options)?;
+                    (cell.outcome, cell.least) = (found.outcome, Some(found.latency_total_least));
+                }
+            }
+            cells.push(cell);
         }
     }
-    let total = loaded.trace.len() as u64 * cells.len() as u64;
+    let total = loaded.trace.len() as u64 * scaled.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
     let advance = |steps| progress.advance(steps);
     let outcomes = match &fetching {
         Some(fetching) => sweep_delayed(&loaded.trace, &scaled, options, fetching, &advance),
         None => sweep(&loaded.trace, &scaled, options, &advance),
     };
-    Ok((cells, outcomes.iter().map(|outcome| sample.corrected(outcome)).collect()))
+    let replayed = cells.iter_mut().filter(|cell| cell.choice.policy().is_some());
+    for (cell, outcome) in replayed.zip(&outcomes) {
+        cell.outcome = sample.corrected(outcome);
+    }
+    Ok(cells)
 }
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {
@@ -241,6 +273,7 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "miss_ratio" => outcome.miss_ratio(),
             "byte_miss_ratio" => byte_miss_ratio,
             "latency_total" => latency.map(|latency| latency.total),
+            "latency_total_least" => line.least,
             "latency_mean" => outcome.latency_mean(),
             "latency_p50" => latency.map(|latency| latency.p50),
             "latency_p99" => latency.map(|latency| latency.p99),
@@ -274,6 +307,10 @@ fn table(lines: &[Line<'_>]) -> String {
         headers.push("delayed hits");
         headers.extend(heads.iter().map(String::as_str));
     }
+    let bounded = lines.iter().any(|line| line.least.is_some());
+    if bounded {
+        headers.push("least mean");
+    }
     headers.push("M req/s");
     let row = |line: &Line<'_>| {
         let outcome = &line.outcome;
@@ -297,6 +334,10 @@ fn table(lines: &[Line<'_>]) -> String {
             row.push(output::grouped(outcome.delayed_hits));
             let waits = [mean, waits.p50 as f64, waits.p99 as f64];
             row.extend(waits.map(|wait| format!("{:.3}", wait / each)));
+        }
+        if bounded {
+            let mean = |least| least as f64 / outcome.requests.max(1) as f64;
+            row.push(line.least.map_or("-".to_owned(), |least| format!("{:.3}", mean(least))));
         }
         row.push(format!("{:.1}", outcome.records_per_second() / 1e6));
         row

@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, Loaded, Origin, ReadOptions, SampleBounds, TimeUnit, printable,
+    self, CsvLayout, Format, LatencyUnit, Loaded, Origin, ReadOptions, SampleBounds, TimeUnit,
+    printable,
 };
 use frazil_simulator::{
     CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve,
@@ -27,7 +28,7 @@ pub(crate) struct TraceArgs {
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4. Only id must be given [default: by the names in
+    /// time=1,id=2,size=3,operation=4,latency=5. Only id must be given [default: by the names in
     /// the header; without one time,id,size, or time,id, or id].
     #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, usize)>,
@@ -58,6 +59,7 @@ enum Column {
     Id,
     Size,
     Operation,
+    Latency,
 }
 
 fn parse_format(text: &str) -> Result<FormatArg, String> {
@@ -68,14 +70,16 @@ fn parse_format(text: &str) -> Result<FormatArg, String> {
 }
 
 fn parse_column(text: &str) -> Result<(Column, usize), String> {
-    let expected =
-        || format!("`{text}` is not a column; write time=N, id=N, size=N or operation=N");
+    let expected = || {
+        format!("`{text}` is not a column; write time=N, id=N, size=N, operation=N or latency=N")
+    };
     let (name, number) = text.split_once('=').ok_or_else(expected)?;
     let column = match name {
         "time" => Column::Time,
         "id" => Column::Id,
         "size" => Column::Size,
         "operation" | "op" => Column::Operation,
+        "latency" => Column::Latency,
         _ => return Err(expected()),
     };
     match number.parse() {
@@ -112,6 +116,7 @@ fn of_stream(spec: &str, error: StreamError) -> Failure {
 pub(crate) struct Wanted {
     pub(crate) times: bool,
     pub(crate) sizes: bool,
+    pub(crate) latencies: Option<LatencyUnit>,
 }
 
 impl TraceArgs {
@@ -143,7 +148,7 @@ impl TraceArgs {
         unit: Unit,
         sample: CurveSample,
     ) -> Result<(Curve, Origin), Failure> {
-        let wanted = Wanted { times: false, sizes: true };
+        let wanted = Wanted { times: false, sizes: true, latencies: None };
         let curve = |options: &ReadOptions<'_>| lru_curve(spec, options, unit, sample);
         let (curve, origin) =
             self.read(spec, wanted, curve)?.map_err(|error| of_stream(spec, error))?;
@@ -158,7 +163,7 @@ impl TraceArgs {
         cell: CellSpec,
         options: &SweepOptions,
     ) -> Result<(Outcome, Origin), Failure> {
-        let wanted = Wanted { times: false, sizes: true };
+        let wanted = Wanted { times: false, sizes: true, latencies: None };
         let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
         let (outcome, origin) =
             self.read(spec, wanted, replay)?.map_err(|error| of_stream(spec, error))?;
@@ -185,6 +190,7 @@ impl TraceArgs {
             limit: self.limit,
             times: wanted.times,
             sizes: wanted.sizes,
+            latencies: wanted.latencies,
             progress: Some(&|position, total| progress.set(position, total)),
         }))
     }
@@ -225,6 +231,7 @@ impl TraceArgs {
             id: column(Column::Id),
             size: column(Column::Size),
             operation: column(Column::Operation),
+            latency: column(Column::Latency),
             time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
         })
     }

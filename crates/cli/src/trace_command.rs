@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> Done {
 fn info(args: &InfoArgs) -> Done {
     let mut infos = Vec::new();
     for name in args.files.iter().chain(&args.trace) {
-        let loaded = args.reading.load(name, Wanted { times: true, sizes: true })?;
+        let loaded =
+            args.reading.load(name, Wanted { times: true, sizes: true, latencies: None })?;
         infos.push((name.as_str(), trace::info(&loaded.trace), loaded));
     }
     let rows = infos.iter().map(|(name, info, loaded)| info_row(name, info, loaded));
@@ -178,7 +179,8 @@ fn convert(args: &ConvertArgs) -> Done {
     if args.out.is_dir() {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
-    let loaded = args.reading.load(&args.input, Wanted { times: true, sizes: true })?;
+    let loaded =
+        args.reading.load(&args.input, Wanted { times: true, sizes: true, latencies: None })?;
     if loaded.origin.rate() < 1.0 && args.to != Format::Frazil {
         note(&format!(
             "{} is a sample of {} of the keys, which {} can't say",

@@ -192,6 +192,38 @@ fn fetches_that_take_time_are_waited_for() {
 }
 
 #[test]
+fn belatedly_stands_beside_policies() {
+    const SHORT: &str = "zipf:0.8:objects=100:requests=500:seed=2";
+    let fetching = ["--fetch-latency", "20"];
+    let cells = simulate(SHORT, "lru,belatedly,belady-mad", "5,20");
+    let rows = json_lines(&frazil(&[&cells[..], &fetching, &["--output", "json"]].concat()));
+    let of = |row: usize, key: &str| rows[row][key].as_u64();
+    for capacity in [0, 1] {
+        let [lru, best, greedy] = [0, 2, 4].map(|policy| policy + capacity);
+        assert_eq!((&rows[best]["policy"], of(best, "requests")), (&"belatedly".into(), Some(500)));
+        assert!(of(best, "latency_total_least") <= of(best, "latency_total"));
+        assert!(of(best, "latency_total") <= of(greedy, "latency_total"));
+        assert!(of(greedy, "latency_total") < of(lru, "latency_total"));
+        assert_eq!(
+            (of(lru, "latency_total_least"), of(greedy, "latency_total_least")),
+            (None, None)
+        );
+    }
+    let table = frazil(&[&cells[..], &fetching].concat());
+    assert!(String::from_utf8_lossy(&table.stdout).contains("least mean"));
+
+    let fails_with = |args: &[&str], words: &[&str]| {
+        fails(&[&simulate(SHORT, "belatedly", "20")[..], args].concat(), 2, words);
+    };
+    fails_with(&[], &["belatedly", "--fetch-latency"]);
+    fails_with(&["--fetch-latency", "exp:20"], &["one length"]);
+    fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
+    let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
+    fails(&long, 2, &["10000", "--limit"]);
+    fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
+}
+
+#[test]
 fn threads_and_repetition_change_nothing() {
     let run = |threads| {
         let mut args = simulate(GENERATED, "lru,s3-fifo,mobius", "1%,10%,40%");
@@ -712,11 +744,59 @@ fn reproduce_freezes_what_is_hot() {
 }
 
 #[test]
+fn reproduce_asks_origins() {
+    let folder = Folder::new("reproduce-prototype");
+    let out = folder.path("out");
+    let args = ["reproduce", "prototype", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    let sum = |row: &Value, key: &str| {
+        row[key].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((of("latency").len(), of("rate").len()), (8, 2));
+    for row in of("latency") {
+        assert_eq!(sum(row, "simulated_hits_delayed_misses"), 100_000);
+        assert_eq!(sum(row, "measured_hits_delayed_misses"), 100_000);
+        // Nobody answers before the time; how much later, only a quiet machine can tell.
+        let mean = |key: &str| row[key].as_f64().unwrap();
+        assert!(mean("measured_ms") > 0.95 * mean("simulated_ms"), "{row}");
+        assert!(mean("measured_p99_ms") >= 0.95 * mean("simulated_p99_ms"), "{row}");
+    }
+    assert!(of("rate").iter().all(|row| sum(row, "hits_delayed_misses") == 100_000));
+    let svg = std::fs::read_to_string(Path::new(&out).join("prototype-latencies.svg")).unwrap();
+    assert!(svg.ends_with("</svg>\n"));
+}
+
+#[test]
 fn reproduce_refuses_what_makes_no_sense() {
     let folder = Folder::new("reproduce-bad");
     fails(&["reproduce"], 2, &["NAME"]);
     fails(&["reproduce", "perpetuum"], 2, &["perpetuum", "mobius"]);
-    fails(&["reproduce", "mobius", "--traces", "."], 2, &["frozenhot alone"]);
+    fails(
+        &["reproduce", "mobius", "--traces", "."],
+        2,
+        &["frozenhot, delayed-hits and prototype alone"],
+    );
+    fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
     fails(&["reproduce", "mobius", "--quick", "--out", &file], 1, &["taken"]);
+}
+
+#[test]
+fn reproduce_counts_delayed_hits() {
+    let folder = Folder::new("reproduce-delayed-hits");
+    let out = folder.path("made");
+    let args = ["reproduce", "delayed-hits", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
+    assert!(of("latency") > 100 && of("object") > 10 && of("expectation") > 8);
+    for file in ["delayed-hits.json", "delayed-hits-figure-16.svg", "delayed-hits-gap.svg"] {
+        let content = std::fs::read_to_string(format!("{out}/{file}")).expect("written");
+        assert!(!content.contains("NaN"), "{file}");
+    }
+    // With fetches of one request MAD is its base.
+    let base = |row: &&Value| row["met"].as_bool();
+    let expected = "with fetches of one request MAD is its base";
+    let same = rows.iter().find(|row| row["expected"] == expected);
+    assert_eq!(same.as_ref().and_then(base), Some(true));
 }

@@ -295,18 +295,29 @@ fn drive<E: Engine, M: Misses>(
             })
             .collect();
         board.start.wait();
+        // The scope waits for the threads even if an engine panics below.
+        let stop = Stop(board);
         let stream_operations = streams.iter().map(|stream| stream.len() as u64).sum();
         warm_up(board, schedule.warmup, stream_operations, fill);
         engine.warmed();
         board.phase.store(MEASURING, Relaxed);
         let speeds = slices(board, schedule);
-        board.phase.store(STOPPED, Relaxed);
+        drop(stop);
         let reports = threads.into_iter().map(|thread| match thread.join() {
             Ok(report) => report,
             Err(panic) => std::panic::resume_unwind(panic),
         });
         summary(speeds, &reports.collect::<Vec<_>>(), cores::cores())
     })
+}
+
+/// Stops the threads when it is dropped.
+struct Stop<'a>(&'a Board);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.phase.store(STOPPED, Relaxed);
+    }
 }
 
 fn work<E: Engine, M: Misses>(
@@ -529,5 +540,41 @@ mod tests {
         };
         let measured = run(&late, &[], 0, &Schedule::seconds(0.01));
         assert_eq!((measured.mops, measured.hit_ratio, measured.p50_ns), (0.0, 0.0, 0));
+    }
+
+    /// Panics once it is warm.
+    struct Panics;
+
+    impl Shared for Panics {
+        fn get(&self, key: u64) -> Option<u64> {
+            Some(key)
+        }
+
+        fn insert(&self, _: u64) {}
+
+        fn remove(&self, _: u64) {}
+    }
+
+    impl Engine for Panics {
+        type Session<'a> = &'a Self;
+
+        fn session(&self) -> &Self {
+            self
+        }
+
+        fn warmed(&self) {
+            panic!("warm");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_panics_ends_the_run() {
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let gets = Stream::new([Operation::new(Ask::Get, 1); 1_000], 0);
+            let run = || run(&Panics, &[gets], 0, &Schedule::seconds(0.01));
+            ended.send(std::panic::catch_unwind(run).is_err())
+        });
+        assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(true));
     }
 }

@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 
 use crate::cache::Cache;
 use crate::expiry::Terms;
+use crate::fetch::backends::Backends;
 use crate::fetch::fetching::Fetching;
 use crate::frozen::controller::LIFETIME;
 use crate::frozen::{Copies, Freezing};
@@ -45,6 +46,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) lifetime: u32,
     pub(crate) copies: Option<Copies<K, V>>,
     pub(crate) fetching: Fetching,
+    pub(crate) backends: Option<Backends<K>>,
 }
 
 impl<K, V> Builder<K, V> {
@@ -64,6 +66,7 @@ impl<K, V> Builder<K, V> {
             lifetime: LIFETIME,
             copies: None,
             fetching: Fetching::default(),
+            backends: None,
         }
     }
 }
@@ -214,6 +217,7 @@ impl<K, V, S> Builder<K, V, S> {
             lifetime: self.lifetime,
             copies: self.copies,
             fetching: self.fetching,
+            backends: self.backends,
         }
     }
 
@@ -310,6 +314,27 @@ impl<K, V, S> Builder<K, V, S> {
     /// ```
     pub fn fetching(mut self, fetching: Fetching) -> Self {
         self.fetching = fetching;
+        self
+    }
+
+    /// Which backend a key is fetched from: then a policy that weighs delay, such as
+    /// [`Policy::Mad`], takes a fetch to last as long as fetches from that backend do on the
+    /// whole (a moving average, 1/16), and not as long as the object's own last one.
+    ///
+    /// For backends whose answers differ much from one to the next. Called once for each fetch,
+    /// outside all locks; of no effect for the other policies.
+    ///
+    /// ```
+    /// use frazil::Cache;
+    /// let cache: Cache<String, String> = Cache::builder(1_000)
+    ///     .policy("mad".parse().unwrap())
+    ///     .backends(|key: &String| u8::from(key.starts_with("archive/")))
+    ///     .build();
+    /// let page = cache.get_or_fetch_blocking("archive/1999", || Ok::<_, ()>("old".to_owned()));
+    /// assert_eq!(page, Ok("old".to_owned()));
+    /// ```
+    pub fn backends(mut self, of: impl Fn(&K) -> u8 + Send + Sync + 'static) -> Self {
+        self.backends = Some(Backends::new(of));
         self
     }
 

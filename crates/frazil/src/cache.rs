@@ -12,6 +12,7 @@ use crate::evict::locked::Locked;
 use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
+use crate::fetch::backends::Backends;
 use crate::fetch::fetching::Fetching;
 use crate::fetch::table::Table;
 use crate::frozen::Frozen;
@@ -66,6 +67,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) expiry: Expiry<K, V>,
     pub(crate) frozen: Option<Box<Frozen<K, V>>>,
     pub(crate) fetching: Fetching,
+    pub(crate) backends: Option<Backends<K>>,
     policy: Policy,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -116,6 +118,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
         // A copy does not show that it has expired.
         let copies = builder.copies.filter(|_| !builder.terms.are_set());
+        let expiry = Expiry::new(builder.terms, slots);
         let cache = Cache {
             index: Index::new(slots),
             slab: Slab::new(slots, weighted),
@@ -127,12 +130,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
             resize: Resize::new(entries),
             segments,
-            flights: Table::new(),
+            flights: Table::new(expiry.clock.clone()),
             weigher: builder.weigher,
             listener: builder.listener,
             hasher: builder.hasher,
             recorder: Recorder::new(),
-            expiry: Expiry::new(builder.terms, slots),
+            expiry,
+            backends: builder.backends,
             frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
             fetching: builder.fetching,
             policy: builder.policy,
@@ -640,6 +644,9 @@ impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
         // SAFETY: a policy asks for a slot that it has taken, or under its lock for one
         // in its place: neither can be retired, let alone vacated.
         self.hasher.hash_one(unsafe { self.slab.key(slot) })
+    }
+    fn coarse_ns(&self) -> u64 {
+        self.expiry.clock.coarse()
     }
 }
 

@@ -13,6 +13,7 @@
 //! second can have passed since the exact time was last read, and of most entries that is
 //! all one has to know ([`Horizon`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::OwnLine;
@@ -40,16 +41,17 @@ pub(crate) fn exact_ns() -> u64 {
     system::exact()
 }
 
+#[derive(Clone)]
 pub(crate) struct Clock {
     /// What the system's clock, or the user's, showed at the beginning.
     origin: u64,
-    user: Option<UserClock>,
+    user: Option<Arc<UserClock>>,
 }
 
 impl Clock {
     pub(crate) fn new(user: Option<UserClock>) -> Self {
         let origin = user.as_ref().map_or_else(system::coarse, |clock| nanoseconds(clock()));
-        Clock { origin, user }
+        Clock { origin, user: user.map(Arc::new) }
     }
 
     /// The time, behind by at most [`Clock::lag`].

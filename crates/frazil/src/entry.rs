@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
+use crate::evict::Newcomer;
 use crate::fetch::flight::{Arrival, Patience, Turn};
 use crate::fetch::park::block_on;
 use crate::index::Place;
@@ -283,8 +284,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                     let mut entry = Some((key.clone(), value.clone()));
                     let mut put = || {
                         entry.take().is_some_and(|(key, value)| {
-                            let traits = (*hash, weight, term);
-                            cache.exchange(*place, traits, found, (key, value), &mut telling)
+                            let newcomer = Newcomer::new(*hash, weight, term);
+                            cache.exchange(*place, newcomer, found, (key, value), &mut telling)
                         })
                     };
                     let computed = exchange(&mut put).then(|| match old {

@@ -174,8 +174,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let telling = self.telling();
         let found = self.find_living(protection, place, &key);
         let mut held = self.hold();
-        let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
-        let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
+        let newcomer = Newcomer::new(hash, weight, term);
+        if found.is_none() {
+            newcomer.recalled.set(self.order.miss(&held, hash));
+        }
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);

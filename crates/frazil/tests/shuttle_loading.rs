@@ -7,19 +7,19 @@
 
 mod schedules;
 mod tracked;
+mod waiting;
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
 use frazil::{Cache, Compute, Computed};
 use schedules::explore;
 use shuttle::rand::{RngCore, thread_rng};
-use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::thread;
 use tracked::Chance;
+use waiting::poll_for;
 
 /// Schedules a test and scheduler.
 const SCHEDULES: usize = 3_000;
@@ -45,35 +45,6 @@ fn together(threads: u64, work: impl Fn(u64) + Sync) {
 fn at_rest(mut cache: Tested) {
     assert_eq!(cache.flights(), 0, "left in the table");
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
-}
-
-/// Wakes a thread that waits as tasks do.
-struct Unpark {
-    woken: AtomicBool,
-    thread: thread::Thread,
-}
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.woken.store(true, SeqCst);
-        self.thread.unpark();
-    }
-}
-
-/// Polls a future so often, waiting for its wake in between, and drops it.
-fn poll_for<T>(future: impl Future<Output = T>, polls: u64) -> Option<T> {
-    let unpark = Arc::new(Unpark { woken: AtomicBool::new(false), thread: thread::current() });
-    let waker = Waker::from(Arc::clone(&unpark));
-    let mut future = pin!(future);
-    for poll in 1..=polls {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(output);
-        }
-        while poll < polls && !unpark.woken.swap(false, SeqCst) {
-            thread::park();
-        }
-    }
-    None
 }
 
 /// A loader that gives way once before it is done.

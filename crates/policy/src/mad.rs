@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Lru`] | delay / (time since the last request + 1), over all |
 //! | [`LruSampled`](crate::LruSampled) | the same, over a sample |
+//! | [`LruSets`](crate::LruSets) | the same, over the newcomer's set |
 //! | [`AdaptiveReplacement`] | the same, over the list that ARC evicts from |
 //! | [`Lhd`] | hit density × delay, over LHD's sample |
 //!

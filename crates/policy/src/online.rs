@@ -7,9 +7,10 @@ use std::str::FromStr;
 use crate::parameters::Parameters;
 use crate::spec::OFFLINE;
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, Fifo, Gdsf, HotFirstVisitor, Hyperbolic, Keep, Lecar, Lfu,
-    Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, Mad, Mobius, OfResidents, PolicyVisitor,
-    Random, S3Fifo, Sieve, Slru, SpecError, TwoQueue, WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, DelayRank, FetchTimes, Fifo, Gdsf, HotFirstVisitor,
+    Hyperbolic, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
+    Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
+    WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -136,11 +137,31 @@ pub enum Online {
     Mad {
         /// What says in which order objects come back.
         base: MadBase,
-        /// Entries that are sampled for a victim; 0: all that the base offers. Over LRU only.
-        sample: u8,
+        /// What is looked at for a victim; over ARC and LHD always [`Candidates::All`].
+        candidates: Candidates,
         /// Windows without a burst that are counted beside those that were seen: how slowly
         /// it believes in bursts.
         prior: u8,
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// Where fetches take long: what is asked for seldom, for how long a fetch takes and what
+    /// it weighs, goes, and newcomers of which that is true do not come in. For comparison.
+    /// ([`DelayRank`](crate::DelayRank))
+    LaCache {
+        /// Where its chance starts.
+        seed: u64,
+    },
+    /// Where fetches take long: the mean and the deviation of how long requests would wait
+    /// together, as if they came independently, over the time to the next. For comparison.
+    /// ([`DelayRank`](crate::DelayRank))
+    DelayRank {
+        /// How many deviations count.
+        omega: f64,
+        /// How fetch times are distributed.
+        fetch: FetchTimes,
+        /// Whether newcomers that rank below all candidates are refused.
+        bypass: bool,
         /// Where its chance starts.
         seed: u64,
     },
@@ -156,7 +177,8 @@ pub enum Online {
 ///
 /// ```
 /// use frazil_policy::{MadBase, Online};
-/// let mad = Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: 1 };
+/// let candidates = frazil_policy::Candidates::All;
+/// let mad = Online::Mad { base: MadBase::Arc, candidates, prior: 0, seed: 1 };
 /// assert_eq!("mad:base=arc".parse(), Ok(mad));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,6 +190,26 @@ pub enum MadBase {
     Arc,
     /// [`Lhd`](crate::Lhd).
     Lhd,
+}
+
+/// What [`Online::Mad`] looks at for a victim.
+///
+/// ```
+/// use frazil_policy::{Candidates, MadBase, Online};
+/// let candidates = Candidates::Ways(64);
+/// let mad = Online::Mad { base: MadBase::Lru, candidates, prior: 0, seed: 1 };
+/// assert_eq!("mad:ways=64".parse(), Ok(mad));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Candidates {
+    /// All that the base offers.
+    #[default]
+    All,
+    /// So many entries chosen by chance, from 1 to 64. ([`LruSampled`](crate::LruSampled))
+    Sample(u8),
+    /// The newcomer's set, of so many entries or down to half as many, from 1 to 128.
+    /// ([`LruSets`](crate::LruSets))
+    Ways(u8),
 }
 
 impl MadBase {
@@ -182,7 +224,7 @@ impl Online {
     /// use frazil_policy::Online;
     /// assert!(Online::ALL.contains(&Online::Lru));
     /// ```
-    pub const ALL: [Online; 26] = [
+    pub const ALL: [Online; 28] = [
         Online::Fifo,
         Online::Lru,
         Online::LruProb { q: 0.5, seed: SEED },
@@ -205,14 +247,16 @@ impl Online {
         Online::Gdsf,
         Online::Lecar { seed: SEED },
         Online::Cacheus { seed: SEED },
-        Online::Mad { base: MadBase::Lru, sample: 0, prior: 0, seed: SEED },
-        Online::Mad { base: MadBase::Arc, sample: 0, prior: 0, seed: SEED },
-        Online::Mad { base: MadBase::Lhd, sample: 0, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Lru, candidates: Candidates::All, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Arc, candidates: Candidates::All, prior: 0, seed: SEED },
+        Online::Mad { base: MadBase::Lhd, candidates: Candidates::All, prior: 0, seed: SEED },
+        Online::LaCache { seed: SEED },
+        Online::DelayRank { omega: 1.0, fetch: FetchTimes::Fixed, bypass: false, seed: SEED },
         Online::Random { seed: SEED },
     ];
 
     /// The names of all policies.
-    pub const NAMES: [&str; 23] = [
+    pub const NAMES: [&str; 25] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -235,6 +279,8 @@ impl Online {
         "lecar",
         "cacheus",
         "mad",
+        "la-cache",
+        "delay-rank",
         "random",
     ];
 
@@ -263,6 +309,8 @@ impl Online {
             Online::Lecar { .. } => "lecar",
             Online::Cacheus { .. } => "cacheus",
             Online::Mad { .. } => "mad",
+            Online::LaCache { .. } => "la-cache",
+            Online::DelayRank { .. } => "delay-rank",
             Online::Random { .. } => "random",
         }
     }
@@ -287,7 +335,9 @@ impl Online {
             | Online::Lecar { seed }
             | Online::Cacheus { seed }
             | Online::Mad { base: MadBase::Lhd, seed, .. }
-            | Online::Mad { sample: 1.., seed, .. }
+            | Online::Mad { candidates: Candidates::Sample(_), seed, .. }
+            | Online::LaCache { seed }
+            | Online::DelayRank { seed, .. }
             | Online::Random { seed } => Some(seed),
             _ => None,
         }
@@ -320,8 +370,12 @@ impl Online {
             Online::Gdsf => visitor.visit(Gdsf::default()),
             Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
-            Online::Mad { base, sample, prior, seed } => {
-                visit_mad::<OfResidents, V>(base, [sample, prior], seed, capacity, visitor)
+            Online::Mad { base, candidates, prior, seed } => {
+                visit_mad::<OfResidents, V>((base, candidates), prior, seed, capacity, visitor)
+            }
+            Online::LaCache { seed } => visitor.visit(DelayRank::new(Rank::LaCache, seed)),
+            Online::DelayRank { omega, fetch, bypass, seed } => {
+                visitor.visit(DelayRank::new(Rank::Delay { omega, fetch, bypass }, seed))
             }
             Online::Random { seed } => visitor.visit(Random::new(seed)),
         }
@@ -398,17 +452,20 @@ impl Online {
 
 /// Makes MAD with counters kept in `K`.
 pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
-    base: MadBase,
-    [sample, prior]: [u8; 2],
+    (base, candidates): (MadBase, Candidates),
+    prior: u8,
     seed: u64,
     capacity: u64,
     visitor: V,
 ) -> V::Output {
     match base {
-        MadBase::Lru if sample > 0 => {
-            visitor.visit(Mad::<_, K>::new(LruSampled::new(sample, seed), prior))
-        }
-        MadBase::Lru => visitor.visit(Mad::<_, K>::new(Lru::default(), prior)),
+        MadBase::Lru => match candidates {
+            Candidates::All => visitor.visit(Mad::<_, K>::new(Lru::default(), prior)),
+            Candidates::Sample(k) => {
+                visitor.visit(Mad::<_, K>::new(LruSampled::new(k, seed), prior))
+            }
+            Candidates::Ways(ways) => visitor.visit(Mad::<_, K>::new(LruSets::new(ways), prior)),
+        },
         MadBase::Arc => visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity), prior)),
         MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed), prior)),
     }
@@ -418,13 +475,24 @@ pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
 pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), SpecError> {
     let base = MadBase::ALL[given.word("base", &MadBase::NAMES)?];
     let of_all = given.word("counters", &["resident", "all"])? == 1;
-    let sample = if base == MadBase::Lru { given.number("sample", 0, 0, 64)? } else { 0 };
+    let candidates = if base == MadBase::Lru { read_candidates(given)? } else { Candidates::All };
     let prior = given.number("prior", 0, 0, 100)?;
-    let mut policy = Online::Mad { base, sample, prior, seed: SEED };
+    let mut policy = Online::Mad { base, candidates, prior, seed: SEED };
     if let Some(seed) = policy.seed_mut() {
         *seed = given.number("seed", *seed, 0, u64::MAX)?;
     }
     Ok((policy, of_all))
+}
+
+/// A sample or a set: what is left over of both is refused.
+fn read_candidates(given: &mut Parameters<'_>) -> Result<Candidates, SpecError> {
+    Ok(match given.number("sample", 0, 0, 64)? {
+        0 => match given.number("ways", 0, 0, 128)? {
+            0 => Candidates::All,
+            ways => Candidates::Ways(ways),
+        },
+        k => Candidates::Sample(k),
+    })
 }
 
 impl FromStr for Online {
@@ -451,6 +519,11 @@ impl FromStr for Online {
             Online::Slru { segments } => {
                 *segments = given.number("segments", *segments, 1, Slru::MOST_SEGMENTS as u8)?;
             }
+            Online::DelayRank { omega, fetch, bypass, .. } => {
+                *omega = given.number("omega", *omega, 0.0, 100.0)?;
+                *fetch = FetchTimes::ALL[given.word("fetch", &FetchTimes::NAMES)?];
+                *bypass = given.word("bypass", &["false", "true"])? == 1;
+            }
             _ => {}
         }
         if let Some(seed) = policy.seed_mut() {
@@ -471,12 +544,25 @@ impl fmt::Display for Online {
             Online::LruSampled { k, .. } if k != 5 => write!(f, ":k={k}")?,
             Online::Clock { bits } if bits != 1 => write!(f, ":bits={bits}")?,
             Online::Slru { segments } if segments != 2 => write!(f, ":segments={segments}")?,
-            Online::Mad { base, sample, prior, .. } => {
+            Online::DelayRank { omega, fetch, bypass, .. } => {
+                if omega != 1.0 {
+                    write!(f, ":omega={omega}")?;
+                }
+                if fetch != FetchTimes::Fixed {
+                    write!(f, ":fetch={}", FetchTimes::NAMES[fetch as usize])?;
+                }
+                if bypass {
+                    f.write_str(":bypass=true")?;
+                }
+            }
+            Online::Mad { base, candidates, prior, .. } => {
                 if base != MadBase::Lru {
                     write!(f, ":base={}", MadBase::NAMES[base as usize])?;
                 }
-                if sample > 0 {
-                    write!(f, ":sample={sample}")?;
+                match candidates {
+                    Candidates::All => {}
+                    Candidates::Sample(k) => write!(f, ":sample={k}")?,
+                    Candidates::Ways(ways) => write!(f, ":ways={ways}")?,
                 }
                 if prior > 0 {
                     write!(f, ":prior={prior}")?;
@@ -521,6 +607,9 @@ mod tests {
             "lecar:seed=7",
             "cacheus:seed=7",
             "mad:sample=64:seed=7",
+            "mad:ways=64",
+            "la-cache:seed=7",
+            "delay-rank:omega=0:fetch=exp:bypass=true:seed=7",
             "mad:base=lhd:prior=2:seed=7",
         ] {
             let policy: Online = text.parse().expect("it parses");
@@ -551,5 +640,7 @@ mod tests {
         assert!(error("mad:counters=all").contains("only the simulator"));
         assert!(error("mad:counters=none").contains("counters=resident|all"));
         assert!(error("mad:base=arc:sample=4").contains("no parameter `sample=4`"));
+        assert!(error("mad:base=arc:ways=4").contains("no parameter `ways=4`"));
+        assert!(error("mad:sample=4:ways=4").contains("no parameter `ways=4`"));
     }
 }

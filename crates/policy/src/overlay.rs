@@ -373,6 +373,6 @@ mod tests {
             Online::ALL.iter().filter(|it| !can_freeze(**it)).map(Online::name).collect();
         not.dedup();
         let expected = ["lru-sampled", "sieve", "lirs", "lhd", "hyperbolic", "lecar", "cacheus"];
-        assert_eq!(not, [&expected[..], &["mad", "random"]].concat());
+        assert_eq!(not, [&expected[..], &["mad", "la-cache", "delay-rank", "random"]].concat());
     }
 }

@@ -8,12 +8,17 @@ mod model;
 use std::collections::BTreeMap;
 
 use cache::Cache;
-use frazil_policy::{AdaptiveReplacement, Lhd, Lru, LruSampled, Mad, OfAll, OfResidents, Policy};
+use frazil_policy::{
+    AdaptiveReplacement, Lhd, Lru, LruSampled, LruSets, Mad, OfAll, OfResidents, Policy,
+    object_hash,
+};
 use model::Step;
 use proptest::prelude::*;
 
 /// Windows that are counted beside those that were seen, where any are.
 const PRIOR: u8 = 2;
+/// One set has room for all.
+const ALL: usize = usize::MAX;
 
 /// Bursts of requests for few ids among requests for many, with a delete now and then.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -39,6 +44,9 @@ struct MadModel {
     /// Windows with one request that are counted beside those there were.
     prior: u8,
     now: u64,
+    /// How many sets there are, and how large they may be on the mean.
+    sets: u64,
+    ways: usize,
 }
 
 impl MadModel {
@@ -85,15 +93,31 @@ impl MadModel {
         }
     }
 
+    /// The newcomer's set, or the next in which there is something.
+    fn candidates(&self, id: u64) -> Vec<usize> {
+        let set_of = |id: u64| object_hash(id, 1) % self.sets;
+        let sets = (0..self.sets).map(|further| (set_of(id) + further) % self.sets);
+        let of_set = |set| {
+            let is_in = |&place: &usize| set_of(self.resident[place]) == set;
+            (0..self.resident.len()).filter(is_in).collect::<Vec<_>>()
+        };
+        sets.map(of_set).find(|set| !set.is_empty()).expect("residents")
+    }
+
     fn commit(&mut self, id: u64) {
         self.flights.retain(|&(other, _)| other != id);
         if self.resident.len() == self.capacity {
             let of = |id: &u64| (self.rank(*id), self.times[id].last().copied());
             let ranks: Vec<_> = self.resident.iter().map(of).collect();
-            let least = (0..ranks.len())
+            let least = self
+                .candidates(id)
+                .into_iter()
                 .min_by(|&a, &b| ranks[a].partial_cmp(&ranks[b]).expect("numbers"))
                 .expect("residents");
             self.drop_resident(least);
+        }
+        if self.resident.len() >= self.ways.saturating_mul(self.sets as usize) {
+            self.sets *= 2;
         }
         self.resident.push(id);
     }
@@ -105,13 +129,15 @@ fn compare<P: Policy>(
     capacity: usize,
     fetch: u64,
     [forgets, cautious]: [bool; 2],
+    ways: usize,
 ) -> Result<(), TestCaseError> {
     let mut cache = Cache::new(policy, capacity as u64);
     cache.slots.fetch_ticks = Some(fetch);
     let (times, resident, flights) = (BTreeMap::new(), vec![], vec![]);
     let prior = u8::from(cautious) * PRIOR;
-    let now = 0;
-    let mut model = MadModel { times, resident, flights, fetch, capacity, forgets, prior, now };
+    let (now, sets) = (0, 1);
+    let mut model =
+        MadModel { times, resident, flights, fetch, capacity, forgets, prior, now, sets, ways };
     for (number, &step) in steps.iter().enumerate() {
         match step {
             Step::Request(id) => {
@@ -172,16 +198,29 @@ proptest! {
     ) {
         let prior = u8::from(cautious) * PRIOR;
         let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), prior);
-        compare(&steps, resident, capacity, fetch, [true, cautious])?;
+        compare(&steps, resident, capacity, fetch, [true, cautious], ALL)?;
         let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), prior);
-        compare(&steps, all, capacity, fetch, [false, cautious])?;
+        compare(&steps, all, capacity, fetch, [false, cautious], ALL)?;
     }
 
     /// With one resident a sample holds all.
     #[test]
     fn a_sample_of_all_is_all(steps in steps(), fetch in 1u64..40) {
         let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1), 0);
-        compare(&steps, sampled, 1, fetch, [true, false])?;
+        compare(&steps, sampled, 1, fetch, [true, false], ALL)?;
+    }
+
+    #[test]
+    fn of_sets_it_is_the_model(
+        steps in steps(),
+        capacity in 1usize..30,
+        fetch in 1u64..40,
+        ways in 1u8..6,
+    ) {
+        let mad: Mad<LruSets> = Mad::new(LruSets::new(ways), 0);
+        compare(&steps, mad, capacity, fetch, [true, false], ways.into())?;
+        let one: Mad<LruSets> = Mad::new(LruSets::new(64), 0);
+        compare(&steps, one, capacity, fetch, [true, false], ALL)?;
     }
 
     #[test]

@@ -13,9 +13,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::Hash;
 use std::ops::Range;
+use std::time::Instant;
 
 use foldhash::fast::RandomState;
-use frazil_policy::{Incoming, Policy};
+use frazil_policy::{Incoming, Online, Policy, PolicyVisitor};
 use hashbrown::HashMap;
 use hdrhistogram::Histogram;
 
@@ -77,17 +78,67 @@ impl<O: Copy + Eq + Hash + Ord, P> Flights<O, P> {
     }
 }
 
+/// What one cell of [`crate::sweep_delayed`] counts, gets in objects and no warm-up, and how long
+/// its gets waited: latencies to three digits, in order, each with how many gets had it.
+///
+/// O(records × log(fetches under way)).
+///
+/// ```
+/// use frazil_simulator::{FetchLatency, Fetching, ReplayClock, latencies_delayed, trace::Trace};
+/// let trace = Trace { ids: vec![0, 0, 1, 0, 0], objects: vec![7, 8], ..Trace::default() };
+/// let fetching = Fetching::new(&trace, FetchLatency::Fixed(3), ReplayClock::Request)?;
+/// let (outcome, latencies) = latencies_delayed(&trace, "lru".parse()?, 2, &fetching);
+/// assert_eq!(outcome.delayed_hits, 1);
+/// assert_eq!(latencies, [(0, 2), (2, 1), (3, 2)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn latencies_delayed(
+    trace: &Trace,
+    policy: Online,
+    capacity: u64,
+    fetching: &Fetching,
+) -> (Outcome, Vec<(u64, u64)>) {
+    policy.visit(capacity, Latencies { trace, capacity, fetching })
+}
+
+struct Latencies<'a> {
+    trace: &'a Trace,
+    capacity: u64,
+    fetching: &'a Fetching,
+}
+
+impl PolicyVisitor for Latencies<'_> {
+    type Output = (Outcome, Vec<(u64, u64)>);
+
+    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output {
+        let Latencies { trace, capacity, fetching } = self;
+        let cell = Cell::new(DenseIndex::of(trace), policy, capacity, false);
+        let mut cell = DelayedCell::<P, false>::new(cell, fetching);
+        let started = Instant::now();
+        cell.feed(trace, 0..trace.len());
+        let outcome = cell.outcome(started.elapsed().as_secs_f64());
+        let recorded = cell.latencies.iter_recorded();
+        let counted = recorded.map(|at| (at.value_iterated_to(), at.count_at_value())).collect();
+        (outcome, counted)
+    }
+}
+
 /// A cell of [`crate::sweep_delayed`].
 pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
     cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
     flights: Flights<<DenseIndex<'t> as Index>::Object, P::Pending>,
     fetching: &'t Fetching,
+    /// The records before which an object is let go, and it; in order, and none but in a
+    /// schedule.
+    leaving: &'t [(u32, u32)],
     /// What a fetch takes on the whole, and whether it always does.
     usual: f64,
     certain: bool,
     total: u64,
     longest: u64,
     latencies: Histogram<u64>,
+    /// What the gets of each object waited; empty unless it was asked for.
+    by_object: Vec<u64>,
 }
 
 impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
@@ -102,7 +153,34 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
         let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
         let latencies = latencies.expect("constant bounds are valid");
         let usual = usual as f64;
-        DelayedCell { cell, flights, fetching, usual, certain, total: 0, longest: 0, latencies }
+        DelayedCell {
+            cell,
+            flights,
+            fetching,
+            leaving: &[],
+            usual,
+            certain,
+            total: 0,
+            longest: 0,
+            latencies,
+            by_object: Vec::new(),
+        }
+    }
+
+    /// Notes what the gets of each of so many objects wait, from now on.
+    pub(crate) fn note_objects(&mut self, objects: usize) {
+        self.by_object = vec![0; objects];
+    }
+
+    /// What the gets of each object waited, if it was noted.
+    pub(crate) fn into_waits(self) -> Vec<u64> {
+        self.by_object
+    }
+
+    /// The same, letting go what a schedule says ([`crate::replay_schedule`]).
+    pub(crate) fn keeping_to(mut self, leaving: &'t [(u32, u32)]) -> Self {
+        self.leaving = leaving;
+        self
     }
 
     /// Replays the records `range` of the trace whose objects the index knows.
@@ -114,6 +192,7 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
             let ticks = u64::from(operation != Operation::Delete);
             let now = self.cell.residents.now;
             let time = self.fetching.time(record);
+            self.let_go(record);
             // A delete comes after the end of its slot, where fetches are back.
             self.land(time.unwrap_or(now + 1));
             self.cell.residents.now = time.unwrap_or(now + ticks);
@@ -170,6 +249,9 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
             self.flights.begin(object, size, now, took, Incoming { hash, weight, pending });
             took
         };
+        if let Some(waited) = self.by_object.get_mut(object as usize) {
+            *waited = waited.saturating_add(latency);
+        }
         self.total = self.total.saturating_add(latency);
         self.longest = self.longest.max(latency);
         self.latencies.saturating_record(latency);
@@ -198,6 +280,18 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
                 self.usual += (flight.took as f64 - self.usual) * LEARNING;
             }
             self.expect_usual();
+        }
+    }
+
+    /// Lets go what is not to be there when the fetches before this record are committed.
+    fn let_go(&mut self, record: usize) {
+        while let Some((&(at, object), rest)) = self.leaving.split_first() {
+            if at as usize > record {
+                break;
+            }
+            self.leaving = rest;
+            self.flights.by_object.remove(&object);
+            self.cell.delete(object);
         }
     }
 

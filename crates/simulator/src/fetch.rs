@@ -2,7 +2,8 @@
 //!
 //! A fetch's time is drawn from the number of the record that began it, and from nothing
 //! else: two policies that both miss a record wait equally long for it, so that chance does
-//! not decide between them. Memory: 8 bytes a record with [`ReplayClock::Trace`].
+//! not decide between them. Memory: 8 bytes a record with
+//! [`ReplayClock::Trace`], and as many with [`FetchLatency::Column`].
 
 use frazil_policy::Rng;
 
@@ -37,6 +38,8 @@ pub enum FetchLatency {
     },
     /// Each object has one of several backends, by its hash.
     Keyed(Backends),
+    /// As long as the trace says at the record that misses ([`Trace::latencies`]).
+    Column,
 }
 
 /// How long fetches take from each of several backends.
@@ -61,10 +64,19 @@ impl Backends {
         (!ticks.is_empty()).then_some(backends)
     }
 
-    fn of(&self, hash: u64) -> u64 {
+    /// The number of the backend that has an object with this hash.
+    ///
+    /// ```
+    /// let backends = frazil_simulator::Backends::new(&[10, 200]).expect("two");
+    /// assert_eq!((backends.number(5), backends.number(u64::MAX)), (0, 1));
+    /// ```
+    pub fn number(&self, hash: u64) -> usize {
         // The hash's high bits: its low ones choose sets in some policies.
-        let scaled = (u128::from(hash) * self.len as u128) >> 64;
-        self.ticks[scaled as usize]
+        ((u128::from(hash) * self.len as u128) >> 64) as usize
+    }
+
+    fn of(&self, hash: u64) -> u64 {
+        self.ticks[self.number(hash)]
     }
 
     fn mean(&self) -> u64 {
@@ -79,6 +91,9 @@ pub enum FetchError {
     /// The clock is the trace's, and the trace has none.
     #[error("the trace has no times, so only `--clock request` can replay it")]
     NoTimes,
+    /// Fetches take what the trace says, and it says nothing.
+    #[error("the trace has no column of latencies, which `--fetch-latency column` reads")]
+    NoLatencies,
 }
 
 /// Times of fetches, made for one trace.
@@ -89,6 +104,8 @@ pub struct Fetching {
     /// When each record comes, never backwards; empty with [`ReplayClock::Request`].
     times: Vec<u64>,
     spread: u64,
+    /// How long the fetch takes that each record begins; empty unless the trace says so.
+    column: Vec<u64>,
 }
 
 impl Fetching {
@@ -98,7 +115,7 @@ impl Fetching {
     /// next one, and those that go back in time come with the one before. O(records).
     ///
     /// # Errors
-    /// Where the trace lacks the times that are asked for.
+    /// Where the trace lacks the times or the latencies that are asked for.
     ///
     /// ```
     /// use frazil_simulator::{FetchLatency, Fetching, ReplayClock, trace::Trace};
@@ -117,15 +134,22 @@ impl Fetching {
         latency: FetchLatency,
         clock: ReplayClock,
     ) -> Result<Self, FetchError> {
+        let column = match latency {
+            FetchLatency::Column if trace.latencies.is_empty() => {
+                return Err(FetchError::NoLatencies);
+            }
+            FetchLatency::Column => trace.latencies.clone(),
+            _ => Vec::new(),
+        };
         if clock == ReplayClock::Request {
-            return Ok(Fetching { latency, clock, times: Vec::new(), spread: 0 });
+            return Ok(Fetching { latency, clock, times: Vec::new(), spread: 0, column });
         }
         if trace.times_ns.is_empty() {
             return Err(FetchError::NoTimes);
         }
         let mut times = trace.times_ns.clone();
         let spread = spread(&mut times);
-        Ok(Fetching { latency, clock, times, spread })
+        Ok(Fetching { latency, clock, times, spread, column })
     }
 
     /// The clock.
@@ -133,13 +157,21 @@ impl Fetching {
         self.clock
     }
 
+    /// How long each fetch takes, if all take equally long.
+    pub fn fixed(&self) -> Option<u64> {
+        match self.latency {
+            FetchLatency::Fixed(ticks) => Some(ticks.max(1)),
+            _ => None,
+        }
+    }
+
     /// Records that shared a time with the one before, and were moved.
     pub fn spread(&self) -> u64 {
         self.spread
     }
 
-    /// When a record comes; `None` where each get and set is a tick.
-    pub(crate) fn time(&self, record: usize) -> Option<u64> {
+    /// When a record comes, in nanoseconds; `None` where each get and set is a tick.
+    pub fn time(&self, record: usize) -> Option<u64> {
         self.times.get(record).copied()
     }
 
@@ -151,6 +183,10 @@ impl Fetching {
                 (ticks(mean), false)
             }
             FetchLatency::Keyed(backends) => (backends.mean().max(1), false),
+            FetchLatency::Column => {
+                let sum: u128 = self.column.iter().map(|&ticks| u128::from(ticks)).sum();
+                ((sum / self.column.len().max(1) as u128).max(1) as u64, false)
+            }
         }
     }
 
@@ -169,6 +205,7 @@ impl Fetching {
                 ticks(mean * (sigma * normal - sigma * sigma / 2.0).exp())
             }
             FetchLatency::Keyed(backends) => backends.of(hash).max(1),
+            FetchLatency::Column => self.column.get(record).map_or(1, |&ticks| ticks.max(1)),
         }
     }
 }
@@ -261,5 +298,7 @@ mod tests {
         let fixed = FetchLatency::Fixed(5);
         assert_eq!(made(fixed, ReplayClock::Trace), Some(FetchError::NoTimes));
         assert_eq!(made(fixed, ReplayClock::Request), None);
+        let column = FetchLatency::Column;
+        assert_eq!(made(column, ReplayClock::Request), Some(FetchError::NoLatencies));
     }
 }

@@ -28,8 +28,9 @@ pub mod trace;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
 pub use curve::{Curve, CurvePoint, CurveSample, lru_curve};
+pub use delayed::latencies_delayed;
 pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 pub use index::HASH_SEED;
 pub use replay::{Latency, Outcome, WorkSplit};
 pub use stream::{StreamError, replay_stream};
-pub use sweep::{CellSpec, SweepOptions, sweep, sweep_delayed};
+pub use sweep::{CellSpec, SweepOptions, replay_schedule, sweep, sweep_delayed, waits_by_object};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use frazil_policy::{NEVER, Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::{Fifo, NEVER, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
@@ -112,6 +112,87 @@ pub fn sweep_delayed(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Outcome> {
     run_cells(trace, cells, options, progress, Some(fetching))
+}
+
+/// How long the gets of each object wait, all together, in ticks of the fetches' clock: by the
+/// numbers that `trace` gives objects. Every object counts 1.
+///
+/// O(records × log(fetches under way)).
+///
+/// ```
+/// use frazil_simulator::{
+///     CellSpec, FetchLatency, Fetching, ReplayClock, trace::Trace, waits_by_object,
+/// };
+/// let trace = Trace { ids: vec![0, 0, 1, 0, 0], objects: vec![7, 8], ..Trace::default() };
+/// let lru = CellSpec { policy: "lru".parse()?, capacity: 2 };
+/// let fetching = Fetching::new(&trace, FetchLatency::Fixed(3), ReplayClock::Request)?;
+/// assert_eq!(waits_by_object(&trace, lru, &fetching), [3 + 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
+    let options = &SweepOptions::default();
+    let replay = Replay { trace, capacity: cell.capacity, options, progress: &|_| () };
+    cell.policy.visit(cell.capacity, || next_uses(trace), Waits { replay, fetching })
+}
+
+/// A replay of which the waits by object are kept.
+struct Waits<'a> {
+    replay: Replay<'a>,
+    fetching: &'a Fetching,
+}
+
+impl PolicyVisitor for Waits<'_> {
+    type Output = Vec<u64>;
+
+    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Vec<u64> {
+        let Waits { replay, fetching } = self;
+        let mut cell = DelayedCell::<P, false>::new(replay.cell(policy), fetching);
+        cell.note_objects(replay.trace.objects.len());
+        replay.run(&mut cell);
+        cell.into_waits()
+    }
+}
+
+/// Replays a schedule: an object that enters stays until it is let go, and nothing else is
+/// evicted as long as there is room.
+///
+/// `leaving` is a record, from 0, and the object (a dense id) that is let go before it: after
+/// the request of the record before, and before what comes back between them is committed. An
+/// object in flight is then not admitted. In the order of records. Where there is not enough
+/// room, the oldest goes. O(records × log(fetches under way)).
+///
+/// ```
+/// use frazil_simulator::{
+///     FetchLatency, Fetching, ReplayClock, SweepOptions, replay_schedule, trace::Trace,
+/// };
+/// let trace = Trace { ids: vec![0, 0, 0, 0], objects: vec![7], ..Trace::default() };
+/// let fetching = Fetching::new(&trace, FetchLatency::Fixed(1), ReplayClock::Request)?;
+/// // Kept for one hit, then fetched again.
+/// let leaving = [(2, 0)];
+/// let outcome =
+///     replay_schedule(&trace, &leaving, 1, &SweepOptions::default(), &fetching, &|_| ());
+/// assert_eq!((outcome.hits, outcome.misses()), (2, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn replay_schedule(
+    trace: &Trace,
+    leaving: &[(u32, u32)],
+    capacity: u64,
+    options: &SweepOptions,
+    fetching: &Fetching,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Outcome {
+    let replay = Replay { trace, capacity, options, progress };
+    match options.unit {
+        Unit::Objects => {
+            let cell = DelayedCell::<Fifo, false>::new(replay.cell(Fifo::default()), fetching);
+            replay.run(&mut cell.keeping_to(leaving))
+        }
+        Unit::Bytes => {
+            let cell = DelayedCell::<Fifo, true>::new(replay.cell(Fifo::default()), fetching);
+            replay.run(&mut cell.keeping_to(leaving))
+        }
+    }
 }
 
 fn run_cells(

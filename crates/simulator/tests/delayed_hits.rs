@@ -300,3 +300,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fetches_take_what_the_column_says() {
+    let latencies = vec![5, 9, 9, 0, 9, 2, 9];
+    let trace = Trace { latencies, ..trace(&[0, 0, 1, 2, 2, 0, 1], &[]) };
+    let fetching = Fetching::new(&trace, FetchLatency::Column, ReplayClock::Request);
+    let fetching = fetching.expect("latencies");
+    let outcome = replay(&trace, "lru", 3, &fetching, &SweepOptions::default());
+    // 5 for the first, the second what is left of it, 9 for object 1, and 1 for object 2,
+    // which is there at once; at the sixth the first is back. The last waits for object 1.
+    assert_eq!((outcome.hits, outcome.delayed_hits, outcome.misses()), (2, 2, 3));
+    assert_eq!(outcome.latency.map(|it| it.total), Some(5 + 4 + 9 + 1 + 5));
+}

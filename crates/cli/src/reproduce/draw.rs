@@ -215,7 +215,9 @@ fn draw(svg: &mut String, panel: &Panel) {
         let lowest = positive.fold(highest, f64::min);
         (10f64.powf(lowest.log10().floor()), 10f64.powf(highest.log10().ceil()), true)
     } else {
-        (0.0, highest * 1.05, false)
+        // Where there are losses they are shown.
+        let lowest = values().map(|point| point.1).filter(finite).fold(0.0, f64::min);
+        (lowest * 1.05, highest * 1.05, false)
     };
     let y = Scale { lowest: y.0, highest: y.1, logarithmic: y.2, start: HEIGHT - BOTTOM, end: TOP };
     let ends = match panel.shape {

@@ -163,6 +163,13 @@ impl Cell {
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
     }
 
+    /// How many more requests hit in the frozen cache than in the other, of all. As the gain of
+    /// each round by itself: parts of a trace differ by more than what freezing changes.
+    pub(super) fn hits_more(&self) -> f64 {
+        let pairs = self.frozen.hit_ratios.iter().zip(&self.base.hit_ratios);
+        median(pairs.map(|(frozen, base)| frozen - base))
+    }
+
     pub(super) fn frozen_hits(&self) -> f64 {
         median(&self.frozen_hits)
     }
@@ -190,6 +197,7 @@ impl Cell {
             "gain" => self.gain(),
             "hit_ratio" => self.base.hit_ratio(),
             "frozen_hit_ratio" => self.frozen.hit_ratio(),
+            "hit_ratio_change" => self.hits_more(),
             "frozen_share_of_hits" => self.frozen_hits(),
             "phase" => self.phase(),
             "share" => self.state.share,

@@ -194,7 +194,7 @@ fn losses(findings: &Findings) -> Vec<Expectation> {
         let expected = format!("nowhere a loss: a gain above {NO_LOSS} in every cell");
         losses.push(expect(8, expected, seen, gain > NO_LOSS));
     }
-    let lost = |cell: &&Cell| cell.base.hit_ratio() - cell.frozen.hit_ratio();
+    let lost = |cell: &&Cell| -cell.hits_more();
     let vain = measured().filter(|cell| cell.gain() <= 1.0);
     if let Some(worst) = vain.max_by(|one, other| lost(one).total_cmp(&lost(other))) {
         let most = lost(&worst);

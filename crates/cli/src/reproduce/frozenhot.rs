@@ -108,8 +108,8 @@ impl Plan {
         let warmup = milliseconds(100);
         Plan {
             objects: 200_000,
-            extent: Extent { rounds: 3, warmup, measured: milliseconds(200) },
-            trace_rounds: 9,
+            extent: Extent { rounds: 5, warmup, measured: milliseconds(200) },
+            trace_rounds: 15,
             policies: &POLICIES,
             percents: &PERCENTS,
             threads: &[1, 2],
@@ -299,6 +299,7 @@ fn gains(findings: &Findings) -> String {
             format!("{:.2}", cell.gain()),
             output::percent(cell.base.hit_ratio()),
             output::percent(cell.frozen.hit_ratio()),
+            format!("{:+.2}", 100.0 * cell.hits_more()),
             output::percent(cell.frozen_hits()),
             cell.phase(),
             format!("{:.0} %", 100.0 * cell.state.share),
@@ -317,6 +318,7 @@ fn gains(findings: &Findings) -> String {
         "gain",
         "hits",
         "hits of frozen+",
+        "points",
         "frozen hits/hits",
         "phase",
         "share",

@@ -7,6 +7,9 @@
 mod accuracy;
 mod cells;
 mod classes;
+mod delayed_cells;
+mod delayed_expectations;
+mod delayed_hits;
 mod draw;
 mod expectations;
 mod frozen_cells;
@@ -15,9 +18,13 @@ mod frozen_expectations;
 mod frozenhot;
 mod mitigations;
 mod mobius;
+mod origin;
+mod prototype;
 mod queueing;
+mod shard;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -27,6 +34,7 @@ use serde_json::{Value, json};
 use crate::Done;
 use crate::calibrate::measure::Tally;
 use crate::calibrate::{calibrate, setups};
+use crate::duration::parse_us;
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 
@@ -42,9 +50,11 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
   frazil reproduce frozenhot --traces /data/traces --out /tmp/frozenhot
+  frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
-  frazil reproduce mitigations --out /tmp/mitigations")]
+  frazil reproduce mitigations --out /tmp/mitigations
+  frazil reproduce prototype --traces /data/traces --out /tmp/prototype")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -62,8 +72,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of frozenhot: a folder with the traces that docs/reproduce-frozenhot.md lists, such as
-    /// arc/OLTP.lis.zst; without it a generated loop must do.
+    /// Of frozenhot, delayed-hits and prototype: a folder with the traces that
+    /// docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
+    /// arc/OLTP.lis.zst; without it generated ones must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -71,19 +82,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", hide = true)]
     measure: Option<PathBuf>,
 
+    /// Be an origin that answers after so long: for the processes that prototype starts.
+    #[arg(long, value_name = "DURATION", value_parser = parse_us, hide = true)]
+    origin: Option<f64>,
+
     /// How to print the results.
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Experiment {
     /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
-    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some thirteen minutes with real traces.
+    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
     Frozenhot,
+    /// MAD over LRU, ARC and LHD, what came after it, and what knows the future, where fetches
+    /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
+    /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
+    DelayedHits,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
     /// policies, from the work that they do. Under a minute.
@@ -94,6 +113,9 @@ enum Experiment {
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
+    /// The cache before origins that answer after 68, 103 and 226 ms, LRU against LRU-MAD, and the
+    /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
+    Prototype,
 }
 
 /// What an experiment came to.
@@ -140,14 +162,22 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy) {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy alone")));
     }
-    if args.traces.is_some() && !matches!(args.name, Experiment::Frozenhot) {
-        return Err(Failure::usage(anyhow!("--traces goes with frozenhot alone")));
+    if let Some(us) = args.origin {
+        return origin::serve(Duration::from_secs_f64(us / 1e6));
+    }
+    let takes_traces = [Experiment::Frozenhot, Experiment::DelayedHits, Experiment::Prototype];
+    if args.traces.is_some() && !takes_traces.contains(&args.name) {
+        return Err(Failure::usage(anyhow!(
+            "--traces goes with frozenhot, delayed-hits and prototype alone"
+        )));
     }
     let name = match args.name {
         Experiment::Accuracy => "accuracy",
+        Experiment::DelayedHits => "delayed-hits",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
+        Experiment::Prototype => "prototype",
         Experiment::Queueing => "queueing",
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
@@ -156,9 +186,11 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
         Experiment::Accuracy => accuracy::run(args.quick, &folder, args.profile.as_deref())?,
+        Experiment::DelayedHits => delayed_hits::run(args.quick, args.traces.as_deref())?,
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
+        Experiment::Prototype => prototype::run(args.quick, args.traces.as_deref())?,
         Experiment::Queueing => queueing::run(args.quick)?,
     };
     write(&folder, &format!("{name}.json"), &data(&report))?;

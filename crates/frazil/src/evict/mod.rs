@@ -22,6 +22,7 @@ use frazil_policy::{Mark, Online};
 
 use crate::builder::Builder;
 use crate::expiry::deadlines::Term;
+use crate::fetch::flight::Absence;
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, FROZEN, Header};
 use crate::stripe::{Buffers, Reader, Stripes};
@@ -45,6 +46,8 @@ pub(crate) trait Headers {
     fn weight(&self, slot: u32) -> u64;
     /// The hash of the key in a slot that the caller has taken.
     fn hash(&self, slot: u32) -> u64;
+    /// The time, by the cache's coarse clock.
+    fn coarse_ns(&self) -> u64;
 }
 
 /// The newcomer for which something must go.
@@ -58,6 +61,16 @@ pub(crate) struct Newcomer {
     pub(crate) recalled: Cell<u32>,
     /// When it expires: not the policy's business.
     pub(crate) term: Term,
+    /// What its fetch took and who waited for it, for policies that ask; `None` if it was not
+    /// fetched.
+    pub(crate) absence: Option<Absence>,
+}
+
+impl Newcomer {
+    /// One of which the policy has not heard.
+    pub(crate) fn new(hash: u64, weight: u64, term: Term) -> Self {
+        Newcomer { hash, weight, recalled: Cell::new(0), term, absence: None }
+    }
 }
 
 /// What an eviction came to.
@@ -234,6 +247,12 @@ impl Order {
         }
     }
 
+    /// Whether the policy asks what fetches take, and who waits for them.
+    #[inline(always)]
+    pub(crate) fn weighs_delay(&self) -> bool {
+        matches!(self, Order::Locked(locked) if locked.weighs_delay())
+    }
+
     /// Follows a change of the capacity; what is too much is the caller's to evict. The
     /// buffers are those of the calling thread. One thread at a time.
     pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, places: u64) {
@@ -304,8 +323,9 @@ impl Order {
         // object. Not the key's hash, which it may be a panic of that brings it here.
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let (weight, term) = (hand.headers.weight(slot), Term::NEVER);
-        let recalled = Cell::new(u32::from(matches!(self, Order::S3Fifo(_))));
-        self.insert(hand, slot, &Newcomer { hash, weight, recalled, term });
+        let newcomer = Newcomer::new(hash, weight, term);
+        newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
+        self.insert(hand, slot, &newcomer);
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.
@@ -452,7 +472,7 @@ mod tests {
             let order =
                 Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 3], &bench.segments);
             let term = Term::NEVER;
-            let newcomer = Newcomer { hash: 0, weight: 1, recalled: Cell::new(0), term };
+            let newcomer = Newcomer::new(0, 1, term);
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
             }

@@ -24,6 +24,9 @@ impl Headers for Bare {
     fn hash(&self, slot: u32) -> u64 {
         slot.into()
     }
+    fn coarse_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// What the threads of a test share.

@@ -72,8 +72,9 @@ impl<K, V, S> Builder<K, V, S> {
     /// What time it is, since any moment: the system's monotonic clock unless set.
     ///
     /// For tests that do not want to wait, and for programs that have the time at hand.
-    /// Read on every hit once any entry has a lifetime, and on every insertion then. It
-    /// should not run backward; if it does, entries live longer.
+    /// Read on every hit once any entry has a lifetime, and on every insertion then; at both ends
+    /// of each fetch; and on every hit with a policy that weighs delay. It should not run
+    /// backward; if it does, entries live longer.
     ///
     /// ```
     /// use std::sync::Arc;

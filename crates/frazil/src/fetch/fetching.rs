@@ -14,7 +14,7 @@ use crate::clock::nanoseconds;
 use crate::distribution::Distribution;
 use crate::fetch::flight::{Patience, SharedError, Vain};
 use crate::fetch::table::Table;
-use crate::fetch::{Manner, park};
+use crate::fetch::{Cold, Manner, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of the error of a fetch, for those who wait for it.
@@ -116,7 +116,8 @@ impl<E> Clone for FetchError<E> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchStats {
-    /// How long fetches took that brought a value, in nanoseconds.
+    /// How long fetches took that brought a value, in nanoseconds of the cache's
+    /// [clock](crate::Builder::clock).
     pub latency: Distribution,
     /// How long [delayed hits](crate::Stats::delayed_hits) waited until the value was there, in
     /// nanoseconds.
@@ -234,7 +235,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             Some(value) => Ok(value),
             None => {
                 let manner = Fetches { fetching: &self.fetching, is_task: true };
-                self.load(key, fetch, manner).await
+                Cold(self.load(key, fetch, manner)).await
             }
         }
     }

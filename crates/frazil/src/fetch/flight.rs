@@ -94,6 +94,8 @@ struct State {
     /// Those who wait, the one called among them, and the sum of when they began to; wraps.
     awaiting: u64,
     since: u64,
+    /// When the last of all who waited, or wait, began to.
+    latest: u64,
     /// Who waits for the end of a store.
     overtakers: Vec<Waker>,
 }
@@ -159,22 +161,24 @@ pub(crate) enum Outcome<V> {
 /// An error on its way to others; they know its type, or have no use for it.
 pub(crate) type SharedError = Arc<dyn Any + Send + Sync>;
 
-/// When a fetch began and ended, by the exact clock.
+/// When a fetch began and ended, by the cache's exact clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) began: u64,
     pub(crate) ended: u64,
 }
 
-/// What the absence of a key has cost, in nanoseconds: what a policy that weighs delay wants to
-/// know.
+/// What the absence of a key has cost, in nanoseconds of the cache's clock: what a policy that
+/// weighs delay wants to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// How long the fetch took.
+    /// When the fetch was back, and how long such a fetch takes.
+    pub(crate) landed: u64,
     pub(crate) fetch: u64,
-    /// How many wait for it, and how long they have, together.
+    /// How many wait for it, how long they have, together, and how long the last of them has.
     pub(crate) waiters: u64,
     pub(crate) delay: u64,
+    pub(crate) least: u64,
 }
 
 /// Why a caller waits no longer, or not at all.
@@ -206,9 +210,9 @@ impl<'t> Patience<'t> {
     }
 
     /// The deadline of who begins to wait now.
-    fn deadline(&mut self, now: u64) -> Option<u64> {
+    fn deadline(&mut self) -> Option<u64> {
         let timeout = self.timeout?;
-        Some(*self.deadline.get_or_insert_with(|| now.saturating_add(timeout)))
+        Some(*self.deadline.get_or_insert_with(|| exact_ns().saturating_add(timeout)))
     }
 }
 
@@ -243,7 +247,7 @@ pub(crate) struct Flight<K, V> {
     pub(crate) key: K,
     /// For those who wait; set before the flight is over.
     outcome: OnceLock<Outcome<V>>,
-    /// When the fetch began and ended, or what it brings was found, by the exact clock; 0
+    /// When the fetch began and ended, or what it brings was found, by the cache's clock; 0
     /// before. Written before the mutex is taken that ends the flight, and read after it is.
     began: AtomicU64,
     landed: AtomicU64,
@@ -269,6 +273,7 @@ impl<K, V> Flight<K, V> {
             next: 0,
             awaiting: 0,
             since: 0,
+            latest: 0,
             overtakers: Vec::new(),
         };
         Flight {
@@ -301,7 +306,7 @@ impl<K, V> Flight<K, V> {
         waker: &Waker,
         patience: &mut Patience<'t>,
     ) -> Joined<'t, K, V> {
-        let (waker, since) = (waker.clone(), exact_ns());
+        let (waker, since) = (waker.clone(), table.clock.exact());
         let flight = Arc::clone(self);
         let mut state = self.state.lock();
         // What is being stored is no older than the caller's question: who overtakes it has
@@ -328,9 +333,10 @@ impl<K, V> Flight<K, V> {
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
+        state.latest = since;
         state.waiters.insert(number, waker);
         drop(state);
-        let deadline = patience.deadline(since);
+        let deadline = patience.deadline();
         let alarm = patience.timer.filter(|_| deadline.is_some()).map(Alarm::new);
         Joined::Waiting(Waiting { table, flight, number, since, deadline, alarm, waits: true })
     }
@@ -454,13 +460,14 @@ impl<'t, K, V> Turn<'t, K, V> {
 
     /// What it has cost that the key was absent, when what was fetched is to be stored: the
     /// newcomer can carry it to where the policy hears of it. O(1).
-    #[cfg_attr(not(test), expect(dead_code, reason = "no policy of the cache weighs delay yet"))]
     pub(crate) fn absence(&self) -> Absence {
         let landed = self.flight.landed.load(Relaxed);
         let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
         let state = self.flight.state.lock();
         let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since);
-        Absence { fetch, waiters: state.awaiting, delay }
+        // Who came last may have left.
+        let least = if state.awaiting == 0 { 0 } else { landed.saturating_sub(state.latest) };
+        Absence { landed, fetch, waiters: state.awaiting, delay, least }
     }
 
     /// Stores while nobody can overtake; not at all if somebody has: `None`. If code of the
@@ -561,7 +568,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// Lays out what is for those who wait.
     fn bring(&self, outcome: Outcome<V>) -> MutexGuard<'_, State> {
         if self.flight.landed.load(Relaxed) == 0 {
-            self.flight.landed.store(exact_ns(), Relaxed);
+            self.flight.landed.store(self.table.clock.exact(), Relaxed);
         }
         // Set by nobody else: the turn is this thread's.
         let _ = self.flight.outcome.set(outcome);
@@ -599,7 +606,7 @@ pub(crate) struct Waiting<'t, K, V> {
     table: &'t Table<K, V>,
     flight: Arc<Flight<K, V>>,
     number: u64,
-    /// When it began, by the exact clock.
+    /// When it began, by the cache's clock.
     since: u64,
     deadline: Option<u64>,
     alarm: Option<Alarm<'t>>,
@@ -684,15 +691,16 @@ impl<K, V> Drop for Waiting<'_, K, V> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
 
     /// Delays are negative where who waits came after the end: none here, and they wrap back.
     #[test]
     fn an_absence_counts_those_who_wait_and_their_time() {
-        let table: Table<u64, u64> = Table::new();
+        let table: Table<u64, u64> = Table::new(Clock::new(None));
         let (flight, _) = table.find_or_begin(1, &1);
         let turn = Turn::begin(&table, Arc::clone(&flight));
         let mut patience = Patience::endless();
-        let before = exact_ns();
+        let before = table.clock.exact();
         let mut waits: Vec<_> = (0..3)
             .map(|_| match flight.join(&table, Waker::noop(), &mut patience) {
                 Joined::Waiting(waiting) => waiting,
@@ -700,13 +708,16 @@ mod tests {
             })
             .collect();
         let since: u64 = waits.iter().map(|waiting| waiting.since).sum();
-        turn.fetched(Span { began: before, ended: before + 1_000_000_000 });
-        let delay = 3 * (before + 1_000_000_000) - since;
-        assert_eq!(turn.absence(), Absence { fetch: 1_000_000_000, waiters: 3, delay });
+        let (fetch, landed) = (1_000_000_000, before + 1_000_000_000);
+        turn.fetched(Span { began: before, ended: landed });
+        let delay = 3 * landed - since;
+        let least = landed - waits[2].since;
+        let cost = Absence { landed, fetch, waiters: 3, delay, least };
+        assert_eq!(turn.absence(), cost);
         let left = waits.remove(1);
-        let delay = delay - (before + 1_000_000_000 - left.since);
+        let delay = delay - (landed - left.since);
         drop(left);
-        assert_eq!(turn.absence(), Absence { fetch: 1_000_000_000, waiters: 2, delay });
+        assert_eq!(turn.absence(), Absence { waiters: 2, delay, ..cost });
         assert_eq!(turn.land(&5), 2);
         drop(waits);
         assert_eq!(table.len(), (0, 0));

@@ -37,6 +37,7 @@ use std::sync::{Arc, Weak};
 
 use hashbrown::HashTable;
 
+use crate::clock::Clock;
 use crate::fetch::flight::Flight;
 use crate::fetch::tally::Tally;
 use crate::fetch::timer::Timer;
@@ -71,6 +72,8 @@ pub(crate) struct Table<K, V> {
     flying: OwnLine<AtomicUsize>,
     pub(crate) tally: OwnLine<Tally>,
     pub(crate) timer: Timer,
+    /// The cache's: what fetches and waits are timed by.
+    pub(crate) clock: Clock,
 }
 
 // SAFETY: whoever has a flight borrows the cache that the table is part of, and nobody else
@@ -78,10 +81,11 @@ pub(crate) struct Table<K, V> {
 unsafe impl<K: Send, V: Send> Send for Table<K, V> {}
 
 impl<K, V> Table<K, V> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         let shard = || Shard { flights: HashTable::new(), remembered: VecDeque::new() };
         let shards = (0..SHARDS).map(|_| OwnLine(Mutex::new(shard()))).collect();
-        Table { shards, flying: OwnLine::default(), tally: OwnLine::default(), timer: Timer::new() }
+        let (flying, tally) = (OwnLine::default(), OwnLine::default());
+        Table { shards, flying, tally, timer: Timer::new(), clock }
     }
 
     /// Whether no flight is under way that a write could have to overtake.

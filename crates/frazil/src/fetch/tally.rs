@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 // A checker need not know the buckets' order, and would take long over so many.
 use std::sync::atomic::AtomicU64 as Count;
 
-use crate::clock::exact_ns;
+use crate::clock::Clock;
 use crate::distribution::{BUCKETS, Distribution, bucket};
 use crate::fetch::flight::{Span, Vain};
 use crate::stats::Stats;
@@ -124,19 +124,20 @@ impl Tally {
 /// A load that is counted: as a failure if it is dropped before its end.
 pub(super) struct Counted<'t> {
     tally: &'t Tally,
+    clock: &'t Clock,
     began: u64,
     has_ended: bool,
 }
 
 impl<'t> Counted<'t> {
-    pub(super) fn new(tally: &'t Tally) -> Self {
-        Counted { tally, began: exact_ns(), has_ended: false }
+    pub(super) fn new(tally: &'t Tally, clock: &'t Clock) -> Self {
+        Counted { tally, clock, began: clock.exact(), has_ended: false }
     }
 
     /// It has brought a value.
     pub(super) fn loaded(mut self) -> Span {
         self.has_ended = true;
-        let span = Span { began: self.began, ended: exact_ns() };
+        let span = Span { began: self.began, ended: self.clock.exact() };
         self.tally.histograms().latency.0.record(span.ended.saturating_sub(span.began));
         span
     }

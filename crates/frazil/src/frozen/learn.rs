@@ -253,16 +253,18 @@ impl Watch {
     /// Sorts by what was counted: fewest hits first, and as it was where they are as many.
     pub(crate) fn sort_by_count(&self, order: &mut [u32]) {
         if let Some(bytes) = self.bytes.get() {
-            order.sort_by_key(|&slot| bytes[slot as usize].load(Relaxed));
+            // Each is read once: hits go on being counted, and a sort whose keys change under it
+            // panics.
+            order.sort_by_cached_key(|&slot| bytes[slot as usize].load(Relaxed));
         }
     }
 
     /// Sorts by the ranks that were given, if some were: the lowest first.
     pub(crate) fn sort_by_rank(&self, order: &mut [u32]) {
         if let (Purpose::Kept, Some(bytes)) = (self.purpose(), self.bytes.get()) {
-            // Newcomers have 0, which is lowest.
+            // Newcomers have 0, which is lowest. Read once, as above.
             let rank = |slot: u32| bytes[slot as usize].load(Relaxed).wrapping_sub(1);
-            order.sort_by_key(|&slot| std::cmp::Reverse(rank(slot)));
+            order.sort_by_cached_key(|&slot| std::cmp::Reverse(rank(slot)));
         }
     }
 
@@ -453,5 +455,44 @@ impl Look<'_> {
             (true, true) => slot().into_iter().for_each(|slot| watch.hit(samples, slot)),
             (true, false) => watch.miss(samples),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    const SLOTS: u32 = 5_000;
+
+    #[test]
+    fn what_goes_on_being_hit_is_sorted() {
+        let (watch, gate) = (Watch::default(), Gate::new());
+        let (samples, over) = (Samples::default(), AtomicBool::new(false));
+        let hit = || {
+            let mut slot = 1u32;
+            while !over.load(Relaxed) {
+                slot = slot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                watch.hit(&samples, (slot >> 8) % SLOTS);
+            }
+        };
+        let sort = || {
+            for _ in 0..200 {
+                watch.count(&gate, SLOTS);
+                let mut order: Vec<u32> = (0..SLOTS).rev().collect();
+                // Where all have as many hits there is nothing to sort.
+                std::thread::sleep(Duration::from_millis(3));
+                watch.sort_by_count(&mut order);
+                order.sort_unstable();
+                assert!(order.into_iter().eq(0..SLOTS));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(hit);
+            let sorted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(sort));
+            over.store(true, Relaxed);
+            sorted.unwrap();
+        });
     }
 }

@@ -13,7 +13,7 @@ use crate::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
 
 fn newcomer() -> Newcomer {
-    Newcomer { hash: 0, weight: 1, recalled: 0.into(), term: Term::NEVER }
+    Newcomer::new(0, 1, Term::NEVER)
 }
 
 struct Queued {

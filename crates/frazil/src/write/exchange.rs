@@ -11,7 +11,6 @@ use std::hash::{BuildHasher, Hash};
 use super::{ATTEMPTS, Cause, Ending, Setback};
 use crate::cache::{Cache, Found};
 use crate::evict::Newcomer;
-use crate::expiry::deadlines::Term;
 use crate::index::Place;
 use crate::listen::Telling;
 use crate::protect::{Hazard, Pinned, Protect};
@@ -33,7 +32,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Puts an entry of this hash and weight in the place of what was `found`, which the
+    /// Puts an entry of this hash and weight, of which the policy has not heard, in the place of what was `found`, which the
     /// caller protects, or adds it where nothing was. False if the key has changed. One that
     /// is not admitted is as if it had been, and had been evicted.
     ///
@@ -42,11 +41,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn exchange(
         &self,
         place: Place,
-        (hash, weight, term): (u64, u64, Term),
+        newcomer: Newcomer,
         found: Option<&Found<'_>>,
         (mut key, mut value): (K, V),
         telling: &mut Option<Telling<'_, K, V, S>>,
     ) -> bool {
+        let (hash, weight) = (newcomer.hash, newcomer.weight);
         // Whoever has inserted it may have looked for flights before this one began.
         if found.is_none() && self.has_come(place, &key) {
             return false;
@@ -62,8 +62,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return self.refuse_exchange(place, found, &key);
         }
         let mut held = self.hold();
-        let recalled = if found.is_none() { self.order.miss(&held, hash) } else { 0 };
-        let newcomer = Newcomer { hash, weight, recalled: recalled.into(), term };
+        if found.is_none() {
+            newcomer.recalled.set(self.order.miss(&held, hash));
+        }
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
             let outcome = self.attempt(&mut held, place, &newcomer, found, key, value);

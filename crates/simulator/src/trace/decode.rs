@@ -28,6 +28,7 @@ pub(super) const MAX_RECORDS: u64 = u32::MAX as u64;
 pub(super) struct Columns {
     pub(super) times: bool,
     pub(super) sizes: bool,
+    pub(super) latencies: bool,
 }
 
 /// Decodes the records of one file.
@@ -195,7 +196,11 @@ impl Builder {
         Self {
             trace: Trace::default(),
             interner: Interner::default(),
-            keep: Columns { times: options.times, sizes: options.sizes },
+            keep: Columns {
+                times: options.times,
+                sizes: options.sizes,
+                latencies: options.latencies.is_some(),
+            },
         }
     }
 
@@ -224,6 +229,10 @@ impl Sink for Builder {
             trace.times_ns.try_reserve(records.len()).map_err(memory)?;
             let times_ns = records.iter().map(|record| record.time_ns);
             trace.times_ns.extend(times_ns);
+        }
+        if self.keep.latencies && columns.latencies {
+            trace.latencies.try_reserve(records.len()).map_err(memory)?;
+            trace.latencies.extend(records.iter().map(|record| record.latency));
         }
         let gets = records.iter().all(|record| record.operation == Operation::Get);
         if !gets || !trace.operations.is_empty() {
@@ -356,6 +365,7 @@ mod tests {
                     times_ns: vec![0; 4],
                     operations: Vec::new(),
                     objects: vec![5, 1 << 40, u64::MAX],
+                    ..Trace::default()
                 };
                 let mut file = Vec::new();
                 crate::trace::write(&trace, None, format, &mut file).unwrap();
@@ -373,6 +383,7 @@ mod tests {
                         Operation::Get,
                     ],
                     objects: vec![5, 1 << 40, u64::MAX],
+                    ..Trace::default()
                 };
                 let mut file = Vec::new();
                 crate::trace::write(&trace, None, format, &mut file).unwrap();

@@ -186,7 +186,7 @@ impl FromStr for TimeUnit {
 ///
 /// Columns count from 1. A column that is not told is found by its name in a
 /// header line: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
-/// `size`; `op` or `operation`; and a few more of the kind. Where there is no
+/// `size`; `op` or `operation`; `latency`; and a few more of the kind. Where there is no
 /// such header and no column was told, the columns are `time, id, size`; of
 /// two, `time, id`; of one, `id`.
 ///
@@ -216,6 +216,8 @@ pub struct CsvLayout {
     pub size: Option<usize>,
     /// Column of the operation.
     pub operation: Option<usize>,
+    /// Column of how long a fetch of the object takes, if it is missed at this record.
+    pub latency: Option<usize>,
     /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
     pub time_unit: TimeUnit,
 }
@@ -229,6 +231,7 @@ impl Default for CsvLayout {
             id: None,
             size: None,
             operation: None,
+            latency: None,
             time_unit: TimeUnit::Seconds,
         }
     }

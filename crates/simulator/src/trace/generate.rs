@@ -127,7 +127,7 @@ impl Generator {
         mut id: impl FnMut(u64) -> u64,
     ) -> Result<(), TraceError> {
         let sizes = self.kind == Kind::Mix;
-        let columns = Columns { times: true, sizes };
+        let columns = Columns { times: true, sizes, ..Columns::default() };
         let size_of = Sizes::new();
         let mut records = Vec::with_capacity(BATCH);
         let mut index = 0;

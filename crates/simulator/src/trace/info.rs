@@ -159,6 +159,7 @@ mod tests {
                 Operation::Get,
             ],
             objects: vec![100, 101, 102, 103],
+            ..Trace::default()
         };
         let expected = TraceInfo {
             records: 7,

@@ -3,7 +3,7 @@
 //! Decoding costs as much as replaying five to twenty policies, so a file is
 //! read once, its ids are mapped to `0..objects` in order of first appearance,
 //! and every cell of a sweep shares the result. A record takes 4 bytes, plus 4
-//! where the trace has sizes, 8 where times are asked for, and 1 where it has
+//! where the trace has sizes, 8 where times are asked for, 8 where latencies are, and 1 where it has
 //! operations other than get.
 
 //!
@@ -66,6 +66,9 @@ pub struct Record {
     pub size: u32,
     /// What is asked.
     pub operation: Operation,
+    /// How long a fetch takes that a miss of this record begins, as [`ReadOptions::latencies`]
+    /// has it; 0 where the format has none.
+    pub latency: u64,
 }
 
 /// A decoded trace. All columns that are not empty are as long as `ids`.
@@ -79,6 +82,9 @@ pub struct Trace {
     pub times_ns: Vec<u64>,
     /// Operation per record; empty where every record is a get.
     pub operations: Vec<Operation>,
+    /// How long a fetch takes that a miss of the record begins; empty unless the format has
+    /// that and it was asked for.
+    pub latencies: Vec<u64>,
     /// Original id per dense object number.
     pub objects: Vec<u64>,
 }
@@ -157,6 +163,8 @@ pub struct ReadOptions<'a> {
     pub times: bool,
     /// Keep the sizes. By default they are.
     pub sizes: bool,
+    /// Keep how long fetches take, if the trace says it. By default it is not kept.
+    pub latencies: Option<LatencyUnit>,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
 }
@@ -169,9 +177,19 @@ impl Default for ReadOptions<'_> {
             limit: None,
             times: false,
             sizes: true,
+            latencies: None,
             progress: None,
         }
     }
+}
+
+/// What a column of latencies counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyUnit {
+    /// Requests: the numbers are kept as they are, cut to whole ones.
+    Requests,
+    /// Time, in the unit of the times ([`CsvLayout::time_unit`]): nanoseconds are kept.
+    Time,
 }
 
 /// How a trace came about.

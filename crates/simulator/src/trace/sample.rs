@@ -119,7 +119,8 @@ pub fn load_sample(
     let mut origin = load_into(spec, options, &mut kept)?;
     let rate = kept.keys.rate();
     origin.sampled = (rate < 1.0).then_some(Sampled { rate, gets: kept.gets });
-    let mut builder = Builder::new(&ReadOptions { times: false, ..options.clone() });
+    let mut builder =
+        Builder::new(&ReadOptions { times: false, latencies: None, ..options.clone() });
     let mut batch = Vec::with_capacity(BATCH);
     for few in kept.records.chunks(BATCH) {
         batch.clear();
@@ -142,7 +143,7 @@ struct Few {
 impl Few {
     fn record(&self) -> Record {
         let &Few { id, size, operation } = self;
-        Record { time_ns: 0, id, size, operation }
+        Record { id, size, operation, ..Record::default() }
     }
 }
 

@@ -265,6 +265,7 @@ mod tests {
             times_ns: vec![0, 1_500_000_000, 2_000_000_000, 2_000_000_100],
             operations: Vec::new(),
             objects: vec![7, u64::from(u32::MAX)],
+            ..Trace::default()
         }
     }
 

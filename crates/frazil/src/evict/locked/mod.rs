@@ -15,7 +15,7 @@ use frazil_policy::{
 };
 
 use super::{Decision, Hand, Headers, Newcomer};
-use crate::stripe::{Reader, add};
+use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 
@@ -125,11 +125,71 @@ pub(crate) struct Caller<'c> {
     reader: &'c Reader,
     epochs: &'c [OwnLine<AtomicU8>],
     stamps: &'c [std::sync::atomic::AtomicU64],
-    /// Requests of all threads, as far as they were told; for policies that ask for the time.
-    clock: Option<&'c AtomicU64>,
+    clock: &'c Ticks,
 }
 
-/// The time of a policy at the last request of a thread, and that request's number.
+/// What the time of a policy is.
+#[derive(Debug)]
+enum Ticks {
+    /// It does not ask for it.
+    None,
+    /// Requests of all threads, as far as they were told.
+    Requests(OwnLine<AtomicU64>),
+    /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds: for policies that weigh how
+    /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
+    /// is later: where there are misses enough for delays to matter, they bring it forward, and a
+    /// hit reads one line and no exact clock. Nanoseconds.
+    Real(OwnLine<AtomicU64>),
+}
+
+/// A tick of 1.024 µs: 32 bits of it, which is what a note has room for, are 73 minutes.
+const TICK_BITS: u32 = 10;
+
+/// Ticks in so many nanoseconds.
+fn ticks(nanoseconds: u64) -> u64 {
+    nanoseconds >> TICK_BITS
+}
+
+impl Ticks {
+    fn of(policy: Online) -> Self {
+        match policy {
+            Online::Mad { .. } | Online::LaCache { .. } | Online::DelayRank { .. } => {
+                Ticks::Real(OwnLine::default())
+            }
+            Online::LruDelayed { .. }
+            | Online::LruSampled { .. }
+            | Online::Hyperbolic { .. }
+            | Online::Lhd { .. } => Ticks::Requests(OwnLine::default()),
+            _ => Ticks::None,
+        }
+    }
+
+    /// What a note says of when its hit was: the low half of it.
+    #[inline(always)]
+    fn stamp(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+        match self {
+            Ticks::Real(latest) => Self::real(&latest.0, headers),
+            _ => reader.requests(),
+        }
+    }
+
+    #[inline(always)]
+    fn real(latest: &AtomicU64, headers: &dyn Headers) -> u64 {
+        ticks(latest.load(Relaxed).max(headers.coarse_ns()))
+    }
+
+    /// A newcomer has read the clock.
+    fn advance(&self, newcomer: &Newcomer, traffic: &mut Traffic) {
+        if let (Ticks::Real(latest), Some(absence)) = (self, newcomer.absence)
+            && latest.0.load(Relaxed) < absence.landed
+        {
+            latest.0.fetch_max(absence.landed, Relaxed);
+            traffic.writes += 1;
+        }
+    }
+}
+
+/// The time of a policy at the last request of a thread, and what a note of it would say.
 struct Time {
     now: u64,
     request: u64,
@@ -138,16 +198,24 @@ struct Time {
 }
 
 impl Time {
-    /// The time of a request not long ago, of whose number the low half is known.
+    /// The time of a request not long ago, of whose stamp the low half is known.
     fn at(&self, request: u32) -> u64 {
         self.now.saturating_sub(u64::from((self.request as u32).wrapping_sub(request)))
     }
 }
 
 impl Caller<'_> {
-    /// Tells the others how many requests this thread has seen.
+    /// What time it is. Where requests are counted, tells the others how many this thread has
+    /// seen. Under the policy's lock: so its time does not run backwards.
     fn synchronize(&self) -> Time {
-        let Some(clock) = self.clock else { return Time { now: 0, request: 0, writes: 0 } };
+        let clock = match self.clock {
+            Ticks::None => return Time { now: 0, request: 0, writes: 0 },
+            Ticks::Real(latest) => {
+                let now = Ticks::real(&latest.0, self.headers);
+                return Time { now, request: now, writes: 0 };
+            }
+            Ticks::Requests(clock) => &clock.0,
+        };
         let request = self.reader.requests();
         let untold = request - self.reader.told.load(Relaxed);
         let now = if untold == 0 {
@@ -181,7 +249,7 @@ pub(crate) struct Locked {
     epochs: Box<[OwnLine<AtomicU8>]>,
     /// By slot, for policies that keep a time beside the entry; else empty.
     stamps: Box<[std::sync::atomic::AtomicU64]>,
-    clock: Option<OwnLine<AtomicU64>>,
+    clock: Ticks,
     capacity: AtomicU64,
 }
 
@@ -231,14 +299,6 @@ impl Locked {
                     .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
             }
         };
-        let timed = matches!(
-            policy,
-            Online::LruDelayed { .. }
-                | Online::LruSampled { .. }
-                | Online::Hyperbolic { .. }
-                | Online::Lhd { .. }
-                | Online::Mad { .. }
-        );
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
         let stamps = if stamped { last + 1 } else { 0 };
         Locked {
@@ -251,7 +311,7 @@ impl Locked {
             drawing: AtomicU64::new(0),
             epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
             stamps: zeroed_slice(stamps as usize),
-            clock: timed.then(OwnLine::default),
+            clock: Ticks::of(policy),
             capacity: AtomicU64::new(capacity),
         }
     }
@@ -285,13 +345,19 @@ impl Locked {
         matches!(self.policy, Online::Sieve)
     }
 
+    /// Whether the policy asks what fetches take.
+    #[inline(always)]
+    pub(crate) fn weighs_delay(&self) -> bool {
+        matches!(self.clock, Ticks::Real(_))
+    }
+
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
         Caller {
             headers,
             reader: headers.reader(),
             epochs: &self.epochs,
             stamps: &self.stamps,
-            clock: self.clock.as_ref().map(|clock| &clock.0),
+            clock: &self.clock,
         }
     }
 
@@ -320,7 +386,11 @@ impl Locked {
                 let lately = notes.lately();
                 if lately != 0 && self.heard_of(headers, slot, lately) {
                     add(&notes.skipped, 1);
-                } else if notes.push(slot, reader.requests(), self.notes.load(Relaxed)) {
+                } else if notes.push(
+                    slot,
+                    self.clock.stamp(headers, reader),
+                    self.notes.load(Relaxed),
+                ) {
                     self.tell(headers);
                 }
             }
@@ -422,6 +492,7 @@ impl Locked {
     ) {
         let caller = self.caller(hand.headers);
         let shelf = &self.shelves[self.home(newcomer.hash)];
+        self.clock.advance(newcomer, &mut hand.buffers.traffic);
         shelf.insert(&caller, &mut hand.buffers.traffic, slot, newcomer);
     }
 
@@ -434,6 +505,9 @@ impl Locked {
     ) -> Decision {
         let caller = self.caller(hand.headers);
         let traffic = &mut hand.buffers.traffic;
+        if let Some(newcomer) = newcomer {
+            self.clock.advance(newcomer, traffic);
+        }
         if let [shelf] = &*self.shelves {
             return shelf.evict(&caller, traffic, newcomer);
         }
@@ -611,11 +685,13 @@ mod tests {
         fn hash(&self, slot: u32) -> u64 {
             slot.into()
         }
+        fn coarse_ns(&self) -> u64 {
+            0
+        }
     }
 
     fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
-        let newcomer =
-            Newcomer { hash: slot.into(), weight: 1, recalled: 0.into(), term: Term::NEVER };
+        let newcomer = Newcomer::new(slot.into(), 1, Term::NEVER);
         let caller = locked.caller(headers);
         let shelf = &locked.shelves[0];
         shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
@@ -748,11 +824,9 @@ mod tests {
         (1..=4).for_each(|slot| insert(&locked, &headers, slot));
         let caller = locked.caller(&headers);
         // Each is told of, and then nothing comes of it: as if its thread had panicked.
-        let newcomers: Vec<Newcomer> = (0..2 * (1 << 12) + 10)
-            .map(|hash| 100 + hash)
-            .map(|hash| Newcomer { hash, weight: 1, recalled: 0.into(), term: Term::NEVER })
-            .collect();
-        let unheard = || Newcomer { hash: 1, weight: 1, recalled: 0.into(), term: Term::NEVER };
+        let newcomers: Vec<Newcomer> =
+            (0..2 * (1 << 12) + 10).map(|hash| Newcomer::new(100 + hash, 1, Term::NEVER)).collect();
+        let unheard = || Newcomer::new(1, 1, Term::NEVER);
         let mut last = 0;
         for newcomer in &newcomers {
             let shelf = &locked.shelves[0];

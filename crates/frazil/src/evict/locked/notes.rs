@@ -43,7 +43,7 @@ pub(crate) struct Notes {
     crowd: AtomicU32,
     /// Hits that were passed over or thrown away.
     pub(crate) skipped: AtomicU64,
-    /// Slot, and the low half of the number of the request.
+    /// Slot, and the low half of the stamp that says when it was.
     notes: [AtomicU64; LENGTH],
 }
 
@@ -69,10 +69,10 @@ impl Notes {
 
     /// Notes a hit. True if the notes are to be told now; `enough` is at most [`ENOUGH`].
     #[inline(always)]
-    pub(crate) fn push(&self, slot: u32, request: u64, enough: u32) -> bool {
+    pub(crate) fn push(&self, slot: u32, stamp: u64, enough: u32) -> bool {
         let count = self.count.load(Relaxed);
         let Some(note) = self.notes.get(count as usize) else { return true };
-        note.store(u64::from(slot) << 32 | request & u64::from(u32::MAX), Relaxed);
+        note.store(u64::from(slot) << 32 | stamp & u64::from(u32::MAX), Relaxed);
         self.count.store(count + 1, Relaxed);
         count + 1 >= enough
             && ((count + 1 - enough).is_multiple_of(BETWEEN) || self.is_full(enough))
@@ -84,7 +84,7 @@ impl Notes {
         self.count.load(Relaxed) >= 2 * enough
     }
 
-    /// Shows all notes, oldest first, each with the low half of its request's number, and
+    /// Shows all notes, oldest first, each with the low half of its stamp, and
     /// keeps those for which `stays` says so.
     #[inline(always)]
     pub(crate) fn take(&self, mut stays: impl FnMut(u32, u32) -> bool) {

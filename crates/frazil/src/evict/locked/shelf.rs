@@ -12,7 +12,9 @@ use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
 use super::notes::{EPOCHS, TURN};
 use super::set_aside::{SetAside, Ways};
-use super::{Caller, Decision, Headers, Newcomer, Shard};
+use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
+use crate::expiry::deadlines::Term;
+use crate::fetch::flight::Absence;
 use crate::slab::{DEAD, Header};
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{
@@ -24,6 +26,11 @@ use crate::sync::{Mutex, MutexGuard};
 /// Newcomers between their miss and their admission, at most. Of more than that some are
 /// missed anew when they are admitted.
 const TICKETS: usize = 1 << 12;
+
+/// The most that a policy is told of who waited for a fetch: 10 ns each, under its lock.
+const TOLD_MAX: u64 = 1 << 12;
+/// How much one fetch moves what they are taken to last on the whole.
+const LEARNING: f64 = 1.0 / 16.0;
 
 /// The most that a policy is told an entry weighs, and that there is room for: sums of both
 /// do not overflow, whatever the weigher says.
@@ -138,6 +145,39 @@ struct Places<P: Policy> {
     fresh: usize,
 }
 
+/// What a newcomer's fetch was, in ticks.
+#[derive(Clone, Copy)]
+struct Fetched {
+    missed: u64,
+    took: u64,
+    landed: u64,
+    /// How many came meanwhile, how long they waited, together, and how long the last of them.
+    waiters: u64,
+    delay: u64,
+    least: u64,
+}
+
+impl Fetched {
+    fn new(absence: Absence) -> Self {
+        let Absence { landed, fetch, waiters, delay, least } = absence;
+        let (landed, took) = (ticks(landed), ticks(fetch).max(1));
+        let (delay, least) = (ticks(delay), ticks(least));
+        Fetched { missed: landed.saturating_sub(took), took, landed, waiters, delay, least }
+    }
+
+    /// When they came. A flight knows the sum of their delays and not each: all but the last are
+    /// told as if they had come together.
+    fn delayed_hits(&self) -> impl Iterator<Item = u64> + use<> {
+        let Fetched { missed, landed, waiters, delay, least, .. } = *self;
+        let others = waiters.saturating_sub(1);
+        let together = delay.saturating_sub(least);
+        (0..others.min(TOLD_MAX - 1))
+            .map(move |number| together / others + u64::from(number < together % others))
+            .chain((waiters > 0).then_some(least))
+            .map(move |delay| landed.saturating_sub(delay).max(missed))
+    }
+}
+
 /// What the policy may ask for of a place.
 struct Table<M> {
     /// The slot by place; place 0 does not exist.
@@ -146,6 +186,8 @@ struct Table<M> {
     hashes: Vec<u64>,
     /// By place; empty, or of nothing, where the meta lies elsewhere.
     metas: Vec<M>,
+    /// What a fetch takes on the whole, in ticks, once there was one.
+    usual: Option<f64>,
 }
 
 /// The cache as the policy sees it during one call.
@@ -154,6 +196,7 @@ pub(super) struct View<'c, M> {
     stamps: &'c [std::sync::atomic::AtomicU64],
     table: &'c Table<M>,
     now: u64,
+    fetch: Option<u64>,
     /// Writes to the neighbours of those that lists were changed for.
     writes: u64,
 }
@@ -186,6 +229,10 @@ impl<M: 'static> Host<M> for View<'_, M> {
         seen(self.headers.weight(self.table.slots[place.index()]))
     }
 
+    fn fetch_ticks(&self) -> Option<u64> {
+        self.fetch
+    }
+
     #[inline(always)]
     fn count(&mut self, work: Work, times: u32) {
         if matches!(work, Work::Delink | Work::Head | Work::Tail) {
@@ -196,7 +243,8 @@ impl<M: 'static> Host<M> for View<'_, M> {
 
 impl<P: Policy + Send + 'static> Shelved<P> {
     pub(crate) fn new(policy: P, shard: Shard, ways: Option<Ways<P>>) -> Self {
-        let table = Table { slots: vec![0], hashes: Vec::new(), metas: Vec::new() };
+        let (hashes, metas, usual) = (Vec::new(), Vec::new(), None);
+        let table = Table { slots: vec![0], hashes, metas, usual };
         let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
         let (oldest, fresh, aside) = (0, 0, SetAside::new(ways));
         let mut places = Places { policy, table, free, awaited, idle, oldest, aside, fresh };
@@ -303,7 +351,9 @@ impl<M: Default> Table<M> {
     }
 
     fn view<'c>(&'c self, caller: &Caller<'c>, now: u64) -> View<'c, M> {
-        View { headers: caller.headers, stamps: caller.stamps, table: self, now, writes: 0 }
+        let Caller { headers, stamps, .. } = *caller;
+        let fetch = self.usual.map(|ticks| (ticks.round() as u64).max(1));
+        View { headers, stamps, table: self, now, fetch, writes: 0 }
     }
 
     /// The same places; what lies beside them begins anew.
@@ -312,6 +362,7 @@ impl<M: Default> Table<M> {
             slots: self.slots.clone(),
             hashes: self.hashes.clone(),
             metas: self.metas.iter().map(|_| M::default()).collect(),
+            usual: self.usual,
         }
     }
 }
@@ -377,18 +428,49 @@ impl<P: Policy + 'static> Places<P> {
 
     /// Tells the policy of an object that is not there, and says what it remembers. Adds to
     /// `writes` those to shared lines.
+    ///
+    /// Of one that was fetched it hears now, and hears when that was: of the miss, and of those
+    /// who came meanwhile.
     fn miss(
         &mut self,
         caller: &Caller<'_>,
         now: u64,
         writes: &mut u64,
-        [hash, weight]: [u64; 2],
+        newcomer: &Newcomer,
     ) -> Incoming<P::Pending> {
-        let weight = seen(weight);
-        let mut view = self.table.view(caller, now);
-        let pending = self.policy.miss(&mut view, hash, weight);
+        let (hash, weight) = (newcomer.hash, seen(newcomer.weight));
+        let Places { policy, table, .. } = self;
+        let mut view = table.view(caller, now);
+        let fetched = newcomer.absence.map(Fetched::new);
+        if let Some(fetched) = fetched {
+            (view.now, view.fetch) = (fetched.missed, Some(fetched.took));
+        }
+        let mut incoming = Incoming { hash, weight, pending: policy.miss(&mut view, hash, weight) };
+        for time in fetched.iter().flat_map(Fetched::delayed_hits) {
+            view.now = time;
+            policy.delayed_hit(&mut view, &mut incoming);
+        }
         *writes += view.writes;
-        Incoming { hash, weight, pending }
+        incoming
+    }
+
+    /// The view of a policy that a newcomer is brought to: how long its fetch took, and the last
+    /// tick of that, as in the simulator.
+    fn view_of<'c>(
+        table: &'c mut Table<P::Meta>,
+        caller: &Caller<'c>,
+        now: u64,
+        newcomer: &Newcomer,
+    ) -> View<'c, P::Meta> {
+        let Some(fetched) = newcomer.absence.map(Fetched::new) else {
+            return table.view(caller, now);
+        };
+        let took = fetched.took as f64;
+        let usual = table.usual.map_or(took, |usual| usual + (took - usual) * LEARNING);
+        table.usual = Some(usual);
+        let mut view = table.view(caller, now.saturating_sub(1));
+        view.fetch = Some(fetched.took);
+        view
     }
 
     /// What was kept of a newcomer, unless its ticket went to another.
@@ -429,7 +511,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let Entered { places, now, writes } = &mut entered;
-        places.miss(caller, *now, writes, [hash, weight]);
+        places.miss(caller, *now, writes, &Newcomer::new(hash, weight, Term::NEVER));
     }
 
     fn forget(&self, newcomer: &Newcomer) {
@@ -443,10 +525,12 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let (weight, hash) = (caller.headers.weight(slot), newcomer.hash);
         let place = places.seat(self.shard, caller, slot, hash);
         let incoming = redeemed.unwrap_or_else(|| {
-            places.miss(caller, entered.now, &mut entered.writes, [hash, weight])
+            let Newcomer { term, absence, .. } = *newcomer;
+            let admitted = Newcomer { absence, ..Newcomer::new(hash, weight, term) };
+            places.miss(caller, entered.now, &mut entered.writes, &admitted)
         });
         let Places { policy, table, .. } = places;
-        let mut view = table.view(caller, entered.now);
+        let mut view = Places::<P>::view_of(table, caller, entered.now, newcomer);
         policy.insert(&mut view, Slot(place), incoming);
         traffic.writes += 1 + entered.writes + view.writes;
         self.hold(weight, 0);
@@ -461,12 +545,13 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let mut entered = self.enter(caller, traffic);
         if let Some(newcomer) = newcomer.filter(|newcomer| newcomer.recalled.get() == 0) {
             let Entered { places, now, writes } = &mut entered;
-            let asked = [newcomer.hash, newcomer.weight];
-            let incoming = places.miss(caller, *now, writes, asked);
+            let incoming = places.miss(caller, *now, writes, newcomer);
             newcomer.recalled.set(places.expect(incoming));
         }
         let Places { policy, table, awaited, aside, .. } = &mut *entered.places;
-        let mut view = table.view(caller, entered.now);
+        // The last tick of a newcomer's fetch, as in the simulator.
+        let is_fetched = newcomer.is_some_and(|newcomer| newcomer.absence.is_some());
+        let mut view = table.view(caller, entered.now.saturating_sub(is_fetched.into()));
         let incoming = newcomer.and_then(|newcomer| {
             let kept = awaited.get(newcomer.recalled.get() as usize)?.as_ref();
             kept.filter(|kept| kept.hash == newcomer.hash)

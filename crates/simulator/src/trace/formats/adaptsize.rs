@@ -28,7 +28,7 @@ impl LineFormat for AdaptSize {
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: true, sizes: true }
+        Columns { times: true, sizes: true, ..Columns::default() }
     }
 }
 

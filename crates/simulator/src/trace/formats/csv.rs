@@ -13,7 +13,7 @@ use crate::trace::error::{TraceError, expected};
 use crate::trace::fields::{
     Clock, Field, Fields, leading_number, parse_id, parse_operation, parse_size,
 };
-use crate::trace::{CsvLayout, Record};
+use crate::trace::{CsvLayout, LatencyUnit, Record};
 
 /// The last column that may be asked for.
 const MAX_COLUMNS: usize = 1024;
@@ -26,10 +26,11 @@ enum Role {
     Id,
     Size,
     Operation,
+    Latency,
 }
 
 /// The columns that matter, counted from 1 as in a [`CsvLayout`].
-type Told = [(Role, Option<usize>); 4];
+type Told = [(Role, Option<usize>); 5];
 
 /// Decoder of separated columns.
 pub(super) struct Csv {
@@ -37,18 +38,24 @@ pub(super) struct Csv {
     header: Option<bool>,
     told: Told,
     clock: Clock,
+    latencies: Clock,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
 }
 
 impl Csv {
-    pub(super) fn new(layout: &CsvLayout, times: bool) -> Result<Self, TraceError> {
+    pub(super) fn new(
+        layout: &CsvLayout,
+        times: bool,
+        latencies: Option<LatencyUnit>,
+    ) -> Result<Self, TraceError> {
         let wrong = |problem: String| Err(TraceError::Layout { problem });
         let told = [
             (Role::Id, layout.id),
             (Role::Time, layout.time),
             (Role::Size, layout.size),
             (Role::Operation, layout.operation),
+            (Role::Latency, layout.latency),
         ];
         let columns: Vec<usize> = told.iter().filter_map(|&(_, column)| column).collect();
         for (index, &column) in columns.iter().enumerate() {
@@ -62,11 +69,17 @@ impl Csv {
         if matches!(layout.separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
             return wrong("a separator can't be a digit, a quote or a line end".to_owned());
         }
+        let unit_ns = layout.time_unit.nanoseconds();
+        let latency_unit = match latencies {
+            Some(LatencyUnit::Time) => unit_ns,
+            Some(LatencyUnit::Requests) | None => 1,
+        };
         Ok(Self {
             separator: layout.separator,
             header: layout.header,
             told,
-            clock: Clock { unit_ns: layout.time_unit.nanoseconds(), keep: times },
+            clock: Clock { unit_ns, keep: times },
+            latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
             roles: Vec::new(),
         })
     }
@@ -75,7 +88,14 @@ impl Csv {
     fn settle(&mut self, line: &[u8]) -> Result<bool, String> {
         let fields: Vec<Field<'_>> =
             Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
-        let named = named_roles(&fields);
+        let mut named = named_roles(&fields);
+        if !self.latencies.keep {
+            // What nobody asks for need not be numbers.
+            named
+                .iter_mut()
+                .filter(|role| **role == Role::Latency)
+                .for_each(|role| *role = Role::Ignored);
+        }
         let names_id = named.contains(&Role::Id);
         let told = self.told.iter().any(|(_, column)| column.is_some());
         let mut columns = if told { self.told } else { by_order(fields.len()) };
@@ -121,6 +141,7 @@ impl Csv {
                 Role::Id => record.id = parse_id(&field)?,
                 Role::Size => record.size = parse_size(&field)?,
                 Role::Operation => record.operation = parse_operation(&field)?,
+                Role::Latency => record.latency = self.latencies.parse(&field)?,
             }
         }
         Ok(record)
@@ -149,7 +170,8 @@ impl LineFormat for Csv {
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: self.roles.contains(&Role::Time), sizes: self.roles.contains(&Role::Size) }
+        let has = |role| self.roles.contains(&role);
+        Columns { times: has(Role::Time), sizes: has(Role::Size), latencies: has(Role::Latency) }
     }
 
     #[inline]
@@ -195,6 +217,7 @@ impl Csv {
             Role::Time => record.time_ns = self.clock.whole(value)?,
             Role::Id => record.id = value,
             Role::Size => record.size = u32::try_from(value).ok()?,
+            Role::Latency => record.latency = self.latencies.whole(value)?,
             Role::Operation => return None,
         }
         at += digits;
@@ -220,6 +243,7 @@ fn named_roles(fields: &[Field<'_>]) -> Vec<Role> {
                 Role::Size
             }
             b"op" | b"operation" => Role::Operation,
+            b"latency" | b"fetch_latency" => Role::Latency,
             _ => Role::Ignored,
         };
         let taken = roles.contains(&role);
@@ -251,7 +275,8 @@ fn by_order(fields: usize) -> Told {
         2 => (2, Some(1), None),
         _ => (2, Some(1), Some(3)),
     };
-    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), (Role::Operation, None)]
+    let (operation, latency) = ((Role::Operation, None), (Role::Latency, None));
+    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency]
 }
 
 #[cfg(test)]
@@ -308,7 +333,8 @@ mod tests {
             time_unit: TimeUnit::Milliseconds,
             ..CsvLayout::default()
         };
-        let expected = Record { time_ns: 5_000_000, id: 2, size: 1, operation: Operation::Set };
+        let expected =
+            Record { time_ns: 5_000_000, id: 2, size: 1, operation: Operation::Set, latency: 0 };
         let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
         assert_eq!(read, [expected]);
         // What is told wins over names, and names give the rest.
@@ -324,6 +350,24 @@ mod tests {
     }
 
     #[test]
+    fn latencies_are_kept_if_asked_for() {
+        let read = |latencies, layout: CsvLayout, file: &str| {
+            let options = ReadOptions { csv: layout, latencies, ..keeping_times() };
+            let (records, end) = in_blocks(Format::Csv, &options, file.as_bytes(), usize::MAX);
+            let latencies: Vec<u64> = records.iter().map(|record| record.latency).collect();
+            end.map(|()| latencies).map_err(|error| error.problem)
+        };
+        let named = "time,id,latency\n1,2,30\n2,2,4.5\n";
+        let usual = CsvLayout::default;
+        assert_eq!(read(Some(LatencyUnit::Requests), usual(), named), Ok(vec![30, 4]));
+        assert_eq!(read(Some(LatencyUnit::Time), usual(), named), Ok(vec![30 * S, 9 * S / 2]));
+        assert_eq!(read(None, usual(), "time,id,latency\n1,2,slow\n"), Ok(vec![0]));
+        let told = CsvLayout { id: Some(1), latency: Some(2), ..CsvLayout::default() };
+        assert_eq!(read(Some(LatencyUnit::Requests), told.clone(), "7,9\n"), Ok(vec![9]));
+        assert!(read(Some(LatencyUnit::Requests), told, "7,x\n").is_err());
+    }
+
+    #[test]
     fn layouts_must_make_sense() {
         for (id, size, separator, expected) in [
             (Some(0), None, b',', "expected a column from 1 to 1024, found 0"),
@@ -332,7 +376,7 @@ mod tests {
             (None, None, b'5', "a separator can't be a digit"),
         ] {
             let layout = CsvLayout { id, size, separator, ..CsvLayout::default() };
-            let error = Csv::new(&layout, true).err().unwrap().to_string();
+            let error = Csv::new(&layout, true, None).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let no_id = CsvLayout { time: Some(1), ..CsvLayout::default() };
@@ -377,7 +421,7 @@ mod tests {
                 separator: if blank { b' ' } else { b',' },
                 ..CsvLayout::default()
             };
-            let mut csv = Csv::new(&layout, true).unwrap();
+            let mut csv = Csv::new(&layout, true, None).unwrap();
             let _ = csv.settle(b"1,2,3".as_slice()).unwrap();
             let rest = format!("{line}\n{after}");
             if let Some((record, length)) = csv.plain_line(rest.as_bytes()) {

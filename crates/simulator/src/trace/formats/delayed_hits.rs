@@ -29,7 +29,7 @@ impl LineFormat for DelayedHits {
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: true, sizes: false }
+        Columns { times: true, ..Columns::default() }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn open(
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
         Format::Cache2k => Box::new(cache2k::Cache2k::default()),
         Format::Frazil => Box::new(recorded::Recorded::default()),
-        Format::Csv => Box::new(Lines::of(csv::Csv::new(layout, times)?)),
+        Format::Csv => Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies)?)),
         Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(keep(1_000_000_000)))),
         Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)))),
         Format::Plain => Box::new(Lines::of(ids::Plain)),
@@ -48,7 +48,7 @@ pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn 
     let clock = Clock { unit_ns: 1, keep: false };
     Some(match format {
         Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
-        Format::Csv => Box::new(csv::Csv::new(layout, false).ok()?),
+        Format::Csv => Box::new(csv::Csv::new(layout, false, None).ok()?),
         Format::Twitter => Box::new(twitter::Twitter::new(clock)),
         Format::Msr => Box::new(msr::Msr::new(clock)),
         Format::Plain => Box::new(ids::Plain),

@@ -39,12 +39,13 @@ impl LineFormat for Msr {
             id: parse_number(&offset, "an offset")? ^ (number << 56),
             size: parse_size(&size)?,
             operation: parse_operation(&operation)?,
+            latency: 0,
         });
         Ok(())
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: true, sizes: true }
+        Columns { times: true, sizes: true, ..Columns::default() }
     }
 }
 
@@ -63,12 +64,14 @@ mod tests {
                 id: 383_496_192 ^ (1 << 56),
                 size: 32_768,
                 operation: Operation::Get,
+                ..Record::default()
             },
             Record {
                 time_ns: 12_816_637_201_638_215_500,
                 id: 2_822_144,
                 size: 4_096,
                 operation: Operation::Set,
+                ..Record::default()
             },
         ];
         assert_eq!(decoded(Format::Msr, file), expected);

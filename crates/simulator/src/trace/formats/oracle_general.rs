@@ -37,7 +37,7 @@ impl Decode for OracleGeneral {
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: true, sizes: true }
+        Columns { times: true, sizes: true, ..Columns::default() }
     }
 }
 

@@ -50,7 +50,7 @@ impl Decode for Recorded {
 
     fn columns(&self) -> Columns {
         let sizes = self.decoder.header().is_some_and(|header| header.has_sizes);
-        Columns { times: true, sizes }
+        Columns { times: true, sizes, ..Columns::default() }
     }
 
     fn recording(&self) -> Option<Recording> {
@@ -78,6 +78,7 @@ fn converted(record: &frazil_recording::Record) -> Result<Record, String> {
             frazil_recording::Operation::Set => Operation::Set,
             frazil_recording::Operation::Delete => Operation::Delete,
         },
+        latency: 0,
     })
 }
 
@@ -109,7 +110,13 @@ mod tests {
             written(2, Some(20), Op::Set),
             written(9, None, Op::Delete),
         ]);
-        let row = |time_ns, size, operation| Record { time_ns, id: 7, size, operation };
+        let row = |time_ns, size, operation| Record {
+            time_ns,
+            id: 7,
+            size,
+            operation,
+            ..Record::default()
+        };
         let expected = [
             row(1, 0, Operation::Get),
             row(1, 1, Operation::Get),

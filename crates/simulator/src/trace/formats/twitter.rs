@@ -27,12 +27,13 @@ impl LineFormat for Twitter {
             id: parse_id(&key)?,
             size: size_of(key_size + u64::from(parse_size(&value_size)?))?,
             operation: parse_operation(&operation)?,
+            latency: 0,
         });
         Ok(())
     }
 
     fn columns(&self) -> Columns {
-        Columns { times: true, sizes: true }
+        Columns { times: true, sizes: true, ..Columns::default() }
     }
 }
 
@@ -50,6 +51,7 @@ mod tests {
             id,
             size,
             operation,
+            ..Record::default()
         };
         let key = xxh3_64(b"yDqF-3RM");
         let expected = [

@@ -1,0 +1,55 @@
+//! `belatedly` beside policies: it is no policy but a bound, and a schedule for one trace.
+
+use anyhow::anyhow;
+use frazil_offline::{Belatedly, belatedly};
+use frazil_policy::PolicySpec;
+use frazil_simulator::trace::Trace;
+use frazil_simulator::{Fetching, SweepOptions};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// What `--policy` names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Choice {
+    /// A policy.
+    Policy(PolicySpec),
+    /// Paper 5's bounds of what the best schedule does.
+    Belatedly,
+}
+
+impl Choice {
+    /// Reads names. Bad usage if one is unknown.
+    pub(crate) fn parse(names: &[String]) -> Result<Vec<Choice>, Failure> {
+        let parse = |name: &String| match name.as_str() {
+            "belatedly" => Ok(Choice::Belatedly),
+            other => other.parse().map(Choice::Policy).map_err(Failure::usage),
+        };
+        names.iter().map(parse).collect()
+    }
+
+    /// The policy, if it is one.
+    pub(crate) fn policy(self) -> Option<PolicySpec> {
+        match self {
+            Choice::Policy(policy) => Some(policy),
+            Choice::Belatedly => None,
+        }
+    }
+}
+
+/// Both bounds of one cell; `name` is the trace's, for messages.
+pub(crate) fn bounds(
+    trace: &Trace,
+    name: &str,
+    capacity: u64,
+    fetching: Option<&Fetching>,
+    options: &SweepOptions,
+) -> Result<Belatedly, Failure> {
+    let usage = |problem: String| Failure::usage(anyhow!("{name}: {problem}"));
+    let fetching = fetching.ok_or_else(|| {
+        usage("belatedly needs fetches that take time: --fetch-latency 100".to_owned())
+    })?;
+    let progress = Progress::of_steps(format!("belatedly at {capacity}"), 4);
+    belatedly(trace, capacity, fetching, options, &|| progress.advance(1))
+        .map_err(|error| usage(error.to_string()))
+}

@@ -1,0 +1,52 @@
+//! A lower bound that holds whatever the solver did.
+//!
+//! Let a place in the cache have a price at each moment, and let every object take the path
+//! that is cheapest for it alone. What all paths cost, without what all places cost, is no more
+//! than any schedule's cost: the schedule pays for no more places than there are. That is so
+//! for *any* prices that are not negative (Lagrange), so the solver's are taken, rounded to
+//! fractions of a power of two, and all sums are made in whole numbers. Costs are whole, so
+//! the bound may be rounded up. The paths of one object have no gap (its flows are a network's),
+//! so at the best prices the bound is the relaxation's optimum.
+
+use crate::program::{At, Program};
+
+/// Prices are multiples of 1 / 2^20.
+const SHIFT: u32 = 20;
+/// No place is worth more than this: 2^62 in those, far above any delay that is accepted.
+const DEAREST: f64 = (1u64 << 42) as f64;
+
+/// The bound at these prices of a place at each moment. O(requests).
+pub(crate) fn lower_bound(program: &Program, prices: &[f64]) -> u64 {
+    let mut before = vec![0i128];
+    for moment in 0..program.moments {
+        let price = prices.get(moment).copied().unwrap_or(0.0).clamp(0.0, DEAREST);
+        // What is no number costs nothing.
+        let price = (price * f64::from(1u32 << SHIFT)) as i128;
+        before.push(before[moment] + price);
+    }
+    let places = before[program.moments] * i128::from(program.capacity);
+    let mut cheapest = [vec![0i128; program.next.len()], vec![0i128; program.next.len()]];
+    let mut paths = 0;
+    for requests in &program.objects {
+        for &request in requests.iter().rev() {
+            for at in [At::Hit, At::Miss] {
+                let mut cost = 0;
+                if let Some(target) = program.target(request, at) {
+                    let [hit, miss] =
+                        [At::Hit, At::Miss].map(|at| cheapest[at as usize][target as usize]);
+                    let moments = program.held(request, at).unwrap_or_default();
+                    cost = miss.min(hit + before[moments.end] - before[moments.start]);
+                }
+                if at == At::Miss {
+                    cost += i128::from(program.delay[request as usize]) << SHIFT;
+                }
+                cheapest[at as usize][request as usize] = cost;
+            }
+        }
+        paths += requests.first().map_or(0, |&first| cheapest[At::Miss as usize][first as usize]);
+    }
+    let exact = (paths - places).max(0);
+    let up = (exact + (1 << SHIFT) - 1) >> SHIFT;
+    // Without any room nothing is cheaper, and that many fit.
+    u64::try_from(up).unwrap_or(0)
+}
