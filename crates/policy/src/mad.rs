@@ -29,6 +29,11 @@
 //! take 10 or 100 requests, and in larger caches, MAD then loses a little to its base
 //! (`docs/design/delayed-hits.md`).
 //!
+//! By the time since the last request, what comes back from a long fetch is old at once. With
+//! `idle-since=commit` its time begins when it comes back, so that newcomers are the newest, as
+//! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
+//! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
+//!
 //! The paper's authors estimate differently for each base; here the counters are the same for
 //! all three. 33 bytes a slot beside the base ([`OfResidents`]).
 
