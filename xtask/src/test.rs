@@ -14,7 +14,8 @@ const FEATURES: [&str; 2] = ["prometheus", "events"];
 
 pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;
-    let mut command = step::cargo(root, ["test", "--workspace", "--locked"]);
+    // One run names all that fails, because the next is many minutes away.
+    let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
     if quick {
         command.env(QUICK, "1");
     } else {

@@ -3,17 +3,19 @@
 
 #[path = "../../policy/tests/cache/mod.rs"]
 mod cache;
+mod hashes;
 mod tracked;
 
 use std::cell::Cell;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use frazil::{Cache, Cause, Policy};
-use frazil_policy::{Policy as Algorithm, PolicyVisitor, object_hash};
+use frazil_policy::{Policy as Algorithm, PolicyVisitor};
+use hashes::Identity;
 use tracked::{Census, Chance, Tracked};
 
 /// Miri is a thousand times slower.
@@ -21,29 +23,6 @@ const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 
 fn validate<K: Hash + Eq, V>(cache: &mut Cache<K, V>) {
     cache.validate().unwrap_or_else(|findings| panic!("{:?}:\n{findings}", cache.policy()));
-}
-
-/// Hashes a number as the plain host of the policies does.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, 1)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-}
-
-impl BuildHasher for Identity {
-    type Hasher = Identity;
-    fn build_hasher(&self) -> Identity {
-        Identity::default()
-    }
 }
 
 /// Requests whose popularity falls off, and now and then a scan.

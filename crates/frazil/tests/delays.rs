@@ -1,10 +1,11 @@
 //! What a policy that weighs delay learns of fetches: it keeps what it should, and evicts as the
 //! simulator does. By a clock that the test moves.
 
+mod hashes;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,6 +18,7 @@ use frazil_simulator::trace::Trace;
 use frazil_simulator::{
     Backends, CellSpec, FetchLatency, Fetching, HASH_SEED, ReplayClock, SweepOptions, sweep_delayed,
 };
+use hashes::Identity;
 
 /// The unit in which the cache tells policies of time.
 const TICK_NS: u64 = 1 << 10;
@@ -117,29 +119,6 @@ fn those_who_wait_make_a_key_worth_keeping() {
     }
     assert!(cache.contains_key(&1), "LRU would have evicted it");
     assert!(!cache.contains_key(&0) && !cache.contains_key(&2) && !cache.contains_key(&3));
-}
-
-/// Hashes a numeric id as the simulator does.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, HASH_SEED)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-}
-
-impl BuildHasher for Identity {
-    type Hasher = Identity;
-    fn build_hasher(&self) -> Identity {
-        Identity::default()
-    }
 }
 
 /// Requests, delayed hits among them, and the sum of what they waited.

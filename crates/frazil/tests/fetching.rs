@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use frazil::{Cache, Compute, FetchError, Fetching, OnError};
-use tasks::{Tasks, block_on, sleep};
+use tasks::{Tasks, block_on, sleep, turn};
 
 type Small = Cache<u64, u64>;
 type Fetched = Result<u64, FetchError<&'static str>>;
@@ -57,10 +57,11 @@ fn crowd(
     failing: usize,
     meanwhile: impl FnOnce(&mut Tasks<'_, (Fetched, Instant)>),
 ) -> Crowd {
-    let began = Instant::now();
-    let (fetches, ended) = (Cell::new(0), Cell::new(began));
+    let (fetches, ended) = (Cell::new(0), Cell::new(Instant::now()));
     let fetch = async || {
         let number = fetches.replace(fetches.get() + 1);
+        // Time passes for the origin when all have asked, however long they take to.
+        turn().await;
         sleep(origin).await;
         ended.set(Instant::now());
         if number < failing { Err("offline") } else { Ok(7) }
@@ -70,7 +71,8 @@ fn crowd(
         let fetch = &fetch;
         tasks.spawn(async move { (cache.get_or_fetch(&1, fetch()).await, Instant::now()) });
     }
-    let mut outputs = tasks.run_until(began + origin / 2);
+    tasks.poll_woken();
+    let mut outputs = tasks.run_until(Instant::now() + origin / 2);
     assert!(outputs.is_empty(), "answered before there was anything");
     meanwhile(&mut tasks);
     outputs.extend(tasks.run());

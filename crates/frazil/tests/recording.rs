@@ -3,44 +3,22 @@
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
-use std::hash::{BuildHasher, Hasher};
+mod hashes;
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use frazil::{Cache, Policy, Recorded};
-use frazil_policy::object_hash;
 use frazil_simulator::trace::{Operation, ReadOptions, Recording, Trace, load, read};
 use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
+use hashes::Identity;
 
-/// The same hashes in every run.
-#[derive(Clone, Default)]
-struct Fixed(u64);
-
-impl Hasher for Fixed {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, 42)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
-
-impl BuildHasher for Fixed {
-    type Hasher = Fixed;
-    fn build_hasher(&self) -> Fixed {
-        Fixed::default()
-    }
-}
-
-type Tested = Cache<u64, u64, Fixed>;
+type Tested = Cache<u64, u64, Identity>;
 
 fn cache(capacity: u64, policy: Policy) -> Tested {
-    Cache::builder(capacity).policy(policy).with_hasher(Fixed::default()).build()
+    Cache::builder(capacity).policy(policy).with_hasher(Identity::default()).build()
 }
 
 /// A file that is gone when this is.
@@ -145,7 +123,7 @@ fn weights_are_the_sizes_of_the_recorded() {
         let cache: Tested = Cache::builder(50_000)
             .weigher(|key, _| key % 97)
             .entries(5_000)
-            .with_hasher(Fixed::default())
+            .with_hasher(Identity::default())
             .build();
         let recording = cache.record(file, 1.0).unwrap();
         let missed = replay(&cache, &trace, PACE);
@@ -202,7 +180,7 @@ fn each_operation_has_its_record() {
     use Operation::{Delete, Get, Set};
     let file = Temporary::new();
     let cache: Tested =
-        Cache::builder(1_000).weigher(|_, value| *value).with_hasher(Fixed::default()).build();
+        Cache::builder(1_000).weigher(|_, value| *value).with_hasher(Identity::default()).build();
     cache.insert(0, 50);
     let recording = cache.record(&file.0, 1.0).unwrap();
     cache.get(&0);

@@ -4,14 +4,16 @@
 //! bytes. Two threads on halves of a trace dealt out in turn: within half a point of what
 //! the simulator counts for some order of the same requests.
 
-use std::hash::{BuildHasher, Hasher};
+mod hashes;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use frazil::{Cache, Policy};
-use frazil_policy::{Rng, object_hash};
+use frazil_policy::Rng;
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
-use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
+use hashes::Identity;
 
 /// Traces over this many requests are left out of a quick run.
 const QUICK_REQUESTS: usize = 600_000;
@@ -23,29 +25,6 @@ const IN_STEP_REQUESTS: usize = 250_000;
 const AHEAD: usize = 0;
 /// How far two threads may be from the simulator, as a share of the requests.
 const TWO_THREADS: f64 = 0.005;
-
-/// Hashes a numeric id as the simulator does, so that ghosts remember the same.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, HASH_SEED)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-}
-
-impl BuildHasher for Identity {
-    type Hasher = Identity;
-    fn build_hasher(&self) -> Identity {
-        Identity::default()
-    }
-}
 
 type Tested = Cache<u64, u32, Identity>;
 

@@ -260,8 +260,8 @@ impl<'a, K: Keep> Delays<'a, K> {
 }
 
 impl Counters {
-    /// What came back from its eviction counts as requested now, so that it is the newest.
-    pub(crate) fn come_back(&mut self, now: u64) {
+    /// Counts as requested now, so that it is the newest.
+    pub(crate) fn renew(&mut self, now: u64) {
         self.last = now;
     }
 

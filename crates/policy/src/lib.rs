@@ -107,7 +107,7 @@ pub use lru_delayed::LruDelayed;
 pub use lru_prob::LruProb;
 pub use lru_sampled::LruSampled;
 pub use lru_sets::LruSets;
-pub use mad::{DelayAware, InFlight, Mad};
+pub use mad::{DelayAware, Estimate, IdleSince, InFlight, Mad};
 pub use mark::Mark;
 pub use mobius::Mobius;
 pub use online::{Candidates, MadBase, Online};

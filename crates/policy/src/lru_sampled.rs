@@ -12,7 +12,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::aggregate_delay::{Delays, Keep};
-use crate::mad::lowest;
 use crate::{DelayAware, Eviction, Host, Incoming, Policy, Rng, Slot, SlotPool, Work};
 
 /// The least recently used of a few residents.
@@ -29,9 +28,13 @@ pub struct LruSampled {
 }
 
 impl LruSampled {
-    /// Looks at `k` residents for each victim; at least 1.
+    /// The most residents that are looked at for a victim.
+    pub const MOST: usize = 64;
+
+    /// Looks at `k` residents for each victim, from 1 to [`MOST`](Self::MOST).
     pub fn new(k: u8, seed: u64) -> Self {
-        LruSampled { residents: SlotPool::new(), k: k.max(1), rng: Rng::new(seed) }
+        let k = k.clamp(1, Self::MOST as u8);
+        LruSampled { residents: SlotPool::new(), k, rng: Rng::new(seed) }
     }
 }
 
@@ -98,8 +101,21 @@ impl DelayAware for LruSampled {
         delays: &Delays<'_, impl Keep>,
     ) -> Eviction {
         let Self { residents, k, rng } = self;
-        let drawn = (0..*k).filter_map(|_| residents.choose(rng));
-        let Some((_, victim)) = lowest(drawn, delays) else { return Eviction::Empty };
+        let (mut drawn, mut ranks) = ([Slot(0); LruSampled::MOST], [0.0; LruSampled::MOST]);
+        let (drawn, ranks) = (&mut drawn[..usize::from(*k)], &mut ranks[..usize::from(*k)]);
+        // All are ranked before any are compared: a comparison cannot be predicted, and what is
+        // behind a wrong guess waits for memory again.
+        for slot in drawn.iter_mut() {
+            let Some(chosen) = residents.choose(rng) else { return Eviction::Empty };
+            *slot = chosen;
+        }
+        for (rank, &slot) in ranks.iter_mut().zip(&*drawn) {
+            *rank = delays.rank(slot);
+        }
+        let ranked = ranks.iter().zip(&*drawn);
+        let Some((_, &victim)) = ranked.min_by(|(one, _), (other, _)| one.total_cmp(other)) else {
+            return Eviction::Empty;
+        };
         host.count(Work::Sample, (*k).into());
         residents.remove(victim);
         Eviction::Victim(victim)

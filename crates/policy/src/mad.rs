@@ -29,6 +29,11 @@
 //! take 10 or 100 requests, and in larger caches, MAD then loses a little to its base
 //! (`docs/design/delayed-hits.md`).
 //!
+//! By the time since the last request, what comes back from a long fetch is old at once. With
+//! `idle-since=commit` its time begins when it comes back, so that newcomers are the newest, as
+//! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
+//! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
+//!
 //! The paper's authors estimate differently for each base; here the counters are the same for
 //! all three. 33 bytes a slot beside the base ([`OfResidents`]).
 
@@ -55,6 +60,38 @@ pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
     -> Vec<Slot>;
 }
 
+/// How MAD estimates what an object's absence would cost.
+///
+/// ```
+/// use frazil_policy::{Estimate, IdleSince};
+/// let as_in_the_paper = Estimate { prior: 0, idle_since: IdleSince::Request };
+/// assert_eq!(Estimate::default(), as_in_the_paper);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Windows without a burst that are counted beside those that were seen: how slowly it
+    /// believes in bursts.
+    pub prior: u8,
+    /// What the time begins with for which an object has not been asked for.
+    pub idle_since: IdleSince,
+}
+
+/// When an object's idle time begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IdleSince {
+    /// At its last request, as in the paper: one that came back from a fetch and was asked for
+    /// only when that began has been idle for as long as the fetch took.
+    #[default]
+    Request,
+    /// At its commit, if no request came after that: newcomers are the newest, as in LRU.
+    Commit,
+}
+
+impl IdleSince {
+    pub(crate) const ALL: [IdleSince; 2] = [IdleSince::Request, IdleSince::Commit];
+    pub(crate) const NAMES: [&str; 2] = ["request", "commit"];
+}
+
 /// What is remembered of an object in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlight<F, P> {
@@ -77,7 +114,7 @@ pub struct InFlight<F, P> {
 ///     fn fetch_ticks(&self) -> Option<u64> { Some(10) }
 /// }
 ///
-/// let mut mad: Mad<Lru> = Mad::new(Lru::default(), 0);
+/// let mut mad: Mad<Lru> = Mad::new(Lru::default(), Default::default());
 /// for (slot, burst) in [(Slot(0), 3), (Slot(1), 0)] {
 ///     let mut host = Fetches(100 * u64::from(slot.0));
 ///     let pending = mad.miss(&mut host, slot.0.into(), 1);
@@ -96,7 +133,7 @@ pub struct InFlight<F, P> {
 pub struct Mad<B, K = OfResidents> {
     base: B,
     keep: K,
-    prior: u8,
+    estimate: Estimate,
     /// By slot, whether it came back from its eviction since something was inserted: a
     /// candidate only if there is no other.
     aside: Vec<bool>,
@@ -105,10 +142,9 @@ pub struct Mad<B, K = OfResidents> {
 }
 
 impl<B: DelayAware, K: Keep + Default> Mad<B, K> {
-    /// Weighs the choice of `base`. So many windows without a burst are counted beside those
-    /// that were seen: 0 is the paper's MAD.
-    pub fn new(base: B, prior: u8) -> Self {
-        Mad { base, keep: K::default(), prior, aside: Vec::new(), came_back: Vec::new() }
+    /// Weighs the choice of `base`. The usual estimate is the paper's.
+    pub fn new(base: B, estimate: Estimate) -> Self {
+        Mad { base, keep: K::default(), estimate, aside: Vec::new(), came_back: Vec::new() }
     }
 }
 
@@ -153,13 +189,13 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
         incoming: Option<&Incoming<Self::Pending>>,
     ) -> Eviction {
         let inner = incoming.map(of_base);
-        let delays = Delays::new(&self.keep, &self.aside, self.prior, host.now());
+        let delays = Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now());
         self.base.evict_by(host, inner.as_ref(), &delays)
     }
 
     fn put_back(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
         self.base.put_back(host, slot);
-        self.keep.of_mut(slot).come_back(host.now());
+        self.keep.of_mut(slot).renew(host.now());
         if slot.index() >= self.aside.len() {
             self.aside.resize(slot.index() + 1, false);
         }
@@ -179,8 +215,12 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
         }
         let took = host.fetch_ticks().unwrap_or(1);
         self.keep.insert(slot, incoming.pending.delays, took);
+        if self.estimate.idle_since == IdleSince::Commit {
+            self.keep.of_mut(slot).renew(host.now());
+        }
         self.base.insert(host, slot, of_base(&incoming));
-        self.base.settle(slot, &Delays::new(&self.keep, &self.aside, self.prior, host.now()));
+        self.base
+            .settle(slot, &Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now()));
     }
 
     fn remove(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
@@ -196,27 +236,15 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
     }
 
     fn coldest_first(&self, host: &impl Host<B::Meta>) -> Vec<Slot> {
-        self.base.coldest_by(host, &Delays::new(&self.keep, &self.aside, self.prior, host.now()))
+        self.base.coldest_by(
+            host,
+            &Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now()),
+        )
     }
 }
 
-/// The lowest ranked of `slots`, of equals the first.
-pub(crate) fn lowest<K: Keep>(
-    slots: impl Iterator<Item = Slot>,
-    delays: &Delays<'_, K>,
-) -> Option<(f64, Slot)> {
-    let mut least: Option<(f64, Slot)> = None;
-    for slot in slots {
-        let rank = delays.rank(slot);
-        if least.is_none_or(|(lowest, _)| rank < lowest) {
-            least = Some((rank, slot));
-        }
-    }
-    least
-}
-
-/// The same, and how many were looked at, of slots in the order of their last requests: the
-/// rest is not looked at once it cannot rank lower.
+/// The lowest ranked of slots that are in the order of their last requests, of equals the first,
+/// and how many were looked at: not the rest, once it cannot rank lower.
 pub(crate) fn lowest_in_order<K: Keep>(
     slots: impl Iterator<Item = Slot>,
     delays: &Delays<'_, K>,

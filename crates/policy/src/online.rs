@@ -7,10 +7,10 @@ use std::str::FromStr;
 use crate::parameters::Parameters;
 use crate::spec::OFFLINE;
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, DelayRank, FetchTimes, Fifo, Gdsf, HotFirstVisitor,
-    Hyperbolic, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
-    Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
-    WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf,
+    HotFirstVisitor, Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb,
+    LruSampled, LruSets, Mad, Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve,
+    Slru, SpecError, TwoQueue, WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -139,9 +139,8 @@ pub enum Online {
         base: MadBase,
         /// What is looked at for a victim; over ARC and LHD always [`Candidates::All`].
         candidates: Candidates,
-        /// Windows without a burst that are counted beside those that were seen: how slowly
-        /// it believes in bursts.
-        prior: u8,
+        /// How bursts and idle time are counted.
+        estimate: Estimate,
         /// Where its chance starts.
         seed: u64,
     },
@@ -178,7 +177,8 @@ pub enum Online {
 /// ```
 /// use frazil_policy::{MadBase, Online};
 /// let candidates = frazil_policy::Candidates::All;
-/// let mad = Online::Mad { base: MadBase::Arc, candidates, prior: 0, seed: 1 };
+/// let estimate = Default::default();
+/// let mad = Online::Mad { base: MadBase::Arc, candidates, estimate, seed: 1 };
 /// assert_eq!("mad:base=arc".parse(), Ok(mad));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -197,7 +197,8 @@ pub enum MadBase {
 /// ```
 /// use frazil_policy::{Candidates, MadBase, Online};
 /// let candidates = Candidates::Ways(64);
-/// let mad = Online::Mad { base: MadBase::Lru, candidates, prior: 0, seed: 1 };
+/// let estimate = Default::default();
+/// let mad = Online::Mad { base: MadBase::Lru, candidates, estimate, seed: 1 };
 /// assert_eq!("mad:ways=64".parse(), Ok(mad));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -215,6 +216,12 @@ pub enum Candidates {
 impl MadBase {
     const ALL: [MadBase; 3] = [MadBase::Lru, MadBase::Arc, MadBase::Lhd];
     const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
+}
+
+/// The paper's.
+const fn usual_mad(base: MadBase) -> Online {
+    let estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
+    Online::Mad { base, candidates: Candidates::All, estimate, seed: SEED }
 }
 
 impl Online {
@@ -247,9 +254,9 @@ impl Online {
         Online::Gdsf,
         Online::Lecar { seed: SEED },
         Online::Cacheus { seed: SEED },
-        Online::Mad { base: MadBase::Lru, candidates: Candidates::All, prior: 0, seed: SEED },
-        Online::Mad { base: MadBase::Arc, candidates: Candidates::All, prior: 0, seed: SEED },
-        Online::Mad { base: MadBase::Lhd, candidates: Candidates::All, prior: 0, seed: SEED },
+        usual_mad(MadBase::Lru),
+        usual_mad(MadBase::Arc),
+        usual_mad(MadBase::Lhd),
         Online::LaCache { seed: SEED },
         Online::DelayRank { omega: 1.0, fetch: FetchTimes::Fixed, bypass: false, seed: SEED },
         Online::Random { seed: SEED },
@@ -370,8 +377,8 @@ impl Online {
             Online::Gdsf => visitor.visit(Gdsf::default()),
             Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
-            Online::Mad { base, candidates, prior, seed } => {
-                visit_mad::<OfResidents, V>((base, candidates), prior, seed, capacity, visitor)
+            Online::Mad { base, candidates, estimate, seed } => {
+                visit_mad::<OfResidents, V>((base, candidates), estimate, seed, capacity, visitor)
             }
             Online::LaCache { seed } => visitor.visit(DelayRank::new(Rank::LaCache, seed)),
             Online::DelayRank { omega, fetch, bypass, seed } => {
@@ -453,21 +460,23 @@ impl Online {
 /// Makes MAD with counters kept in `K`.
 pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
     (base, candidates): (MadBase, Candidates),
-    prior: u8,
+    estimate: Estimate,
     seed: u64,
     capacity: u64,
     visitor: V,
 ) -> V::Output {
     match base {
         MadBase::Lru => match candidates {
-            Candidates::All => visitor.visit(Mad::<_, K>::new(Lru::default(), prior)),
+            Candidates::All => visitor.visit(Mad::<_, K>::new(Lru::default(), estimate)),
             Candidates::Sample(k) => {
-                visitor.visit(Mad::<_, K>::new(LruSampled::new(k, seed), prior))
+                visitor.visit(Mad::<_, K>::new(LruSampled::new(k, seed), estimate))
             }
-            Candidates::Ways(ways) => visitor.visit(Mad::<_, K>::new(LruSets::new(ways), prior)),
+            Candidates::Ways(ways) => visitor.visit(Mad::<_, K>::new(LruSets::new(ways), estimate)),
         },
-        MadBase::Arc => visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity), prior)),
-        MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed), prior)),
+        MadBase::Arc => {
+            visitor.visit(Mad::<_, K>::new(AdaptiveReplacement::new(capacity), estimate))
+        }
+        MadBase::Lhd => visitor.visit(Mad::<_, K>::new(Lhd::new(capacity, seed), estimate)),
     }
 }
 
@@ -477,7 +486,9 @@ pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), Spe
     let of_all = given.word("counters", &["resident", "all"])? == 1;
     let candidates = if base == MadBase::Lru { read_candidates(given)? } else { Candidates::All };
     let prior = given.number("prior", 0, 0, 100)?;
-    let mut policy = Online::Mad { base, candidates, prior, seed: SEED };
+    let idle_since = IdleSince::ALL[given.word("idle-since", &IdleSince::NAMES)?];
+    let estimate = Estimate { prior, idle_since };
+    let mut policy = Online::Mad { base, candidates, estimate, seed: SEED };
     if let Some(seed) = policy.seed_mut() {
         *seed = given.number("seed", *seed, 0, u64::MAX)?;
     }
@@ -555,7 +566,7 @@ impl fmt::Display for Online {
                     f.write_str(":bypass=true")?;
                 }
             }
-            Online::Mad { base, candidates, prior, .. } => {
+            Online::Mad { base, candidates, estimate: Estimate { prior, idle_since }, .. } => {
                 if base != MadBase::Lru {
                     write!(f, ":base={}", MadBase::NAMES[base as usize])?;
                 }
@@ -566,6 +577,9 @@ impl fmt::Display for Online {
                 }
                 if prior > 0 {
                     write!(f, ":prior={prior}")?;
+                }
+                if idle_since != IdleSince::Request {
+                    write!(f, ":idle-since={}", IdleSince::NAMES[idle_since as usize])?;
                 }
             }
             _ => {}
@@ -611,6 +625,7 @@ mod tests {
             "la-cache:seed=7",
             "delay-rank:omega=0:fetch=exp:bypass=true:seed=7",
             "mad:base=lhd:prior=2:seed=7",
+            "mad:base=arc:prior=1:idle-since=commit",
         ] {
             let policy: Online = text.parse().expect("it parses");
             assert_eq!(policy.to_string(), text);

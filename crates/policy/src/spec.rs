@@ -175,8 +175,8 @@ impl PolicySpec {
         match self {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
             PolicySpec::Frozen { share, base } => overlay::visit(*base, *share, capacity, visitor),
-            PolicySpec::MadOfAll(Online::Mad { base, candidates, prior, seed }) => {
-                visit_mad::<OfAll, V>((*base, *candidates), *prior, *seed, capacity, visitor)
+            PolicySpec::MadOfAll(Online::Mad { base, candidates, estimate, seed }) => {
+                visit_mad::<OfAll, V>((*base, *candidates), *estimate, *seed, capacity, visitor)
             }
             PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),

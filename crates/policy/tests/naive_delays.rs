@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use cache::Cache;
 use frazil_policy::{
-    AdaptiveReplacement, Lhd, Lru, LruSampled, LruSets, Mad, OfAll, OfResidents, Policy,
-    object_hash,
+    AdaptiveReplacement, Estimate, IdleSince, Lhd, Lru, LruSampled, LruSets, Mad, OfAll,
+    OfResidents, Policy, object_hash,
 };
 use model::Step;
 use proptest::prelude::*;
 
-/// Windows that are counted beside those that were seen, where any are.
-const PRIOR: u8 = 2;
+const PAPER: Estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
+const CAUTIOUS: Estimate = Estimate { prior: 1, idle_since: IdleSince::Request };
 /// One set has room for all.
 const ALL: usize = usize::MAX;
 
@@ -41,8 +41,9 @@ struct MadModel {
     capacity: usize,
     /// Whether an eviction forgets what was known.
     forgets: bool,
-    /// Windows with one request that are counted beside those there were.
-    prior: u8,
+    estimate: Estimate,
+    /// Times of the residents' commits.
+    commits: BTreeMap<u64, u64>,
     now: u64,
     /// How many sets there are, and how large they may be on the mean.
     sets: u64,
@@ -64,9 +65,18 @@ impl MadModel {
                 }
             }
         }
-        let idle = self.now - times.last().expect("requested") + 1;
-        let prior = f64::from(self.prior);
+        let idle = self.now - self.idle_since(id).0 + 1;
+        let prior = f64::from(self.estimate.prior);
         (delay as f64 + prior * self.fetch as f64) / (windows + prior) / idle as f64
+    }
+
+    /// The tick, and whether it was that of the commit, which is after the request's.
+    fn idle_since(&self, id: u64) -> (u64, bool) {
+        let requested = (*self.times[&id].last().expect("requested"), false);
+        match self.estimate.idle_since {
+            IdleSince::Request => requested,
+            IdleSince::Commit => requested.max((self.commits[&id], true)),
+        }
     }
 
     /// True on a hit.
@@ -107,7 +117,7 @@ impl MadModel {
     fn commit(&mut self, id: u64) {
         self.flights.retain(|&(other, _)| other != id);
         if self.resident.len() == self.capacity {
-            let of = |id: &u64| (self.rank(*id), self.times[id].last().copied());
+            let of = |id: &u64| (self.rank(*id), self.idle_since(*id));
             let ranks: Vec<_> = self.resident.iter().map(of).collect();
             let least = self
                 .candidates(id)
@@ -120,6 +130,7 @@ impl MadModel {
             self.sets *= 2;
         }
         self.resident.push(id);
+        self.commits.insert(id, self.now);
     }
 }
 
@@ -128,16 +139,24 @@ fn compare<P: Policy>(
     policy: P,
     capacity: usize,
     fetch: u64,
-    [forgets, cautious]: [bool; 2],
+    (forgets, estimate): (bool, Estimate),
     ways: usize,
 ) -> Result<(), TestCaseError> {
     let mut cache = Cache::new(policy, capacity as u64);
     cache.slots.fetch_ticks = Some(fetch);
-    let (times, resident, flights) = (BTreeMap::new(), vec![], vec![]);
-    let prior = u8::from(cautious) * PRIOR;
-    let (now, sets) = (0, 1);
-    let mut model =
-        MadModel { times, resident, flights, fetch, capacity, forgets, prior, now, sets, ways };
+    let mut model = MadModel {
+        times: BTreeMap::new(),
+        resident: vec![],
+        flights: vec![],
+        fetch,
+        capacity,
+        forgets,
+        estimate,
+        commits: BTreeMap::new(),
+        now: 0,
+        sets: 1,
+        ways,
+    };
     for (number, &step) in steps.iter().enumerate() {
         match step {
             Step::Request(id) => {
@@ -194,20 +213,21 @@ proptest! {
         steps in steps(),
         capacity in 1usize..16,
         fetch in 1u64..40,
-        cautious: bool,
+        prior in prop_oneof![Just(0u8), Just(2)],
+        idle_since in prop_oneof![Just(IdleSince::Request), Just(IdleSince::Commit)],
     ) {
-        let prior = u8::from(cautious) * PRIOR;
-        let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), prior);
-        compare(&steps, resident, capacity, fetch, [true, cautious], ALL)?;
-        let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), prior);
-        compare(&steps, all, capacity, fetch, [false, cautious], ALL)?;
+        let estimate = Estimate { prior, idle_since };
+        let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), estimate);
+        compare(&steps, resident, capacity, fetch, (true, estimate), ALL)?;
+        let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), estimate);
+        compare(&steps, all, capacity, fetch, (false, estimate), ALL)?;
     }
 
     /// With one resident a sample holds all.
     #[test]
     fn a_sample_of_all_is_all(steps in steps(), fetch in 1u64..40) {
-        let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1), 0);
-        compare(&steps, sampled, 1, fetch, [true, false], ALL)?;
+        let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1), PAPER);
+        compare(&steps, sampled, 1, fetch, (true, PAPER), ALL)?;
     }
 
     #[test]
@@ -217,21 +237,21 @@ proptest! {
         fetch in 1u64..40,
         ways in 1u8..6,
     ) {
-        let mad: Mad<LruSets> = Mad::new(LruSets::new(ways), 0);
-        compare(&steps, mad, capacity, fetch, [true, false], ways.into())?;
-        let one: Mad<LruSets> = Mad::new(LruSets::new(64), 0);
-        compare(&steps, one, capacity, fetch, [true, false], ALL)?;
+        let mad: Mad<LruSets> = Mad::new(LruSets::new(ways), PAPER);
+        compare(&steps, mad, capacity, fetch, (true, PAPER), ways.into())?;
+        let one: Mad<LruSets> = Mad::new(LruSets::new(64), PAPER);
+        compare(&steps, one, capacity, fetch, (true, PAPER), ALL)?;
     }
 
     #[test]
     fn where_nobody_waits_it_is_its_base(steps in steps(), one_tick: bool) {
         let fetch = one_tick.then_some(1);
-        same_as(&steps, Mad::<_, OfResidents>::new(Lru::default(), 1), Lru::default(), fetch)?;
-        same_as(&steps, Mad::<_, OfAll>::new(Lru::default(), 1), Lru::default(), fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
+        same_as(&steps, Mad::<_, OfAll>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
         let arc = AdaptiveReplacement::new(12);
-        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), 1), arc, fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), CAUTIOUS), arc, fetch)?;
         let lhd = Lhd::new(12, 5);
-        same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone(), 1), lhd, fetch)?;
+        same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone(), CAUTIOUS), lhd, fetch)?;
     }
 }
 
@@ -260,11 +280,12 @@ fn bursts_stay_over_every_base() {
         }
         kept
     }
-    let lru = (hits_of(Lru::default()), hits_of(Mad::<_, OfResidents>::new(Lru::default(), 1)));
+    let lru =
+        (hits_of(Lru::default()), hits_of(Mad::<_, OfResidents>::new(Lru::default(), CAUTIOUS)));
     let arc = AdaptiveReplacement::new(20);
-    let arc = (hits_of(arc.clone()), hits_of(Mad::<_, OfResidents>::new(arc, 1)));
+    let arc = (hits_of(arc.clone()), hits_of(Mad::<_, OfResidents>::new(arc, CAUTIOUS)));
     let lhd = Lhd::new(20, 1);
-    let lhd = (hits_of(lhd.clone()), hits_of(Mad::<_, OfResidents>::new(lhd, 1)));
+    let lhd = (hits_of(lhd.clone()), hits_of(Mad::<_, OfResidents>::new(lhd, CAUTIOUS)));
     for (name, (base, mad)) in [("lru", lru), ("arc", arc), ("lhd", lhd)] {
         println!("{name}: the first of a burst is hit {base} times, with MAD {mad} times");
         assert!(mad > base, "{name}: {mad} {base}");

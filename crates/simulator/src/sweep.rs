@@ -154,7 +154,7 @@ impl PolicyVisitor for Waits<'_> {
 }
 
 /// Replays a schedule: an object that enters stays until it is let go, and nothing else is
-/// evicted as long as there is room.
+/// evicted as long as there is room for so many objects, whatever their sizes.
 ///
 /// `leaving` is a record, from 0, and the object (a dense id) that is let go before it: after
 /// the request of the record before, and before what comes back between them is committed. An
@@ -182,17 +182,10 @@ pub fn replay_schedule(
     fetching: &Fetching,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Outcome {
+    let options = &SweepOptions { unit: Unit::Objects, ..*options };
     let replay = Replay { trace, capacity, options, progress };
-    match options.unit {
-        Unit::Objects => {
-            let cell = DelayedCell::<Fifo, false>::new(replay.cell(Fifo::default()), fetching);
-            replay.run(&mut cell.keeping_to(leaving))
-        }
-        Unit::Bytes => {
-            let cell = DelayedCell::<Fifo, true>::new(replay.cell(Fifo::default()), fetching);
-            replay.run(&mut cell.keeping_to(leaving))
-        }
-    }
+    let cell = DelayedCell::<Fifo, false>::new(replay.cell(Fifo::default()), fetching);
+    replay.run(&mut cell.keeping_to(leaving))
 }
 
 fn run_cells(

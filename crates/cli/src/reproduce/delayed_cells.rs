@@ -10,6 +10,7 @@ use frazil_simulator::{
     sweep_delayed, waits_by_object,
 };
 
+use crate::belatedly::bounds;
 use crate::failure::Failure;
 use crate::output::{Row, row};
 
@@ -179,6 +180,26 @@ impl Ask<'_> {
         }
         Ok(cells)
     }
+}
+
+/// What a schedule that was found waits, which knows the future. No policy has its name.
+pub(super) const BOUND: &str = "belatedly";
+
+/// The same cells for [`BOUND`].
+pub(super) fn bound(
+    figure: &'static str,
+    load: &Load,
+    percent: f64,
+    fetches: &[u64],
+) -> Result<Vec<Cell>, Failure> {
+    let (capacity, options) = (load.capacity(percent)?, SweepOptions::default());
+    let cell = |&fetch: &u64| {
+        let fetching = fetching(&load.trace, &[fetch])?;
+        let found = bounds(&load.trace, &load.name, capacity, Some(&fetching), &options)?;
+        let (trace, policy) = (load.name.clone(), BOUND.to_owned());
+        Ok(Cell { figure, trace, policy, percent, capacity, fetch, outcome: found.outcome })
+    };
+    fetches.iter().map(cell).collect()
 }
 
 fn fetching(trace: &Trace, ticks: &[u64]) -> Result<Fetching, Failure> {

@@ -1,14 +1,12 @@
 //! What paper 5 shows, and what was seen of it in [`super::delayed_hits`].
 
 use super::Expectation;
-use super::delayed_cells::{Cell, Gain, UNSEEN};
-use super::delayed_hits::{Cells, PAIRS, SURVEYED, traces};
+use super::delayed_cells::{BOUND, Cell, Gain, UNSEEN};
+use super::delayed_hits::{Cells, OURS, PAIRS, SURVEYED, traces};
 use crate::output::{self, percent};
 
 /// No worse than that over LRU, in any cell.
 const MOST_LOSS: f64 = 1.005;
-/// The policy that is to beat MAD.
-const OURS: &str = "mad:base=arc:prior=1";
 
 /// What was replayed.
 pub(super) struct Findings {
@@ -196,7 +194,7 @@ fn gap(cells: &Cells) -> Vec<Expectation> {
             mad.windows(2).all(|pair| pair[1] >= pair[0]),
         ),
     ];
-    let bound = gains("belatedly");
+    let bound = gains(BOUND);
     if !bound.is_empty() {
         let met = bound.iter().zip(&greedy).all(|(bound, greedy)| bound >= greedy);
         let expected = "BELATEDLY waits no longer than the greedy one";

@@ -57,6 +57,23 @@ impl<'f, T> Tasks<'f, T> {
         self.living -= usize::from(self.futures[number].take().is_some());
     }
 
+    /// Polls each once of those that have been woken by now. None may end.
+    pub(crate) fn poll_woken(&mut self) {
+        let woken = self.ready.tasks.lock().unwrap().len();
+        for _ in 0..woken {
+            let number = self.ready.tasks.lock().unwrap().pop_front().expect("as many as before");
+            assert!(self.poll(number).is_none(), "task {number} ended at once");
+        }
+    }
+
+    fn poll(&mut self, number: usize) -> Option<T> {
+        let future = self.futures[number].as_mut()?;
+        let mut context = Context::from_waker(&self.wakers[number]);
+        let Poll::Ready(output) = future.as_mut().poll(&mut context) else { return None };
+        self.cancel(number);
+        Some(output)
+    }
+
     /// Runs until all have ended, or until that moment. What each has returned that has
     /// ended, in that order.
     pub(crate) fn run_until(&mut self, end: Instant) -> Vec<T> {
@@ -67,12 +84,7 @@ impl<'f, T> Tasks<'f, T> {
                 std::thread::park_timeout(left);
                 continue;
             };
-            let Some(future) = &mut self.futures[number] else { continue };
-            let mut context = Context::from_waker(&self.wakers[number]);
-            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                outputs.push(output);
-                self.cancel(number);
-            }
+            outputs.extend(self.poll(number));
         }
         outputs
     }
@@ -108,6 +120,19 @@ pub(crate) async fn sleep(duration: Duration) {
                 waker.wake();
             });
         }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Lets all others have a turn that have been woken by now.
+pub(crate) async fn turn() {
+    let mut is_over = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut is_over, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
         Poll::Pending
     })
     .await;

@@ -153,10 +153,11 @@ fn ticks(nanoseconds: u64) -> u64 {
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
-            Online::Mad { .. } | Online::LaCache { .. } | Online::DelayRank { .. } => {
-                Ticks::Real(OwnLine::default())
-            }
-            Online::LruDelayed { .. }
+            Online::Mad { .. } => Ticks::Real(OwnLine::default()),
+            // Of fetches these two are told nothing: they go by rates alone here.
+            Online::LaCache { .. }
+            | Online::DelayRank { .. }
+            | Online::LruDelayed { .. }
             | Online::LruSampled { .. }
             | Online::Hyperbolic { .. }
             | Online::Lhd { .. } => Ticks::Requests(OwnLine::default()),
