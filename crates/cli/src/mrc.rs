@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args as ClapArgs;
 use frazil_policy::{Online, PolicySpec};
-use frazil_simulator::trace::{SampleBounds, printable};
+use frazil_simulator::trace::printable;
 use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, Unit, sweep};
 
 use crate::Done;
@@ -11,13 +11,11 @@ use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::{ReplayArgs, parse_policies};
-use crate::sample::Sample;
+use crate::sample::{Sample, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
 
 /// Objects that a sample keeps by default, where not all can be replayed at every capacity.
 const OBJECTS: u32 = 200_000;
-/// Records that it keeps at most for each of its objects.
-const RECORDS_PER_OBJECT: usize = 200;
 /// The smallest capacity of a curve, of all there is.
 const LEAST: f64 = 1e-4;
 
@@ -65,58 +63,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     reading: TraceArgs,
-}
-
-/// Which objects.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum SampleArg {
-    All,
-    Rate(f64),
-    Objects(u32),
-}
-
-impl std::str::FromStr for SampleArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!("`{text}` is no sample; write all, a share such as 1%, or objects such as 200K")
-        };
-        if text == "all" {
-            return Ok(SampleArg::All);
-        }
-        if let Some(percent) = text.strip_suffix('%') {
-            let rate = percent.parse::<f64>().map_err(|_| wrong())? / 100.0;
-            return (rate > 0.0 && rate <= 1.0).then_some(SampleArg::Rate(rate)).ok_or_else(wrong);
-        }
-        let capacity: CapacitySpec = text.parse().map_err(|_| wrong())?;
-        let objects = capacity.known(Unit::Objects).ok().flatten().ok_or_else(wrong)?;
-        // A few groups of a few objects each are needed for an error to be told.
-        let objects = u32::try_from(objects).ok().filter(|&objects| objects >= 100);
-        objects.map(SampleArg::Objects).ok_or_else(|| format!("`{text}`: from 100 to 4,000M"))
-    }
-}
-
-impl SampleArg {
-    fn of_curve(self) -> CurveSample {
-        match self {
-            SampleArg::All => CurveSample::All,
-            SampleArg::Rate(rate) => CurveSample::Rate(rate),
-            SampleArg::Objects(objects) => CurveSample::Objects(objects as usize),
-        }
-    }
-
-    fn bounds(self) -> SampleBounds {
-        let all = SampleBounds { rate: 1.0, objects: usize::MAX, records: usize::MAX };
-        match self {
-            SampleArg::All => all,
-            SampleArg::Rate(rate) => SampleBounds { rate, ..all },
-            SampleArg::Objects(objects) => {
-                let objects = objects as usize;
-                SampleBounds { objects, records: objects * RECORDS_PER_OBJECT, ..all }
-            }
-        }
-    }
 }
 
 /// One point of a curve.

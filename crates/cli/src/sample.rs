@@ -3,11 +3,70 @@
 //! A sample is replayed against the same share of each capacity. What is printed are
 //! capacities for all keys, and counts of the sample.
 
-use frazil_simulator::trace::{Operation, Origin, Trace, printable};
-use frazil_simulator::{Outcome, full_capacity, sample_capacity};
+use frazil_simulator::trace::{Operation, Origin, SampleBounds, Trace, printable};
+use frazil_simulator::{
+    CapacitySpec, CurveSample, Outcome, Unit, full_capacity, sample_capacity,
+};
 
 use crate::failure::note;
 use crate::output::percent;
+
+/// Records that a sample of so many objects keeps at most for each of them.
+const RECORDS_PER_OBJECT: usize = 200;
+
+/// Which objects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SampleArg {
+    All,
+    Rate(f64),
+    Objects(u32),
+}
+
+impl std::str::FromStr for SampleArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is no sample; write all, a share such as 1%, or objects such as 200K")
+        };
+        if text == "all" {
+            return Ok(SampleArg::All);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let rate = percent.parse::<f64>().map_err(|_| wrong())? / 100.0;
+            return (rate > 0.0 && rate <= 1.0).then_some(SampleArg::Rate(rate)).ok_or_else(wrong);
+        }
+        let capacity: CapacitySpec = text.parse().map_err(|_| wrong())?;
+        let objects = capacity.known(Unit::Objects).ok().flatten().ok_or_else(wrong)?;
+        // A few groups of a few objects each are needed for an error to be told.
+        let objects = u32::try_from(objects).ok().filter(|&objects| objects >= 100);
+        objects.map(SampleArg::Objects).ok_or_else(|| format!("`{text}`: from 100 to 4,000M"))
+    }
+}
+
+impl SampleArg {
+    /// For LRU's curve.
+    pub(crate) fn of_curve(self) -> CurveSample {
+        match self {
+            SampleArg::All => CurveSample::All,
+            SampleArg::Rate(rate) => CurveSample::Rate(rate),
+            SampleArg::Objects(objects) => CurveSample::Objects(objects as usize),
+        }
+    }
+
+    /// For replays.
+    pub(crate) fn bounds(self) -> SampleBounds {
+        let all = SampleBounds { rate: 1.0, objects: usize::MAX, records: usize::MAX };
+        match self {
+            SampleArg::All => all,
+            SampleArg::Rate(rate) => SampleBounds { rate, ..all },
+            SampleArg::Objects(objects) => {
+                let objects = objects as usize;
+                SampleBounds { objects, records: objects * RECORDS_PER_OBJECT, ..all }
+            }
+        }
+    }
+}
 
 /// What a trace is a sample of.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ pub enum StreamError {
     #[error("policy `{0}` must know the whole trace, and cannot run on a stream")]
     Offline(PolicySpec),
     /// More objects than a stack has room for.
-    #[error("more than a milliard of distinct objects; take a sample of them")]
+    #[error("more than a billion distinct objects; take a sample of them")]
     TooManyObjects,
 }
 

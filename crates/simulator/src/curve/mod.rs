@@ -193,7 +193,7 @@ impl Line {
 /// ```
 ///
 /// # Errors
-/// When the trace can't be read, has no sizes and the unit is bytes, or has more than a milliard
+/// When the trace can't be read, has no sizes and the unit is bytes, or has more than a billion
 /// of objects in the sample.
 pub fn lru_curve(
     spec: &str,

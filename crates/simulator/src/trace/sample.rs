@@ -85,7 +85,8 @@ pub struct Sampled {
     pub gets: u64,
 }
 
-/// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the share that is wanted, halved as often as need be. Times are not kept.
+/// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the
+/// share that is wanted, halved as often as need be. Times are not kept.
 ///
 /// Memory: 16 bytes a record that is kept, and 40 an object; the other records leave nothing.
 ///
