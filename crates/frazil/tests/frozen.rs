@@ -531,3 +531,16 @@ fn of_two_first_inserts_the_one_that_is_found_is_frozen() {
         assert_eq!(cache.get(&Slow(5)), Some(2), "{policy}");
     }
 }
+
+#[test]
+fn a_cleared_cache_is_not_frozen() {
+    for (policy, kept) in all_kinds() {
+        let mut cache = cache(100, policy, kept);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.clear();
+        (100..300).for_each(|key| cache.insert(key, key));
+        assert!((200..300).any(|key| cache.contains_key(&key)), "{policy}: newcomers are admitted");
+        cache.validate().unwrap();
+    }
+}

@@ -257,7 +257,7 @@ pub enum Reason {
     Unproven,
     /// Nothing could be frozen.
     Impossible,
-    /// Somebody else has thawed it, or the capacity was changed.
+    /// Somebody else has thawed it or cleared the cache, or the capacity was changed.
     Thawed,
     /// The sleep is over.
     Rested,
