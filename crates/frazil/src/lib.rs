@@ -421,6 +421,8 @@
 //! | `cache built` | debug | `policy`, `capacity`, `entries`, `reserved_bytes` | which number is which cache |
 //! | `cache cleared` | debug | | |
 //! | `capacity set` | debug | `wanted`, `capacity` | the second is in force |
+//! | `frozen` | debug | `entries`, `share` | by hand, or by the controller |
+//! | `freezing` | debug | `phase`, `reason`, `share`, `frozen_hit_share`, `dynamic_hit_share`, `latency_ns`, `threshold_ns` | the controller is in another phase, or in the same for another reason: [`FreezingState`] |
 //! | `recording began` | debug | `path`, `rate` | |
 //! | `recording ended` | debug | `records`, `lost`, `bytes` | |
 //! | `recording failed` | warn | `error` | also of a recording that was dropped, which tells it in no other way |

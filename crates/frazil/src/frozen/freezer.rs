@@ -82,6 +82,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.thaw();
     /// ```
     pub fn freeze(&self, share: f64) -> u64 {
+        let entries = self.freeze_untold(share);
+        if entries > 0 {
+            events::event!(self, DEBUG, "frozen", entries, share);
+        }
+        entries
+    }
+
+    /// The same, of which nobody is told: by a caller who holds something.
+    pub(super) fn freeze_untold(&self, share: f64) -> u64 {
         let Some(frozen) = &self.frozen else { return 0 };
         let Some(mut work) = frozen.work.try_lock() else { return 0 };
         if !self.thaw_all(frozen, &mut work) {
@@ -110,7 +119,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         filling.publish(work.generation);
         let entries = work.entries;
         unfinished.waive();
-        events::event!(self, DEBUG, "frozen", entries, share);
         entries
     }
 
