@@ -409,8 +409,8 @@
 //! # Metrics and events
 //!
 //! With the feature `prometheus` there is a page (`prometheus::Page`) that Prometheus reads:
-//! the counts of [`Stats`] and [`FetchStats`], and entries, weight, capacity and bytes, for any number of
-//! caches. It adds no dependency.
+//! the counts of [`Stats`] and [`FetchStats`], entries, weight, capacity and bytes, and
+//! [`FreezingState`] of those that have one, for any number of caches. It adds no dependency.
 //!
 //! With the feature `tracing` a cache tells what is rare, and what somebody would act on, as
 //! events of the target `frazil`. None concerns a hit. All have `cache`, a number that tells
