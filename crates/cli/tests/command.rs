@@ -565,6 +565,8 @@ fn bench_refuses_what_makes_no_sense() {
     refuses(&["--policy", "lruu"], &["unknown policy", "lruu"]);
     refuses(&["--policy", "belady"], &["belady", "future"]);
     refuses(&["--policy", "adaptive+lruu"], &["unknown policy", "lruu"]);
+    refuses(&["--policy", "frozen+sieve"], &["`sieve` cannot be frozen", "mobius"]);
+    refuses(&["--policy", "frozen:share=2+lru"], &["a share from 0 to 1"]);
     refuses(&["--shards", "65"], &["--shards", "64"]);
     refuses(&["--workload", "zipf:steep"], &["zipf:steep", "exponent"]);
     refuses(&["--workload", "zipf:1.0:objects=0"], &["objects"]);

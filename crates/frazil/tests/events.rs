@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use frazil::{Cache, Freezing, Policy};
 use tracing::field::{Field, Visit};
@@ -213,6 +213,43 @@ fn a_subscriber_may_call_the_cache() {
     cache.clear();
     cache.insert(0, "last".to_owned());
     assert_eq!(cache.get(&0).as_deref(), Some("last"));
+}
+
+/// A subscriber may call the cache: nothing is held that it needs.
+#[test]
+fn who_is_told_that_something_is_frozen_may_have_it_thawed() {
+    for freezing in [Freezing::ByHand, Freezing::Learned] {
+        let shared: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+        let told = Arc::clone(&shared);
+        let thaw = move || told.get().into_iter().for_each(Cache::thaw);
+        events_with(thaw, || {
+            let cache = shared.get_or_init(|| Cache::builder(100).freezing(freezing).build());
+            (0..100).for_each(|key| cache.insert(key, key));
+            assert_eq!(cache.freeze(1.0), 100);
+            (0..100).for_each(|key| assert_eq!(cache.get(&key), Some(key)));
+            assert_eq!(cache.stats().frozen_hits, 0);
+        });
+    }
+}
+
+#[test]
+fn who_is_told_of_a_phase_finds_the_cache_in_it() {
+    let seconds = std::time::Duration::from_secs;
+    let shared: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+    let (told, seen) = (Arc::clone(&shared), Arc::new(Mutex::new(Vec::new())));
+    let found = Arc::clone(&seen);
+    let look = move || {
+        let state = told.get().and_then(Cache::freezing_state);
+        found.lock().unwrap().extend(state.map(|state| format!("{:?}", state.reason)));
+    };
+    events_with(look, || {
+        let built = Cache::builder(1_000).freezing(Freezing::Learned).build();
+        let cache = shared.get_or_init(|| built);
+        cache.step_freezing(seconds(1));
+        (0..100).for_each(|key| cache.insert(key, key));
+        cache.step_freezing(seconds(2));
+    });
+    assert_eq!(*seen.lock().unwrap(), ["Grew"]);
 }
 
 #[test]
