@@ -17,9 +17,12 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// A label beside `cache`, if there is one: its name and value.
+type Second<'t> = Option<(&'t str, &'t str)>;
+
 /// The value of the label of `{cache="…"}`, unescaped, name and value of a second label if there
 /// is one, and what follows the brace.
-fn label(text: &str) -> Option<(String, Option<(&str, &str)>, &str)> {
+fn label(text: &str) -> Option<(String, Second<'_>, &str)> {
     let rest = text.strip_prefix("{cache=\"")?;
     let mut value = String::new();
     let mut characters = rest.char_indices();
