@@ -400,10 +400,10 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Leaves the turn to whoever waits, unless the flight is over.
-    fn vacate(self: &Arc<Self>, table: &Table<K, V>) {
-        self.owner.store(0, Relaxed);
-        let mut state = self.state.lock();
+    /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
+    /// over. The mutex is held since that is known: else another may have taken the turn.
+    fn vacate(self: &Arc<Self>, table: &Table<K, V>, mut state: MutexGuard<'_, State>) {
+        // A waker may have panicked at the end.
         if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
             return;
         }
@@ -596,7 +596,8 @@ impl<'t, K, V> Turn<'t, K, V> {
 impl<K, V> Drop for Turn<'_, K, V> {
     fn drop(&mut self) {
         if !self.has_landed {
-            self.flight.vacate(self.table);
+            self.flight.owner.store(0, Relaxed);
+            self.flight.vacate(self.table, self.flight.state.lock());
         }
     }
 }
@@ -679,12 +680,12 @@ impl<K, V> Drop for Waiting<'_, K, V> {
         let own = state.waiters.remove(&self.number);
         state.called = state.called.filter(|&called| called != self.number);
         state.leave(self.since);
-        let vacant = state.phase == Phase::Vacant;
-        drop(state);
-        drop(own);
-        if vacant {
-            self.flight.vacate(self.table);
+        if state.phase == Phase::Vacant {
+            self.flight.vacate(self.table, state);
+        } else {
+            drop(state);
         }
+        drop(own);
     }
 }
 
