@@ -464,7 +464,9 @@ impl<'t, K, V> Turn<'t, K, V> {
         let landed = self.flight.landed.load(Relaxed);
         let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
         let state = self.flight.state.lock();
-        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since);
+        // Who came after the end takes from the sum, which may be below nothing then.
+        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since) as i64;
+        let delay = delay.max(0) as u64;
         // Who came last may have left.
         let least = if state.awaiting == 0 { 0 } else { landed.saturating_sub(state.latest) };
         Absence { landed, fetch, waiters: state.awaiting, delay, least }
@@ -694,7 +696,21 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// Delays are negative where who waits came after the end: none here, and they wrap back.
+    #[test]
+    fn who_comes_after_the_end_has_no_delay() {
+        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let (flight, _) = table.find_or_begin(1, &1);
+        let turn = Turn::begin(&table, Arc::clone(&flight));
+        let ended = table.clock.exact();
+        turn.fetched(Span { began: ended - 500, ended });
+        while table.clock.exact() == ended {}
+        let mut patience = Patience::endless();
+        let joined = flight.join(&table, Waker::noop(), &mut patience);
+        assert!(matches!(joined, Joined::Waiting(_)));
+        let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
+        assert_eq!(turn.absence(), cost);
+    }
+
     #[test]
     fn an_absence_counts_those_who_wait_and_their_time() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));
