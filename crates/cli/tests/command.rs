@@ -220,7 +220,12 @@ fn belatedly_stands_beside_policies() {
     fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
     let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
     fails(&long, 2, &["10000", "--limit"]);
-    fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
+    fails(&simulate(SHORT, "belatedly:x=1", "20"), 2, &["no parameters"]);
+    fails(&simulate(SHORT, "belated", "20"), 2, &["unknown", "belady-mad, belatedly"]);
+    for policy in ["belady", "belatedly", "frozen:share=0.5+belatedly"] {
+        fails(&["bench", "--policy", policy], 2, &["future"]);
+        fails(&["advise", "--policy", policy], 2, &["knows the future", "frazil simulate"]);
+    }
 }
 
 #[test]
