@@ -192,6 +192,36 @@ fn fetches_that_take_time_are_waited_for() {
 }
 
 #[test]
+fn a_column_says_what_fetches_take() {
+    let folder = Folder::new("column");
+    // The second request for `a` waits for the first one's fetch: its own number is not read.
+    let trace = folder.file("t.csv", "time,id,latency\n0,a,3\n1,a,9\n2,b,0\n3,a,7\n4,c,2.9\n");
+    let run = |args: &[&str]| {
+        let column = ["--fetch-latency", "column", "--output", "json"];
+        let row = json_lines(&frazil(&[&simulate(&trace, "lru", "9")[..], &column, args].concat()));
+        let keys = ["hits", "delayed_hits", "misses", "latency_total"];
+        keys.map(|key| row[0][key].as_u64().unwrap())
+    };
+    assert_eq!(run(&[]), [1, 1, 3, 3 + 2 + 1 + 2]);
+    let ms = 1_000_000;
+    let by_times = ["--clock", "trace", "--time-unit", "ms"];
+    // No fetch takes less than a tick, here 1 ns, and of 2.9 ms nothing is cut.
+    assert_eq!(run(&by_times), [1, 1, 3, (3 + 2) * ms + 1 + 2_900_000]);
+    let told = folder.file("told.csv", "a,5\nb,5\na,5\n");
+    let mut args = simulate(&told, "lru", "9");
+    args.extend(["--columns", "id=1,latency=2", "--fetch-latency", "column", "--output", "json"]);
+    assert_eq!(json_lines(&frazil(&args))[0]["latency_total"], 5 + 5 + 3);
+
+    let column = ["--format", "csv", "--fetch-latency", "column"];
+    let fails_on = |file: &str, code, words: &[&str]| {
+        fails(&[&simulate(file, "lru", "9")[..], &column].concat(), code, words);
+    };
+    let wrong = folder.file("wrong.csv", "id,latency\n1,5\n2,-5\n");
+    fails_on(&wrong, 1, &["wrong.csv", "line 3", "column of latencies", "-5"]);
+    fails_on(&folder.file("without.csv", "1,1\n2,2\n"), 2, &["without.csv", "no column"]);
+}
+
+#[test]
 fn belatedly_stands_beside_policies() {
     const SHORT: &str = "zipf:0.8:objects=100:requests=500:seed=2";
     let fetching = ["--fetch-latency", "20"];
