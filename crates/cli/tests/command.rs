@@ -186,6 +186,13 @@ fn fetches_that_take_time_are_waited_for() {
     fails_with(&["--clock", "trace"], &["--fetch-latency"]);
     fails_with(&["--fetch-latency", "10ms"], &["10ms", "number of requests"]);
     fails_with(&["--fetch-latency", "5", "--clock", "trace"], &["duration"]);
+    let ages = ["--fetch-latency", "999999999s", "--clock", "trace"];
+    let long = [&simulate(&trace, "lru", "2")[..], &["--format", "csv"], &ages].concat();
+    assert!(frazil(&long).status.success());
+    let many: String = (0..40).map(|id| format!("{id},{id}\n")).collect();
+    let many = folder.file("many.csv", &many);
+    let long = [&simulate(&many, "lru", "2")[..], &["--format", "csv"], &ages].concat();
+    fails(&long, 2, &["many.csv", "2^64"]);
     let timeless = folder.file("ids.txt", "1\n2\n");
     let by_times = ["--format", "plain", "--fetch-latency", "5ms", "--clock", "trace"];
     fails(&[&simulate(&timeless, "lru", "2")[..], &by_times].concat(), 2, &["ids.txt", "no times"]);
