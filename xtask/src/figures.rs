@@ -23,7 +23,8 @@ const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
-pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
+/// Those whose command contains `only`.
+pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     // One after the other, so that nothing that the rivals need gets into the command.
     let build = ["build", "--release", "--locked", "-p"];
     step::run("build frazil", step::cargo(root, build).arg("frazil-cli"))?;
@@ -38,14 +39,14 @@ pub(crate) fn run(root: &Path, documents: &[String]) -> anyhow::Result<()> {
         step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
     }
     for (document, path, text) in texts {
-        let measured = renew(root, &text).with_context(|| document.clone())?;
+        let measured = renew(root, &text, only).with_context(|| document.clone())?;
         std::fs::write(&path, measured).with_context(|| document.clone())?;
     }
     Ok(())
 }
 
-/// The document with every block of figures measured anew.
-fn renew(root: &Path, text: &str) -> anyhow::Result<String> {
+/// The document with every block of figures measured anew whose command contains `only`.
+fn renew(root: &Path, text: &str, only: &str) -> anyhow::Result<String> {
     let mut renewed = String::new();
     let mut rest = text;
     while let Some(begin) = rest.find(BEGIN) {
@@ -56,10 +57,16 @@ fn renew(root: &Path, text: &str) -> anyhow::Result<String> {
         let Some(end) = command.find(END) else {
             bail!("`{BEGIN}{}` without `{END}`", &command[..length]);
         };
+        let text_length = begin + BEGIN.len() + end + END.len();
+        if !command[..length].contains(only) {
+            renewed += &rest[..text_length];
+            rest = &rest[text_length..];
+            continue;
+        }
         let output = measure(root, &command[..length])?;
         renewed += &rest[..begin + BEGIN.len() + length + BEGIN_END.len()];
         renewed += &format!("\n```text\n{}\n```\n{}\n{END}", output.trim_end(), provenance()?);
-        rest = &command[end + END.len()..];
+        rest = &rest[text_length..];
     }
     Ok(renewed + rest)
 }

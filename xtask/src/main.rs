@@ -53,6 +53,9 @@ enum Command {
         /// Documents with blocks of figures
         #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md"])]
         documents: Vec<String>,
+        /// Only those whose command contains this
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
     Hit,
@@ -71,7 +74,9 @@ fn main() -> ExitCode {
             soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
         }
         Command::Check { checker } => check::run(&root, checker),
-        Command::Figures { documents } => figures::run(&root, &documents),
+        Command::Figures { documents, only } => {
+            figures::run(&root, &documents, only.as_deref().unwrap_or_default())
+        }
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
     });

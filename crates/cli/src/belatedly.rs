@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use frazil_offline::{Belatedly, belatedly};
-use frazil_policy::PolicySpec;
+use frazil_policy::{PolicySpec, SpecError};
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{Fetching, SweepOptions};
 
@@ -21,9 +21,13 @@ pub(crate) enum Choice {
 impl Choice {
     /// Reads names. Bad usage if one is unknown.
     pub(crate) fn parse(names: &[String]) -> Result<Vec<Choice>, Failure> {
-        let parse = |name: &String| match name.as_str() {
-            "belatedly" => Ok(Choice::Belatedly),
-            other => other.parse().map(Choice::Policy).map_err(Failure::usage),
+        let parse = |name: &String| match name.split_once(':').unwrap_or((name, "")) {
+            ("belatedly", "") => Ok(Choice::Belatedly),
+            ("belatedly", _) => Err(Failure::usage(anyhow!("belatedly takes no parameters"))),
+            _ => name.parse().map(Choice::Policy).map_err(|error| match error {
+                SpecError::UnknownPolicy(..) => Failure::usage(anyhow!("{error}, belatedly")),
+                other => Failure::usage(other),
+            }),
         };
         names.iter().map(parse).collect()
     }

@@ -48,6 +48,7 @@ const LEAST_SHARE: f64 = 0.9;
   frazil bench
   frazil bench --policy mobius,s3-fifo --capacity 1%,10% --threads 1,2
   frazil bench --policy lru,adaptive+lru,w-tinylfu --workload hit --threads 2
+  frazil bench --policy lru,frozen+lru,frozen:share=0.5+lru --capacity 80% --seconds 10
   frazil bench --workload hit --keys 10M --value-bytes 100
   frazil bench --policy lru,fifo --backend 100us --mpl 16 --value-bytes 4096
   frazil bench --workload requests.csv.zst --capacity 5% --output json")]
@@ -56,7 +57,10 @@ pub(crate) struct Args {
     /// the others, a prefix says what a hit does: every-hit+lru waits for the lock (what lru,
     /// lru-prob and lru-delayed do by themselves), try-lock+lru gives up if it is taken (what
     /// lru-relaxed does), adaptive+lru tells 32 hits under one lock and leaves some out while
-    /// it is contended (what all others do).
+    /// it is contended (what all others do). Before that, frozen+ has a thread of the cache's
+    /// freeze what is hit most as long as it pays, and frozen:share=S+ has the hottest share S
+    /// frozen once the cache is warm, as in frozen+every-hit+lfu: of fifo, clock, mobius,
+    /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius")]
     policy: Vec<String>,
 

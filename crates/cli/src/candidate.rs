@@ -7,7 +7,7 @@
 use std::fmt;
 
 use anyhow::anyhow;
-use frazil_policy::{Online, PolicySpec};
+use frazil_policy::{Online, PolicySpec, SpecError};
 
 use crate::failure::Failure;
 
@@ -28,16 +28,23 @@ impl Candidate {
     pub(crate) fn parse(name: &str) -> Result<Self, Failure> {
         let frozen = name.strip_prefix("frozen+");
         let fixed = frozen.map(|base| format!("frozen:share=1+{base}"));
-        let spec: PolicySpec = fixed.as_deref().unwrap_or(name).parse().map_err(Failure::usage)?;
+        let knows_the_future = |name: &str| {
+            Failure::usage(anyhow!(
+                "policy `{name}` knows the future and can't be recommended; compare with it in \
+                 `frazil simulate`"
+            ))
+        };
+        let spec = fixed.as_deref().unwrap_or(name).parse::<PolicySpec>();
+        let spec = spec.map_err(|error| match error {
+            SpecError::Offline(name) => knows_the_future(&name),
+            other => Failure::usage(other),
+        })?;
         match spec {
             PolicySpec::MadOfAll(_) => Err(Failure::usage(anyhow!(
                 "policy `{spec}` remembers without a bound and can't be recommended; compare \
                  with it in `frazil simulate`"
             ))),
-            _ if spec.is_offline() => Err(Failure::usage(anyhow!(
-                "policy `{spec}` knows the future and can't be recommended; compare with it in \
-                 `frazil simulate`"
-            ))),
+            _ if spec.is_offline() => Err(knows_the_future(&spec.to_string())),
             PolicySpec::Frozen { base, .. } if frozen.is_some() => Ok(Candidate::Frozen(base)),
             _ => Ok(Candidate::Fixed(spec)),
         }

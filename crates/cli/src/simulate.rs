@@ -253,6 +253,14 @@ fn sweep_cells(
     for (cell, outcome) in replayed.zip(&outcomes) {
         cell.outcome = sample.corrected(outcome);
     }
+    // The sum stops there, and a mean of it would be wrong.
+    let is_full = |cell: &Cell| cell.outcome.latency.is_some_and(|it| it.total == u64::MAX);
+    if cells.iter().any(is_full) {
+        return Err(Failure::usage(anyhow!(
+            "{trace}: together requests wait for 2^64 ticks or more, too long to be counted; is \
+             the unit of the fetches right?"
+        )));
+    }
     Ok(cells)
 }
 

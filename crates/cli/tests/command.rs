@@ -186,9 +186,46 @@ fn fetches_that_take_time_are_waited_for() {
     fails_with(&["--clock", "trace"], &["--fetch-latency"]);
     fails_with(&["--fetch-latency", "10ms"], &["10ms", "number of requests"]);
     fails_with(&["--fetch-latency", "5", "--clock", "trace"], &["duration"]);
+    let ages = ["--fetch-latency", "999999999s", "--clock", "trace"];
+    let long = [&simulate(&trace, "lru", "2")[..], &["--format", "csv"], &ages].concat();
+    assert!(frazil(&long).status.success());
+    let many: String = (0..40).map(|id| format!("{id},{id}\n")).collect();
+    let many = folder.file("many.csv", &many);
+    let long = [&simulate(&many, "lru", "2")[..], &["--format", "csv"], &ages].concat();
+    fails(&long, 2, &["many.csv", "2^64"]);
     let timeless = folder.file("ids.txt", "1\n2\n");
     let by_times = ["--format", "plain", "--fetch-latency", "5ms", "--clock", "trace"];
     fails(&[&simulate(&timeless, "lru", "2")[..], &by_times].concat(), 2, &["ids.txt", "no times"]);
+}
+
+#[test]
+fn a_column_says_what_fetches_take() {
+    let folder = Folder::new("column");
+    // The second request for `a` waits for the first one's fetch: its own number is not read.
+    let trace = folder.file("t.csv", "time,id,latency\n0,a,3\n1,a,9\n2,b,0\n3,a,7\n4,c,2.9\n");
+    let run = |args: &[&str]| {
+        let column = ["--fetch-latency", "column", "--output", "json"];
+        let row = json_lines(&frazil(&[&simulate(&trace, "lru", "9")[..], &column, args].concat()));
+        let keys = ["hits", "delayed_hits", "misses", "latency_total"];
+        keys.map(|key| row[0][key].as_u64().unwrap())
+    };
+    assert_eq!(run(&[]), [1, 1, 3, 3 + 2 + 1 + 2]);
+    let ms = 1_000_000;
+    let by_times = ["--clock", "trace", "--time-unit", "ms"];
+    // No fetch takes less than a tick, here 1 ns, and of 2.9 ms nothing is cut.
+    assert_eq!(run(&by_times), [1, 1, 3, (3 + 2) * ms + 1 + 2_900_000]);
+    let told = folder.file("told.csv", "a,5\nb,5\na,5\n");
+    let mut args = simulate(&told, "lru", "9");
+    args.extend(["--columns", "id=1,latency=2", "--fetch-latency", "column", "--output", "json"]);
+    assert_eq!(json_lines(&frazil(&args))[0]["latency_total"], 5 + 5 + 3);
+
+    let column = ["--format", "csv", "--fetch-latency", "column"];
+    let fails_on = |file: &str, code, words: &[&str]| {
+        fails(&[&simulate(file, "lru", "9")[..], &column].concat(), code, words);
+    };
+    let wrong = folder.file("wrong.csv", "id,latency\n1,5\n2,-5\n");
+    fails_on(&wrong, 1, &["wrong.csv", "line 3", "column of latencies", "-5"]);
+    fails_on(&folder.file("without.csv", "1,1\n2,2\n"), 2, &["without.csv", "no column"]);
 }
 
 #[test]
@@ -220,7 +257,12 @@ fn belatedly_stands_beside_policies() {
     fails_with(&["--fetch-latency", "20", "--warmup", "9"], &["--warmup"]);
     let long = [&simulate(GENERATED, "belatedly", "20")[..], &fetching].concat();
     fails(&long, 2, &["10000", "--limit"]);
-    fails(&["bench", "--policy", "belatedly"], 2, &["belatedly"]);
+    fails(&simulate(SHORT, "belatedly:x=1", "20"), 2, &["no parameters"]);
+    fails(&simulate(SHORT, "belated", "20"), 2, &["unknown", "belady-mad, belatedly"]);
+    for policy in ["belady", "belatedly", "frozen:share=0.5+belatedly"] {
+        fails(&["bench", "--policy", policy], 2, &["future"]);
+        fails(&["advise", "--policy", policy], 2, &["knows the future", "frazil simulate"]);
+    }
 }
 
 #[test]
@@ -565,6 +607,8 @@ fn bench_refuses_what_makes_no_sense() {
     refuses(&["--policy", "lruu"], &["unknown policy", "lruu"]);
     refuses(&["--policy", "belady"], &["belady", "future"]);
     refuses(&["--policy", "adaptive+lruu"], &["unknown policy", "lruu"]);
+    refuses(&["--policy", "frozen+sieve"], &["`sieve` cannot be frozen", "mobius"]);
+    refuses(&["--policy", "frozen:share=2+lru"], &["a share from 0 to 1"]);
     refuses(&["--shards", "65"], &["--shards", "64"]);
     refuses(&["--workload", "zipf:steep"], &["zipf:steep", "exponent"]);
     refuses(&["--workload", "zipf:1.0:objects=0"], &["objects"]);

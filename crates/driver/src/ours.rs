@@ -180,13 +180,22 @@ impl FromStr for Setup {
             let Some(share) = share else {
                 return Err(SetupError::Share(name.to_owned()));
             };
-            return Ok(Setup { frozen: Frozen::Share(share), ..unfrozen(base)? });
+            return frozen(Frozen::Share(share), base);
         }
         if let Some(base) = name.strip_prefix(LEARNED) {
-            return Ok(Setup { frozen: Frozen::Learned, ..unfrozen(base)? });
+            return frozen(Frozen::Learned, base);
         }
         unfrozen(name)
     }
+}
+
+/// The setup of a name behind that of what is frozen.
+fn frozen(frozen: Frozen, name: &str) -> Result<Setup, SetupError> {
+    let setup = unfrozen(name)?;
+    if setup.takes_no_lock() || setup.policy.can_freeze() {
+        return Ok(Setup { frozen, ..setup });
+    }
+    Err(PolicyError::CannotFreeze(setup.policy.to_string()).into())
 }
 
 /// The setup of a name that says nothing of freezing.
@@ -419,6 +428,10 @@ mod tests {
         }
         for name in ["frozen:share=0.5+typo", "frozen+typo", "frozen+frozen+lru", "frozen"] {
             assert!(name.parse::<Setup>().is_err(), "{name}");
+        }
+        for name in ["frozen:share=0.5+sieve", "frozen+lirs", "frozen+adaptive+lhd"] {
+            let error = name.parse::<Setup>().unwrap_err().to_string();
+            assert!(error.contains("cannot be frozen") && error.contains("mobius"), "{error}");
         }
     }
 

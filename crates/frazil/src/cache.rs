@@ -245,6 +245,29 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
+    /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
+    /// the key just now.
+    pub(crate) fn is_found(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        slot: u32,
+        key: &K,
+    ) -> bool {
+        let own = self.index.word(place, slot);
+        let look = |cell, word| {
+            if word == own {
+                return Seen::Match(true);
+            }
+            match self.look(protection, key, cell, word) {
+                Seen::Match(_) => Seen::Match(false),
+                Seen::Other => Seen::Other,
+                Seen::Changed => Seen::Changed,
+            }
+        };
+        self.index.find(place, look) == Some(true)
+    }
+
     // Apart, so that it takes no register of a hit under the policies without a lock.
     #[inline(never)]
     fn used_under_lock(&self, locked: &Locked, slot: u32) {

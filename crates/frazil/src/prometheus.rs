@@ -25,13 +25,17 @@
 //! waits for a load has missed, until a value comes and it was a delayed hit, and a counter
 //! that goes down by one is to Prometheus one that began again.
 //!
+//! A cache that freezes by itself has metrics of its own, `frazil_frozen_share` and
+//! `frazil_freezing_…`: [`Cache::freezing_state`] as of the controller's last step. Those of
+//! phases have a label `phase`.
+//!
 //! A cache costs what [`Cache::stats`] and [`Cache::fetch_stats`] do, and 6 kB of text: nothing to do in a loop, and
 //! nothing to notice every few seconds.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::{Cache, Distribution, FetchStats, Stats};
+use crate::{Cache, Distribution, FetchStats, FreezingPhase, FreezingState, Stats};
 
 /// The type to serve a [`Page`] as: the header `Content-Type`.
 ///
@@ -49,18 +53,18 @@ struct Metric {
     samples: Vec<Sample>,
 }
 
-/// A value, what follows on the metric's name, and the largest value that it counts, if it is of
-/// a histogram's bucket.
+/// A value, what follows on the metric's name, and the label that tells it from its metric's
+/// others: of a histogram's bucket, the largest value that it counts.
 #[derive(Clone, Debug)]
 struct Sample {
     suffix: &'static str,
-    bucket: Option<String>,
+    label: Option<(&'static str, String)>,
     value: String,
 }
 
 impl Sample {
     fn new(suffix: &'static str, value: impl ToString) -> Self {
-        Sample { suffix, bucket: None, value: value.to_string() }
+        Sample { suffix, label: None, value: value.to_string() }
     }
 }
 
@@ -84,13 +88,13 @@ fn histogram(
     let mut samples: Vec<Sample> = powers
         .map(|power| Sample {
             suffix: "_bucket",
-            bucket: Some(unit((1 << power) - 1)),
+            label: Some(("le", unit((1 << power) - 1))),
             value: distribution.below(power).to_string(),
         })
         .collect();
     let count = distribution.count().to_string();
-    let (suffix, bucket) = ("_bucket", Some("+Inf".to_owned()));
-    samples.push(Sample { suffix, bucket, value: count.clone() });
+    let (suffix, label) = ("_bucket", Some(("le", "+Inf".to_owned())));
+    samples.push(Sample { suffix, label, value: count.clone() });
     samples.push(Sample::new("_sum", unit(distribution.sum())));
     samples.push(Sample::new("_count", count));
     Metric { name, kind: "histogram", help, samples }
@@ -158,8 +162,85 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),
     ];
     metrics.extend(measure_fetches(cache.fetch_stats()));
+    metrics.extend(measure_freezing(cache.freezing_state().as_ref()));
     metrics
 }
+
+/// What is told of a cache that freezes by itself; of others the same metrics, without a sample.
+fn measure_freezing(state: Option<&FreezingState>) -> [Metric; 8] {
+    type Value = fn(&FreezingState) -> String;
+    let one = |name, kind, help, value: Value| {
+        let samples = state.iter().map(|state| Sample::new("", value(state))).collect();
+        Metric { name, kind, help, samples }
+    };
+    let by_phase = |name, kind, help, value: fn(&FreezingState, FreezingPhase) -> String| {
+        let samples = |state| {
+            PHASES.map(|(phase, name)| Sample {
+                label: Some(("phase", name.to_owned())),
+                ..Sample::new("", value(state, phase))
+            })
+        };
+        Metric { name, kind, help, samples: state.map(samples).into_iter().flatten().collect() }
+    };
+    let (counter, gauge) = ("counter", "gauge");
+    [
+        one("frazil_frozen_share", gauge, "Share of the entries that is frozen, to 1.", |state| {
+            state.share.to_string()
+        }),
+        by_phase(
+            "frazil_freezing_phase",
+            gauge,
+            "1 for the phase in which the freezing is.",
+            |state, phase| u8::from(state.phase == phase).to_string(),
+        ),
+        by_phase(
+            "frazil_freezing_phase_seconds_total",
+            counter,
+            "How long it was in each phase.",
+            |state, phase| format!("{:.3}", state.time_in(phase).as_secs_f64()),
+        ),
+        one(
+            "frazil_freezing_constructions_total",
+            counter,
+            "How often something was frozen for more than a trial.",
+            |state| state.constructions.to_string(),
+        ),
+        one(
+            "frazil_freezing_refreshes_total",
+            counter,
+            "How often the same share was frozen anew.",
+            |state| state.refreshes.to_string(),
+        ),
+        one(
+            "frazil_freezing_failures_total",
+            counter,
+            "How often freezing did not pay, and a sleep followed.",
+            |state| state.failures.to_string(),
+        ),
+        one(
+            "frazil_freezing_latency_seconds",
+            gauge,
+            "What a request took of late, by timed samples.",
+            |state| format!("{:.9}", state.latency_ns / 1e9),
+        ),
+        one(
+            "frazil_freezing_threshold_seconds",
+            gauge,
+            "What it may take while something is frozen.",
+            |state| format!("{:.9}", state.threshold_ns / 1e9),
+        ),
+    ]
+}
+
+/// The phases of a cache that freezes by itself, by their names here.
+const PHASES: [(FreezingPhase, &str); 6] = [
+    (FreezingPhase::Waiting, "waiting"),
+    (FreezingPhase::Learning, "learning"),
+    (FreezingPhase::Trying, "trying"),
+    (FreezingPhase::Constructing, "constructing"),
+    (FreezingPhase::Frozen, "frozen"),
+    (FreezingPhase::Sleeping, "sleeping"),
+];
 
 /// What is told of loads and fetches beside what all counts tell.
 fn measure_fetches(stats: FetchStats) -> [Metric; 8] {
@@ -252,14 +333,18 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.caches.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
+            // What is of no cache here is not described.
+            if self.caches.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
+                continue;
+            }
             writeln!(f, "# HELP {name} {help}")?;
             writeln!(f, "# TYPE {name} {kind}")?;
             for (cache, metrics) in &self.caches {
                 let cache = Escaped(cache);
-                for Sample { suffix, bucket, value } in &metrics[index].samples {
+                for Sample { suffix, label, value } in &metrics[index].samples {
                     write!(f, "{name}{suffix}{{cache=\"{cache}\"")?;
-                    if let Some(bucket) = bucket {
-                        write!(f, ",le=\"{bucket}\"")?;
+                    if let Some((label, of)) = label {
+                        write!(f, ",{label}=\"{of}\"")?;
                     }
                     writeln!(f, "}} {value}")?;
                 }

@@ -746,7 +746,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         false
     }
 
-    /// Removes all entries. Those that come meanwhile may stay. O(capacity).
+    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay.
+    /// O(capacity).
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -757,6 +758,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn clear(&self) {
         self.overtake_all();
         self.sweep(|_| true);
+        // Where all was frozen, what comes now would be all that there is for ever.
+        self.thaw();
         self.scavenge(false);
         events::event!(self, DEBUG, "cache cleared");
     }

@@ -18,7 +18,10 @@ use frazil_simulator::trace::Trace;
 use frazil_simulator::{
     Backends, CellSpec, FetchLatency, Fetching, HASH_SEED, ReplayClock, SweepOptions, sweep_delayed,
 };
-use hashes::Identity;
+use hashes::Seeded;
+
+/// Hashes as the simulator does.
+type Identity = Seeded<HASH_SEED>;
 
 /// The unit in which the cache tells policies of time.
 const TICK_NS: u64 = 1 << 10;

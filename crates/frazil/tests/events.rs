@@ -1,8 +1,9 @@
 //! What a cache tells `tracing`, seen by the least subscriber there can be.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 
 use frazil::{Cache, Freezing, Policy};
 use tracing::field::{Field, Visit};
@@ -34,22 +35,36 @@ impl Visit for Told {
 }
 
 /// Keeps events; does what it is told to do at each.
-#[derive(Clone)]
 struct Log {
     told: Arc<Mutex<Vec<Told>>>,
     then: Arc<dyn Fn() + Send + Sync>,
 }
 
-impl Subscriber for Log {
+thread_local! {
+    /// Where this thread's events go.
+    static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+/// One for the whole process, set before any cache is built: where threads have subscribers
+/// of their own, an event that is first reached by a thread without one is switched off for
+/// all of them.
+struct ByThread;
+
+static SUBSCRIBED: Once = Once::new();
+
+impl Subscriber for ByThread {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "frazil"
     }
     fn event(&self, event: &Event<'_>) {
+        // Taken while it works, so that what `then` causes is not told in turn.
+        let Some(log) = LOG.take() else { return };
         let level = *event.metadata().level();
         let mut told = Told { level, message: String::new(), fields: BTreeMap::new() };
         event.record(&mut told);
-        self.told.lock().unwrap().push(told);
-        (self.then)();
+        log.told.lock().unwrap().push(told);
+        (log.then)();
+        LOG.set(Some(log));
     }
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         unreachable!("a cache has no spans")
@@ -60,11 +75,18 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
+fn subscribe() {
+    SUBSCRIBED.call_once(|| tracing::subscriber::set_global_default(ByThread).unwrap());
+}
+
 /// What is told while `work` runs; `then` runs inside each event.
 fn events_with(then: impl Fn() + Send + Sync + 'static, work: impl FnOnce()) -> Vec<Told> {
-    let log = Log { told: Arc::default(), then: Arc::new(then) };
-    tracing::subscriber::with_default(log.clone(), work);
-    std::mem::take(&mut *log.told.lock().unwrap())
+    subscribe();
+    let told = Arc::<Mutex<Vec<Told>>>::default();
+    LOG.set(Some(Log { told: Arc::clone(&told), then: Arc::new(then) }));
+    work();
+    LOG.take();
+    std::mem::take(&mut *told.lock().unwrap())
 }
 
 fn events(work: impl FnOnce()) -> Vec<Told> {
@@ -72,6 +94,7 @@ fn events(work: impl FnOnce()) -> Vec<Told> {
 }
 
 fn cache(capacity: u64) -> Cache<u64, String> {
+    subscribe();
     Cache::builder(capacity).build()
 }
 
@@ -213,6 +236,43 @@ fn a_subscriber_may_call_the_cache() {
     cache.clear();
     cache.insert(0, "last".to_owned());
     assert_eq!(cache.get(&0).as_deref(), Some("last"));
+}
+
+/// A subscriber may call the cache: nothing is held that it needs.
+#[test]
+fn who_is_told_that_something_is_frozen_may_have_it_thawed() {
+    for freezing in [Freezing::ByHand, Freezing::Learned] {
+        let shared: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+        let told = Arc::clone(&shared);
+        let thaw = move || told.get().into_iter().for_each(Cache::thaw);
+        events_with(thaw, || {
+            let cache = shared.get_or_init(|| Cache::builder(100).freezing(freezing).build());
+            (0..100).for_each(|key| cache.insert(key, key));
+            assert_eq!(cache.freeze(1.0), 100);
+            (0..100).for_each(|key| assert_eq!(cache.get(&key), Some(key)));
+            assert_eq!(cache.stats().frozen_hits, 0);
+        });
+    }
+}
+
+#[test]
+fn who_is_told_of_a_phase_finds_the_cache_in_it() {
+    let seconds = std::time::Duration::from_secs;
+    let shared: Arc<OnceLock<Cache<u64, u64>>> = Arc::default();
+    let (told, seen) = (Arc::clone(&shared), Arc::new(Mutex::new(Vec::new())));
+    let found = Arc::clone(&seen);
+    let look = move || {
+        let state = told.get().and_then(Cache::freezing_state);
+        found.lock().unwrap().extend(state.map(|state| format!("{:?}", state.reason)));
+    };
+    events_with(look, || {
+        let built = Cache::builder(1_000).freezing(Freezing::Learned).build();
+        let cache = shared.get_or_init(|| built);
+        cache.step_freezing(seconds(1));
+        (0..100).for_each(|key| cache.insert(key, key));
+        cache.step_freezing(seconds(2));
+    });
+    assert_eq!(*seen.lock().unwrap(), ["Grew"]);
 }
 
 #[test]

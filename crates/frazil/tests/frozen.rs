@@ -466,3 +466,81 @@ fn copies_stay_while_a_pin_reads_them() {
         drop(pin);
     }
 }
+
+/// How far two threads have come that insert one key. By key, so that tests do not meet.
+static STAGE: AtomicU64 = AtomicU64::new(0);
+
+fn wait_for(stage: u64) {
+    while STAGE.load(Acquire) < stage {
+        std::thread::yield_now();
+    }
+}
+
+/// All keys share a bucket and a tag. The thread named `second` stops at its first comparison
+/// with key 0, and at the first of equal keys after that.
+#[derive(Eq)]
+struct Slow(u64);
+
+impl std::hash::Hash for Slow {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(0);
+    }
+}
+
+impl PartialEq for Slow {
+    fn eq(&self, other: &Self) -> bool {
+        let equal = self.0 == other.0;
+        if std::thread::current().name() == Some("second") {
+            let (at, here) = if equal { (2, 3) } else { (0, 1) };
+            if STAGE.compare_exchange(at, here, Release, Relaxed).is_ok() {
+                wait_for(here + 1);
+            }
+        }
+        equal
+    }
+}
+
+/// Both values are in the index until one of the two calls has taken the other's out.
+#[test]
+fn of_two_first_inserts_the_one_that_is_found_is_frozen() {
+    for policy in POLICIES {
+        STAGE.store(0, Relaxed);
+        let policy: Policy = policy.parse().unwrap();
+        let cache: Cache<Slow, u64> =
+            Cache::builder(100).policy(policy).freezing(Freezing::ByHand).build();
+        cache.insert(Slow(0), 0);
+        let mut seen = [None; 2];
+        std::thread::scope(|scope| {
+            let second = std::thread::Builder::new().name("second".to_owned());
+            second.spawn_scoped(scope, || cache.insert(Slow(5), 2)).unwrap();
+            // It has not found the key.
+            wait_for(1);
+            cache.insert(Slow(5), 1);
+            cache.remove(&Slow(0));
+            STAGE.store(2, Release);
+            // Its value is there, before the other one, which it has not taken out.
+            wait_for(3);
+            seen = [0; 2].map(|_| {
+                let seen = cache.get(&Slow(5));
+                cache.freeze(1.0);
+                seen
+            });
+            STAGE.store(4, Release);
+        });
+        assert_eq!(seen, [Some(2); 2], "{policy}: before the freeze, and after");
+        assert_eq!(cache.get(&Slow(5)), Some(2), "{policy}");
+    }
+}
+
+#[test]
+fn a_cleared_cache_is_not_frozen() {
+    for (policy, kept) in all_kinds() {
+        let mut cache = cache(100, policy, kept);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.clear();
+        (100..300).for_each(|key| cache.insert(key, key));
+        assert!((200..300).any(|key| cache.contains_key(&key)), "{policy}: newcomers are admitted");
+        cache.validate().unwrap();
+    }
+}

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Barrier, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -217,6 +217,47 @@ fn one_is_woken_at_a_time() {
     assert_eq!((second.wakes(), third.wakes()), (1, 0));
     drop(second);
     assert_eq!((third.wakes(), third.poll()), (1, Poll::Ready(3)));
+    assert_eq!(cache.flights(), 0);
+}
+
+/// A waker that does something when the last of it is dropped.
+struct Parting(Box<dyn Fn() + Send + Sync>);
+
+impl Wake for Parting {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+#[test]
+fn one_that_leaves_does_not_give_away_the_turn_of_another() {
+    let cache = Arc::new(small());
+    let mut first = Task::new(cache.get_or_insert_async(&1, pending()));
+    let mut second = Task::new(cache.get_or_insert_async(&1, async { 2 }));
+    let shared = Arc::clone(&cache);
+    let newcomer = async move { shared.get_or_insert_async(&1, pending()).await };
+    let newcomer = Arc::new(Mutex::new(Box::pin(newcomer)));
+    let other = Arc::clone(&newcomer);
+    // The newcomer takes the turn while the third leaves a flight that it has found vacant.
+    let parting = Parting(Box::new(move || {
+        let polled = other.lock().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    }));
+    let mut third = Box::pin(cache.get_or_insert_async(&1, async { 3 }));
+    assert!(first.poll().is_pending() && second.poll().is_pending());
+    let waker = Waker::from(Arc::new(parting));
+    assert!(third.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    drop(first);
+    drop(third);
+    assert_eq!(cache.flights(), 1);
+    assert!(second.poll().is_pending(), "two have the turn");
+    drop(newcomer);
+    assert_eq!(second.poll(), Poll::Ready(2));
     assert_eq!(cache.flights(), 0);
 }
 

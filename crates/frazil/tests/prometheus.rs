@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use frazil::prometheus::Page;
-use frazil::{Cache, Policy};
+use frazil::{Cache, Freezing, FreezingPhase, Policy};
 
 /// Metric, then label `cache`, then value.
 type Samples = BTreeMap<String, BTreeMap<String, f64>>;
@@ -17,9 +17,12 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The value of the label of `{cache="…"}`, unescaped, the bound of `,le="…"` if there is one,
-/// and what follows the brace.
-fn label(text: &str) -> Option<(String, Option<&str>, &str)> {
+/// A label beside `cache`, if there is one: its name and value.
+type Second<'t> = Option<(&'t str, &'t str)>;
+
+/// The value of the label of `{cache="…"}`, unescaped, name and value of a second label if there
+/// is one, and what follows the brace.
+fn label(text: &str) -> Option<(String, Second<'_>, &str)> {
     let rest = text.strip_prefix("{cache=\"")?;
     let mut value = String::new();
     let mut characters = rest.char_indices();
@@ -33,11 +36,11 @@ fn label(text: &str) -> Option<(String, Option<&str>, &str)> {
             }),
             (at, '"') => {
                 let rest = &rest[at + 1..];
-                return match rest.strip_prefix(",le=\"") {
+                return match rest.strip_prefix(',') {
                     None => Some((value, None, rest.strip_prefix('}')?)),
                     Some(rest) => {
-                        let (bound, rest) = rest.split_once("\"}")?;
-                        Some((value, Some(bound), rest))
+                        let (second, rest) = rest.split_once("\"}")?;
+                        Some((value, Some(second.split_once("=\"")?), rest))
                     }
                 };
             }
@@ -73,10 +76,12 @@ fn read(page: &str) -> Samples {
             let suffix = name.strip_prefix(typed).expect("not below its own description");
             assert_eq!(!suffix.is_empty(), is_histogram, "{line}");
             assert!(["", "_bucket", "_sum", "_count"].contains(&suffix), "{line}");
-            let (cache, bound, rest) = label(&line[name.len()..]).expect(line);
-            assert_eq!(bound.is_some(), suffix == "_bucket", "{line}");
+            let (cache, second, rest) = label(&line[name.len()..]).expect(line);
+            let of_phase = name.starts_with("frazil_freezing_phase");
+            let wanted = (suffix == "_bucket").then_some("le").or(of_phase.then_some("phase"));
+            assert_eq!(second.map(|(label, _)| label), wanted, "{line}");
             let value = rest.strip_prefix(' ').expect(line).parse().expect(line);
-            let name = name.to_owned() + bound.unwrap_or("");
+            let name = name.to_owned() + second.map_or("", |(_, of)| of);
             let twice = samples.entry(name).or_default().insert(cache, value);
             assert_eq!(twice, None, "there twice: {line}");
         }
@@ -230,6 +235,31 @@ fn several_caches_share_the_descriptions() {
     let samples = read(&page.to_string());
     let capacities: Vec<f64> = names.iter().map(|name| samples["frazil_capacity"][*name]).collect();
     assert_eq!(capacities, [6.0, 30.0, 7.0]);
+}
+
+#[test]
+fn what_freezing_does_is_shown_of_caches_that_freeze_by_themselves() {
+    let seconds = Duration::from_secs;
+    let learns: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+    learns.step_freezing(seconds(10));
+    learns.step_freezing(seconds(13));
+    let by_hand: Cache<u64, u64> = Cache::builder(9).freezing(Freezing::ByHand).build();
+    let page = Page::new().with("by hand", &by_hand).with("learns", &learns).to_string();
+    let samples = read(&page);
+    let of_phase =
+        |name: &str, phase| samples[&format!("frazil_freezing_phase{name}{phase}")].clone();
+    for phase in ["waiting", "learning", "trying", "constructing", "frozen", "sleeping"] {
+        let is_waiting = phase == "waiting";
+        let only = |value: f64| [("learns".to_owned(), value)].into();
+        assert_eq!(of_phase("", phase), only(f64::from(is_waiting)));
+        assert_eq!(of_phase("_seconds_total", phase), only(if is_waiting { 3.0 } else { 0.0 }));
+    }
+    assert_eq!(learns.freezing_state().unwrap().phase, FreezingPhase::Waiting);
+    for name in ["frozen_share", "freezing_failures_total", "freezing_latency_seconds"] {
+        assert_eq!(samples[&format!("frazil_{name}")]["learns"], 0.0);
+    }
+    let page = Page::new().with("by hand", &by_hand).to_string();
+    assert!(page.contains("frazil_frozen_hits_total") && !page.contains("freezing"));
 }
 
 #[test]

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 use frazil::{Cache, Policy, Recorded};
 use frazil_simulator::trace::{Operation, ReadOptions, Recording, Trace, load, read};
-use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
-use hashes::Identity;
+use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+use hashes::Seeded;
+
+/// The same in every run.
+type Identity = Seeded<HASH_SEED>;
 
 type Tested = Cache<u64, u64, Identity>;
 

@@ -104,6 +104,29 @@ fn loaders_are_cancelled() {
     });
 }
 
+/// Those who leave a vacant flight do not give away the turn that a newcomer has taken: one
+/// loads at a time, and a write finds the flight to overtake.
+#[test]
+fn who_leaves_gives_away_no_other_turn() {
+    explore(SCHEDULES, || {
+        let cache = cache(8);
+        let loading = PlainU64::new(0);
+        together(4, |number| {
+            let load = || {
+                assert_eq!(loading.fetch_add(1, Relaxed), 0, "two load");
+                thread::yield_now();
+                loading.fetch_sub(1, Relaxed);
+                Err::<u64, ()>(())
+            };
+            match number {
+                0 | 1 => drop(poll_for(cache.get_or_insert_async(&1, slowly(7)), 1)),
+                _ => _ = cache.try_get_or_insert_with(&1, load),
+            }
+        });
+        at_rest(cache);
+    });
+}
+
 /// A loader that fails hands over to one other, until one succeeds or none is left.
 #[test]
 fn failures_are_handed_over() {

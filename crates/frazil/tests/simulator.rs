@@ -12,8 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use frazil::{Cache, Policy};
 use frazil_policy::Rng;
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
-use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
-use hashes::Identity;
+use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+use hashes::Seeded;
+
+/// Hashes as the simulator does.
+type Identity = Seeded<HASH_SEED>;
 
 /// Traces over this many requests are left out of a quick run.
 const QUICK_REQUESTS: usize = 600_000;

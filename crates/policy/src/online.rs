@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::parameters::Parameters;
-use crate::spec::OFFLINE;
+use crate::spec::{OFFLINE, SCHEDULE};
 use crate::{
     AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf,
     HotFirstVisitor, Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb,
@@ -517,7 +517,9 @@ impl FromStr for Online {
             return if of_all { Err(SpecError::Unbounded(text.to_owned())) } else { Ok(policy) };
         }
         let mut policy = Self::usual(given.policy).ok_or_else(|| match given.policy {
-            name if OFFLINE.contains(&name) => SpecError::Offline(name.to_owned()),
+            name if name == SCHEDULE || OFFLINE.contains(&name) => {
+                SpecError::Offline(name.to_owned())
+            }
             unknown => SpecError::UnknownPolicy(unknown.to_owned(), &Self::NAMES),
         })?;
         match &mut policy {

@@ -14,6 +14,8 @@ const FROZEN: &str = "frozen";
 
 /// The names of the policies that need the future.
 pub(crate) const OFFLINE: [&str; 3] = ["belady", "belady-size", "belady-mad"];
+/// A schedule for one trace, which is no policy, but stands beside them.
+pub(crate) const SCHEDULE: &str = "belatedly";
 
 /// A policy and its parameters.
 ///

@@ -442,7 +442,8 @@ fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), Strin
             return Err(format!("{} does not get its capacity back", cache.policy()));
         }
         // These weigh a newcomer against what would go for it.
-        let may_refuse = [Policy::WTinyLfu, Policy::Gdsf].contains(&cache.policy());
+        let may_refuse =
+            matches!(cache.policy(), Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
         let refusals = cache.stats().refusals;
         for key in 0..cache.room * ROTATIONS {
             cache.insert(key, Tracked::new(census, key));

@@ -400,10 +400,10 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Leaves the turn to whoever waits, unless the flight is over.
-    fn vacate(self: &Arc<Self>, table: &Table<K, V>) {
-        self.owner.store(0, Relaxed);
-        let mut state = self.state.lock();
+    /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
+    /// over. The mutex is held since that is known: else another may have taken the turn.
+    fn vacate(self: &Arc<Self>, table: &Table<K, V>, mut state: MutexGuard<'_, State>) {
+        // A waker may have panicked at the end.
         if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
             return;
         }
@@ -464,7 +464,9 @@ impl<'t, K, V> Turn<'t, K, V> {
         let landed = self.flight.landed.load(Relaxed);
         let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
         let state = self.flight.state.lock();
-        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since);
+        // Who came after the end takes from the sum, which may be below nothing then.
+        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since) as i64;
+        let delay = delay.max(0) as u64;
         // Who came last may have left.
         let least = if state.awaiting == 0 { 0 } else { landed.saturating_sub(state.latest) };
         Absence { landed, fetch, waiters: state.awaiting, delay, least }
@@ -596,7 +598,8 @@ impl<'t, K, V> Turn<'t, K, V> {
 impl<K, V> Drop for Turn<'_, K, V> {
     fn drop(&mut self) {
         if !self.has_landed {
-            self.flight.vacate(self.table);
+            self.flight.owner.store(0, Relaxed);
+            self.flight.vacate(self.table, self.flight.state.lock());
         }
     }
 }
@@ -679,12 +682,12 @@ impl<K, V> Drop for Waiting<'_, K, V> {
         let own = state.waiters.remove(&self.number);
         state.called = state.called.filter(|&called| called != self.number);
         state.leave(self.since);
-        let vacant = state.phase == Phase::Vacant;
-        drop(state);
-        drop(own);
-        if vacant {
-            self.flight.vacate(self.table);
+        if state.phase == Phase::Vacant {
+            self.flight.vacate(self.table, state);
+        } else {
+            drop(state);
         }
+        drop(own);
     }
 }
 
@@ -693,7 +696,21 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// Delays are negative where who waits came after the end: none here, and they wrap back.
+    #[test]
+    fn who_comes_after_the_end_has_no_delay() {
+        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let (flight, _) = table.find_or_begin(1, &1);
+        let turn = Turn::begin(&table, Arc::clone(&flight));
+        let ended = table.clock.exact();
+        turn.fetched(Span { began: ended - 500, ended });
+        while table.clock.exact() == ended {}
+        let mut patience = Patience::endless();
+        let joined = flight.join(&table, Waker::noop(), &mut patience);
+        assert!(matches!(joined, Joined::Waiting(_)));
+        let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
+        assert_eq!(turn.absence(), cost);
+    }
+
     #[test]
     fn an_absence_counts_those_who_wait_and_their_time() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));

@@ -273,14 +273,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn step_freezing(&self, now: Duration) -> Duration {
         let learned = self.frozen.as_ref().and_then(|frozen| frozen.learned.as_deref());
         let Some(learned) = learned else { return LOOK };
-        let Some(mut steering) = learned.steering.try_lock() else { return LOOK };
-        let steering = &mut *steering;
+        let Some(mut held) = learned.steering.try_lock() else { return LOOK };
+        let steering = &mut *held;
         let now = now.saturating_sub(*steering.origin.get_or_insert(now));
         let observed = self.observe(steering);
         let was = (steering.controller.phase(), steering.controller.reason);
         let action = steering.controller.step(now, &observed);
-        self.act(learned, steering, now, action);
+        let entries = self.act(learned, steering, now, action);
         let state = FreezingState::of(&steering.controller);
+        *learned.state.lock() = state.clone();
+        let idle = steering.idle(now);
+        // Whoever is told may ask what it does, and have it thawed.
+        drop(held);
+        if entries > 0 {
+            events::event!(self, DEBUG, "frozen", entries, share = state.share);
+        }
         let (phase, reason) = (state.phase, state.reason);
         if (phase, reason) != was {
             events::event!(
@@ -296,12 +303,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 threshold_ns = state.threshold_ns
             );
         }
-        *learned.state.lock() = state;
-        steering.idle(now)
+        idle
     }
 
-    /// Does what the controller says.
-    fn act(&self, learned: &Learned, steering: &mut Steering, now: Duration, action: Action) {
+    /// Does what the controller says. How many entries it has frozen.
+    fn act(
+        &self,
+        learned: &Learned,
+        steering: &mut Steering,
+        now: Duration,
+        action: Action,
+    ) -> u64 {
+        let mut frozen = 0;
         let Learned { watch, .. } = learned;
         let (gate, slots, entries) = (self.recorder.gate(), self.slab.last(), self.len());
         match action {
@@ -322,7 +335,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             Action::Freeze(share) => {
                 watch.stop(gate);
-                let frozen = self.freeze(share);
+                frozen = self.freeze_untold(share);
                 let totals = self.observe(steering).totals;
                 steering.controller.has_frozen(now, frozen, &totals);
             }
@@ -340,6 +353,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         } else {
             watch.stop_timing(gate);
         }
+        frozen
     }
 
     /// Where the order is one of frequency it says what is hottest (§3.3), in a list that hits

@@ -257,7 +257,7 @@ pub enum Reason {
     Unproven,
     /// Nothing could be frozen.
     Impossible,
-    /// Somebody else has thawed it, or the capacity was changed.
+    /// Somebody else has thawed it or cleared the cache, or the capacity was changed.
     Thawed,
     /// The sleep is over.
     Rested,
@@ -561,7 +561,8 @@ impl Controller {
         self.record.failures += 1;
         self.faded = 0;
         self.sleep = (self.sleep * self.tuning.sleep_growth).min(self.tuning.sleep_max);
-        self.enter(State::Sleeping { until: now + self.sleep }, reason, now, Action::Rest)
+        let until = now.saturating_add(self.sleep);
+        self.enter(State::Sleeping { until }, reason, now, Action::Rest)
     }
 
     /// Shows what a stretch of requests came to.
@@ -736,9 +737,10 @@ impl Controller {
         }
         // By requests alone a cache that is ten times as fast would be without for half the time,
         // by time alone one that nobody asks would be frozen anew for nothing.
-        let old = now.saturating_sub(self.entered) > self.construction_time * lifetime;
+        let life = self.construction_time.saturating_mul(lifetime);
+        let old = now.saturating_sub(self.entered) > life;
         let requests = totals.since(&glacier.since).requests();
-        if old && requests > self.construction * u64::from(lifetime) {
+        if old && requests > self.construction.saturating_mul(lifetime.into()) {
             self.faded = 0;
             self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
             return self.refresh(now, Reason::Outlived);

@@ -82,6 +82,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.thaw();
     /// ```
     pub fn freeze(&self, share: f64) -> u64 {
+        let entries = self.freeze_untold(share);
+        if entries > 0 {
+            events::event!(self, DEBUG, "frozen", entries, share);
+        }
+        entries
+    }
+
+    /// The same, of which nobody is told: by a caller who holds something.
+    pub(super) fn freeze_untold(&self, share: f64) -> u64 {
         let Some(frozen) = &self.frozen else { return 0 };
         let Some(mut work) = frozen.work.try_lock() else { return 0 };
         if !self.thaw_all(frozen, &mut work) {
@@ -110,7 +119,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         filling.publish(work.generation);
         let entries = work.entries;
         unfinished.waive();
-        events::event!(self, DEBUG, "frozen", entries, share);
         entries
     }
 
@@ -195,20 +203,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work: &mut Work,
     ) -> bool {
         let mut walk = locked.walk(self, share);
-        let (mut slots, mut places) = (Vec::new(), Vec::new());
+        let (mut slots, mut added) = (Vec::new(), Vec::new());
         loop {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             if !walk.next(&mut slots) {
                 return true;
             }
-            places.clear();
-            places.extend(slots.iter().map(|&slot| self.add(filling, slot).1));
+            added.clear();
+            added.extend(slots.iter().map(|&slot| self.add(filling, slot)));
             work.entries += slots.len() as u64;
             if !fence::heavy() {
                 return false;
             }
-            for (&slot, &at) in slots.iter().zip(&places) {
-                if !self.slab.header(slot).is_settled() {
+            for (&slot, &(hash, at)) in slots.iter().zip(&added) {
+                // SAFETY: it was in a place of the policy's, and the pin is older.
+                let key = unsafe { self.slab.key(slot) };
+                let stays = self.slab.header(slot).is_settled()
+                    && self.is_found(&pinned, self.index.place(hash), slot, key);
+                if !stays {
                     filling.take_back(at, slot);
                 }
             }

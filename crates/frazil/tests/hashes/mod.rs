@@ -1,17 +1,16 @@
-//! Hashes that are the same in every run, and as the simulator's.
+//! Hashes that are the same in every run, and as the simulator's or the plain policies'.
 
 use std::hash::{BuildHasher, Hasher};
 
 use frazil_policy::object_hash;
-use frazil_simulator::HASH_SEED;
 
-/// Hashes a numeric id as the simulator does.
+/// Hashes a numeric id as those do that have this seed.
 #[derive(Clone, Default)]
-pub(crate) struct Identity(u64);
+pub(crate) struct Seeded<const SEED: u64>(u64);
 
-impl Hasher for Identity {
+impl<const SEED: u64> Hasher for Seeded<SEED> {
     fn finish(&self) -> u64 {
-        object_hash(self.0, HASH_SEED)
+        object_hash(self.0, SEED)
     }
     fn write(&mut self, _bytes: &[u8]) {
         unreachable!("keys are u64")
@@ -21,9 +20,9 @@ impl Hasher for Identity {
     }
 }
 
-impl BuildHasher for Identity {
-    type Hasher = Identity;
-    fn build_hasher(&self) -> Identity {
-        Identity::default()
+impl<const SEED: u64> BuildHasher for Seeded<SEED> {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        Self::default()
     }
 }

@@ -276,6 +276,23 @@ fn what_outlives_its_time_is_frozen_anew_without_learning() {
     assert_eq!(run.controller.sleep, Tuning::default().sleep_min);
 }
 
+/// Whoever drives it may say any time, and never to freeze anew.
+#[test]
+fn no_time_and_no_lifetime_is_too_long() {
+    let lasting = Tuning { lifetime: u32::MAX, ..Tuning::default() };
+    let mut run = Run { controller: Controller::new(lasting), ..Run::new() };
+    run.until(Phase::Frozen, &PAYS);
+    run.controller.construction = 1 << 40;
+    run.controller.construction_time = Duration::from_secs(1 << 40);
+    run.seconds(60, &PAYS);
+    assert_eq!((run.controller.phase(), run.controller.record.refreshes), (Phase::Frozen, 0));
+    run.controller.construction = 10_000;
+    let moved = Workload { frozen_hits: |_| 0.1, frozen_misses: |_| 0.6, ..PAYS };
+    run.now = Duration::MAX - Duration::from_secs(10);
+    run.until(Phase::Sleeping, &moved);
+    assert_eq!(run.controller.interval(run.now), Duration::MAX - run.now);
+}
+
 #[test]
 fn what_is_faster_is_not_frozen_anew_more_often() {
     let mut run = Run::new();

@@ -141,7 +141,10 @@ impl Csv {
                 Role::Id => record.id = parse_id(&field)?,
                 Role::Size => record.size = parse_size(&field)?,
                 Role::Operation => record.operation = parse_operation(&field)?,
-                Role::Latency => record.latency = self.latencies.parse(&field)?,
+                Role::Latency => {
+                    let wrong = |error| format!("in the column of latencies: {error}");
+                    record.latency = self.latencies.parse(&field).map_err(wrong)?;
+                }
             }
         }
         Ok(record)
