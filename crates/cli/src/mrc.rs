@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args as ClapArgs;
-use frazil_policy::{Online, PolicySpec};
+use frazil_policy::{Online, PolicySpec, SpecError};
 use frazil_simulator::trace::printable;
 use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, Unit, sweep};
 
@@ -10,7 +10,7 @@ use crate::Done;
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
-use crate::replay_args::{ReplayArgs, parse_policies};
+use crate::replay_args::ReplayArgs;
 use crate::sample::{Sample, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
 
@@ -83,10 +83,8 @@ struct Point<'a> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies = parse_policies(&args.policy)?;
-    if let Some(policy) = policies.iter().find(|policy| policy.is_offline()) {
-        return Err(Failure::usage(anyhow!("{policy} knows the future, which a sample has not")));
-    }
+    let policies: Vec<PolicySpec> =
+        args.policy.iter().map(|name| parse(name)).collect::<Result<_, _>>()?;
     for capacity in &args.capacity {
         capacity.known(args.replaying.unit).map_err(Failure::usage)?;
     }
@@ -99,6 +97,17 @@ pub(crate) fn run(args: &Args) -> Done {
         Output::Csv => output::csv(&rows(&points)),
         Output::Table => table(&points),
     })
+}
+
+fn parse(name: &str) -> Result<PolicySpec, Failure> {
+    let offline = |name: &str| {
+        Failure::usage(anyhow!("policy `{name}` knows the future, which has no curve; see simulate"))
+    };
+    match name.parse::<PolicySpec>() {
+        Ok(policy) if policy.is_offline() => Err(offline(name)),
+        Err(SpecError::Offline(name)) => Err(offline(&name)),
+        parsed => parsed.map_err(Failure::usage),
+    }
 }
 
 /// All curves of a trace, in the order of the policies.
