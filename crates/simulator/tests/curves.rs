@@ -110,6 +110,11 @@ fn quick() -> bool {
 const TWITTER: &str = "libcachesim/twitter_cluster52.csv.zst";
 const TWITTER_10M: &str = "libcachesim/twitter_cluster52_10m.csv.zst";
 
+/// Hundredths of the objects: capacities as the SHARDS paper spreads them.
+fn even(objects: u64) -> Vec<u64> {
+    (1..=100).map(|part| objects * part / 100).collect()
+}
+
 /// Shares of the objects, spread by their logarithms.
 fn spread(objects: u64) -> Vec<u64> {
     (0..40).map(|step| (objects as f64 * 10f64.powf(-f64::from(step) / 10.0)) as u64).collect()
@@ -126,17 +131,19 @@ fn a_sampled_curve_is_near_the_exact_one_and_knows_how_near() {
     let Some(spec) = real(file) else { return };
     let (exact, _) =
         lru_curve(&spec, &ReadOptions::default(), Unit::Objects, CurveSample::All).unwrap();
-    let capacities = spread(exact.objects);
-    let exact = exact.points(&capacities);
     let rate = if quick() { 0.1 } else { 0.01 };
     for sample in [CurveSample::Rate(rate), CurveSample::Objects(8_000)] {
-        let sampled = points(&spec, Unit::Objects, sample, &capacities);
-        let error = mean_error(&exact, &sampled);
-        let said: f64 = sampled.iter().filter_map(|point| point.error).sum();
-        let said = said / sampled.len() as f64;
-        println!("{sample:?}: mean error {error:.5}, said {said:.5}");
-        assert!(error <= 0.003, "{sample:?}: {error}");
-        assert!(said > error / 4.0 && said < 0.02, "{sample:?}: {said} said, {error} seen");
+        // A small cache holds few objects of a sample, and is less well known.
+        let kinds = [(even(exact.objects), 0.003), (spread(exact.objects), 0.01)];
+        for (capacities, most) in kinds {
+            let sampled = points(&spec, Unit::Objects, sample, &capacities);
+            let error = mean_error(&exact.points(&capacities), &sampled);
+            let said: f64 = sampled.iter().filter_map(|point| point.error).sum();
+            let said = said / sampled.len() as f64;
+            println!("{sample:?}: mean error {error:.5}, said {said:.5}");
+            assert!(error <= most, "{sample:?}: {error}");
+            assert!(said >= error / 2.0 && said <= 10.0 * most, "{sample:?}: {said} for {error}");
+        }
     }
 }
 
