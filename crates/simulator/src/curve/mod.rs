@@ -22,7 +22,7 @@ mod stack;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use crate::trace::{self, Interner, KeySample, Operation, Origin, ReadOptions, Record};
+use crate::trace::{self, Interner, KeySample, Loaded, Operation, Origin, ReadOptions, Record};
 use crate::{CapacityError, StreamError, Unit, full_capacity};
 use depths::Depths;
 use stack::LruStack;
@@ -31,6 +31,8 @@ use stack::LruStack;
 const GROUPS: usize = 8;
 /// Records whose objects are looked up together.
 const LANES: usize = 16;
+/// Records of a trace in memory that are taken at a time.
+const BATCH: usize = 4096;
 /// So many have room in the stack's 32-bit positions.
 const MOST_OBJECTS: usize = 1_000_000_000;
 
@@ -215,6 +217,45 @@ pub fn lru_curve(
     }
     let correction = origin.recording.map_or(1.0, |recording| recording.correction(pass.requests));
     Ok((pass.finish(correction), origin))
+}
+
+/// LRU's curve of a trace in memory, which may be a sample: then it says how sure it is.
+///
+/// ```
+/// use frazil_simulator::{Unit, lru_curve_of, trace};
+///
+/// let loaded = trace::load("loop:objects=100:requests=1K", &Default::default())?;
+/// let curve = lru_curve_of(&loaded, Unit::Objects)?;
+/// assert_eq!(curve.points(&[99])[0].miss_ratio, 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the trace has no sizes and the unit is bytes, or has more than a billion of objects.
+pub fn lru_curve_of(loaded: &Loaded, unit: Unit) -> Result<Curve, StreamError> {
+    let Loaded { trace, origin } = loaded;
+    if unit == Unit::Bytes && trace.sizes.is_empty() {
+        return Err(CapacityError::NoSizes.into());
+    }
+    let rate = origin.rate();
+    let sample = if rate < 1.0 { CurveSample::Rate(1.0) } else { CurveSample::All };
+    let mut pass = Pass::new(unit, sample);
+    let record = |at: usize| Record {
+        id: trace.objects[trace.ids[at] as usize],
+        size: trace.sizes.get(at).copied().unwrap_or(1),
+        operation: trace.operations.get(at).copied().unwrap_or_default(),
+        ..Record::default()
+    };
+    let mut batch = Vec::with_capacity(BATCH);
+    for start in (0..trace.len()).step_by(BATCH) {
+        batch.clear();
+        batch.extend((start..trace.len().min(start + BATCH)).map(record));
+        if !pass.feed(&batch, rate) {
+            return Err(StreamError::TooManyObjects);
+        }
+    }
+    let correction = origin.correction(pass.requests);
+    Ok(pass.finish(correction))
 }
 
 /// A pass over a trace.
