@@ -17,6 +17,9 @@ use crate::profile;
 const REFERENCE: &str = include_str!("reference.toml");
 /// Requests in flight for each core, unless said: a server that does not block on misses.
 const MPL_A_CORE: usize = 16;
+/// What a report has beside the setting that was asked for.
+const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const BACKENDS_US: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0];
 /// p* is looked for from this hit ratio on, as in paper 1.
 const LEAST_HIT_RATIO: f64 = 0.4;
 
@@ -44,14 +47,23 @@ pub(crate) struct ForecastArgs {
     profile: Option<String>,
 }
 
+/// What a cache runs on, and before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) cores: usize,
+    pub(crate) backend_us: f64,
+    pub(crate) mpl: usize,
+}
+
 /// The model with all that does not change from cell to cell.
 pub(crate) struct Forecast {
     profile: Profile,
     /// The same with all times longer, and shorter, by their spread.
     spread: [Profile; 2],
-    pub(crate) cores: usize,
-    pub(crate) backend_us: f64,
-    pub(crate) mpl: usize,
+    /// What is asked for.
+    pub(crate) setting: Setting,
+    /// Requests in flight whatever the cores, if that was said.
+    mpl: Option<usize>,
 }
 
 /// Whose costs a policy is predicted with: a name in the profile.
@@ -122,6 +134,10 @@ pub(crate) struct Predicted {
     pub(crate) p_star: [f64; 2],
 }
 
+fn mpl_of(said: Option<usize>, cores: usize) -> usize {
+    said.unwrap_or(cores * MPL_A_CORE)
+}
+
 impl Forecast {
     pub(crate) fn new(args: &ForecastArgs) -> Result<Self, Failure> {
         let (profile, name) = match &args.profile {
@@ -133,6 +149,7 @@ impl Forecast {
         };
         let here = || std::thread::available_parallelism().map_or(1, usize::from);
         let cores = args.cores.map_or_else(here, usize::from);
+        let mpl = args.mpl.map(|mpl| mpl as usize);
         let measured = &profile.machine;
         if args.profile.is_none() {
             note(&format!(
@@ -151,15 +168,34 @@ impl Forecast {
         Ok(Forecast {
             spread: [profile.shifted(1.0), profile.shifted(-1.0)],
             profile,
-            cores,
-            backend_us: args.backend,
-            mpl: args.mpl.map_or(cores * MPL_A_CORE, |mpl| mpl as usize),
+            setting: Setting { cores, backend_us: args.backend, mpl: mpl_of(mpl, cores) },
+            mpl,
         })
+    }
+
+    /// What is asked for, on other machines and before other backends too, by cores.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        let asked = self.setting;
+        let (mut cores, mut backends) = (CORES.to_vec(), BACKENDS_US.to_vec());
+        cores.push(asked.cores);
+        cores.sort_unstable();
+        cores.dedup();
+        backends.push(asked.backend_us);
+        backends.sort_by(f64::total_cmp);
+        backends.dedup();
+        let setting = |cores, backend_us| Setting { cores, backend_us, mpl: mpl_of(self.mpl, cores) };
+        let of = |cores| backends.iter().map(move |&backend_us| setting(cores, backend_us));
+        cores.into_iter().flat_map(of).collect()
+    }
+
+    /// The machine that the profile was measured on.
+    pub(crate) fn machine(&self) -> &str {
+        &self.profile.machine.description
     }
 
     /// Whether the profile was measured with as many cores.
     pub(crate) fn is_measured(&self) -> bool {
-        self.cores <= self.profile.machine.cores
+        self.setting.cores <= self.profile.machine.cores
     }
 
     /// Whether the profile says how long a look among what is frozen takes.
@@ -197,6 +233,7 @@ impl Forecast {
     /// are as much work as they were in a replay. `None` if the profile does not know it.
     pub(crate) fn predict(
         &self,
+        setting: &Setting,
         policy: &PolicySpec,
         hit_ratio: f64,
         replayed: &Outcome,
@@ -204,16 +241,17 @@ impl Forecast {
     ) -> Result<Option<Predicted>, ModelError> {
         let Some(costs) = self.costs_of(policy) else { return Ok(None) };
         let name = costs.name();
-        let mut conditions = Conditions::new(hit_ratio, self.backend_us);
+        let &Setting { cores, backend_us, mpl } = setting;
+        let mut conditions = Conditions::new(hit_ratio, backend_us);
         conditions.hit_turns = costs.hit_turns();
         conditions.capacity = entries.max(1.0);
-        conditions.cores = Some(self.cores);
+        conditions.cores = Some(cores);
         conditions.work = work(replayed);
         conditions.frozen_hits = frozen_hits(replayed);
         let throughput = |profile: &Profile, conditions: &Conditions| {
-            throughput(&profile.network_under(name, conditions)?, self.mpl)
+            throughput(&profile.network_under(name, conditions)?, mpl)
         };
-        let solution = solve(&self.profile.network_under(name, &conditions)?, self.mpl)?;
+        let solution = solve(&self.profile.network_under(name, &conditions)?, mpl)?;
         let mut range_mops = [solution.throughput_mops; 2];
         for (mops, profile) in range_mops.iter_mut().zip(&self.spread) {
             *mops = throughput(profile, &conditions)?;
@@ -223,9 +261,9 @@ impl Forecast {
             throughput(&self.profile, &conditions)
         })?;
         // Requests that are all at the backend leave every station idle.
-        let waiting = (1.0 - hit_ratio) * self.backend_us * solution.throughput_mops;
+        let waiting = (1.0 - hit_ratio) * backend_us * solution.throughput_mops;
         let bottleneck = match solution.bottleneck() {
-            _ if waiting > self.mpl as f64 / 2.0 => "backend",
+            _ if waiting > mpl as f64 / 2.0 => "backend",
             Some(name) => name,
             None => "none",
         };
@@ -266,6 +304,8 @@ fn work(outcome: &Outcome) -> BTreeMap<String, [f64; 2]> {
 mod tests {
     use super::*;
 
+    const HERE: Setting = Setting { cores: 2, backend_us: 0.0, mpl: 2 };
+
     fn forecast(names: &[&str]) -> Forecast {
         let mut text = "[machine]\ndescription = \"here\"\ncores = 2\n".to_owned();
         text += "[think.look-up]\nmean_us = 0.01\n[stations.turn]\nservice_us = 0.1\n";
@@ -275,7 +315,7 @@ mod tests {
         }
         let profile = Profile::parse(&text).unwrap();
         let spread = [profile.clone(), profile.clone()];
-        Forecast { profile, spread, cores: 2, backend_us: 0.0, mpl: 2 }
+        Forecast { profile, spread, setting: HERE, mpl: None }
     }
 
     #[test]
@@ -297,7 +337,7 @@ mod tests {
     fn the_profile_that_comes_along_knows_all_policies() {
         let profile = profile::parse(REFERENCE).unwrap();
         let spread = [profile.clone(), profile.clone()];
-        let forecast = Forecast { profile, spread, cores: 2, backend_us: 0.0, mpl: 2 };
+        let forecast = Forecast { profile, spread, setting: HERE, mpl: None };
         let of = |policy| forecast.costs_of(&PolicySpec::Online(policy));
         let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
         let others: Vec<String> =
@@ -312,9 +352,20 @@ mod tests {
         replayed.work.elsewhere.add(Work::Skip, 10);
         let timed = Online::ALL.into_iter().filter(|it| !untimed.contains(&&*it.to_string()));
         for policy in timed.map(PolicySpec::Online) {
-            let found = forecast.predict(&policy, 0.5, &replayed, 1e4).unwrap().unwrap();
+            let found = forecast.predict(&HERE, &policy, 0.5, &replayed, 1e4).unwrap().unwrap();
             assert!(found.throughput_mops > 1.0, "{policy}: {found:?}");
         }
+    }
+
+    #[test]
+    fn settings_are_a_grid_with_what_was_asked_for() {
+        let asked = Setting { cores: 3, backend_us: 50.0, mpl: 48 };
+        let settings = Forecast { setting: asked, ..forecast(&["lru"]) }.settings();
+        assert_eq!(settings.len(), 8 * 6);
+        assert!(settings.contains(&asked));
+        assert!(settings.windows(2).all(|pair| {
+            (pair[0].cores, pair[0].backend_us) < (pair[1].cores, pair[1].backend_us)
+        }));
     }
 
     #[test]
@@ -323,7 +374,7 @@ mod tests {
         let mops = |policy: &str| {
             let replayed = Outcome::default();
             let policy = policy.parse().unwrap();
-            forecast.predict(&policy, 1.0, &replayed, 1e5).unwrap().unwrap().throughput_mops
+            forecast.predict(&HERE, &policy, 1.0, &replayed, 1e5).unwrap().unwrap().throughput_mops
         };
         let (all, fifth) = (mops("lru"), mops("lru-prob:q=0.8"));
         // Two requests, 0.01 µs apart but for 0.1 µs of turns, or 0.02.

@@ -5,11 +5,10 @@
 //! trace); 2: bad usage.
 
 mod advise;
-mod advise_text;
 mod belatedly;
 mod bench;
 mod calibrate;
-mod candidate;
+mod date;
 mod duration;
 mod failure;
 mod fetch_args;
@@ -20,7 +19,6 @@ mod mrc;
 mod output;
 mod profile;
 mod progress;
-mod recommend;
 mod replay_args;
 mod reproduce;
 mod sample;

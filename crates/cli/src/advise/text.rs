@@ -7,11 +7,12 @@ use frazil_simulator::Unit;
 use frazil_simulator::trace::printable;
 use serde_json::{Value, json};
 
-use crate::advise::{Advice, FrozenPart, Replayed};
-use crate::candidate::{Candidate, SHARES};
-use crate::forecast::{Costs, Forecast, Predicted};
+use super::candidate::{Candidate, SHARES};
+use super::case::{Case, FrozenPart, Replayed};
+use super::recommend::{Limit, Measured, Recommendation, Winner};
+use super::{Advice, Worst};
+use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
-use crate::recommend::{Limit, Measured, Recommendation, Winner};
 
 /// Beyond this hit ratio a peak is one at 1.
 const NEVER: f64 = 0.9995;
@@ -22,10 +23,11 @@ const TOLD: f64 = 5e-4;
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
     let costs = |cell: &Measured| advice.forecast.costs_of(&advice.policies[cell.policy].policy());
-    let cell = |cell: &Replayed| {
+    let cell = |(case, cell): (&Case<'_>, &Replayed)| {
         let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
         row! {
             "kind" => "cell",
+            "trace" => case.name,
             "policy" => name(&cell.measured),
             "capacity" => cell.measured.capacity,
             "unit" => advice.unit.to_string(),
@@ -46,6 +48,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         }
     };
     let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
+    let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let limit = |limit: &Limit| {
         json!({
             "policy": name(&limit.best),
@@ -56,6 +59,9 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let others = |cells: &[Measured]| -> Vec<_> {
         let other = |cell: &Measured| {
+            // Of several traces, as it is on the one that counts.
+            let there = advice.cases[advice.worst.case].cell(cell.policy, cell.capacity);
+            let cell = there.map_or(cell, |there| &there.measured);
             json!({
                 "policy": name(cell),
                 "miss_ratio": cell.miss_ratio,
@@ -70,11 +76,15 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "policy" => name(&winner.chosen),
         "capacity" => winner.chosen.capacity,
         "unit" => advice.unit.to_string(),
-        "miss_ratio" => winner.chosen.miss_ratio,
-        "throughput_mops" => winner.chosen.mops,
-        "cores" => advice.forecast.cores,
-        "backend_us" => advice.forecast.backend_us,
-        "mpl" => advice.forecast.mpl,
+        "miss_ratio" => advice.worst.chosen.miss_ratio,
+        "throughput_mops" => advice.worst.chosen.mops,
+        "worst_trace" => worst_trace(advice),
+        "share_of_best" => share_of_best(&advice.worst),
+        "sample_rate" => advice.cases[advice.worst.case].loaded.origin.rate(),
+        "miss_ratio_error" => advice.cases[advice.worst.case].error(winner.chosen.capacity),
+        "cores" => cores,
+        "backend_us" => backend_us,
+        "mpl" => mpl,
         "contention" => if advice.forecast.is_measured() { "measured" } else { "extrapolated" },
         "reason" => reason(advice),
         "ties" => others(&winner.ties),
@@ -82,19 +92,34 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "marginal_gain" => marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
     };
-    advice.cells.iter().map(cell).chain([recommendation]).collect()
+    let cells = advice.cases.iter().flat_map(|case| case.cells.iter().map(move |cell| (case, cell)));
+    cells.map(cell).chain([recommendation]).collect()
+}
+
+/// The trace that the recommendation is judged by, if there are several.
+fn worst_trace<'a>(advice: &Advice<'a>) -> Option<&'a str> {
+    (advice.cases.len() > 1).then(|| advice.cases[advice.worst.case].name)
+}
+
+fn share_of_best(worst: &Worst) -> Option<f64> {
+    Some(worst.chosen.mops? / worst.best.mops?)
 }
 
 /// Cells as a table, a line a size.
-fn by_size(advice: &Advice<'_>, last: &str, cell: impl Fn(&Replayed) -> String) -> String {
+fn by_size(
+    advice: &Advice<'_>,
+    case: &Case<'_>,
+    cell: impl Fn(&Replayed) -> String,
+) -> String {
+    let last = "use";
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let mut headers = vec!["capacity", "of all"];
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
-    let rows = advice.winners.iter().zip(advice.cells.chunks(names.len()));
+    let rows = advice.winners.iter().zip(case.cells.chunks(names.len()));
     let rows = rows.map(|(winner, size)| {
         let capacity = winner.chosen.capacity;
-        let mut row = vec![amount(advice.unit, capacity), share(advice, capacity)];
+        let mut row = vec![amount(advice.unit, capacity), share(case.everything, capacity)];
         row.extend(size.iter().map(&cell));
         row.push(names[winner.chosen.policy].clone());
         row
@@ -102,34 +127,42 @@ fn by_size(advice: &Advice<'_>, last: &str, cell: impl Fn(&Replayed) -> String) 
     output::table(&headers, &[last], rows.collect())
 }
 
-/// The table policy × size, and the answer under it.
+/// The tables policy × size, and the answer under them.
 pub(crate) fn table(advice: &Advice<'_>) -> String {
-    let misses = by_size(advice, "use", |cell| percent(cell.measured.miss_ratio));
-    let speeds = by_size(advice, "use", |cell| mops(cell.measured.mops));
-    let Forecast { cores, backend_us, mpl, .. } = advice.forecast;
-    let chosen = &advice.recommendation.winner.chosen;
-    let mut text = format!(
-        "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
-         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
-        printable(advice.trace),
-        grouped(advice.requests),
-        grouped(advice.objects),
-        counted(*cores, "core"),
-        grouped(*mpl as u64),
-        backend_us
-    );
+    let mut text: String = advice.cases.iter().map(|case| of_case(advice, case)).collect();
     // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "Use {} with a capacity of {} ({}).\n",
-        advice.policies[chosen.policy],
-        amount(advice.unit, chosen.capacity),
-        share(advice, chosen.capacity)
-    );
+    let _ = writeln!(text, "{}\n", answer(advice));
     for sentence in sentences(advice) {
         let _ = writeln!(text, "  {sentence}");
     }
     text
+}
+
+fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
+    let misses = by_size(advice, case, |cell| percent(cell.measured.miss_ratio));
+    let speeds = by_size(advice, case, |cell| mops(cell.measured.mops));
+    let Setting { cores, backend_us, mpl } = advice.forecast.setting;
+    format!(
+        "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
+         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
+        printable(case.name),
+        grouped(case.requests()),
+        grouped(case.loaded.trace.objects.len() as u64),
+        counted(cores, "core"),
+        grouped(mpl as u64),
+        backend_us
+    )
+}
+
+/// The answer in a sentence.
+pub(super) fn answer(advice: &Advice<'_>) -> String {
+    let chosen = &advice.recommendation.winner.chosen;
+    format!(
+        "Use {} with a capacity of {} ({}).",
+        advice.policies[chosen.policy],
+        amount(advice.unit, chosen.capacity),
+        share(advice.everything, chosen.capacity)
+    )
 }
 
 fn reason(advice: &Advice<'_>) -> String {
@@ -137,9 +170,19 @@ fn reason(advice: &Advice<'_>) -> String {
 }
 
 fn sentences(advice: &Advice<'_>) -> Vec<String> {
+    let mut sentences = reasons(advice);
+    sentences.extend(sure(advice));
+    if advice.policies.iter().any(Candidate::freezes) {
+        sentences.push(frozen_assumptions(advice));
+    }
+    sentences
+}
+
+/// Why this policy and this size.
+pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let Recommendation { winner, .. } = &advice.recommendation;
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
-    sentences.extend(what_limits(advice, &winner.chosen));
+    sentences.extend(what_limits(advice, &advice.worst.chosen));
     let slower = |limit: &Limit| {
         format!(
             "{} past {}, which makes it slower ({} M/s, {} at the largest)",
@@ -157,6 +200,16 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
         let list: Vec<String> = winner.beaten.iter().map(|cell| figures(advice, cell)).collect();
         sentences.push(format!("Runners-up: {}.", list.join(", ")));
     }
+    if advice.policies.iter().any(Candidate::freezes) {
+        sentences.extend(what_is_frozen(advice, &winner.chosen));
+    }
+    sentences
+}
+
+/// How sure that is: what was sampled, and whose costs were taken.
+pub(super) fn sure(advice: &Advice<'_>) -> Vec<String> {
+    let mut sentences: Vec<String> =
+        advice.cases.iter().filter_map(|case| sampled(advice, case)).collect();
     let mut told = Vec::new();
     for policy in advice.policies.iter().map(Candidate::policy) {
         if !told.contains(&policy) {
@@ -164,16 +217,28 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
             told.push(policy);
         }
     }
-    if advice.policies.iter().any(Candidate::freezes) {
-        sentences.extend(what_is_frozen(advice, &winner.chosen));
-        sentences.push(frozen_assumptions(advice));
-    }
     sentences
+}
+
+/// Of what a trace is a sample, and how far its miss ratios may be off for it.
+fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
+    let rate = case.loaded.origin.rate();
+    let capacity = advice.recommendation.winner.chosen.capacity;
+    let error = case.error(capacity)?;
+    Some(format!(
+        "Sampled: {} of the objects{} were replayed, at that share of each size; at this size \
+         LRU's miss ratio is likely to be within {:.2} points of what all give, and others' are \
+         near that.",
+        percent(rate),
+        if advice.cases.len() > 1 { format!(" of {}", printable(case.name)) } else { String::new() },
+        error * 200.0
+    ))
 }
 
 /// What the model would freeze at the size of the recommendation.
 fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
-    let at_size = advice.cells.iter().filter(|cell| cell.measured.capacity == chosen.capacity);
+    let cells = advice.cases[advice.worst.case].cells.iter();
+    let at_size = cells.filter(|cell| cell.measured.capacity == chosen.capacity);
     let part = |cell: &Replayed| {
         let name = &advice.policies[cell.measured.policy];
         let FrozenPart { share, hits } = cell.frozen?;
@@ -194,7 +259,7 @@ fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
 }
 
 /// What the forecast of what is frozen takes for granted.
-fn frozen_assumptions(advice: &Advice<'_>) -> String {
+pub(super) fn frozen_assumptions(advice: &Advice<'_>) -> String {
     let shares: Vec<String> = SHARES.iter().map(|share| format!("{} %", share * 100.0)).collect();
     let look = if advice.forecast.knows_frozen() {
         "as long as the profile says"
@@ -229,6 +294,12 @@ fn whose_costs(advice: &Advice<'_>, policy: &PolicySpec) -> Option<String> {
 /// A policy with its throughput and misses.
 fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
     let name = &advice.policies[cell.policy];
+    if advice.cases.len() > 1 {
+        return cell.mops.map_or_else(
+            || format!("{name} (speed unknown)"),
+            |share| format!("{name} ({} of the best where it is furthest behind)", percent(share)),
+        );
+    }
     let misses = percent(cell.miss_ratio);
     match cell.mops {
         Some(_) => format!("{name} ({} M/s, {misses})", mops(cell.mops)),
@@ -237,6 +308,9 @@ fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
 }
 
 fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
+    if advice.cases.len() > 1 {
+        return why_for_all(advice, winner);
+    }
     let chosen = &winner.chosen;
     let name = &advice.policies[chosen.policy];
     let (misses, mops) = (percent(chosen.miss_ratio), mops(chosen.mops));
@@ -255,6 +329,34 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     )
 }
 
+/// Why a policy, of several traces.
+fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
+    let name = |cell: &Measured| &advice.policies[cell.policy];
+    let worst = &advice.worst;
+    let behind = 1.0 - share_of_best(worst).unwrap_or(1.0);
+    let there = printable(advice.cases[worst.case].name);
+    let figures = |cell: &Measured| format!("{} M/s, {}", mops(cell.mops), percent(cell.miss_ratio));
+    let does = figures(&worst.chosen);
+    let mut text = if behind < TOLD {
+        format!("Policy: {} is the fastest on every trace", name(&winner.chosen))
+    } else {
+        format!(
+            "Policy: where {} is furthest behind, on {there}, it delivers {does} of misses: {} less \
+             than {}, the best there ({})",
+            name(&winner.chosen),
+            percent(behind),
+            name(&worst.best),
+            figures(&worst.best)
+        )
+    };
+    if !winner.ties.is_empty() {
+        let list: Vec<String> = winner.ties.iter().map(|cell| self::figures(advice, cell)).collect();
+        // Writing to a string does not fail.
+        let _ = write!(text, "; within 5 % of that: {}", list.join(", "));
+    }
+    text + "."
+}
+
 fn why_size(advice: &Advice<'_>) -> String {
     let Recommendation { winner, marginal_gain, still_gaining, cliff } = &advice.recommendation;
     let chosen = &winner.chosen;
@@ -268,7 +370,7 @@ fn why_size(advice: &Advice<'_>) -> String {
                 "one more step, to {}, would {what} {:.1} % of throughput with {name}{}",
                 amount(advice.unit, twice),
                 gain.abs() * 100.0,
-                if *gain <= -TOLD { why_slower(advice, chosen) } else { "" }
+                if *gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
             );
             if *still_gaining {
                 format!("Size: the largest compared; {gain}, so compare larger ones.")
@@ -292,7 +394,7 @@ fn why_size(advice: &Advice<'_>) -> String {
 
 /// Why a cache of twice the size is slower, which misses no more.
 fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
-    let cell = advice.cells.iter().find(|cell| cell.measured == *chosen);
+    let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity);
     match cell.and_then(|cell| cell.predicted.as_ref()) {
         Some(it) if it.p_star[1] > NEVER => {
             ", as what a request takes longer in a larger cache outweighs the hits it adds"
@@ -305,7 +407,7 @@ fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
 
 /// What the chosen cell's throughput hangs on, and how sure that is.
 fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
-    let cell = advice.cells.iter().find(|cell| cell.measured == *chosen)?;
+    let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity)?;
     let Predicted { range_mops: [low, high], response_us, bottleneck, p_star, .. } =
         cell.predicted.as_ref()?;
     let limit = match bottleneck.as_str() {
@@ -355,9 +457,9 @@ fn amount(unit: Unit, capacity: u64) -> String {
     }
 }
 
-fn share(advice: &Advice<'_>, capacity: u64) -> String {
-    if capacity > advice.everything {
+fn share(everything: u64, capacity: u64) -> String {
+    if capacity > everything {
         return "over 100 %".to_owned();
     }
-    percent(capacity as f64 / advice.everything.max(1) as f64)
+    percent(capacity as f64 / everything.max(1) as f64)
 }

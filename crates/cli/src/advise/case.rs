@@ -1,0 +1,216 @@
+//! One trace of those that are asked about: what is kept of it, and what came of each policy and
+//! size on it.
+
+use anyhow::{Context, anyhow};
+use frazil_policy::PolicySpec;
+use frazil_simulator::trace::Loaded;
+use frazil_simulator::{
+    CapacityError, CapacitySpec, CellSpec, Curve, Outcome, Portrait, SweepOptions,
+    Unit, lru_curve_of, sweep,
+};
+
+use super::candidate::Candidate;
+use super::recommend::Measured;
+use crate::failure::Failure;
+use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
+use crate::progress::Progress;
+use crate::sample::Sample;
+
+/// What does not change from trace to trace.
+pub(crate) struct Question {
+    pub(crate) policies: Vec<Candidate>,
+    pub(crate) forecast: Forecast,
+    pub(crate) options: SweepOptions,
+}
+
+/// One cell with all that was counted.
+pub(crate) struct Replayed {
+    pub(crate) measured: Measured,
+    /// Of all keys, as [`Sample::corrected`] has it.
+    pub(crate) outcome: Outcome,
+    /// What was counted, of the sample.
+    raw: Outcome,
+    /// What was replayed.
+    spec: PolicySpec,
+    /// `None` where the profile does not know the policy.
+    pub(crate) predicted: Option<Predicted>,
+    /// `None` where nothing may be frozen.
+    pub(crate) frozen: Option<FrozenPart>,
+}
+
+/// What is frozen of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct FrozenPart {
+    /// Of the entries; 0 where nothing is worth it.
+    pub(crate) share: f64,
+    /// Of the hits since it was frozen. `None` if the trace ended before.
+    pub(crate) hits: Option<f64>,
+}
+
+impl FrozenPart {
+    fn of(candidate: &Candidate, policy: &PolicySpec, outcome: &Outcome) -> Option<Self> {
+        let share = if let PolicySpec::Frozen { share, .. } = policy { *share } else { 0.0 };
+        let hits = if share > 0.0 { frozen_hits(outcome) } else { Some(0.0) };
+        candidate.freezes().then_some(FrozenPart { share, hits })
+    }
+}
+
+/// A trace, and its cells.
+pub(crate) struct Case<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) loaded: Loaded,
+    pub(crate) sample: Sample,
+    unit: Unit,
+    /// Distinct objects of all keys, or their summed sizes in bytes.
+    pub(crate) everything: u64,
+    /// By size, then in the order of the policies.
+    pub(crate) cells: Vec<Replayed>,
+    /// LRU's miss ratio by capacity. Of a sample it says how far it may be off.
+    pub(crate) curve: Curve,
+}
+
+impl<'a> Case<'a> {
+    /// # Errors
+    /// Bad usage where a trace without sizes should be counted in bytes.
+    pub(crate) fn new(name: &'a str, loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
+        let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
+        let everything = sample.up(match unit {
+            Unit::Objects => loaded.trace.objects.len() as u64,
+            Unit::Bytes => loaded.trace.footprint_bytes().unwrap_or_default(),
+        });
+        let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
+        let curve = curve.map_err(Failure::Usage)?;
+        Ok(Case { name, loaded, sample, unit, everything, cells: Vec::new(), curve })
+    }
+
+    /// The standard error of LRU's miss ratio at a capacity; `None` unless this is a sample.
+    pub(crate) fn error(&self, capacity: u64) -> Option<f64> {
+        self.curve.points(&[capacity]).first()?.error
+    }
+
+    /// The cell of a policy at a capacity that was asked for.
+    pub(crate) fn cell(&self, policy: usize, capacity: u64) -> Option<&Replayed> {
+        let mut cells = self.cells.iter().map(|cell| (&cell.measured, cell));
+        let same = |it: &Measured| (it.policy, it.capacity) == (policy, capacity);
+        cells.find(|(measured, _)| same(measured)).map(|(_, cell)| cell)
+    }
+
+    /// A size as it was written: a number is for all keys, a share is of this trace.
+    pub(crate) fn resolve(&self, capacity: &CapacitySpec) -> Result<u64, Failure> {
+        let resolved = capacity.resolve(&self.loaded.trace, self.unit);
+        let known = |resolved| {
+            let known = capacity.known(self.unit)?;
+            Ok::<_, CapacityError>(known.unwrap_or_else(|| self.sample.up(resolved)))
+        };
+        let resolved = resolved.and_then(known).with_context(|| self.name.to_owned());
+        resolved.map_err(Failure::Usage)
+    }
+
+    /// What capacities count.
+    pub(crate) fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Requests that were replayed.
+    pub(crate) fn requests(&self) -> u64 {
+        self.cells.first().map_or(0, |cell| cell.outcome.requests)
+    }
+
+    pub(crate) fn portrait(&self) -> Portrait {
+        Portrait::of(&self.loaded.trace, self.loaded.origin.rate())
+    }
+
+    /// Replays every policy at every size.
+    pub(crate) fn replay_all(
+        &mut self,
+        question: &Question,
+        capacities: &[u64],
+    ) -> Result<(), Failure> {
+        let policies = 0..question.policies.len();
+        let of_size = |&size| policies.clone().map(move |policy| (policy, size));
+        let cells: Vec<(usize, u64)> = capacities.iter().flat_map(of_size).collect();
+        self.cells = self.replay(question, &cells, "replaying")?;
+        if self.cells.iter().any(|cell| cell.outcome.requests == 0) {
+            let problem = "holds no requests, only sets and deletes";
+            return Err(anyhow!("{}: {problem}", self.name).into());
+        }
+        Ok(())
+    }
+
+    /// What comes of each cell: of those that may freeze different shares, with the fastest.
+    pub(crate) fn replay(
+        &self,
+        question: &Question,
+        cells: &[(usize, u64)],
+        what: &str,
+    ) -> Result<Vec<Replayed>, Failure> {
+        let specs_of = |&(policy, capacity): &(usize, u64)| {
+            let capacity = self.sample.down(capacity);
+            let specs = question.policies[policy].replayed().into_iter();
+            specs.map(move |policy| CellSpec { policy, capacity })
+        };
+        let trace = &self.loaded.trace;
+        let specs: Vec<CellSpec> = cells.iter().flat_map(specs_of).collect();
+        let total = trace.ids.len() as u64 * specs.len() as u64;
+        let progress = Progress::of_records(what.to_owned(), total);
+        let outcomes =
+            sweep(trace, &specs, &question.options, &|steps| progress.advance(steps));
+        let mut done = specs.iter().zip(outcomes);
+        let mut replayed = Vec::new();
+        for cell in cells {
+            let count = question.policies[cell.0].replayed().len();
+            let mut best: Option<Replayed> = None;
+            for (spec, outcome) in done.by_ref().take(count) {
+                let next = self.replayed(question, *cell, &spec.policy, outcome)?;
+                let mops = |it: &Replayed| it.measured.mops;
+                if best.as_ref().is_none_or(|best| mops(best) < mops(&next)) {
+                    best = Some(next);
+                }
+            }
+            replayed.extend(best);
+        }
+        Ok(replayed)
+    }
+
+    fn replayed(
+        &self,
+        question: &Question,
+        (policy, capacity): (usize, u64),
+        spec: &PolicySpec,
+        raw: Outcome,
+    ) -> Result<Replayed, Failure> {
+        // The work is that of the hits there were.
+        let work_per_hit = raw.work_per_hit();
+        let outcome = self.sample.corrected(&raw);
+        let miss_ratio = outcome.miss_ratio();
+        let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops: None };
+        let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
+        let spec = *spec;
+        let mut cell = Replayed { measured, outcome, raw, spec, predicted: None, frozen };
+        cell.predicted = self.predict(&question.forecast, &question.forecast.setting, &cell)?;
+        cell.measured.mops = cell.predicted.as_ref().map(|it| it.throughput_mops);
+        Ok(cell)
+    }
+
+    /// What a cell delivers in a setting.
+    pub(crate) fn predict(
+        &self,
+        forecast: &Forecast,
+        setting: &Setting,
+        cell: &Replayed,
+    ) -> Result<Option<Predicted>, Failure> {
+        let hit_ratio = 1.0 - cell.measured.miss_ratio;
+        let entries = self.entries(cell.measured.capacity);
+        let predicted = forecast.predict(setting, &cell.spec, hit_ratio, &cell.raw, entries);
+        Ok(predicted.context("the prediction of a cell")?)
+    }
+
+    /// How many objects a capacity holds, if they are of the mean size.
+    fn entries(&self, capacity: u64) -> f64 {
+        let objects = self.sample.up(self.loaded.trace.objects.len() as u64) as f64;
+        match self.unit {
+            Unit::Objects => capacity as f64,
+            Unit::Bytes => capacity as f64 / self.everything.max(1) as f64 * objects,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The advice as data for a report: all that the page shows, for every setting it offers.
+
+use frazil_simulator::{CurvePoint, Portrait, Unit};
+use serde_json::{Value, json};
+
+use super::case::{Case, Question, Replayed};
+use super::text::{answer, reasons, sure};
+use super::{Advice, candidate::Candidate};
+use crate::failure::Failure;
+use crate::forecast::{Predicted, Setting};
+use crate::output::{grouped, percent};
+use crate::{date, progress::Progress};
+
+/// Points of LRU's curve.
+const POINTS: u16 = 120;
+/// The smallest capacity of that curve, of all there is.
+const LEAST: f64 = 1e-4;
+
+/// What a report is made from.
+pub(super) fn document(
+    advice: &Advice<'_>,
+    question: &Question,
+    command: &str,
+) -> Result<Value, Failure> {
+    let settings = question.forecast.settings();
+    let asked = question.forecast.setting;
+    let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
+    let cells = advice.cases.iter().map(|case| case.cells.len()).sum::<usize>();
+    let progress =
+        Progress::of_steps("predicting".to_owned(), (cells * settings.len()) as u64);
+    let trace = |case| of_case(case, question, &settings, &progress);
+    let traces = advice.cases.iter().map(trace).collect::<Result<Vec<_>, _>>()?;
+    let chosen = &advice.recommendation.winner.chosen;
+    Ok(json!({
+        "frazil": env!("CARGO_PKG_VERSION"),
+        "made": date::today(),
+        "command": command,
+        "answer": answer(advice),
+        "reasons": reasons(advice),
+        "sure": sure(advice),
+        "assumptions": assumptions(advice),
+        "unit": advice.unit.to_string(),
+        "policies": names,
+        "recommended": {
+            "policy": chosen.policy,
+            "capacity": chosen.capacity,
+            "marginal_gain": advice.recommendation.marginal_gain,
+            "trace": advice.worst.case,
+        },
+        "setting": settings.iter().position(|setting| *setting == asked),
+        "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
+        "traces": traces,
+    }))
+}
+
+fn of_setting(setting: &Setting) -> Value {
+    let Setting { cores, backend_us, mpl } = setting;
+    json!({ "cores": cores, "backend_us": backend_us, "mpl": mpl })
+}
+
+fn of_case(
+    case: &Case<'_>,
+    question: &Question,
+    settings: &[Setting],
+    progress: &Progress,
+) -> Result<Value, Failure> {
+    let cell = |cell| of_cell(case, question, settings, cell, progress);
+    let cells = case.cells.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    let curve = case.curve.points(&capacities(case.everything));
+    let point = |it: CurvePoint| json!([it.capacity, it.miss_ratio, it.error]);
+    Ok(json!({
+        "name": case.name,
+        "requests": case.requests(),
+        "objects": case.loaded.trace.objects.len(),
+        "everything": case.everything,
+        "sample_rate": case.loaded.origin.rate(),
+        "cells": cells,
+        "lru_curve": curve.into_iter().map(point).collect::<Vec<_>>(),
+        "portrait": of_portrait(&case.portrait()),
+    }))
+}
+
+/// From a ten thousandth of everything to all of it, evenly by the logarithm.
+fn capacities(everything: u64) -> Vec<u64> {
+    let at = |step: u16| {
+        let share = LEAST.powf(1.0 - f64::from(step) / f64::from(POINTS));
+        ((everything as f64 * share).round() as u64).max(1)
+    };
+    let mut capacities: Vec<u64> = (0..=POINTS).map(at).collect();
+    capacities.dedup();
+    capacities
+}
+
+fn of_cell(
+    case: &Case<'_>,
+    question: &Question,
+    settings: &[Setting],
+    cell: &Replayed,
+    progress: &Progress,
+) -> Result<Value, Failure> {
+    let mut predicted = Vec::new();
+    for setting in settings {
+        let here = case.predict(&question.forecast, setting, cell)?;
+        predicted.push(here.as_ref().map(of_prediction));
+        progress.advance(1);
+    }
+    let bytes = case.unit() == Unit::Bytes;
+    Ok(json!({
+        "policy": cell.measured.policy,
+        "capacity": cell.measured.capacity,
+        "miss_ratio": cell.measured.miss_ratio,
+        "byte_miss_ratio": bytes.then(|| cell.outcome.byte_miss_ratio()),
+        "predicted": predicted,
+    }))
+}
+
+fn of_prediction(it: &Predicted) -> Value {
+    json!({
+        "mops": it.throughput_mops,
+        "low_mops": it.range_mops[0],
+        "high_mops": it.range_mops[1],
+        "response_us": it.response_us,
+        "bottleneck": it.bottleneck,
+        "p_star": it.p_star,
+    })
+}
+
+fn of_portrait(portrait: &Portrait) -> Value {
+    let Portrait { working_set, sizes, .. } = portrait;
+    let sets = working_set.iter().map(|it| json!([it.requests, it.objects, it.recent]));
+    let sizes = sizes.as_ref().map(|sizes| {
+        sizes.iter().map(|it| json!([it.bytes, it.objects, it.footprint])).collect::<Vec<_>>()
+    });
+    json!({
+        "popularity": portrait.popularity,
+        "zipf_alpha": portrait.zipf_alpha,
+        "reuse": portrait.reuse,
+        "working_set": sets.collect::<Vec<_>>(),
+        "one_hit_objects": portrait.one_hit_objects,
+        "one_hit_requests": portrait.one_hit_requests,
+        "sizes": sizes,
+    })
+}
+
+/// What the answer takes for granted.
+fn assumptions(advice: &Advice<'_>) -> Vec<String> {
+    let Setting { cores, backend_us, mpl } = advice.forecast.setting;
+    let mut assumed = vec![
+        format!(
+            "The machine has {cores} cores, {} requests are in flight at a time, and a miss waits \
+             {backend_us} µs for a backend that serves any number at once.",
+            grouped(mpl as u64)
+        ),
+        format!("What operations cost was measured on {}.", advice.forecast.machine()),
+        "Predicted is what the cache itself can serve: values that are copied, a protocol and the \
+         program around it come on top."
+            .to_owned(),
+        "The trace is what is to come: its objects, their popularity and the order of requests."
+            .to_owned(),
+        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is enough where \
+         doubling it gains less than 5 %."
+            .to_owned(),
+    ];
+    for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0) {
+        assumed.push(format!(
+            "Of {} the records of {} of the objects were replayed, at that share of each size.",
+            case.name,
+            percent(case.loaded.origin.rate())
+        ));
+    }
+    if advice.policies.iter().any(Candidate::freezes) {
+        assumed.push(super::text::frozen_assumptions(advice));
+    }
+    assumed
+}

@@ -1,0 +1,373 @@
+//! `frazil advise`: which policy and size for this trace, on these cores, and why.
+
+mod candidate;
+mod case;
+mod document;
+mod recommend;
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use clap::Args as ClapArgs;
+use frazil_simulator::trace::SampleBounds;
+use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
+
+use crate::Done;
+use crate::failure::{Failure, note};
+use crate::forecast::{Forecast, ForecastArgs};
+use crate::output::{self, Output};
+use crate::replay_args::ReplayArgs;
+use crate::sample::SampleArg;
+use crate::trace_args::{TraceArgs, Wanted};
+use candidate::Candidate;
+use case::{Case, Question, Replayed};
+use document::document;
+use recommend::{Limit, Measured, Recommendation, Winner, limit, recommend, winner};
+use text::{json, table};
+
+/// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
+/// wonders.
+const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
+/// Objects and records of all traces together that are kept unless said otherwise: a replay of
+/// nine policies at eight sizes takes half a minute then, on two cores.
+const OBJECTS: u32 = 500_000;
+const RECORDS: usize = 16_000_000;
+
+/// Say which policy and size to use for a trace, and why.
+///
+/// Replays the trace against every policy and size, and predicts from hit ratios, counted work
+/// and measured costs what each delivers on so many cores before such a backend. Per size the
+/// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses, and within
+/// half a point of those to the fastest. The size is the smallest whose doubling gains less
+/// than 5 % of throughput.
+///
+/// Predicted is what the cache itself can serve: values that are copied, a protocol and the
+/// program around it come on top.
+///
+/// Of `frozen+POLICY`, a cache that freezes what is hottest by itself, a few shares are replayed,
+/// none among them, and the fastest counts: frozen once, when the cache is warm, to the end.
+///
+/// Of several traces each is replayed at the same sizes. A policy is then judged by the trace on
+/// which it is furthest behind the best there, and that trace is named.
+///
+/// Of a long trace a sample of the objects is replayed, at the same share of each size, and the
+/// answer says how far its miss ratios are likely to be off. Of such a sample, and of a trace that
+/// a cache has recorded at a rate below 1, capacities are those for all keys; requests and
+/// objects are those of the sample.
+#[derive(ClapArgs, Debug)]
+#[command(after_help = "Examples:
+  frazil advise
+  frazil advise --trace requests.csv.zst
+  frazil advise --trace requests.csv.zst --cores 64 --backend 10us
+  frazil advise --trace monday.csv.zst sunday.csv.zst
+  zcat requests.csv.gz | frazil advise --trace - --sample 100K
+  frazil advise --trace requests.frazil --profile machine.toml
+  frazil advise --trace requests.frazil --policy lru,frozen+lru,mobius,frozen+mobius
+  frazil advise --trace cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
+pub(crate) struct Args {
+    /// The traces: files, - for standard input, or generated workloads as in `frazil simulate`
+    /// [default: mix:objects=200K:requests=4M:seed=1].
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    trace: Vec<String>,
+
+    /// Policies to compare; online ones only. (`sieve` misses exactly as often as
+    /// `mobius`.) With frozen+ before its name, or frozen:share=S+, a part of it is frozen,
+    /// where that can be.
+    #[arg(
+        long,
+        value_name = "NAME[:KEY=VALUE],…",
+        value_delimiter = ',',
+        default_value = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu"
+    )]
+    policy: Vec<String>,
+
+    /// Sizes to compare, written as in `frazil simulate`. A share is of the largest trace.
+    #[arg(
+        long,
+        value_name = "N|N%|NMiB,…",
+        value_delimiter = ',',
+        default_value = "0.5%,1%,2%,4%,8%,16%,32%,64%"
+    )]
+    capacity: Vec<CapacitySpec>,
+
+    /// Which objects are replayed: all, a share (1%), or so many at most (200K)
+    /// [default: 500K, of 16M records at most].
+    #[arg(long, value_name = "all|N%|N")]
+    sample: Option<SampleArg>,
+
+    /// Also write a report for people: one HTML file that needs nothing else, with charts.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    #[command(flatten)]
+    forecast: ForecastArgs,
+
+    #[command(flatten)]
+    replaying: ReplayArgs,
+
+    #[command(flatten)]
+    reading: TraceArgs,
+}
+
+/// Everything that the answer is printed from.
+pub(crate) struct Advice<'a> {
+    pub(crate) unit: Unit,
+    /// Distinct objects of the largest trace, or their summed sizes in bytes: what 100 % is.
+    pub(crate) everything: u64,
+    pub(crate) policies: &'a [Candidate],
+    pub(crate) forecast: &'a Forecast,
+    pub(crate) cases: Vec<Case<'a>>,
+    /// Smallest size first. Of several traces, throughputs are shares of the best of each.
+    pub(crate) winners: Vec<Winner>,
+    pub(crate) recommendation: Recommendation,
+    pub(crate) worst: Worst,
+    /// Policies that more memory makes slower, on the worst of the traces.
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// Where what is recommended is furthest behind the best.
+pub(crate) struct Worst {
+    /// Number of the trace.
+    pub(crate) case: usize,
+    /// The best there, at the recommended size.
+    pub(crate) best: Measured,
+    /// What is recommended, as it is there.
+    pub(crate) chosen: Measured,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &Args) -> Done {
+    let mut policies = Vec::new();
+    for name in &args.policy {
+        let policy = Candidate::parse(name)?;
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    let forecast = Forecast::new(&args.forecast)?;
+    check_known(&policies, &forecast)?;
+    let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
+    let question = Question { policies, forecast, options };
+    let advice = answer(args, &question)?;
+    if let Some(file) = &args.report {
+        let document = document(&advice, &question, &command())?;
+        std::fs::write(file, document.to_string())
+            .with_context(|| file.display().to_string())?;
+        note(&format!("wrote {}", file.display()));
+    }
+    output::print(&match args.replaying.output {
+        Output::Table => table(&advice),
+        Output::Json => output::json(&json(&advice)),
+        Output::Csv => output::csv(&json(&advice)),
+    })
+}
+
+/// The command line that repeats this, for a shell.
+fn command() -> String {
+    let quoted = |word: String| {
+        let plain = |it: char| it.is_alphanumeric() || "-_./:,=+%@".contains(it);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    ["frazil".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Fails if nothing is known of any policy. Of which nothing is, the answer says.
+fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failure> {
+    let policies = || policies.iter().map(Candidate::policy);
+    if policies().any(|policy| forecast.costs_of(&policy).is_some()) {
+        return Ok(());
+    }
+    let names = policies().map(|policy| policy.to_string()).collect::<Vec<_>>().join(",");
+    let how = format!("`frazil calibrate --policy {names} --output FILE` measures that");
+    Err(anyhow!("the profile does not say what {names} cost; {how}").into())
+}
+
+/// The traces, or what is kept of them.
+fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
+    let unit = args.replaying.unit;
+    let mut names: Vec<&str> = args.trace.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
+        names.push(DEFAULT_TRACE);
+    }
+    if names.iter().filter(|&&name| name == "-").count() > 1 {
+        return Err(Failure::usage(anyhow!("standard input can be read once")));
+    }
+    let bounds = args.sample.map_or_else(
+        || SampleBounds {
+            rate: 1.0,
+            objects: OBJECTS as usize / names.len(),
+            records: RECORDS / names.len(),
+        },
+        SampleArg::bounds,
+    );
+    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
+    let case = |name| Case::new(name, args.reading.load_sample(name, wanted, bounds)?, unit);
+    names.into_iter().map(case).collect()
+}
+
+/// The sizes to compare, ascending and each once.
+fn capacities(args: &Args, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
+    let mut capacities = Vec::new();
+    for capacity in &args.capacity {
+        let of_each = cases.iter().map(|case| case.resolve(capacity));
+        let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
+        capacities.extend(of_each.into_iter().max());
+    }
+    capacities.sort_unstable();
+    capacities.dedup();
+    Ok(capacities)
+}
+
+fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {
+    let Question { policies, forecast, .. } = question;
+    let mut cases = cases(args)?;
+    let capacities = capacities(args, &cases)?;
+    for case in &mut cases {
+        case.replay_all(question, &capacities)?;
+    }
+    let measured = judged(&cases, policies.len());
+    let winners: Vec<Winner> = measured.chunks(policies.len()).filter_map(winner).collect();
+    let everything = cases.iter().map(|case| case.everything).max().unwrap_or_default();
+    let doubling = Doubling::new(question, &cases, &winners, everything)?;
+    let recommendation = recommend(&winners, |cell| doubling.mops(cell))
+        .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
+    let worst = worst(&cases, policies.len(), &recommendation.winner.chosen)
+        .ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
+    let limits = {
+        let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
+        let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
+        (0..policies.len()).filter_map(|policy| limit(of_policy(policy))).collect()
+    };
+    Ok(Advice {
+        unit: args.replaying.unit,
+        everything,
+        policies,
+        forecast,
+        cases,
+        winners,
+        recommendation,
+        worst,
+        limits,
+    })
+}
+
+/// What the winner is chosen from. Of one trace that is its cells. Of several each policy and
+/// size has the least share of the throughput of the best there, and the most misses above the
+/// fewest there.
+fn judged(cases: &[Case<'_>], policies: usize) -> Vec<Measured> {
+    let cells = |case: &Case<'_>| -> Vec<Measured> {
+        case.cells.iter().map(|cell| cell.measured).collect()
+    };
+    if let [only] = cases {
+        return cells(only);
+    }
+    let relative = |case: &Case<'_>| {
+        let mut cells = cells(case);
+        for size in cells.chunks_mut(policies) {
+            let most = size.iter().filter_map(|cell| cell.mops).fold(0.0, f64::max);
+            let fewest = size.iter().map(|cell| cell.miss_ratio).fold(1.0, f64::min);
+            for cell in size {
+                cell.mops = cell.mops.map(|mops| mops / most);
+                cell.miss_ratio -= fewest;
+            }
+        }
+        cells
+    };
+    let worse = |one: Vec<Measured>, other: Vec<Measured>| {
+        let worse = |(one, other): (Measured, Measured)| Measured {
+            miss_ratio: one.miss_ratio.max(other.miss_ratio),
+            work_per_hit: one.work_per_hit.max(other.work_per_hit),
+            mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
+            ..one
+        };
+        one.into_iter().zip(other).map(worse).collect()
+    };
+    cases.iter().map(relative).reduce(worse).unwrap_or_default()
+}
+
+/// The trace on which a cell is furthest behind the best of its size.
+fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst> {
+    let of = |(number, case): (usize, &Case<'_>)| {
+        let mut sizes = case.cells.chunks(policies);
+        let size = sizes.find(|size| size[0].measured.capacity == chosen.capacity)?;
+        let best = size.iter().map(|cell| cell.measured);
+        let best = best.max_by(|one, other| {
+            one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0))
+        })?;
+        Some(Worst { case: number, best, chosen: size[chosen.policy].measured })
+    };
+    let share = |worst: &Worst| {
+        let mops = |cell: &Measured| cell.mops.unwrap_or(0.0);
+        mops(&worst.chosen) / mops(&worst.best)
+    };
+    let all = cases.iter().enumerate().filter_map(of);
+    all.min_by(|one, other| share(one).total_cmp(&share(other)))
+}
+
+/// What twice a winner's size gives, with the same policy.
+struct Doubling<'a> {
+    cases: &'a [Case<'a>],
+    /// By trace: cells that are not among those that were asked for.
+    probes: Vec<Vec<Replayed>>,
+    everything: u64,
+}
+
+impl<'a> Doubling<'a> {
+    fn new(
+        question: &Question,
+        cases: &'a [Case<'a>],
+        winners: &[Winner],
+        everything: u64,
+    ) -> Result<Self, Failure> {
+        let mut doubling = Doubling { cases, probes: Vec::new(), everything };
+        let twice = winners.iter().map(|winner| {
+            let Measured { policy, capacity, .. } = winner.chosen;
+            (policy, doubling.twice(capacity))
+        });
+        let wanted: Vec<(usize, u64)> = twice.collect();
+        for case in cases {
+            let unknown = |&&(policy, capacity): &&(usize, u64)| {
+                let same = |it: &&Replayed| {
+                    (it.measured.policy, it.measured.capacity) == (policy, capacity)
+                };
+                !case.cells.iter().any(|cell| same(&cell))
+            };
+            let wanted: Vec<(usize, u64)> = wanted.iter().filter(unknown).copied().collect();
+            doubling.probes.push(case.replay(question, &wanted, "doubling")?);
+        }
+        Ok(doubling)
+    }
+
+    fn twice(&self, capacity: u64) -> u64 {
+        capacity.saturating_mul(2).min(self.everything)
+    }
+
+    /// The throughput at twice the size; of several traces that on which most is gained. `None`
+    /// if the cell holds everything.
+    fn mops(&self, cell: &Measured) -> Option<f64> {
+        let gains = (0..self.cases.len()).filter_map(|case| self.gain(case, cell));
+        Some(gains.max_by(f64::total_cmp)? * cell.mops?)
+    }
+
+    /// How many times as fast a trace is at twice the size.
+    fn gain(&self, case: usize, cell: &Measured) -> Option<f64> {
+        if cell.capacity >= self.cases[case].everything {
+            return None;
+        }
+        let cells = || self.cases[case].cells.iter().chain(&self.probes[case]);
+        let mops = |capacity| {
+            let same = |it: &&Replayed| {
+                (it.measured.policy, it.measured.capacity) == (cell.policy, capacity)
+            };
+            cells().find(same)?.measured.mops
+        };
+        Some(mops(self.twice(cell.capacity))? / mops(cell.capacity)?)
+    }
+}
