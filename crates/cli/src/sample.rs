@@ -80,11 +80,11 @@ impl Sample {
     /// Of a trace with so many gets; notes on standard error if it is not all there was.
     pub(crate) fn of(name: &str, origin: &Origin, gets: u64) -> Self {
         let rate = origin.rate();
-        let all_gets = origin.recording.and_then(|recording| recording.gets);
+        let known = origin.recording.is_none_or(|it| it.rate >= 1.0 || it.gets.is_some());
         if rate < 1.0 {
-            let uncorrected = match all_gets {
-                Some(_) => "",
-                None => {
+            let uncorrected = match known {
+                true => "",
+                false => {
                     "; how many requests there were of all keys is not known, so that the \
                          ratios depend on which of the hottest are among them"
                 }
