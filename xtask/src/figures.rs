@@ -8,7 +8,7 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil` or `frazil-bench`, is run with a release build and its output put in between, with
+//! The command, `frazil`, `frazil-bench` or an example of the simulator, is run with a release build and its output put in between, with
 //! the date and the machine, so that no table is written by hand. `TRACES` is
 //! where the real traces are; a word that begins with `DOCS/` is a path below `docs`.
 
@@ -37,6 +37,10 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
     if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}frazil-bench "))) {
         let bench = ["frazil-bench", "--features", "rivals"];
         step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
+    }
+    if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}examples/"))) {
+        let examples = ["frazil-simulator", "--examples"];
+        step::run("build examples", step::cargo(root, build).args(examples))?;
     }
     for (document, path, text) in texts {
         let measured = renew(root, &text, only).with_context(|| document.clone())?;
@@ -79,7 +83,8 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     let (program, folder) = match words.next() {
         Some("frazil") => ("frazil", traces.as_path()),
         Some("frazil-bench") => ("frazil-bench", root),
-        _ => bail!("`{command}`: figures come from `frazil` or `frazil-bench`"),
+        Some(example) if example.starts_with("examples/") => (example, traces.as_path()),
+        _ => bail!("`{command}`: figures come from `frazil`, `frazil-bench` or `examples/NAME`"),
     };
     eprintln!("xtask: {command}");
     let output = Command::new(root.join("target/release").join(program))

@@ -183,7 +183,8 @@ impl Forecast {
         backends.push(asked.backend_us);
         backends.sort_by(f64::total_cmp);
         backends.dedup();
-        let setting = |cores, backend_us| Setting { cores, backend_us, mpl: mpl_of(self.mpl, cores) };
+        let setting =
+            |cores, backend_us| Setting { cores, backend_us, mpl: mpl_of(self.mpl, cores) };
         let of = |cores| backends.iter().map(move |&backend_us| setting(cores, backend_us));
         cores.into_iter().flat_map(of).collect()
     }

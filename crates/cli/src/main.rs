@@ -9,6 +9,7 @@ mod belatedly;
 mod bench;
 mod calibrate;
 mod date;
+mod draw;
 mod duration;
 mod failure;
 mod fetch_args;

@@ -101,7 +101,9 @@ pub(crate) fn run(args: &Args) -> Done {
 
 fn parse(name: &str) -> Result<PolicySpec, Failure> {
     let offline = |name: &str| {
-        Failure::usage(anyhow!("policy `{name}` knows the future, which has no curve; see simulate"))
+        Failure::usage(anyhow!(
+            "policy `{name}` knows the future, which has no curve; see simulate"
+        ))
     };
     match name.parse::<PolicySpec>() {
         Ok(policy) if policy.is_offline() => Err(offline(name)),

@@ -4,9 +4,7 @@
 //! capacities for all keys, and counts of the sample.
 
 use frazil_simulator::trace::{Operation, Origin, SampleBounds, Trace, printable};
-use frazil_simulator::{
-    CapacitySpec, CurveSample, Outcome, Unit, full_capacity, sample_capacity,
-};
+use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, sample_capacity};
 
 use crate::failure::note;
 use crate::output::percent;

@@ -353,6 +353,123 @@ fn advise_recommends_what_it_measured() {
 }
 
 #[test]
+fn of_several_traces_the_one_that_suffers_most_decides() {
+    let [steady, looping] =
+        ["zipf:0.9:objects=2K:requests=40K:seed=2", "loop:objects=1000:requests=40K"];
+    let common = ["--policy", "lru,lirs", "--capacity", "800", "--backend", "1ms"];
+    let common = [&common[..], &["--output", "json"]].concat();
+    let of = |traces: &[&str]| {
+        let args = [&["advise", "--trace"], traces, &common[..]].concat();
+        let mut rows = json_lines(&frazil(&args));
+        (rows.pop().unwrap(), rows)
+    };
+    let (both, cells) = of(&[steady, looping]);
+    assert_eq!(
+        cells.iter().map(|cell| &cell["trace"]).collect::<Vec<_>>(),
+        [steady, steady, looping, looping]
+    );
+    // LRU finds nothing in a loop that is longer than it.
+    assert_eq!((&both["policy"], &both["capacity"]), (&"lirs".into(), &800.into()));
+    let mops = |cell: &Value| cell["throughput_mops"].as_f64().unwrap();
+    assert!(mops(&cells[3]) > 2.0 * mops(&cells[2]), "{cells:?}");
+    let share =
+        |trace: usize| mops(&cells[trace + 1]) / mops(&cells[trace]).max(mops(&cells[trace + 1]));
+    let worst = if share(0) <= share(2) { steady } else { looping };
+    assert_eq!(both["worst_trace"], worst);
+    assert!((both["share_of_best"].as_f64().unwrap() - share(0).min(share(2))).abs() < 1e-12);
+    let (one, _) = of(&[looping]);
+    assert!(one["worst_trace"].is_null() && one["share_of_best"] == 1.0);
+    let text = frazil(&[&["advise", "--trace", steady, looping], &common[..6]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains(steady) && text.contains(looping) && text.contains("Policy: "), "{text}");
+}
+
+/// A long trace is advised on by a sample of its objects, which a pipe gives as well as a file.
+#[test]
+fn advice_from_a_sample_is_near_and_says_how_sure_it_is() {
+    let folder = Folder::new("advise-sample");
+    let trace = "zipf:0.8:objects=40K:requests=600K:seed=5";
+    let file = folder.path("requests.csv");
+    assert!(frazil(&["trace", "convert", trace, &file]).status.success());
+    let common = ["--policy", "lru,s3-fifo", "--capacity", "1%,10%", "--output", "json"];
+    let whole = json_lines(&frazil(&[&["advise", "--trace", &file], &common[..]].concat()));
+    let args = [&["advise", "--trace", "-", "--sample", "12K"], &common[..]].concat();
+    let piped = Command::new(env!("CARGO_BIN_EXE_frazil"))
+        .args(args)
+        .stdin(std::fs::File::open(&file).unwrap())
+        .output()
+        .unwrap();
+    let notes = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert!(notes.contains("25.00 %") && !notes.contains("is not known"), "{notes}");
+    let piped = json_lines(&piped);
+    let [last, exact] = [&piped, &whole].map(|rows| rows.last().unwrap());
+    assert_eq!((&last["sample_rate"], &exact["sample_rate"]), (&0.25.into(), &1.0.into()));
+    let error = last["miss_ratio_error"].as_f64().unwrap();
+    assert!(exact["miss_ratio_error"].is_null() && error > 0.0 && error < 0.02, "{error}");
+    for (one, other) in whole.iter().zip(&piped).take(4) {
+        let [one, other] = [one, other].map(|cell| cell["miss_ratio"].as_f64().unwrap());
+        assert!((one - other).abs() < 0.02, "{one}, of the sample {other}");
+    }
+    fails(&["advise", "--trace", "-", "-"], 2, &["standard input"]);
+    fails(&["advise", "--trace", &file, "--sample", "0%"], 2, &["0%", "200K"]);
+}
+
+#[test]
+fn curves_are_printed_for_every_policy() {
+    let trace = "zipf:0.8:objects=4K:requests=60K:seed=5";
+    let args =
+        ["mrc", "--trace", trace, "--policy", "lru,sieve", "--points", "5", "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |policy: &str| rows.iter().filter(|row| row["policy"] == policy).collect::<Vec<_>>();
+    for policy in ["lru", "sieve"] {
+        let ratios: Vec<f64> =
+            of(policy).iter().map(|row| row["miss_ratio"].as_f64().unwrap()).collect();
+        assert_eq!(ratios.len(), 5);
+        assert!(ratios.windows(2).all(|pair| pair[0] >= pair[1]), "{policy}: {ratios:?}");
+    }
+    assert_eq!(
+        (&of("lru")[0]["method"], &of("sieve")[0]["method"]),
+        (&"stack".into(), &"replay".into())
+    );
+    // The stack's answer is the replay's.
+    let capacity = of("lru")[2]["capacity"].to_string();
+    let replayed = json_lines(&frazil(
+        &[&simulate(trace, "lru", &capacity)[..], &["--output", "json"]].concat(),
+    ));
+    assert_eq!(replayed[0]["miss_ratio"], of("lru")[2]["miss_ratio"]);
+    let sampled =
+        [&args[..3], &["--sample", "10%", "--capacity", "1000", "--output", "json"]].concat();
+    let sampled = &json_lines(&frazil(&sampled))[0];
+    assert!(sampled["standard_error"].as_f64().is_some_and(|error| error > 0.0));
+    assert_eq!(
+        (&sampled["method"], &sampled["sample_rate"]),
+        (&"sampled stack".into(), &0.1.into())
+    );
+    fails(&["mrc", "--trace", trace, "--policy", "belady"], 2, &["belady", "future"]);
+    fails(&["mrc", "--trace", trace, "--unit", "bytes"], 2, &["no object sizes"]);
+}
+
+#[test]
+fn advice_is_drawn_and_told_as_a_page() {
+    let folder = Folder::new("advise-report");
+    let [page, drawn] = [folder.path("report.html"), folder.path("figures")];
+    let args = ["advise", "--trace", GENERATED, "--capacity", "1%,10%", "--policy", "lru,mobius"];
+    let written = frazil(&[&args[..], &["--report", &page, "--figures", &drawn]].concat());
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains(GENERATED));
+    let answer = String::from_utf8(written.stdout).unwrap();
+    let answer = answer.lines().find(|line| line.starts_with("Use ")).unwrap().to_owned();
+    assert!(page.contains(&answer), "{answer}");
+    for name in ["size", "portrait"] {
+        let svg = std::fs::read_to_string(format!("{drawn}/advise-{name}.svg")).unwrap();
+        assert!(svg.starts_with("<svg") && svg.matches("<polyline").count() >= 4, "{svg}");
+    }
+    let nowhere = [&args[..], &["--report", "/nowhere/report.html"]].concat();
+    fails(&nowhere, 1, &["/nowhere/report.html"]);
+}
+
+#[test]
 fn advice_depends_on_cores_and_the_backend() {
     let mops = |flags: &[&str]| {
         let args = ["advise", "--trace", GENERATED, "--capacity", "10%", "--policy", "lru,mobius"];

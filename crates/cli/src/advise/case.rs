@@ -5,8 +5,8 @@ use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
 use frazil_simulator::trace::Loaded;
 use frazil_simulator::{
-    CapacityError, CapacitySpec, CellSpec, Curve, Outcome, Portrait, SweepOptions,
-    Unit, lru_curve_of, sweep,
+    CapacityError, CapacitySpec, CellSpec, Curve, Outcome, Portrait, SweepOptions, Unit,
+    lru_curve_of, sweep,
 };
 
 use super::candidate::Candidate;
@@ -153,8 +153,7 @@ impl<'a> Case<'a> {
         let specs: Vec<CellSpec> = cells.iter().flat_map(specs_of).collect();
         let total = trace.ids.len() as u64 * specs.len() as u64;
         let progress = Progress::of_records(what.to_owned(), total);
-        let outcomes =
-            sweep(trace, &specs, &question.options, &|steps| progress.advance(steps));
+        let outcomes = sweep(trace, &specs, &question.options, &|steps| progress.advance(steps));
         let mut done = specs.iter().zip(outcomes);
         let mut replayed = Vec::new();
         for cell in cells {

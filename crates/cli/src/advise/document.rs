@@ -26,8 +26,7 @@ pub(super) fn document(
     let asked = question.forecast.setting;
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let cells = advice.cases.iter().map(|case| case.cells.len()).sum::<usize>();
-    let progress =
-        Progress::of_steps("predicting".to_owned(), (cells * settings.len()) as u64);
+    let progress = Progress::of_steps("predicting".to_owned(), (cells * settings.len()) as u64);
     let trace = |case| of_case(case, question, &settings, &progress);
     let traces = advice.cases.iter().map(trace).collect::<Result<Vec<_>, _>>()?;
     let chosen = &advice.recommendation.winner.chosen;

@@ -3,6 +3,7 @@
 mod candidate;
 mod case;
 mod document;
+mod figures;
 mod recommend;
 mod text;
 
@@ -60,6 +61,7 @@ const RECORDS: usize = 16_000_000;
   frazil advise
   frazil advise --trace requests.csv.zst
   frazil advise --trace requests.csv.zst --cores 64 --backend 10us
+  frazil advise --trace requests.csv.zst --report report.html
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
   frazil advise --trace requests.frazil --profile machine.toml
@@ -99,6 +101,10 @@ pub(crate) struct Args {
     /// Also write a report for people: one HTML file that needs nothing else, with charts.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+
+    /// Also write the charts into a folder, as SVG.
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 
     #[command(flatten)]
     forecast: ForecastArgs,
@@ -152,9 +158,11 @@ pub(crate) fn run(args: &Args) -> Done {
     let advice = answer(args, &question)?;
     if let Some(file) = &args.report {
         let document = document(&advice, &question, &command())?;
-        std::fs::write(file, document.to_string())
-            .with_context(|| file.display().to_string())?;
+        std::fs::write(file, document.to_string()).with_context(|| file.display().to_string())?;
         note(&format!("wrote {}", file.display()));
+    }
+    if let Some(folder) = &args.figures {
+        figures::write(&advice, folder)?;
     }
     output::print(&match args.replaying.output {
         Output::Table => table(&advice),
@@ -298,9 +306,8 @@ fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst
         let mut sizes = case.cells.chunks(policies);
         let size = sizes.find(|size| size[0].measured.capacity == chosen.capacity)?;
         let best = size.iter().map(|cell| cell.measured);
-        let best = best.max_by(|one, other| {
-            one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0))
-        })?;
+        let best = best
+            .max_by(|one, other| one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0)))?;
         Some(Worst { case: number, best, chosen: size[chosen.policy].measured })
     };
     let share = |worst: &Worst| {

@@ -92,7 +92,8 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "marginal_gain" => marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
     };
-    let cells = advice.cases.iter().flat_map(|case| case.cells.iter().map(move |cell| (case, cell)));
+    let cells =
+        advice.cases.iter().flat_map(|case| case.cells.iter().map(move |cell| (case, cell)));
     cells.map(cell).chain([recommendation]).collect()
 }
 
@@ -106,11 +107,7 @@ fn share_of_best(worst: &Worst) -> Option<f64> {
 }
 
 /// Cells as a table, a line a size.
-fn by_size(
-    advice: &Advice<'_>,
-    case: &Case<'_>,
-    cell: impl Fn(&Replayed) -> String,
-) -> String {
+fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> String) -> String {
     let last = "use";
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let mut headers = vec!["capacity", "of all"];
@@ -230,7 +227,11 @@ fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
          LRU's miss ratio is likely to be within {:.2} points of what all give, and others' are \
          near that.",
         percent(rate),
-        if advice.cases.len() > 1 { format!(" of {}", printable(case.name)) } else { String::new() },
+        if advice.cases.len() > 1 {
+            format!(" of {}", printable(case.name))
+        } else {
+            String::new()
+        },
         error * 200.0
     ))
 }
@@ -335,7 +336,8 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     let worst = &advice.worst;
     let behind = 1.0 - share_of_best(worst).unwrap_or(1.0);
     let there = printable(advice.cases[worst.case].name);
-    let figures = |cell: &Measured| format!("{} M/s, {}", mops(cell.mops), percent(cell.miss_ratio));
+    let figures =
+        |cell: &Measured| format!("{} M/s, {}", mops(cell.mops), percent(cell.miss_ratio));
     let does = figures(&worst.chosen);
     let mut text = if behind < TOLD {
         format!("Policy: {} is the fastest on every trace", name(&winner.chosen))
@@ -350,7 +352,8 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
         )
     };
     if !winner.ties.is_empty() {
-        let list: Vec<String> = winner.ties.iter().map(|cell| self::figures(advice, cell)).collect();
+        let list: Vec<String> =
+            winner.ties.iter().map(|cell| self::figures(advice, cell)).collect();
         // Writing to a string does not fail.
         let _ = write!(text, "; within 5 % of that: {}", list.join(", "));
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::Report;
 use super::delayed_cells::{Ask, BOUND, Cell, Gain, bound, gains, loads};
 use super::delayed_expectations::{self as expectations, Findings};
-use super::draw::{self, Look, Panel, Series, lines};
+use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::Failure;
 use crate::output::{self, Row, percent, row};
 use crate::progress::Progress;

@@ -14,10 +14,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::Report;
 use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
 use super::frozen_expectations::{Beside, Face, Findings, LFU, expectations};
-use super::{Report, draw};
+use crate::draw;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;

@@ -32,8 +32,8 @@ use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
 use super::Report;
 use super::cells::{self, Cell, Contender, Extent, Spot, Task};
-use super::draw::{self, Look, Panel, Series, Shape, lines};
 use super::expectations::{self, Findings, HitRatio};
+use crate::draw::{self, Look, Panel, Series, Shape, lines};
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;

@@ -10,7 +10,6 @@ mod classes;
 mod delayed_cells;
 mod delayed_expectations;
 mod delayed_hits;
-mod draw;
 mod expectations;
 mod frozen_cells;
 mod frozen_curve;

@@ -19,10 +19,10 @@ use frazil_simulator::{
     Backends, CapacitySpec, FetchLatency, Fetching, HASH_SEED, ReplayClock, Unit, latencies_delayed,
 };
 
-use super::draw::{self, Look, Series};
 use super::origin::Origin;
 use super::shard::{self, Measured, Request};
 use super::{Expectation, Report};
+use crate::draw::{self, Look, Series};
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;

@@ -12,8 +12,8 @@ use frazil_queueing::{
 };
 
 use super::classes::{self, Classified};
-use super::draw::{self, Look, Series};
 use super::{Expectation, Report};
+use crate::draw::{self, Look, Series};
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;

@@ -1,4 +1,4 @@
-//! Charts as SVG, for the figures of reproduced experiments.
+//! Charts as SVG: figures of reproduced experiments, and of advice.
 //!
 //! Written by hand, because all it takes is lines, bars, axes and a legend, and because
 //! the colours come from a style sheet inside the file that follows the reader's light or
@@ -33,11 +33,11 @@ polyline.set{stroke-dasharray:6 3}rect.set{fill-opacity:.35}";
 
 /// How a series looks, the same in every figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// Its number chooses one of ten colours and one of four markers.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// Set apart: a dashed line, a pale bar.
-    pub(super) apart: bool,
+    pub(crate) apart: bool,
 }
 
 impl Look {
@@ -48,15 +48,15 @@ impl Look {
 }
 
 /// One name of the legend, and a value for each place on the horizontal axis.
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) look: Look,
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) look: Look,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// What is drawn in a panel.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// A line through the points.
     Lines,
     /// Bars side by side; points are numbered from 0 by the groups that `labels` names.
@@ -64,20 +64,20 @@ pub(super) enum Shape {
 }
 
 /// One chart.
-pub(super) struct Panel {
-    pub(super) title: String,
-    pub(super) x_label: String,
-    pub(super) y_label: String,
-    pub(super) shape: Shape,
+pub(crate) struct Panel {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) shape: Shape,
     /// Names of the groups of bars; of no use to lines.
-    pub(super) labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// Whether the vertical axis counts powers of ten.
-    pub(super) logarithmic: bool,
-    pub(super) series: Vec<Series>,
+    pub(crate) logarithmic: bool,
+    pub(crate) series: Vec<Series>,
 }
 
 /// A panel of lines.
-pub(super) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Series>) -> Panel {
+pub(crate) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Series>) -> Panel {
     Panel {
         title: title.into(),
         x_label: x.to_owned(),
@@ -90,13 +90,13 @@ pub(super) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Seri
 }
 
 /// The panels as one SVG file, all of the same series.
-pub(super) fn figure(title: &str, panels: &[Panel]) -> String {
+pub(crate) fn figure(title: &str, panels: &[Panel]) -> String {
     figures(title, &[panels])
 }
 
 /// Groups of panels as one SVG file. The panels of a group have the same series and one
 /// legend above the first.
-pub(super) fn figures(title: &str, groups: &[&[Panel]]) -> String {
+pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     let count: usize = groups.iter().map(|group| group.len()).sum();
     let legends: Vec<Legend> = groups.iter().map(|group| Legend::new(group)).collect();
     let rows = legends.iter().map(|legend| legend.rows).max().unwrap_or(1);

@@ -1,0 +1,101 @@
+//! The advice as charts in files: what the report shows, to put into a document.
+
+use std::path::Path;
+
+use anyhow::Context;
+use frazil_simulator::{UpToSize, WorkingSet};
+
+use super::Advice;
+use super::case::{Case, Replayed};
+use crate::draw::{self, Look, Series, lines};
+use crate::failure::{Failure, note};
+
+/// Writes them into a folder, which is made if need be: for each trace what each policy does at
+/// each size, and what the workload is like.
+pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for (number, case) in advice.cases.iter().enumerate() {
+        let of_several =
+            if advice.cases.len() > 1 { format!("-{}", number + 1) } else { String::new() };
+        for (name, svg) in [("size", over_size(advice, case)), ("portrait", portrait(case))] {
+            let file = folder.join(format!("advise-{name}{of_several}.svg"));
+            std::fs::write(&file, svg).with_context(|| file.display().to_string())?;
+            note(&format!("wrote {}", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Miss ratio, throughput and latency of each policy.
+fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
+    let x = format!("capacity, powers of ten, % of all {}", advice.unit);
+    let place = |cell: &Replayed| {
+        let share = cell.measured.capacity as f64 / case.everything.max(1) as f64;
+        (share * 100.0).log10()
+    };
+    let panel = |title: &str, y: &str, value: fn(&Replayed) -> Option<f64>| {
+        let series = advice.policies.iter().enumerate().map(|(policy, name)| {
+            let cells = case.cells.iter().filter(|cell| cell.measured.policy == policy);
+            Series {
+                name: name.to_string(),
+                look: Look { number: policy, apart: policy >= 10 },
+                points: cells.filter_map(|cell| Some((place(cell), value(cell)?))).collect(),
+            }
+        });
+        lines(title, &x, y, series.collect())
+    };
+    let predicted = |cell: &Replayed| Some(cell.predicted.as_ref()?.response_us);
+    let mut latency = panel("Latency", "mean, µs", predicted);
+    latency.logarithmic = true;
+    let panels = [
+        panel("Misses", "% of requests", |cell| Some(cell.measured.miss_ratio * 100.0)),
+        panel("Throughput", "M requests/s", |cell| cell.measured.mops),
+        latency,
+    ];
+    draw::figure(case.name, &panels)
+}
+
+fn portrait(case: &Case<'_>) -> String {
+    let portrait = case.portrait();
+    let log = |number: u64| (number.max(1) as f64).log10();
+    let line = |name: &str, number: usize, points: Vec<(f64, f64)>| Series {
+        name: name.to_owned(),
+        look: Look { number, apart: false },
+        points,
+    };
+    let popularity = portrait.popularity.iter().map(|&(rank, asked)| (log(rank), asked as f64));
+    let popularity = vec![line("objects", 0, popularity.collect())];
+    let mut popularity = lines("Popularity", "rank, powers of ten", "requests", popularity);
+    popularity.logarithmic = true;
+    let reuse = portrait.reuse.iter().map(|&(gap, share)| (log(gap), share * 100.0)).collect();
+    let sets = |value: fn(&WorkingSet) -> u64| {
+        let points = portrait.working_set.iter();
+        points.map(|it| (it.requests as f64 / 1e6, value(it) as f64 / 1e3)).collect()
+    };
+    let sets = vec![
+        line("distinct so far", 1, sets(|it| it.objects)),
+        line("distinct since the last point", 2, sets(|it| it.recent)),
+    ];
+    let mut panels = vec![
+        popularity,
+        lines(
+            "Reuse",
+            "requests in between, powers of ten",
+            "% of requests, at most so far apart",
+            vec![line("requests", 3, reuse)],
+        ),
+        lines("Working set", "million requests", "thousand objects", sets),
+    ];
+    panels.extend(portrait.sizes.map(|sizes| {
+        let of = |share: fn(&UpToSize) -> f64| {
+            let point = |it: &UpToSize| (log(u64::from(it.bytes)), share(it) * 100.0);
+            sizes.iter().map(point).collect()
+        };
+        let series = vec![
+            line("of objects", 4, of(|it| it.objects)),
+            line("of bytes", 5, of(|it| it.footprint)),
+        ];
+        lines("Sizes", "bytes, powers of ten", "% no larger", series)
+    }));
+    draw::figure(case.name, &panels)
+}
