@@ -11,7 +11,9 @@
 //!   not beyond doubt; the time is the mean gap, or how long the object has not been asked for
 //!   if that is longer;
 //! - [`Rank::LaCache`]: `x(x + 1)/(x + 2)/weight` with `x = λz` (Yan and Li, ATC 2022), where
-//!   `λ` is next to nothing below [`FEW`] gaps, and `1/age` from [`OLD`] mean gaps on.
+//!   `λ` is next to nothing below [`FEW`] gaps, and `1/age` from [`OLD`] mean gaps on. Next to
+//!   nothing is meant in requests: by another clock it is converted by how many there have been
+//!   in a tick so far.
 //!
 //! Of objects that weigh the same and whose fetches take equally long, LA-Cache keeps those that
 //! are asked for most often, whatever `z` is: its rank rises with `λ` alone. Bursts count for
@@ -31,7 +33,7 @@ use crate::{Eviction, History, Host, Incoming, Policy, Rng, SampleTable, Slot, W
 const SAMPLE: usize = 64;
 /// Gaps below which LA-Cache takes an object for one that is not asked for.
 const FEW: u32 = 3;
-/// What its rate is then.
+/// What its rate is then, for each request of any object.
 const SELDOM: f64 = 1e-8;
 /// Mean gaps after which LA-Cache takes an object's age for its gap.
 const OLD: f64 = 12.0;
@@ -98,16 +100,41 @@ pub struct Known {
 
 const _: () = assert!(size_of::<Known>() == 40);
 
+/// How many requests there are in a tick.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    first: u64,
+    last: u64,
+    requests: u64,
+}
+
+impl Pace {
+    #[inline]
+    fn request(&mut self, now: u64) {
+        if self.requests == 0 {
+            self.first = now;
+        }
+        self.last = now;
+        self.requests += 1;
+    }
+
+    /// At most 1, as an object's rate.
+    fn rate(&self) -> f64 {
+        let span = self.last.saturating_sub(self.first).saturating_add(1);
+        (self.requests as f64 / span as f64).min(1.0)
+    }
+}
+
 impl Rank {
     /// The lowest goes.
-    fn of(self, known: &Known, now: u64) -> f64 {
+    fn of(self, known: &Known, pace: &Pace, now: u64) -> f64 {
         let (fetch, weight) = (f64::from(known.fetch), f64::from(known.weight));
         let (rate, idle) = (known.arrivals.rate().unwrap_or(0.0), known.arrivals.idle(now));
         match self {
             Rank::LaCache => {
                 let seldom = known.arrivals.gaps() < FEW;
                 let rate = match seldom {
-                    true => SELDOM,
+                    true => SELDOM * pace.rate(),
                     false if idle * rate >= OLD => 1.0 / idle,
                     false => rate,
                 };
@@ -140,6 +167,7 @@ pub struct DelayRank {
     rank: Rank,
     residents: SampleTable<Known>,
     absent: History<1, Known>,
+    pace: Pace,
     rng: Rng,
 }
 
@@ -147,13 +175,13 @@ impl DelayRank {
     /// A policy whose samples depend on `seed`.
     pub fn new(rank: Rank, seed: u64) -> Self {
         let (residents, absent) = (SampleTable::new(), History::new());
-        DelayRank { rank, residents, absent, rng: Rng::new(seed) }
+        DelayRank { rank, residents, absent, pace: Pace::default(), rng: Rng::new(seed) }
     }
 
     /// The lowest goes, and of equals what was requested longest ago.
     fn order(&self, known: &Known, now: u64) -> (u64, u64) {
         // No rank is negative, so its bits order as it does.
-        (self.rank.of(known, now).to_bits(), known.arrivals.last())
+        (self.rank.of(known, &self.pace, now).to_bits(), known.arrivals.last())
     }
 
     fn remember(&mut self, hash: u64, known: Known) {
@@ -171,6 +199,7 @@ impl Policy for DelayRank {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.pace.request(host.now());
         self.residents.get_mut(slot).arrivals.request(host.now());
         host.count(Work::Mark, 1);
     }
@@ -178,6 +207,7 @@ impl Policy for DelayRank {
     fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) -> Known {
         host.count(Work::Ghost, 1);
         let now = host.now();
+        self.pace.request(now);
         let arrivals = match self.absent.take(hash) {
             Some((_, mut known)) => {
                 known.arrivals.request(now);
@@ -190,6 +220,7 @@ impl Policy for DelayRank {
     }
 
     fn delayed_hit(&mut self, host: &mut impl Host<()>, incoming: &mut Incoming<Known>) {
+        self.pace.request(host.now());
         incoming.pending.arrivals.request(host.now());
     }
 

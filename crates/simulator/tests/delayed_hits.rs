@@ -220,6 +220,25 @@ fn by_the_clock_of_the_trace() {
     assert_eq!(counts(&outcome), [3, 1, 2, 20 + 10 + 20]);
 }
 
+/// Only how many ticks there are between requests differs, by a power of two, so that all
+/// quotients are the same.
+#[test]
+fn the_unit_of_time_changes_nothing() {
+    const TICK: u64 = 1 << 30;
+    let mut rng = frazil_policy::Rng::new(3);
+    // Low numbers are asked for most.
+    let ids: Vec<u32> = (0..20_000).map(|_| (1_000.0f64.powf(rng.unit()) - 1.0) as u32).collect();
+    let times_ns = (1..=ids.len() as u64).map(|request| request * TICK).collect();
+    let trace = Trace { times_ns, ..trace(&ids, &[]) };
+    for policy in ["lru", "mad", "mad:base=arc", "mad:base=lhd", "la-cache", "delay-rank"] {
+        let fetching = Fetching::new(&trace, FetchLatency::Fixed(20 * TICK), ReplayClock::Trace);
+        let fetching = fetching.expect("there are times");
+        let by_time = replay(&trace, policy, 100, &fetching, &SweepOptions::default());
+        let [hits, delayed, misses, total] = counts(&by_requests(&trace, policy, 100, 20));
+        assert_eq!(counts(&by_time), [hits, delayed, misses, total * TICK], "{policy}");
+    }
+}
+
 #[test]
 fn of_fetches_that_are_back_together_the_older_is_first() {
     let backends = Backends::new(&[4, 3]).expect("two");
