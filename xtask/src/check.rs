@@ -1,4 +1,5 @@
-//! `cargo xtask check`: the cache under programs that look for what tests meet by luck.
+//! `cargo xtask check`: the cache under programs that look for what tests meet by luck, and the
+//! reports in a browser.
 //!
 //! Each replaces something below the code: loom and shuttle the atomics, Miri the
 //! processor, the sanitizers every access to memory. So each builds all anew, in a
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{nightly, step};
+use crate::{nightly, report, step};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -23,6 +24,8 @@ pub(crate) enum Checker {
     Tsan,
     /// Memory used before or after its time: AddressSanitizer
     Asan,
+    /// Reports in a browser without a screen
+    Report,
     /// All of them
     All,
 }
@@ -38,12 +41,14 @@ pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
         Checker::Miri => nightly::miri(root),
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
+        Checker::Report => report::run(root),
         Checker::All => {
             loom(root)?;
             shuttle(root)?;
             nightly::miri(root)?;
             nightly::tsan(root)?;
-            nightly::asan(root)
+            nightly::asan(root)?;
+            report::run(root)
         }
     }
 }

@@ -10,6 +10,7 @@ mod house;
 mod lint;
 mod nightly;
 mod reference;
+mod report;
 mod soak;
 mod step;
 mod test;
@@ -43,7 +44,7 @@ enum Command {
         #[arg(long, value_name = "S")]
         seconds: Option<u32>,
     },
-    /// Run the cache under a checker
+    /// Run the cache under a checker, or look at the reports
     Check {
         /// Which one
         checker: check::Checker,

@@ -1,10 +1,10 @@
 //! Programs that a command needs beside the pinned toolchain: found, or
 //! installed where that is possible without a question.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::step;
 
@@ -23,17 +23,36 @@ pub(crate) fn ensure_c_compiler() -> anyhow::Result<()> {
     if std::env::var_os("CC").is_some() || output("cc", &["--version"]).is_some() {
         return Ok(());
     }
+    apt_install(&["gcc", "libc6-dev"])
+        .context("no C compiler, which zstd needs: install gcc or clang, or set CC")
+}
+
+/// Where a program is; installed as Debian packages if it is missing.
+///
+/// # Errors
+///
+/// It is not there and can't be installed here.
+pub(crate) fn ensure_program(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
+    let find = || output("sh", &["-c", &format!("command -v {name}")]);
+    if find().is_none() {
+        apt_install(packages).with_context(|| format!("no {name} on this machine"))?;
+    }
+    let found = find().with_context(|| format!("no {name}, though it was installed"))?;
+    Ok(PathBuf::from(found.trim()))
+}
+
+fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     let debian = Path::new("/etc/debian_version").exists();
     let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");
     if !(debian && root) {
-        bail!("no C compiler, which zstd needs: install gcc or clang, or set CC");
+        bail!("install {} by hand", packages.join(" "));
     }
     step::run("apt-get update", Command::new("apt-get").arg("update"))?;
     step::run(
-        "apt-get install gcc",
+        &format!("apt-get install {}", packages.join(" ")),
         Command::new("apt-get")
             .args(["install", "-y", "--no-install-recommends"])
-            .args(["gcc", "libc6-dev"])
+            .args(packages)
             .env("DEBIAN_FRONTEND", "noninteractive"),
     )
 }

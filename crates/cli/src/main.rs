@@ -21,6 +21,7 @@ mod output;
 mod profile;
 mod progress;
 mod replay_args;
+mod report;
 mod reproduce;
 mod sample;
 mod simulate;

@@ -19,6 +19,7 @@ use crate::failure::{Failure, note};
 use crate::forecast::{Forecast, ForecastArgs};
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
+use crate::report;
 use crate::sample::SampleArg;
 use crate::trace_args::{TraceArgs, Wanted};
 use candidate::Candidate;
@@ -158,7 +159,8 @@ pub(crate) fn run(args: &Args) -> Done {
     let advice = answer(args, &question)?;
     if let Some(file) = &args.report {
         let document = document(&advice, &question, &command())?;
-        std::fs::write(file, document.to_string()).with_context(|| file.display().to_string())?;
+        std::fs::write(file, report::page(&document))
+            .with_context(|| file.display().to_string())?;
         note(&format!("wrote {}", file.display()));
     }
     if let Some(folder) = &args.figures {

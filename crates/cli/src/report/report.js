@@ -1,0 +1,273 @@
+'use strict';
+
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const byId = (id) => document.getElementById(id);
+  const state = { trace: data.recommended.trace ?? 0, setting: data.setting, hidden: new Set(), size: 0 };
+  let charts = [];
+  let portraits = [];
+
+  const trace = () => data.traces[state.trace];
+  const amount = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
+  const shareOf = (capacity) => (capacity > trace().everything ? 'over 100 %' : format.percent(capacity / trace().everything));
+  const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);
+  const cellOf = (policy, capacity) => trace().cells.find((cell) => cell.policy === policy && cell.capacity === capacity);
+  const predicted = (cell) => cell?.predicted[state.setting] ?? null;
+  /** More hits than p*: there a larger cache is a slower one. */
+  const isPast = (cell) => predicted(cell) !== null && predicted(cell).p_star[1] < 0.9995 && 1 - cell.miss_ratio > predicted(cell).p_star[1];
+  const shown = () => data.policies.map((name, number) => ({ name, number })).filter(({ number }) => !state.hidden.has(number));
+  const settingName = () => {
+    const { cores, backend_us, mpl } = data.settings[state.setting];
+    return `${cores} core${cores === 1 ? '' : 's'}, ${format.count(mpl)} requests at a time, ${format.us(backend_us)} for a miss`;
+  };
+
+  function sentences(list, texts) {
+    list.replaceChildren(...texts.map((text) => element('li', text)));
+  }
+
+  function fillPage() {
+    byId('answer').textContent = data.answer;
+    byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${format.count(it.objects)} objects${it.sample_rate < 1 ? `, a sample of ${format.percent(it.sample_rate)}` : ''}`).join(' · ');
+    sentences(byId('reasons'), data.reasons);
+    sentences(byId('sure'), [...data.sure, ...data.assumptions]);
+    byId('command').textContent = data.command;
+    byId('version').textContent = `frazil ${data.frazil}, ${data.made}`;
+    document.title = `Frazil: ${data.answer}`;
+  }
+
+  function fillCards() {
+    const { policy, capacity, marginal_gain } = data.recommended;
+    const cell = cellOf(policy, capacity);
+    const here = predicted(cell);
+    const gain = data.setting === state.setting ? marginal_gain : undefined;
+    const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
+    const range = low === high ? settingName() : `${low} to ${high} by the spread of costs`;
+    const cards = [
+      ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', range],
+      ['Misses', format.percent(cell.miss_ratio), `with ${amount(capacity)}`],
+      ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? limitName(here.bottleneck) : ''],
+    ];
+    if (gain === null) cards.push(['Twice the memory', 'nothing more', 'it holds everything']);
+    else if (gain !== undefined) cards.push(['Twice the memory', `${gain < 0 ? '−' : '+'}${Math.abs(gain * 100).toFixed(1)} %`, 'of throughput']);
+    definitions(byId('cards'), cards);
+  }
+
+  function option(value, text) {
+    const made = element('option', text);
+    made.value = value;
+    return made;
+  }
+
+  function fillControls() {
+    const distinct = (key) => [...new Set(data.settings.map((it) => it[key]))];
+    byId('trace').append(...data.traces.map((it, number) => option(number, it.name)));
+    byId('trace-label').hidden = data.traces.length < 2;
+    byId('trace').value = state.trace;
+    byId('cores').append(...distinct('cores').map((cores) => option(cores, cores)));
+    byId('backend').append(...distinct('backend_us').map((us) => option(us, format.us(us))));
+    const { cores, backend_us } = data.settings[state.setting];
+    byId('cores').value = cores;
+    byId('backend').value = backend_us;
+    for (const id of ['trace', 'cores', 'backend', 'log-size', 'log-value']) byId(id).addEventListener('change', changed);
+    byId('size').addEventListener('input', () => lookAt(Number(byId('size').value)));
+    byId('toggles').append(...data.policies.map(toggle));
+    byId('controls').addEventListener('submit', (event) => event.preventDefault());
+  }
+
+  function toggle(name, number) {
+    const button = element('button');
+    button.type = 'button';
+    button.setAttribute('aria-pressed', 'true');
+    const swatch = element('canvas');
+    swatch.setAttribute('aria-hidden', 'true');
+    [swatch.width, swatch.height] = [68, 24];
+    const ctx = swatch.getContext('2d');
+    const { colour, dash, marker } = look(number);
+    [ctx.strokeStyle, ctx.fillStyle, ctx.lineWidth] = [colour, colour, 4];
+    ctx.setLineDash(dash.map((length) => length * 2));
+    ctx.beginPath();
+    ctx.moveTo(0, 12);
+    ctx.lineTo(68, 12);
+    ctx.stroke();
+    drawMarker(ctx, marker, 34, 12, 7);
+    ctx.fill();
+    button.append(swatch, element('span', name));
+    button.addEventListener('click', () => {
+      if (!state.hidden.delete(number)) state.hidden.add(number);
+      button.setAttribute('aria-pressed', String(!state.hidden.has(number)));
+      draw();
+    });
+    return button;
+  }
+
+  function changed() {
+    state.trace = Number(byId('trace').value);
+    const wanted = (it) => it.cores === Number(byId('cores').value) && it.backend_us === Number(byId('backend').value);
+    state.setting = data.settings.findIndex(wanted);
+    draw();
+  }
+
+  /** A dashed line at the recommended size, and a ring around what is recommended. */
+  function markChosen(ctx, u, valueOf) {
+    const { policy, capacity } = data.recommended;
+    const { ink, warn } = theme();
+    const at = u.valToPos(capacity, 'x', true);
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    ctx.strokeStyle = ink;
+    ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath();
+    ctx.moveTo(at, u.bbox.top);
+    ctx.lineTo(at, u.bbox.top + u.bbox.height);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    const ring = (cell, r) => {
+      const value = cell && valueOf(cell);
+      if (value === null || value === undefined) return;
+      ctx.beginPath();
+      ctx.arc(u.valToPos(cell.capacity, 'x', true), u.valToPos(value, 'y', true), r * devicePixelRatio, 0, 2 * Math.PI);
+      ctx.stroke();
+    };
+    if (!state.hidden.has(policy)) ring(cellOf(policy, capacity), 8);
+    ctx.strokeStyle = warn;
+    trace().cells.filter((cell) => !state.hidden.has(cell.policy) && isPast(cell)).forEach((cell) => ring(cell, 6));
+  }
+
+  function overSize(id, valueOf, yName, extra) {
+    const all = sizes();
+    let x = all;
+    let series = shown().map(({ name, number }) => ({ name, number, values: all.map((capacity) => valueOf(cellOf(number, capacity))) }));
+    const curve = extra?.();
+    if (curve) {
+      const [first, last] = [all[0], all[all.length - 1]];
+      const within = curve.points.filter(([capacity]) => capacity >= first && capacity <= last);
+      const joined = uPlot.join([[x, ...series.map((it) => it.values)], [within.map((it) => it[0]), within.map((it) => it[1] * 100)]]);
+      [x] = joined;
+      series = series.map((it, number) => ({ ...it, values: [...joined[number + 1]] }));
+      series.unshift({ name: 'lru at every size', number: curve.number, thin: true, values: [...joined[joined.length - 1]] });
+    }
+    return chart(byId(id), {
+      x, series, logX: byId('log-size').checked, logY: byId('log-value').checked,
+      xName: data.unit === 'bytes' ? format.bytes : format.short, yName,
+      marks: (ctx, u) => markChosen(ctx, u, valueOf), onCursor: (value) => value !== null && lookNear(value), sync: 'size',
+    });
+  }
+
+  function lruCurve() {
+    const number = data.policies.indexOf('lru');
+    const points = trace().lru_curve;
+    return points && number >= 0 && !state.hidden.has(number) ? { points, number } : null;
+  }
+
+  function draw() {
+    charts.forEach((it) => it.destroy());
+    const of = (key) => (cell) => predicted(cell)?.[key] ?? null;
+    charts = [
+      overSize('misses', (cell) => (cell ? cell.miss_ratio * 100 : null), (n) => `${+n.toPrecision(3)} %`, lruCurve),
+      overSize('mops', of('mops'), format.short),
+      overSize('response', of('response_us'), (n) => (n >= 1000 ? `${format.short(n / 1000)} ms` : `${+n.toPrecision(3)} µs`)),
+    ];
+    byId('size').max = sizes().length - 1;
+    const past = trace().cells.some((cell) => !state.hidden.has(cell.policy) && isPast(cell));
+    byId('key').textContent = `Dashed: the size that is recommended, ringed what is. ${past ? 'Ringed in another colour: more hits than p*, so that a larger cache is a slower one. ' : 'No policy shown hits more than p* here: more hits are never slower. '}For ${settingName()}.`;
+    fillCards();
+    fillAll();
+    lookAt(Math.min(state.size, sizes().length - 1));
+    drawPortrait();
+  }
+
+  function lookNear(capacity) {
+    const far = (it) => Math.abs(Math.log(it / capacity));
+    const all = sizes();
+    lookAt(all.reduce((best, it, at) => (far(it) < far(all[best]) ? at : best), 0));
+  }
+
+  function rowOf(cell, withSize) {
+    const here = predicted(cell);
+    const { policy, capacity } = data.recommended;
+    const chosen = cell.policy === policy && cell.capacity === capacity;
+    const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
+    const spread = low === high ? '' : ` (${low}–${high})`;
+    const limit = here ? `${limitName(here.bottleneck)}${isPast(cell) ? `; past p* of ${format.percent(here.p_star[1])} hits` : ''}` : 'costs unknown';
+    const name = data.policies[cell.policy] + (chosen ? ' (recommended)' : '');
+    const cells = [name, format.percent(cell.miss_ratio)];
+    if (data.unit === 'bytes') cells.push(format.percent(cell.byte_miss_ratio));
+    cells.push(here ? format.mops(here.mops) + spread : '–', here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
+    if (withSize) cells.unshift(amount(cell.capacity));
+    const row = fillRow(element('tr'), 'td', cells);
+    if (chosen) row.className = 'chosen';
+    return row;
+  }
+
+  function headers() {
+    return ['policy', 'misses', ...(data.unit === 'bytes' ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ['what limits', 'word']];
+  }
+
+  /** Shows a size in the table and on the slider. */
+  function lookAt(number) {
+    state.size = number;
+    const capacity = sizes()[number];
+    byId('size').value = number;
+    byId('size-name').textContent = `${amount(capacity)}, ${shareOf(capacity)} of all`;
+    byId('size').setAttribute('aria-valuetext', byId('size-name').textContent);
+    byId('at-size').textContent = `With ${amount(capacity)} (${shareOf(capacity)})`;
+    const rows = shown().map(({ number: policy }) => cellOf(policy, capacity)).filter(Boolean);
+    const fastest = (cell) => predicted(cell)?.mops ?? -1;
+    rows.sort((one, other) => fastest(other) - fastest(one));
+    fillTable(byId('inspector'), headers(), rows.map((cell) => rowOf(cell, false)));
+  }
+
+  function fillAll() {
+    const cells = trace().cells.filter((cell) => !state.hidden.has(cell.policy));
+    fillTable(byId('all'), ['capacity', ...headers()], cells.map((cell) => rowOf(cell, true)));
+  }
+
+  function portraitChart(title, told, options) {
+    const figure = element('figure');
+    const caption = element('figcaption', title);
+    caption.append(element('small', told));
+    const place = element('div', undefined, 'chart');
+    figure.append(caption, place);
+    byId('portrait').append(figure);
+    portraits.push(chart(place, options));
+  }
+
+  function drawPortrait() {
+    portraits.forEach((it) => it.destroy());
+    portraits = [];
+    byId('portrait').replaceChildren();
+    const { portrait, name, requests, everything } = trace();
+    const alpha = portrait.zipf_alpha === null ? 'too few objects' : `alpha ${portrait.zipf_alpha.toFixed(2)}`;
+    definitions(byId('facts'), [
+      ['Trace', name],
+      ['Requests replayed', format.count(requests)],
+      [data.unit === 'bytes' ? 'All objects are' : 'All objects', amount(everything)],
+      ['Popularity by Zipf', alpha],
+      ['Objects asked for once', format.percent(portrait.one_hit_objects)],
+      ['Requests for those', format.percent(portrait.one_hit_requests)],
+    ]);
+    const line = (label, number, values) => ({ name: label, number, values, thin: false });
+    const column = (rows, at, times = 1) => rows.map((row) => row[at] * times);
+    const percent = (n) => `${+n.toPrecision(3)} %`;
+    const { popularity, reuse, working_set: sets, sizes: bytes } = portrait;
+    portraitChart('Popularity', 'requests by rank of the object; a straight line is Zipf’s law', { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
+    portraitChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
+    portraitChart('Working set', 'distinct objects so far (discs), and since the last point (squares), by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
+    byId('portrait').classList.toggle('four', bytes !== null);
+    if (bytes) portraitChart('Sizes', '% of objects (discs) and of bytes (squares) that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.bytes, yName: percent });
+  }
+
+  function resize() {
+    for (const it of [...charts, ...portraits]) it.setSize({ width: Math.max(it.root.parentNode.clientWidth, 200), height: HEIGHT });
+  }
+
+  fillPage();
+  fillControls();
+  state.size = Math.max(0, sizes().indexOf(data.recommended.capacity));
+  draw();
+  let waiting = 0;
+  addEventListener('resize', () => {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(resize);
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+})();

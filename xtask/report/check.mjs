@@ -1,0 +1,126 @@
+// Opens reports in headless Chromium, and fails unless each stands by itself: no request to
+// anywhere, no error, charts that are drawn and react, nothing that axe-core objects to, and no
+// page wider than a phone. Screenshots are for people to look at.
+//
+//     node check.mjs CHROMIUM FOLDER REPORT.html…
+
+import { mkdirSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import axe from 'axe-core';
+import puppeteer from 'puppeteer-core';
+
+const [chromium, folder, ...reports] = process.argv.slice(2);
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 360, height: 740 };
+const problems = [];
+
+/** Remembers what is wrong, and goes on: one run names everything. */
+function check(holds, problem) {
+  if (!holds) problems.push(problem);
+}
+
+/** A number for what each canvas shows, and how many colours that is. */
+function drawn(page) {
+  return page.$$eval('.chart canvas', (canvases) => canvases.map((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const words = new Uint32Array(data.buffer);
+    let hash = 0;
+    for (const word of words) hash = (Math.imul(hash, 31) + word) | 0;
+    return { hash, colours: new Set(words).size };
+  }));
+}
+
+const text = (page, selector) => page.$eval(selector, (it) => it.textContent);
+
+/** Does something, and says whether what is drawn over size and what is read are others then. */
+async function changes(page, act) {
+  const before = [await drawn(page), await text(page, '#inspector'), await text(page, '#size-name')];
+  await act();
+  await new Promise((done) => setTimeout(done, 60));
+  const after = [await drawn(page), await text(page, '#inspector'), await text(page, '#size-name')];
+  const charts = before[0].slice(0, 3).some((it, at) => it.hash !== after[0][at]?.hash);
+  return { charts, table: before[1] !== after[1], size: before[2] !== after[2] };
+}
+
+async function reacts(page, name) {
+  const toggles = await page.$$('#toggles button');
+  if (toggles.length > 1) {
+    const hidden = await changes(page, () => toggles[0].click());
+    check(hidden.charts && hidden.table, `${name}: hiding a policy changes nothing`);
+    check(await toggles[0].evaluate((it) => it.getAttribute('aria-pressed')) === 'false', `${name}: a hidden policy is not said to be`);
+    await toggles[0].click();
+  }
+  for (const id of ['log-size', 'log-value']) {
+    const other = await changes(page, () => page.click(`#${id}`));
+    check(other.charts, `${name}: ${id} changes nothing`);
+    await page.click(`#${id}`);
+  }
+  for (const id of ['cores', 'backend']) {
+    const others = await page.$$eval(`#${id} option`, (options) => options.filter((it) => !it.selected).map((it) => it.value));
+    check(others.length >= 4, `${name}: too few ${id} to pick`);
+    const chosen = await page.$eval(`#${id}`, (it) => it.value);
+    const other = await changes(page, () => page.select(`#${id}`, others.at(-1)));
+    check(other.charts && other.table, `${name}: other ${id} change nothing`);
+    await page.select(`#${id}`, chosen);
+  }
+  await page.focus('#size');
+  await page.keyboard.press('Home');
+  const moved = await changes(page, () => page.keyboard.press('ArrowRight'));
+  check(moved.table && moved.size, `${name}: arrow keys read no other size`);
+  const over = await page.$('#misses .u-over');
+  await over.scrollIntoView();
+  const place = await over.boundingBox();
+  const hovered = await changes(page, () => page.mouse.move(place.x + place.width * 0.9, place.y + 40));
+  check(hovered.table && hovered.size, `${name}: hovering reads no other size`);
+}
+
+async function looksRight(page, name, scheme) {
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+  for (const [kind, size] of [['wide', WIDE], ['narrow', NARROW]]) {
+    await page.setViewport(size);
+    await new Promise((done) => setTimeout(done, 150));
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    check(width <= size.width, `${name}: ${width} px wide on a page of ${size.width}`);
+    await page.screenshot({ path: `${folder}/${name}-${scheme}-${kind}.png`, fullPage: true });
+  }
+  await page.setViewport(WIDE);
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
+  for (const it of violations) problems.push(`${name}, ${scheme}: ${it.id}: ${it.help}: ${it.nodes[0].target}`);
+}
+
+async function look(browser, report) {
+  const name = basename(report, '.html');
+  const page = await browser.newPage();
+  const url = pathToFileURL(resolve(report)).href;
+  page.on('request', (request) => check(request.url() === url, `${name}: asks for ${request.url()}`));
+  page.on('console', (message) => {
+    // Looking at pixels is this check's doing.
+    const ours = message.text().startsWith('Canvas2D: Multiple readback');
+    check(ours || !['error', 'warn'].includes(message.type()), `${name}: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => check(false, `${name}: ${error}`));
+  page.on('dialog', (dialog) => { check(false, `${name}: a name in the data ran`); dialog.dismiss(); });
+  await page.setViewport(WIDE);
+  await page.goto(url, { waitUntil: 'load' });
+  const charts = await drawn(page);
+  check(charts.length >= 6, `${name}: ${charts.length} charts`);
+  charts.forEach(({ colours }, at) => check(colours > 8, `${name}: chart ${at} is blank`));
+  check((await text(page, 'h1')).startsWith('Use '), `${name}: no answer on top`);
+  await reacts(page, name);
+  for (const scheme of ['light', 'dark']) await looksRight(page, name, scheme);
+  await page.close();
+}
+
+mkdirSync(folder, { recursive: true });
+const browser = await puppeteer.launch({ executablePath: chromium, args: ['--no-sandbox', '--disable-gpu'] });
+try {
+  for (const report of reports) await look(browser, report);
+} finally {
+  await browser.close();
+}
+problems.forEach((problem) => console.error(problem));
+console.log(`${reports.length} reports, ${problems.length} problems, screenshots in ${folder}`);
+process.exitCode = problems.length > 0 || reports.length === 0 ? 1 : 0;

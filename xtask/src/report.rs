@@ -1,0 +1,61 @@
+//! `cargo xtask check report`: the reports of `frazil advise` in a browser, without a screen.
+//!
+//! What must hold of a report is in `xtask/report/check.mjs`; here are the reports that it looks
+//! at, of each kind that a page has to show, and the programs it needs.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::{step, tools};
+
+/// Name, and what `frazil advise` is asked.
+const REPORTS: [(&str, &str); 4] = [
+    ("nine-policies", "--limit 400000"),
+    ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru"),
+    (
+        "several-traces",
+        "--trace zipf:1.0:objects=20K:requests=300K loop:objects=5K:requests=100K \
+         zipf:0.7:objects=30K:requests=300K:seed=3 --sample 8K --policy lru,mobius,lirs,mad \
+         --cores 64 --backend 10us",
+    ),
+    ("bytes", "--unit bytes --policy lru,gdsf,s3-fifo,mad --columns time=1,id=2,size=3"),
+];
+/// A trace with sizes, whose name would be a part of the page if names were.
+const SIZED: &str = "<img src=x onerror=alert(1)>.csv";
+
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let chromium = tools::ensure_program("chromium", &["chromium"])?;
+    tools::ensure_program("npm", &["nodejs", "npm"])?;
+    let scripts = root.join("xtask/report");
+    let install = ["ci", "--no-audit", "--no-fund"];
+    step::run("npm ci", Command::new("npm").args(install).current_dir(&scripts))?;
+    // As the tests have it: optimised, and built already where they ran.
+    let build = ["build", "--profile", "test", "--locked", "-p", "frazil-cli"];
+    step::run("build frazil", &mut step::cargo(root, build))?;
+    let folder = root.join("target/report");
+    std::fs::create_dir_all(&folder)?;
+    let sized = folder.join(SIZED);
+    let rows = (0..60_000u64).map(|at| {
+        let id = (at * 7919 % 10_007) * (at * 104_729 % 5_003) % 9_001;
+        format!("{},{id},{}\n", at / 50, 1_000 + id * 37 % 900_000)
+    });
+    std::fs::write(&sized, rows.collect::<String>())?;
+    let mut pages = Vec::new();
+    for (name, question) in REPORTS {
+        let page = folder.join(format!("{name}.html"));
+        let mut advise = Command::new(root.join("target/debug/frazil"));
+        advise.arg("advise").args(question.split_whitespace());
+        if name == "bytes" {
+            advise.arg("--trace").arg(&sized);
+        }
+        let output = advise.arg("--report").arg(&page).output().context("target/debug/frazil")?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "{name}: {told}");
+        pages.push(page);
+    }
+    let mut look = Command::new("node");
+    look.arg(scripts.join("check.mjs")).arg(chromium).arg(&folder).args(pages);
+    step::run("look at the reports", &mut look)
+}
