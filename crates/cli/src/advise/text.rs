@@ -22,31 +22,6 @@ const TOLD: f64 = 5e-4;
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
-    let costs = |cell: &Measured| advice.forecast.costs_of(&advice.policies[cell.policy].policy());
-    let cell = |(case, cell): (&Case<'_>, &Replayed)| {
-        let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
-        row! {
-            "kind" => "cell",
-            "trace" => case.name,
-            "policy" => name(&cell.measured),
-            "capacity" => cell.measured.capacity,
-            "unit" => advice.unit.to_string(),
-            "requests" => cell.outcome.requests,
-            "misses" => cell.outcome.misses(),
-            "miss_ratio" => cell.measured.miss_ratio,
-            "work_per_hit" => cell.measured.work_per_hit,
-            "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
-            "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
-            "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
-            "response_us" => predicted(|it| json!(it.response_us)),
-            "bottleneck" => predicted(|it| json!(it.bottleneck)),
-            "p_star" => predicted(|it| json!(it.p_star)),
-            "costs" => costs(&cell.measured).map_or("unknown", Costs::kind),
-            "costs_of" => costs(&cell.measured).map(Costs::name),
-            "frozen_share" => cell.frozen.map(|it| it.share),
-            "frozen_hits" => cell.frozen.and_then(|it| it.hits),
-        }
-    };
     let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let limit = |limit: &Limit| {
@@ -94,7 +69,33 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let cells =
         advice.cases.iter().flat_map(|case| case.cells.iter().map(move |cell| (case, cell)));
-    cells.map(cell).chain([recommendation]).collect()
+    cells.map(|(case, cell)| cell_row(advice, case, cell)).chain([recommendation]).collect()
+}
+
+fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
+    let costs = advice.forecast.costs_of(&advice.policies[cell.measured.policy].policy());
+    let predicted = |of: fn(&Predicted) -> Value| cell.predicted.as_ref().map(of);
+    row! {
+        "kind" => "cell",
+        "trace" => case.name,
+        "policy" => advice.policies[cell.measured.policy].to_string(),
+        "capacity" => cell.measured.capacity,
+        "unit" => advice.unit.to_string(),
+        "requests" => cell.outcome.requests,
+        "misses" => cell.outcome.misses(),
+        "miss_ratio" => cell.measured.miss_ratio,
+        "work_per_hit" => cell.measured.work_per_hit,
+        "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
+        "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
+        "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
+        "response_us" => predicted(|it| json!(it.response_us)),
+        "bottleneck" => predicted(|it| json!(it.bottleneck)),
+        "p_star" => predicted(|it| json!(it.p_star)),
+        "costs" => costs.map_or("unknown", Costs::kind),
+        "costs_of" => costs.map(Costs::name),
+        "frozen_share" => cell.frozen.map(|it| it.share),
+        "frozen_hits" => cell.frozen.and_then(|it| it.hits),
+    }
 }
 
 /// The trace that the recommendation is judged by, if there are several.

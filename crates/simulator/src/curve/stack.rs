@@ -185,7 +185,7 @@ impl LruStack {
         self.owners = owners;
         self.taken = vec![0; room / 64];
         self.taken[..self.next / 64].fill(u64::MAX);
-        if self.next % 64 > 0 {
+        if !self.next.is_multiple_of(64) {
             self.taken[self.next / 64] = (1 << (self.next % 64)) - 1;
         }
         let count = |words: &[u64]| Wrapping(words.iter().map(|word| word.count_ones()).sum());
