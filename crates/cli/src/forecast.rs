@@ -58,8 +58,9 @@ pub(crate) struct Setting {
 /// The model with all that does not change from cell to cell.
 pub(crate) struct Forecast {
     profile: Profile,
-    /// The same with all times longer, and shorter, by their spread.
-    spread: [Profile; 2],
+    /// By policy, what the profile knows of it; and with all times longer, and shorter, by their
+    /// spread.
+    alone: BTreeMap<String, [Profile; 3]>,
     /// What is asked for.
     pub(crate) setting: Setting,
     /// Requests in flight whatever the cores, if that was said.
@@ -134,6 +135,12 @@ pub(crate) struct Predicted {
     pub(crate) p_star: [f64; 2],
 }
 
+fn alone(profile: &Profile) -> BTreeMap<String, [Profile; 3]> {
+    let spread = [profile.clone(), profile.shifted(1.0), profile.shifted(-1.0)];
+    let of = |name: &String| (name.clone(), spread.each_ref().map(|it| it.only(name)));
+    profile.networks.keys().map(of).collect()
+}
+
 fn mpl_of(said: Option<usize>, cores: usize) -> usize {
     said.unwrap_or(cores * MPL_A_CORE)
 }
@@ -166,7 +173,7 @@ impl Forecast {
             ));
         }
         Ok(Forecast {
-            spread: [profile.shifted(1.0), profile.shifted(-1.0)],
+            alone: alone(&profile),
             profile,
             setting: Setting { cores, backend_us: args.backend, mpl: mpl_of(mpl, cores) },
             mpl,
@@ -252,14 +259,15 @@ impl Forecast {
         let throughput = |profile: &Profile, conditions: &Conditions| {
             throughput(&profile.network_under(name, conditions)?, mpl)
         };
-        let solution = solve(&self.profile.network_under(name, &conditions)?, mpl)?;
+        let Some([profile, spread @ ..]) = self.alone.get(name) else { return Ok(None) };
+        let solution = solve(&profile.network_under(name, &conditions)?, mpl)?;
         let mut range_mops = [solution.throughput_mops; 2];
-        for (mops, profile) in range_mops.iter_mut().zip(&self.spread) {
+        for (mops, profile) in range_mops.iter_mut().zip(spread) {
             *mops = throughput(profile, &conditions)?;
         }
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {
             let conditions = Conditions { hit_ratio, ..conditions.clone() };
-            throughput(&self.profile, &conditions)
+            throughput(profile, &conditions)
         })?;
         // Requests that are all at the backend leave every station idle.
         let waiting = (1.0 - hit_ratio) * backend_us * solution.throughput_mops;
@@ -315,8 +323,7 @@ mod tests {
             text += &format!("[networks.\"{name}\"]\nhit = {counts}\nmiss = {counts}\n");
         }
         let profile = Profile::parse(&text).unwrap();
-        let spread = [profile.clone(), profile.clone()];
-        Forecast { profile, spread, setting: HERE, mpl: None }
+        Forecast { alone: alone(&profile), profile, setting: HERE, mpl: None }
     }
 
     #[test]
@@ -337,8 +344,7 @@ mod tests {
     #[test]
     fn the_profile_that_comes_along_knows_all_policies() {
         let profile = profile::parse(REFERENCE).unwrap();
-        let spread = [profile.clone(), profile.clone()];
-        let forecast = Forecast { profile, spread, setting: HERE, mpl: None };
+        let forecast = Forecast { alone: alone(&profile), profile, setting: HERE, mpl: None };
         let of = |policy| forecast.costs_of(&PolicySpec::Online(policy));
         let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
         let others: Vec<String> =

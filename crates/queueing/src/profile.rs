@@ -245,6 +245,37 @@ impl Profile {
         Ok(profile)
     }
 
+    /// The same profile without all that other policies do: a small one, for those who ask it
+    /// for many networks, as each is checked as a whole.
+    ///
+    /// ```
+    /// # use frazil_queueing::Profile;
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think = { short = { mean_us = 0.05 }, long = { mean_us = 0.1 } }
+    ///     networks.fifo = { hit = { think = { short = 1 } }, miss = { think = { short = 2 } } }
+    ///     networks.lru = { hit = { think = { long = 1 } }, miss = { think = { long = 2 } } }
+    /// "#)?;
+    /// let lru = profile.only("lru");
+    /// assert_eq!((lru.networks.len(), lru.think.len()), (1, 1));
+    /// assert_eq!(lru.network("lru", 0.9, 0.0)?, profile.network("lru", 0.9, 0.0)?);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    #[must_use]
+    pub fn only(&self, name: &str) -> Self {
+        let mut profile = self.clone();
+        profile.networks.retain(|it, _| it == name);
+        let Some(NetworkCounts { hit, miss }) = self.networks.get(name) else { return profile };
+        let counts = [hit, miss];
+        profile.think.retain(|it, _| {
+            it == Self::FROZEN_HIT || counts.iter().any(|counts| counts.think.contains_key(it))
+        });
+        profile
+            .stations
+            .retain(|it, _| counts.iter().any(|counts| counts.stations.contains_key(it)));
+        profile
+    }
+
     /// The profile as a file.
     ///
     /// # Errors

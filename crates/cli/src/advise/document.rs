@@ -1,5 +1,7 @@
 //! The advice as data for a report: all that the page shows, for every setting it offers.
 
+use std::thread;
+
 use frazil_simulator::{CurvePoint, Portrait, Unit};
 use serde_json::{Value, json};
 
@@ -63,8 +65,21 @@ fn of_case(
     settings: &[Setting],
     progress: &Progress,
 ) -> Result<Value, Failure> {
-    let cell = |cell| of_cell(case, question, settings, cell, progress);
-    let cells = case.cells.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+    let of_cells = |cells: &[Replayed]| {
+        let of = |cell| of_cell(case, question, settings, cell, progress);
+        cells.iter().map(of).collect::<Result<Vec<Value>, Failure>>()
+    };
+    // Some forty settings a cell, each with its p*, take as long as the replays did.
+    let each = case.cells.len().div_ceil(question.options.threads).max(1);
+    let cells = thread::scope(|scope| {
+        let shares: Vec<_> =
+            case.cells.chunks(each).map(|cells| scope.spawn(|| of_cells(cells))).collect();
+        let done = |it: thread::ScopedJoinHandle<'_, _>| {
+            it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        shares.into_iter().map(done).collect::<Result<Vec<Vec<Value>>, Failure>>()
+    })?
+    .concat();
     let curve = case.curve.points(&capacities(case.everything));
     let point = |it: CurvePoint| json!([it.capacity, it.miss_ratio, it.error]);
     Ok(json!({
@@ -97,12 +112,12 @@ fn of_cell(
     cell: &Replayed,
     progress: &Progress,
 ) -> Result<Value, Failure> {
-    let mut predicted = Vec::new();
-    for setting in settings {
+    let predict = |setting: &Setting| {
         let here = case.predict(&question.forecast, setting, cell)?;
-        predicted.push(here.as_ref().map(of_prediction));
         progress.advance(1);
-    }
+        Ok(here.as_ref().map(of_prediction))
+    };
+    let predicted = settings.iter().map(predict).collect::<Result<Vec<_>, Failure>>()?;
     let bytes = case.unit() == Unit::Bytes;
     Ok(json!({
         "policy": cell.measured.policy,
