@@ -45,12 +45,10 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
         lines(title, &x, y, series.collect())
     };
     let predicted = |cell: &Replayed| Some(cell.predicted.as_ref()?.response_us);
-    let mut latency = panel("Latency", "mean, µs", predicted);
-    latency.logarithmic = true;
     let panels = [
         panel("Misses", "% of requests", |cell| Some(cell.measured.miss_ratio * 100.0)),
         panel("Throughput", "M requests/s", |cell| cell.measured.mops),
-        latency,
+        panel("Latency", "mean, µs", predicted),
     ];
     draw::figure(case.name, &panels)
 }
