@@ -13,7 +13,7 @@ use crate::{step, tools};
 /// Name, and what `frazil advise` is asked.
 const REPORTS: [(&str, &str); 4] = [
     ("nine-policies", "--limit 400000"),
-    ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru"),
+    ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),
     (
         "several-traces",
         "--trace zipf:1.0:objects=20K:requests=300K loop:objects=5K:requests=100K \

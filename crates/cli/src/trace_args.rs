@@ -111,6 +111,12 @@ fn of_stream(spec: &str, error: StreamError) -> Failure {
     }
 }
 
+fn nothing_sampled(spec: &str) -> Failure {
+    Failure::Failed(anyhow!(
+        "{spec}: none of its objects is in so small a sample; take a larger one"
+    ))
+}
+
 /// Which columns of a trace a verb needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
@@ -138,6 +144,9 @@ impl TraceArgs {
         let load = |options: &ReadOptions<'_>| trace::load_sample(spec, options, bounds);
         let loaded = self.read(spec, wanted, load)??;
         self.note_origin(spec, &loaded.origin);
+        if loaded.trace.is_empty() {
+            return Err(nothing_sampled(spec));
+        }
         Ok(loaded)
     }
 
@@ -153,6 +162,9 @@ impl TraceArgs {
         let (curve, origin) =
             self.read(spec, wanted, curve)?.map_err(|error| of_stream(spec, error))?;
         self.note_origin(spec, &origin);
+        if curve.objects == 0 {
+            return Err(nothing_sampled(spec));
+        }
         Ok((curve, origin))
     }
 

@@ -411,6 +411,9 @@ fn advice_from_a_sample_is_near_and_says_how_sure_it_is() {
         assert!((one - other).abs() < 0.02, "{one}, of the sample {other}");
     }
     fails(&["advise", "--trace", "-", "-"], 2, &["standard input"]);
+    for verb in ["advise", "mrc"] {
+        fails(&[verb, "--trace", trace, "--sample", "0.000001%"], 1, &[trace, "take a larger one"]);
+    }
     fails(&["advise", "--trace", &file, "--sample", "0%"], 2, &["0%", "200K"]);
 }
 
