@@ -5,6 +5,7 @@
 
 mod check;
 mod figures;
+mod fuzz;
 mod hit;
 mod house;
 mod lint;
@@ -58,6 +59,15 @@ enum Command {
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+    /// Feed hostile input to everything that reads files or small languages
+    Fuzz {
+        /// For each target
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        seconds: u32,
+        /// Only this one
+        #[arg(long, value_name = "NAME")]
+        target: Option<String>,
+    },
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
     Hit,
     /// Write docs/reference.md: every row of the reference results beside ours
@@ -78,6 +88,7 @@ fn main() -> ExitCode {
         Command::Figures { documents, only } => {
             figures::run(&root, &documents, only.as_deref().unwrap_or_default())
         }
+        Command::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
     });

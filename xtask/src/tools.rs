@@ -10,6 +10,8 @@ use crate::step;
 
 /// The oldest cargo-deny that reads our `deny.toml`, and the one installed.
 const CARGO_DENY: (u32, u32, u32) = (0, 20, 2);
+/// The same of cargo-fuzz.
+const CARGO_FUZZ: (u32, u32, u32) = (0, 13, 2);
 
 /// Makes sure that `cc` is there, for the C sources of zstd.
 ///
@@ -63,21 +65,34 @@ fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
 ///
 /// It can't be installed.
 pub(crate) fn ensure_cargo_deny(root: &Path) -> anyhow::Result<()> {
-    let found = step::cargo(root, ["deny", "--version"]).stderr(Stdio::null()).output()?;
+    ensure_cargo_command(root, "deny", CARGO_DENY)
+}
+
+/// The same of `cargo fuzz`.
+///
+/// # Errors
+///
+/// It can't be installed.
+pub(crate) fn ensure_cargo_fuzz(root: &Path) -> anyhow::Result<()> {
+    ensure_cargo_command(root, "fuzz", CARGO_FUZZ)
+}
+
+fn ensure_cargo_command(root: &Path, name: &str, least: (u32, u32, u32)) -> anyhow::Result<()> {
+    let found = step::cargo(root, [name, "--version"]).stderr(Stdio::null()).output()?;
     let found = version(&String::from_utf8_lossy(&found.stdout));
-    if found >= Some(CARGO_DENY) {
+    if found >= Some(least) {
         return Ok(());
     }
-    let (major, minor, patch) = CARGO_DENY;
-    let wanted = format!("{major}.{minor}.{patch}");
+    let (major, minor, patch) = least;
+    let (package, wanted) = (format!("cargo-{name}"), format!("{major}.{minor}.{patch}"));
     step::run(
-        &format!("cargo install cargo-deny {wanted}"),
-        step::cargo(root, ["install", "cargo-deny", "--locked", "--version"])
+        &format!("cargo install {package} {wanted}"),
+        step::cargo(root, ["install", &package, "--locked", "--version"])
             .arg(wanted)
             // Cargo then builds in a directory of its own, and removes it.
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("CARGO_BUILD_TARGET_DIR")
-            // Its release profile (fat LTO, one codegen unit) takes 105 s to build
+            // The release profile of cargo-deny (fat LTO, one codegen unit) takes 105 s to build
             // on two cores, these settings 63 s, and a check well under a second.
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
             .env("CARGO_PROFILE_RELEASE_LTO", "off")

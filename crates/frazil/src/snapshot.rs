@@ -408,7 +408,8 @@ fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), Restore
     if version != VERSION {
         return Err(foreign(format!("its version is {version}")));
     }
-    if xxh3_64_with_seed(&bytes[..HEADER_BYTES - 8], 0) != sum {
+    // A fuzzer guesses no checksum, and is to see what is behind them.
+    if !cfg!(fuzzing) && xxh3_64_with_seed(&bytes[..HEADER_BYTES - 8], 0) != sum {
         return Err(damaged(0, "the checksum of its header differs"));
     }
     let (mut at, mut seed, mut records) = (HEADER_BYTES, sum, Vec::new());
@@ -418,7 +419,7 @@ fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), Restore
         let count = fields.u32().ok_or_else(cut)?;
         let sum = fields.u64().ok_or_else(cut)?;
         let payload = fields.0.get(..length).ok_or_else(cut)?;
-        if checksum(&bytes[at..at + 8], payload, seed) != sum {
+        if !cfg!(fuzzing) && checksum(&bytes[at..at + 8], payload, seed) != sum {
             return Err(damaged(at, "the checksum of a block differs"));
         }
         let begin = at + BLOCK_HEAD;

@@ -108,7 +108,7 @@ impl Decoder {
             return Err(format!("expected version {VERSION} of recordings, found {version}"));
         }
         self.before = u64_at(bytes, 32);
-        if header_checksum(&bytes[..32]) != self.before {
+        if checks(|| header_checksum(&bytes[..32]) != self.before) {
             return Err("the header does not have its checksum: it is damaged".to_owned());
         }
         let (flags, rate) = (u32_at(bytes, 12), f64::from_bits(u64_at(bytes, 16)));
@@ -142,8 +142,8 @@ impl Decoder {
             ));
         }
         let Some(payload) = rest.get(..length) else { return Ok(0) };
-        let sum = checksum(&head[..16], payload, self.before);
-        if sum != u64_at(head, 16) {
+        let sum = u64_at(head, 16);
+        if checks(|| checksum(&head[..16], payload, self.before) != sum) {
             let damaged = "the block does not have its checksum: it is damaged, or something \
                            before it is missing";
             return Err(damaged.to_owned());
@@ -226,4 +226,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+}
+/// A fuzzer guesses no checksum, and is to see what is behind them.
+fn checks(differs: impl FnOnce() -> bool) -> bool {
+    !cfg!(fuzzing) && differs()
 }

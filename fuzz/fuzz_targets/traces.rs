@@ -1,0 +1,39 @@
+//! Every reader of traces, with each compression: the first byte chooses the format, or that it is
+//! guessed. What is read is written and read again.
+#![no_main]
+
+use std::path::PathBuf;
+
+use frazil_simulator::trace::{Format, ReadOptions, SampleBounds, load_sample, read, write};
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+/// Records after which reading stops: a compressed file may hold more than a test may take.
+const MOST: u64 = 4_096;
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("frazil-fuzz-{}-{name}", std::process::id()))
+}
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    let Some((choice, content)) = input.split_first() else { return Corpus::Reject };
+    let path = file("trace");
+    std::fs::write(&path, content).expect("a temporary file");
+    let format = Format::ALL.get(usize::from(choice & 15)).copied();
+    let options =
+        ReadOptions { format, limit: Some(MOST), times: choice & 16 != 0, ..Default::default() };
+    let Ok(loaded) = read(&path, &options) else { return Corpus::Keep };
+    let bounds = SampleBounds { rate: 0.5, objects: 64, records: 1_024 };
+    let spec = path.to_str().expect("a path of letters");
+    if let Ok(sample) = load_sample(spec, &options, bounds) {
+        assert!(sample.trace.objects.len() <= 64 && sample.trace.len() <= 1_024);
+    }
+    let copy = file("copy");
+    let mut written = std::fs::File::create(&copy).expect("a temporary file");
+    if write(&loaded.trace, None, Format::Frazil, &mut written).is_ok() {
+        drop(written);
+        let options = ReadOptions { format: Some(Format::Frazil), ..options };
+        let again = read(&copy, &options).expect("what was written can be read");
+        assert_eq!(again.trace.ids, loaded.trace.ids);
+    }
+    Corpus::Keep
+});
