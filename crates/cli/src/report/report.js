@@ -138,7 +138,9 @@
     let series = shown().map(({ name, number }) => ({ name, number, values: all.map((capacity) => valueOf(cellOf(number, capacity))) }));
     const curve = extra?.();
     if (curve) {
-      const [first, last] = [all[0], all[all.length - 1]];
+      // Of one size alone, what surrounds it.
+      const around = all.length > 1 ? 1 : 8;
+      const [first, last] = [all[0] / around, all[all.length - 1] * around];
       const within = curve.points.filter(([capacity]) => capacity >= first && capacity <= last);
       const joined = uPlot.join([[x, ...series.map((it) => it.values)], [within.map((it) => it[0]), within.map((it) => it[1] * 100)]]);
       [x] = joined;
@@ -167,6 +169,7 @@
       overSize('response', of('response_us'), (n) => (n >= 1000 ? `${format.short(n / 1000)} ms` : `${+n.toPrecision(3)} µs`)),
     ];
     byId('size').max = sizes().length - 1;
+    byId('size').disabled = sizes().length < 2;
     const past = trace().cells.some((cell) => !state.hidden.has(cell.policy) && isPast(cell));
     byId('key').textContent = `Dashed: the size that is recommended, ringed what is. ${past ? 'Ringed in another colour: more hits than p*, so that a larger cache is a slower one. ' : 'No policy shown hits more than p* here: more hits are never slower. '}For ${settingName()}.`;
     fillCards();
