@@ -21,14 +21,22 @@ function check(holds, problem) {
   if (!holds) problems.push(problem);
 }
 
-/** A number for what each canvas shows, and how many colours that is. */
+/**
+ * Of each canvas a number for what it shows, what share of it is of lines' colours (text, axes
+ * and grid are grey), and how wide it is on the page.
+ */
 function drawn(page) {
   return page.$$eval('.chart canvas', (canvases) => canvases.map((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    const words = new Uint32Array(data.buffer);
     let hash = 0;
-    for (const word of words) hash = (Math.imul(hash, 31) + word) | 0;
-    return { hash, colours: new Set(words).size };
+    for (const word of new Uint32Array(data.buffer)) hash = (Math.imul(hash, 31) + word) | 0;
+    let coloured = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      const [red, green, blue, opaque] = data.subarray(at, at + 4);
+      if (opaque > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60) coloured += 1;
+    }
+    coloured /= canvas.width * canvas.height;
+    return { hash, coloured, width: canvas.checkVisibility() ? canvas.getBoundingClientRect().width : 0 };
   }));
 }
 
@@ -111,7 +119,10 @@ async function look(browser, report) {
   await page.goto(url, { waitUntil: 'load' });
   const charts = await drawn(page);
   check(charts.length >= 6, `${name}: ${charts.length} charts`);
-  charts.forEach(({ colours }, at) => check(colours > 8, `${name}: chart ${at} is blank`));
+  charts.forEach(({ coloured, width }, at) => {
+    check(coloured > 0.0002 && coloured < 0.2, `${name}: chart ${at} is lines to a share of ${coloured}`);
+    check(width > 200, `${name}: chart ${at} is ${width} px wide`);
+  });
   check((await text(page, 'h1')).startsWith('Use '), `${name}: no answer on top`);
   await reacts(page, name);
   for (const scheme of ['light', 'dark']) await looksRight(page, name, scheme);
