@@ -9,10 +9,9 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
 use frazil_driver::{Backend, Measured, Ours, Schedule, Setup, Stream, Value, Workload};
 use frazil_simulator::trace::{Trace, printable};
-use frazil_simulator::{CapacitySpec, Unit};
+use frazil_simulator::{CapacitySpec, Unit, parse_us};
 
 use crate::Done;
-use crate::duration;
 use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
@@ -147,7 +146,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 fn parse_backend(text: &str) -> Result<Duration, String> {
-    match duration::parse_us(text)? {
+    match parse_us(text).map_err(|error| error.to_string())? {
         us if us <= BACKEND_MAX_US => Ok(Duration::from_secs_f64(us / 1e6)),
         _ => Err("expected at most 100ms".to_owned()),
     }

@@ -7,9 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use frazil_policy::{Online, PolicySpec, Work};
 use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve, throughput};
-use frazil_simulator::{Outcome, WorkSplit};
+use frazil_simulator::{Outcome, WorkSplit, parse_us};
 
-use crate::duration;
 use crate::failure::{Failure, note};
 use crate::profile;
 
@@ -32,7 +31,7 @@ pub(crate) struct ForecastArgs {
     cores: Option<u16>,
 
     /// What a miss waits for the backend, which serves any number at once.
-    #[arg(long, value_name = "D", default_value = "100us", value_parser = duration::parse_us,
+    #[arg(long, value_name = "D", default_value = "100us", value_parser = parse_us,
           allow_hyphen_values = true)]
     backend: f64,
 

@@ -10,7 +10,6 @@ mod bench;
 mod calibrate;
 mod date;
 mod draw;
-mod duration;
 mod failure;
 mod fetch_args;
 mod forecast;

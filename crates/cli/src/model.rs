@@ -9,11 +9,10 @@ use frazil_queueing::{
     SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass,
     freeze, peak, simulate, solve, throughput,
 };
-use frazil_simulator::{CapacitySpec, Unit};
+use frazil_simulator::{CapacitySpec, Unit, parse_us};
 use serde_json::json;
 
 use crate::Done;
-use crate::duration;
 use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, row};
 
@@ -65,7 +64,7 @@ pub(crate) struct Args {
     mpl: u32,
 
     /// What a miss waits for the backend, which serves any number at once.
-    #[arg(long, value_name = "D", default_value = "100us", value_parser = duration::parse_us,
+    #[arg(long, value_name = "D", default_value = "100us", value_parser = parse_us,
           allow_hyphen_values = true)]
     backend: f64,
 

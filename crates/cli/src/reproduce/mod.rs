@@ -28,12 +28,12 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::{Args as ClapArgs, ValueEnum};
 use frazil_queueing::Profile;
+use frazil_simulator::parse_us;
 use serde_json::{Value, json};
 
 use crate::Done;
 use crate::calibrate::measure::Tally;
 use crate::calibrate::{calibrate, setups};
-use crate::duration::parse_us;
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 

@@ -4,23 +4,41 @@
 const UNITS: [(&str, f64); 6] =
     [("ns", 1e-3), ("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("min", 6e7), ("s", 1e6)];
 
-/// Reads a duration as µs.
-pub(crate) fn parse_us(text: &str) -> Result<f64, String> {
-    let expected =
-        || "expected a duration with its unit, such as 500ns, 100us, 5ms or 1s".to_owned();
+/// Why a text is no duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Not a number with one of the known units.
+    #[error("expected a duration with its unit, such as 500ns, 100us, 5ms or 1s")]
+    Unreadable,
+    /// Shorter or longer than anything that is counted here.
+    #[error("expected a duration of 0, or from 1ns to 30 years")]
+    OutOfRange,
+}
+
+/// Reads a duration as µs: 0, or a number with its unit, from 1 ns to 10^15 µs.
+///
+/// # Errors
+///
+/// Says whether the text cannot be read, or what it says is out of range.
+///
+/// ```
+/// assert_eq!(frazil_simulator::parse_us("0.5ms"), Ok(500.0));
+/// assert!(frazil_simulator::parse_us("100").is_err());
+/// ```
+pub fn parse_us(text: &str) -> Result<f64, DurationError> {
     if text == "0" {
         return Ok(0.0);
     }
     let unit = UNITS.iter().find_map(|&(unit, us)| Some((text.strip_suffix(unit)?, us)));
-    let (number, us) = unit.ok_or_else(expected)?;
+    let (number, us) = unit.ok_or(DurationError::Unreadable)?;
     let plain = number.starts_with(|first: char| first.is_ascii_digit() || first == '.');
-    let number: f64 = number.trim_end().parse().map_err(|_| expected())?;
+    let number: f64 = number.trim_end().parse().map_err(|_| DurationError::Unreadable)?;
     let length = number * us;
     match length {
-        _ if !plain => Err(expected()),
+        _ if !plain => Err(DurationError::Unreadable),
         0.0 => Ok(length),
         _ if (1e-3..=1e15).contains(&length) => Ok(length),
-        _ => Err("expected a duration of 0, or from 1ns to 30 years".to_owned()),
+        _ => Err(DurationError::OutOfRange),
     }
 }
 
