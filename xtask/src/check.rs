@@ -1,5 +1,5 @@
-//! `cargo xtask check`: the cache under programs that look for what tests meet by luck, and the
-//! reports in a browser.
+//! `cargo xtask check`: the cache under programs that look for what tests meet by luck, the
+//! reports in a browser, and the book.
 //!
 //! Each replaces something below the code: loom and shuttle the atomics, Miri the
 //! processor, the sanitizers every access to memory. So each builds all anew, in a
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{nightly, report, step};
+use crate::{book, nightly, report, step};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub(crate) enum Checker {
     Asan,
     /// Reports in a browser without a screen
     Report,
+    /// The book, made by mdBook
+    Book,
     /// All of them
     All,
 }
@@ -42,13 +44,15 @@ pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
         Checker::Report => report::run(root),
+        Checker::Book => book::run(root),
         Checker::All => {
             loom(root)?;
             shuttle(root)?;
             nightly::miri(root)?;
             nightly::tsan(root)?;
             nightly::asan(root)?;
-            report::run(root)
+            report::run(root)?;
+            book::run(root)
         }
     }
 }

@@ -3,6 +3,7 @@
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
 
+mod book;
 mod check;
 mod figures;
 mod fuzz;
@@ -45,7 +46,7 @@ enum Command {
         #[arg(long, value_name = "S")]
         seconds: Option<u32>,
     },
-    /// Run the cache under a checker, or look at the reports
+    /// Run the cache under a checker, look at the reports, or make the book
     Check {
         /// Which one
         checker: check::Checker,

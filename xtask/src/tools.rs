@@ -12,6 +12,8 @@ use crate::step;
 const CARGO_DENY: (u32, u32, u32) = (0, 20, 2);
 /// The same of cargo-fuzz.
 const CARGO_FUZZ: (u32, u32, u32) = (0, 13, 2);
+/// The same of mdBook.
+const MDBOOK: (u32, u32, u32) = (0, 5, 4);
 
 /// Makes sure that `cc` is there, for the C sources of zstd.
 ///
@@ -65,7 +67,7 @@ fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
 ///
 /// It can't be installed.
 pub(crate) fn ensure_cargo_deny(root: &Path) -> anyhow::Result<()> {
-    ensure_cargo_command(root, "deny", CARGO_DENY)
+    ensure_installed(root, "cargo-deny", step::cargo(root, ["deny"]), CARGO_DENY)
 }
 
 /// The same of `cargo fuzz`.
@@ -74,20 +76,34 @@ pub(crate) fn ensure_cargo_deny(root: &Path) -> anyhow::Result<()> {
 ///
 /// It can't be installed.
 pub(crate) fn ensure_cargo_fuzz(root: &Path) -> anyhow::Result<()> {
-    ensure_cargo_command(root, "fuzz", CARGO_FUZZ)
+    ensure_installed(root, "cargo-fuzz", step::cargo(root, ["fuzz"]), CARGO_FUZZ)
 }
 
-fn ensure_cargo_command(root: &Path, name: &str, least: (u32, u32, u32)) -> anyhow::Result<()> {
-    let found = step::cargo(root, [name, "--version"]).stderr(Stdio::null()).output()?;
-    let found = version(&String::from_utf8_lossy(&found.stdout));
+/// The same of `mdbook`.
+///
+/// # Errors
+///
+/// It can't be installed.
+pub(crate) fn ensure_mdbook(root: &Path) -> anyhow::Result<()> {
+    ensure_installed(root, "mdbook", Command::new("mdbook"), MDBOOK)
+}
+
+fn ensure_installed(
+    root: &Path,
+    package: &str,
+    mut program: Command,
+    least: (u32, u32, u32),
+) -> anyhow::Result<()> {
+    let found = program.arg("--version").stderr(Stdio::null()).output().ok();
+    let found = found.and_then(|found| version(&String::from_utf8_lossy(&found.stdout)));
     if found >= Some(least) {
         return Ok(());
     }
     let (major, minor, patch) = least;
-    let (package, wanted) = (format!("cargo-{name}"), format!("{major}.{minor}.{patch}"));
+    let wanted = format!("{major}.{minor}.{patch}");
     step::run(
         &format!("cargo install {package} {wanted}"),
-        step::cargo(root, ["install", &package, "--locked", "--version"])
+        step::cargo(root, ["install", package, "--locked", "--version"])
             .arg(wanted)
             // Cargo then builds in a directory of its own, and removes it.
             .env_remove("CARGO_TARGET_DIR")
@@ -106,9 +122,10 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The version in a line such as `cargo-deny 0.20.2`.
+/// The version in a line such as `cargo-deny 0.20.2` or `mdbook v0.5.4`.
 fn version(line: &str) -> Option<(u32, u32, u32)> {
-    let mut numbers = line.trim().rsplit(' ').next()?.split('.');
+    let number = line.trim().rsplit(' ').next()?;
+    let mut numbers = number.trim_start_matches('v').split('.');
     let mut number = || numbers.next()?.parse().ok();
     Some((number()?, number()?, number()?))
 }
@@ -120,6 +137,7 @@ mod tests {
     #[test]
     fn versions_compare_by_number_and_a_missing_tool_is_the_oldest() {
         assert_eq!(version("cargo-deny 0.20.2\n"), Some((0, 20, 2)));
+        assert_eq!(version("mdbook v0.5.4\n"), Some((0, 5, 4)));
         assert!(version("cargo-deny 0.9.10") < version("cargo-deny 0.20.2"));
         assert!(version("cargo-deny 1.0.0") > version("cargo-deny 0.20.2"));
         assert!(version("") < version("cargo-deny 0.0.1"));

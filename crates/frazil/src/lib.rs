@@ -519,3 +519,14 @@ pub use pin::Pin;
 pub use record::{Recorded, Recording};
 pub use snapshot::RestoreError;
 pub use stats::Stats;
+
+/// The Rust in the documents, as tests.
+#[cfg(doctest)]
+// A shell's blocks say `norun` to the test of commands.
+#[allow(rustdoc::invalid_codeblock_attributes)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/guide/embed.md")]
+    mod embed {}
+}
