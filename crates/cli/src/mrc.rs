@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args as ClapArgs;
 use frazil_policy::{Online, PolicySpec, SpecError};
-use frazil_simulator::trace::printable;
+use frazil_simulator::trace::{SampleBounds, printable};
 use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, Unit, sweep};
 
 use crate::Done;
@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::ReplayArgs;
-use crate::sample::{Sample, SampleArg};
+use crate::sample::{self, Sample, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
 
-/// Objects that a sample keeps by default, where not all can be replayed at every capacity.
-const OBJECTS: u32 = 200_000;
+/// Records that a sample keeps unless said otherwise.
+const RECORDS: usize = 40_000_000;
 /// The smallest capacity of a curve, of all there is.
 const LEAST: f64 = 1e-4;
 
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     points: u16,
 
     /// Which objects are looked at: all, a share (1%), or so many at most (200K)
-    /// [default: all for lru, 200K for others].
+    /// [default: all for lru, 500K of 40M records at most for others].
     #[arg(long, value_name = "all|N%|N")]
     sample: Option<SampleArg>,
 
@@ -190,7 +190,10 @@ fn miniatures<'a>(
     policies: &[(&PolicySpec, &'a String)],
 ) -> Result<Vec<Point<'a>>, Failure> {
     let unit = args.replaying.unit;
-    let bounds = args.sample.unwrap_or(SampleArg::Objects(OBJECTS)).bounds();
+    let bounds = args.sample.map_or(
+        SampleBounds { rate: 1.0, objects: sample::OBJECTS, records: RECORDS },
+        SampleArg::bounds,
+    );
     let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
     let loaded = args.reading.load_sample(trace, wanted, bounds)?;
     let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);

@@ -9,6 +9,9 @@ use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, 
 use crate::failure::note;
 use crate::output::percent;
 
+/// Objects that a sample keeps unless said otherwise: so many that W-TinyLFU's climber takes
+/// nearly the way it takes among all.
+pub(crate) const OBJECTS: usize = 500_000;
 /// Records that a sample of so many objects keeps at most for each of them.
 const RECORDS_PER_OBJECT: usize = 200;
 

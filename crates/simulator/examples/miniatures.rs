@@ -10,7 +10,7 @@ use frazil_simulator::trace::{Loaded, ReadOptions, SampleBounds, load, load_samp
 use frazil_simulator::{CellSpec, Outcome, SweepOptions, sample_capacity, sweep};
 
 const POLICIES: [&str; 5] = ["lru", "sieve", "s3-fifo", "w-tinylfu", "arc"];
-const OBJECTS: [usize; 4] = [25_000, 50_000, 100_000, 200_000];
+const OBJECTS: [usize; 5] = [25_000, 50_000, 100_000, 200_000, 500_000];
 /// Of all objects: from a thousandth to two thirds.
 const SHARES: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.66];
 

@@ -20,7 +20,7 @@ use crate::forecast::{Forecast, ForecastArgs};
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
 use crate::report;
-use crate::sample::SampleArg;
+use crate::sample::{self, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
 use candidate::Candidate;
 use case::{Case, Question, Replayed};
@@ -31,9 +31,8 @@ use text::{json, table};
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
 /// wonders.
 const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
-/// Objects and records of all traces together that are kept unless said otherwise: a replay of
-/// nine policies at eight sizes takes half a minute then, on two cores.
-const OBJECTS: u32 = 500_000;
+/// Records of all traces together that are kept unless said otherwise: a replay of nine policies
+/// at eight sizes takes half a minute then, on two cores.
 const RECORDS: usize = 16_000_000;
 
 /// Say which policy and size to use for a trace, and why.
@@ -212,7 +211,7 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
     let bounds = args.sample.map_or_else(
         || SampleBounds {
             rate: 1.0,
-            objects: OBJECTS as usize / names.len(),
+            objects: sample::OBJECTS / names.len(),
             records: RECORDS / names.len(),
         },
         SampleArg::bounds,
