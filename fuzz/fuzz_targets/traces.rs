@@ -1,10 +1,12 @@
 //! Every reader of traces, with each compression: the first byte chooses the format, or that it is
-//! guessed. What is read is written and read again.
+//! guessed, and what is asked of it. What is read is written and read again.
 #![no_main]
 
 use std::path::PathBuf;
 
-use frazil_simulator::trace::{Format, ReadOptions, SampleBounds, load_sample, read, write};
+use frazil_simulator::trace::{
+    CsvLayout, Format, LatencyUnit, ReadOptions, SampleBounds, load_sample, read, write,
+};
 use libfuzzer_sys::{Corpus, fuzz_target};
 
 /// Records after which reading stops: a compressed file may hold more than a test may take.
@@ -19,8 +21,24 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     let path = file("trace");
     std::fs::write(&path, content).expect("a temporary file");
     let format = Format::ALL.get(usize::from(choice & 15)).copied();
-    let options =
-        ReadOptions { format, limit: Some(MOST), times: choice & 16 != 0, ..Default::default() };
+    let columns = CsvLayout {
+        separator: b'\t',
+        header: Some(choice & 128 != 0),
+        time: Some(1),
+        id: Some(0),
+        size: Some(3),
+        operation: Some(4),
+        latency: Some(2),
+        ..CsvLayout::default()
+    };
+    let options = ReadOptions {
+        format,
+        csv: if choice & 64 != 0 { columns } else { CsvLayout::default() },
+        limit: Some(MOST),
+        times: choice & 16 != 0,
+        latencies: (choice & 32 != 0).then_some(LatencyUnit::Time),
+        ..ReadOptions::default()
+    };
     let Ok(loaded) = read(&path, &options) else { return Corpus::Keep };
     let bounds = SampleBounds { rate: 0.5, objects: 64, records: 1_024 };
     let spec = path.to_str().expect("a path of letters");
@@ -31,7 +49,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     let mut written = std::fs::File::create(&copy).expect("a temporary file");
     if write(&loaded.trace, None, Format::Frazil, &mut written).is_ok() {
         drop(written);
-        let options = ReadOptions { format: Some(Format::Frazil), ..options };
+        let options = ReadOptions { format: Some(Format::Frazil), latencies: None, ..options };
         let again = read(&copy, &options).expect("what was written can be read");
         assert_eq!(again.trace.ids, loaded.trace.ids);
     }
