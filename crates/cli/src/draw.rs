@@ -71,7 +71,9 @@ pub(crate) struct Panel {
     pub(crate) shape: Shape,
     /// Names of the groups of bars; of no use to lines.
     pub(crate) labels: Vec<String>,
-    /// Whether the vertical axis counts powers of ten.
+    /// Whether the horizontal axis is logarithmic.
+    pub(crate) logarithmic_x: bool,
+    /// Whether the vertical axis is.
     pub(crate) logarithmic: bool,
     pub(crate) series: Vec<Series>,
 }
@@ -84,6 +86,7 @@ pub(crate) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Seri
         y_label: y.to_owned(),
         shape: Shape::Lines,
         labels: Vec::new(),
+        logarithmic_x: false,
         logarithmic: false,
         series,
     }
@@ -185,11 +188,17 @@ impl Scale {
         self.start + share * (self.end - self.start)
     }
 
-    /// Round numbers within the scale: powers of ten, or steps of 1, 2 or 5.
+    /// Round numbers within the scale: powers of ten, and 2 and 5 times those where there are
+    /// few; or steps of 1, 2 or 5.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
-            let (first, last) = (self.lowest.log10().ceil(), self.highest.log10().floor());
-            return (first as i32..=last as i32).map(|power| 10f64.powi(power)).collect();
+            let of = |value: f64| value.max(1e-9).log10();
+            let (first, last) = (of(self.lowest).floor() as i32, of(self.highest).floor() as i32);
+            let times: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let all =
+                (first..=last).flat_map(|power| times.iter().map(move |it| it * 10f64.powi(power)));
+            let within = |tick: &f64| (self.lowest * 0.999..=self.highest * 1.001).contains(tick);
+            return all.filter(within).collect();
         }
         let step = step(self.highest - self.lowest);
         let first = (self.lowest / step).ceil() as i64;
@@ -227,7 +236,8 @@ fn draw(svg: &mut String, panel: &Panel) {
             .fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x))),
     };
     let (start, end) = (LEFT, WIDTH - RIGHT);
-    let x = Scale { lowest: ends.0, highest: ends.1, logarithmic: false, start, end };
+    let logarithmic = panel.logarithmic_x;
+    let x = Scale { lowest: ends.0, highest: ends.1, logarithmic, start, end };
     axes(svg, panel, &x, &y);
     for (number, series) in panel.series.iter().enumerate() {
         let points = series.points.iter().filter(|point| point.1.is_finite());
@@ -348,7 +358,8 @@ mod tests {
         };
         assert_eq!(scale(0.0, 10.5, false).ticks(), [0.0, 5.0, 10.0]);
         assert_eq!(scale(1.0, 8.0, false).ticks(), [2.0, 4.0, 6.0, 8.0]);
-        assert_eq!(scale(10.0, 1000.0, true).ticks(), [10.0, 100.0, 1000.0]);
+        assert_eq!(scale(10.0, 99_000.0, true).ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
+        assert_eq!(scale(0.5, 60.0, true).ticks(), [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
         assert_eq!(scale(10.0, 1000.0, true).place(100.0), 50.0);
         assert_eq!(scale(5.0, 5.0, false).place(5.0), 50.0);
     }
@@ -363,6 +374,7 @@ mod tests {
             y_label: String::new(),
             shape,
             labels: vec!["\"one\"".to_owned()],
+            logarithmic_x: logarithmic,
             logarithmic,
             series: vec![series("x", vec![(0.0, f64::NAN), (1.0, 2.0)]), series("y", vec![])],
         };
@@ -387,6 +399,7 @@ mod tests {
             y_label: String::new(),
             shape: Shape::Lines,
             labels: Vec::new(),
+            logarithmic_x: false,
             logarithmic: false,
             series: names.iter().enumerate().map(series).collect(),
         };

@@ -7,7 +7,7 @@ use frazil_simulator::{UpToSize, WorkingSet};
 
 use super::Advice;
 use super::case::{Case, Replayed};
-use crate::draw::{self, Look, Series, lines};
+use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::{Failure, note};
 
 /// Writes them into a folder, which is made if need be: for each trace what each policy does at
@@ -28,11 +28,9 @@ pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
 
 /// Miss ratio, throughput and latency of each policy.
 fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
-    let x = format!("capacity, powers of ten, % of all {}", advice.unit);
-    let place = |cell: &Replayed| {
-        let share = cell.measured.capacity as f64 / case.everything.max(1) as f64;
-        (share * 100.0).log10()
-    };
+    let x = format!("capacity, % of all {}", advice.unit);
+    let place =
+        |cell: &Replayed| cell.measured.capacity as f64 / case.everything.max(1) as f64 * 100.0;
     let panel = |title: &str, y: &str, value: fn(&Replayed) -> Option<f64>| {
         let series = advice.policies.iter().enumerate().map(|(policy, name)| {
             let cells = case.cells.iter().filter(|cell| cell.measured.policy == policy);
@@ -42,7 +40,10 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
                 points: cells.filter_map(|cell| Some((place(cell), value(cell)?))).collect(),
             }
         });
-        lines(title, &x, y, series.collect())
+        let mut panel = lines(title, &x, y, series.collect());
+        panel.logarithmic_x = true;
+        panel.logarithmic = is_wide(&panel.series);
+        panel
     };
     let predicted = |cell: &Replayed| Some(cell.predicted.as_ref()?.response_us);
     let panels = [
@@ -53,19 +54,27 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
     draw::figure(case.name, &panels)
 }
 
+/// Whether the lowest lines would lie on the axis.
+fn is_wide(series: &[Series]) -> bool {
+    let values = || series.iter().flat_map(|it| &it.points).map(|point| point.1);
+    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+    low > 0.0 && high > 30.0 * low
+}
+
 fn portrait(case: &Case<'_>) -> String {
     let portrait = case.portrait();
-    let log = |number: u64| (number.max(1) as f64).log10();
+    let over = |panel: Panel| Panel { logarithmic_x: true, ..panel };
+    let at = |number: u64| number.max(1) as f64;
     let line = |name: &str, number: usize, points: Vec<(f64, f64)>| Series {
         name: name.to_owned(),
         look: Look { number, apart: false },
         points,
     };
-    let popularity = portrait.popularity.iter().map(|&(rank, asked)| (log(rank), asked as f64));
+    let popularity = portrait.popularity.iter().map(|&(rank, asked)| (at(rank), asked as f64));
     let popularity = vec![line("objects", 0, popularity.collect())];
-    let mut popularity = lines("Popularity", "rank, powers of ten", "requests", popularity);
+    let mut popularity = over(lines("Popularity", "rank", "requests", popularity));
     popularity.logarithmic = true;
-    let reuse = portrait.reuse.iter().map(|&(gap, share)| (log(gap), share * 100.0)).collect();
+    let reuse = portrait.reuse.iter().map(|&(gap, share)| (at(gap), share * 100.0)).collect();
     let sets = |value: fn(&WorkingSet) -> u64| {
         let points = portrait.working_set.iter();
         points.map(|it| (it.requests as f64 / 1e6, value(it) as f64 / 1e3)).collect()
@@ -76,24 +85,25 @@ fn portrait(case: &Case<'_>) -> String {
     ];
     let mut panels = vec![
         popularity,
-        lines(
+        over(lines(
             "Reuse",
-            "requests in between, powers of ten",
+            "requests in between",
             "% of requests, at most so far apart",
             vec![line("requests", 3, reuse)],
-        ),
+        )),
         lines("Working set", "million requests", "thousand objects", sets),
     ];
     panels.extend(portrait.sizes.map(|sizes| {
         let of = |share: fn(&UpToSize) -> f64| {
-            let point = |it: &UpToSize| (log(u64::from(it.bytes)), share(it) * 100.0);
+            let point = |it: &UpToSize| (at(u64::from(it.bytes)), share(it) * 100.0);
             sizes.iter().map(point).collect()
         };
         let series = vec![
             line("of objects", 4, of(|it| it.objects)),
             line("of bytes", 5, of(|it| it.footprint)),
         ];
-        lines("Sizes", "bytes, powers of ten", "% no larger", series)
+        over(lines("Sizes", "bytes", "% no larger", series))
     }));
-    draw::figure(case.name, &panels)
+    let groups: Vec<&[Panel]> = panels.iter().map(std::slice::from_ref).collect();
+    draw::figures(case.name, &groups)
 }
