@@ -156,10 +156,11 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
 pub(super) fn answer(advice: &Advice<'_>) -> String {
     let chosen = &advice.recommendation.winner.chosen;
     format!(
-        "Use {} with a capacity of {} ({}).",
+        "Use {} with a capacity of {} ({}{}).",
         advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity),
-        share(advice.everything, chosen.capacity)
+        share(advice.everything, chosen.capacity),
+        if advice.cases.len() > 1 { " of the largest trace" } else { "" }
     )
 }
 
@@ -299,7 +300,7 @@ fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
     if advice.cases.len() > 1 {
         return cell.mops.map_or_else(
             || format!("{name} (speed unknown)"),
-            |share| format!("{name} ({} of the best where it is furthest behind)", percent(share)),
+            |share| format!("{name} (at worst {} of the best)", percent(share)),
         );
     }
     let misses = percent(cell.miss_ratio);
@@ -429,14 +430,17 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     } else {
         "; contention among so many cores was not measured but extrapolated"
     };
-    let range = if low < high {
-        let (low, high) = (mops(Some(*low)), mops(Some(*high)));
-        format!("{low} to {high} M/s, from the spread of what was measured")
+    let told = [*low, *high].map(|it| mops(Some(it)));
+    let range = if low == high {
+        format!("{} M/s, of which the profile says no spread", told[0])
+    } else if told[0] == told[1] {
+        format!("{} M/s, as what was measured hardly spreads", told[0])
     } else {
-        format!("{} M/s, of which the profile says no spread", mops(Some(*low)))
+        format!("{} to {} M/s, from the spread of what was measured", told[0], told[1])
     };
+    let there = if advice.cases.len() > 1 { " there" } else { "" };
     Some(format!(
-        "Throughput: {range}{sure}; a request takes {response_us:.1} µs; {limit}, and {peak}."
+        "Throughput{there}: {range}{sure}; a request takes {response_us:.1} µs; {limit}, and {peak}."
     ))
 }
 
