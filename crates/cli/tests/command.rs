@@ -459,17 +459,26 @@ fn advice_is_drawn_and_told_as_a_page() {
     let args = ["advise", "--trace", GENERATED, "--capacity", "1%,10%", "--policy", "lru,mobius"];
     let written = frazil(&[&args[..], &["--report", &page, "--figures", &drawn]].concat());
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains(GENERATED));
-    let answer = String::from_utf8(written.stdout).unwrap();
-    let answer = answer.lines().find(|line| line.starts_with("Use ")).unwrap().to_owned();
-    assert!(page.contains(&answer), "{answer}");
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.starts_with("<!doctype html>") && text.contains(GENERATED));
+    let told = String::from_utf8(written.stdout).unwrap();
+    let answer = told.lines().find(|line| line.starts_with("Use ")).unwrap();
+    assert!(text.contains(answer), "{answer}");
     for name in ["size", "portrait"] {
         let svg = std::fs::read_to_string(format!("{drawn}/advise-{name}.svg")).unwrap();
         assert!(svg.starts_with("<svg") && svg.matches("<polyline").count() >= 4, "{svg}");
     }
-    let nowhere = [&args[..], &["--report", "/nowhere/report.html"]].concat();
-    fails(&nowhere, 1, &["/nowhere/report.html"]);
+    // Said before the replay, which may take minutes.
+    let absent = ["advise", "--trace", "/nowhere/trace.csv"];
+    for (flag, place) in [("--report", "/nowhere/r.html"), ("--report", "/"), ("--figures", &page)]
+    {
+        fails(&[&absent[..], &[flag, place]].concat(), 1, &[place, "folder"]);
+    }
+    let once =
+        String::from_utf8(frazil(&["advise", "--trace", "loop:objects=2K:requests=2K"]).stdout)
+            .unwrap();
+    assert!(once.contains("hits more than 0.00 % of requests"), "{once}");
+    assert!(!told.contains("Beware: nothing"), "{told}");
 }
 
 #[test]

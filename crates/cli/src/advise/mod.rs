@@ -155,6 +155,7 @@ pub(crate) fn run(args: &Args) -> Done {
     check_known(&policies, &forecast)?;
     let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
     let question = Question { policies, forecast, options };
+    check_places(args)?;
     let advice = answer(args, &question)?;
     if let Some(file) = &args.report {
         let document = document(&advice, &question, &command())?;
@@ -170,6 +171,24 @@ pub(crate) fn run(args: &Args) -> Done {
         Output::Json => output::json(&json(&advice)),
         Output::Csv => output::csv(&json(&advice)),
     })
+}
+
+/// Fails before minutes of replay where what they tell could not be written after them.
+fn check_places(args: &Args) -> Result<(), Failure> {
+    let mut problem = None;
+    if let Some(file) = &args.report {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if file.is_dir() {
+            problem = Some((file, "is a folder, expected a file to write"));
+        } else if folder.is_some_and(|folder| !folder.is_dir()) {
+            problem = Some((file, "its folder does not exist"));
+        }
+    }
+    if let Some(folder) = args.figures.as_ref().filter(|it| it.exists() && !it.is_dir()) {
+        problem = Some((folder, "is a file, expected a folder to write into"));
+    }
+    let failed = |(path, why): (&PathBuf, _)| Err(anyhow!("{}: {why}", path.display()).into());
+    problem.map_or(Ok(()), failed)
 }
 
 /// The command line that repeats this, for a shell.

@@ -16,6 +16,8 @@ use crate::output::{self, Row, grouped, percent, row};
 
 /// Beyond this hit ratio a peak is one at 1.
 const NEVER: f64 = 0.9995;
+/// Hits for which a cache may be worth its memory.
+const WORTHWHILE: f64 = 0.02;
 /// A loss of throughput that is not just rounding of what is printed.
 const TOLD: f64 = 5e-4;
 
@@ -181,6 +183,7 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let Recommendation { winner, .. } = &advice.recommendation;
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
+    sentences.extend(hopeless(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
     let slower = |limit: &Limit| {
         format!(
@@ -203,6 +206,20 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
         sentences.extend(what_is_frozen(advice, &winner.chosen));
     }
     sentences
+}
+
+/// Where no cache helps: what is asked for comes back too late, or never.
+fn hopeless(advice: &Advice<'_>) -> Option<String> {
+    let case = &advice.cases[advice.worst.case];
+    let fewest = case.cells.iter().map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min);
+    (fewest > 1.0 - WORTHWHILE).then(|| {
+        let there = if advice.cases.len() > 1 { " there" } else { "" };
+        format!(
+            "Beware: nothing compared{there} hits more than {} of requests; a cache of these sizes \
+             gains next to nothing.",
+            percent(1.0 - fewest)
+        )
+    })
 }
 
 /// How sure that is: what was sampled, and whose costs were taken.
