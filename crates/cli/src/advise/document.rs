@@ -6,7 +6,7 @@ use frazil_simulator::{CurvePoint, Portrait, Unit};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
-use super::text::{answer, reasons, sure};
+use super::text::{answer, counted, reasons, sure};
 use super::{Advice, candidate::Candidate};
 use crate::failure::Failure;
 use crate::forecast::{Predicted, Setting};
@@ -161,8 +161,9 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let mut assumed = vec![
         format!(
-            "The machine has {cores} cores, {} requests are in flight at a time, and a miss waits \
+            "The machine has {}, {} requests are in flight at a time, and a miss waits \
              {backend_us} µs for a backend that serves any number at once.",
+            counted(cores, "core"),
             grouped(mpl as u64)
         ),
         format!("What operations cost was measured on {}.", advice.forecast.machine()),
@@ -175,7 +176,10 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
          doubling it gains less than 5 %."
             .to_owned(),
     ];
-    for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0) {
+    // Of what was sampled here, and not when it was recorded, `sure` tells more.
+    let recorded = |case: &&Case<'_>| case.loaded.origin.sampled.is_none();
+    for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)
+    {
         assumed.push(format!(
             "Of {} the records of {} of the objects were replayed, at that share of each size.",
             case.name,

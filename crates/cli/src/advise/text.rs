@@ -470,7 +470,7 @@ fn mops(mops: Option<f64>) -> String {
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
+pub(super) fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
