@@ -71,6 +71,7 @@ async function reacts(page, name) {
     const chosen = await page.$eval(`#${id}`, (it) => it.value);
     const other = await changes(page, () => page.select(`#${id}`, others.at(-1)));
     check(other.charts && other.table, `${name}: other ${id} change nothing`);
+    check(await page.$eval('#other', (it) => !it.hidden && it.textContent.length > 40), `${name}: other ${id} are not told from those of the advice`);
     await page.select(`#${id}`, chosen);
   }
   if (await page.$eval('#size', (it) => it.max === '0')) {

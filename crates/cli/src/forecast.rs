@@ -28,7 +28,7 @@ pub(crate) struct ForecastArgs {
     /// Cores that serve requests [default: those of this machine].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(1..=4096))]
-    cores: Option<u16>,
+    pub(crate) cores: Option<u16>,
 
     /// What a miss waits for the backend, which serves any number at once.
     #[arg(long, value_name = "D", default_value = "100us", value_parser = parse_us,
@@ -198,6 +198,11 @@ impl Forecast {
     /// The machine that the profile was measured on.
     pub(crate) fn machine(&self) -> &str {
         &self.profile.machine.description
+    }
+
+    /// The cores that it was measured with.
+    pub(crate) fn measured_cores(&self) -> usize {
+        self.profile.machine.cores
     }
 
     /// Whether the profile was measured with as many cores.

@@ -90,9 +90,14 @@ impl Sample {
                          ratios depend on which of the hottest are among them"
                 }
             };
+            let what = match origin.sampled {
+                Some(_) => "replayed is a sample, the requests for",
+                None => "holds the requests for",
+            };
+            let all = if origin.sampled.is_some() { "; --sample all replays all" } else { "" };
             note(&format!(
-                "{}: holds the requests for {} of the keys; capacities are those for all keys, \
-                 replayed at that scale, and counts are of the sample{uncorrected}",
+                "{}: {what} {} of the keys; capacities are those for all keys, replayed at that \
+                 scale, and counts are of the sample{uncorrected}{all}",
                 printable(name),
                 percent(rate)
             ));
@@ -105,6 +110,11 @@ impl Sample {
     pub(crate) fn of_trace(name: &str, origin: &Origin, trace: &Trace) -> Self {
         let others = trace.operations.iter().filter(|&&operation| operation != Operation::Get);
         Sample::of(name, origin, (trace.len() - others.count()) as u64)
+    }
+
+    /// What its requests are multiplied by to be as many as a fair sample has.
+    pub(crate) fn correction(&self) -> f64 {
+        self.correction
     }
 
     /// The capacity to replay the sample at.

@@ -3,7 +3,9 @@
 //! [`crate::trace::info`] has single numbers.
 //!
 //! Of a sample of the objects everything is told as of all of them: each stands for as many as
-//! the rate says, and so does each request between two of its own.
+//! the rate says, and so does each request between two of its own. Where the sample has more
+//! requests than a fair one, or fewer, those are hits of the hottest objects, which are in it or
+//! not, as for miss ratios (SHARDS-adj). Who is the most popular cannot be corrected.
 //!
 //! One pass, and a sort of the objects. 20 bytes an object while it runs, 8 for each size.
 
@@ -56,7 +58,9 @@ pub struct Portrait {
 }
 
 impl Portrait {
-    /// Looks at a trace that holds the records for a share of all objects.
+    /// Looks at a trace that holds the records for a share of all objects, `rate`; `correction` is
+    /// what its requests must be multiplied by to be as many as a fair sample has
+    /// ([`crate::trace::Origin::correction`]).
     ///
     /// O(records + objects × log(objects)).
     ///
@@ -64,30 +68,33 @@ impl Portrait {
     /// use frazil_simulator::{Portrait, trace};
     ///
     /// let loaded = trace::load("loop:objects=100:requests=1K", &Default::default())?;
-    /// let portrait = Portrait::of(&loaded.trace, 1.0);
+    /// let portrait = Portrait::of(&loaded.trace, 1.0, 1.0);
     /// assert_eq!((portrait.one_hit_objects, portrait.popularity[0]), (0.0, (1, 10)));
     /// assert_eq!(portrait.reuse.last(), Some(&(127, 0.9)));
     /// assert_eq!(portrait.working_set.last().map(|it| it.objects), Some(100));
     /// # Ok::<(), frazil_simulator::trace::TraceError>(())
     /// ```
-    pub fn of(trace: &Trace, rate: f64) -> Portrait {
+    pub fn of(trace: &Trace, rate: f64, correction: f64) -> Portrait {
         let facts = info(trace);
-        let seen = Seen::of(trace, facts.requests, rate);
+        // A record stands for so many requests.
+        let each = correction / rate;
+        let fair = (facts.requests as f64 * correction).max(1.0);
+        let seen = Seen::of(trace, facts.requests, rate, each);
         let once = seen.counts.iter().filter(|&&count| count == 1).count() as f64;
         Portrait {
             popularity: popularity(seen.counts, rate),
             zipf_alpha: facts.zipf_alpha,
-            reuse: shares(&seen.gaps, facts.requests, rate),
+            reuse: shares(&seen.gaps, facts.requests, fair, each),
             working_set: seen.working_set,
             one_hit_objects: facts.one_hit_wonder_share,
-            one_hit_requests: once / facts.requests.max(1) as f64,
+            one_hit_requests: once / fair,
             sizes: (!trace.sizes.is_empty()).then(|| sizes(trace)),
         }
     }
 }
 
-fn scaled(number: u64, rate: f64) -> u64 {
-    if rate < 1.0 { (number as f64 / rate).round() as u64 } else { number }
+fn times(number: u64, factor: f64) -> u64 {
+    (number as f64 * factor).round() as u64
 }
 
 /// What a pass over the gets finds.
@@ -99,7 +106,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(trace: &Trace, requests: u64, rate: f64) -> Seen {
+    fn of(trace: &Trace, requests: u64, rate: f64, each: f64) -> Seen {
         let objects = trace.objects.len();
         let mut seen = Seen { counts: vec![0; objects], gaps: [0; 128], working_set: Vec::new() };
         seen.working_set.push(WorkingSet { requests: 0, objects: 0, recent: 0 });
@@ -123,9 +130,9 @@ impl Seen {
                 recent += 1;
             }
             if asked as u128 * STEPS as u128 >= u128::from(requests) * u128::from(window) {
-                let [requests, objects, recent_objects] =
-                    [asked, distinct, recent].map(|it| scaled(it, rate));
-                seen.working_set.push(WorkingSet { requests, objects, recent: recent_objects });
+                let [objects, recently] = [distinct, recent].map(|it| times(it, 1.0 / rate));
+                let requests = times(asked, each);
+                seen.working_set.push(WorkingSet { requests, objects, recent: recently });
                 recent = 0;
             }
         }
@@ -145,13 +152,15 @@ fn largest(half: usize) -> u64 {
     if octave == 0 { 1 } else { ((1 << octave) + ((half as u64 % 2 + 1) << (octave - 1))) - 1 }
 }
 
-fn shares(gaps: &[u64; 128], requests: u64, rate: f64) -> Vec<(u64, f64)> {
+/// `fair` are the requests that a fair sample has, and `each` is how many a record stands for.
+fn shares(gaps: &[u64; 128], requests: u64, fair: f64, each: f64) -> Vec<(u64, f64)> {
     let end = gaps.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
     let mut sum = 0;
     let mut points = Vec::new();
     for (half, &count) in gaps[..end].iter().enumerate().filter(|&(half, _)| half != 1) {
         sum += count;
-        points.push((scaled(largest(half), rate), sum as f64 / requests.max(1) as f64));
+        let others = (requests - sum) as f64;
+        points.push((times(largest(half), each), ((fair - others) / fair).max(0.0)));
     }
     points
 }
@@ -168,7 +177,7 @@ fn spread(count: usize) -> impl Iterator<Item = usize> {
 fn popularity(mut counts: Vec<u32>, rate: f64) -> Vec<(u64, u64)> {
     counts.retain(|&count| count > 0);
     counts.sort_unstable_by(|one, other| other.cmp(one));
-    let point = |place: usize| (scaled(place as u64 + 1, rate), u64::from(counts[place]));
+    let point = |place: usize| (times(place as u64 + 1, 1.0 / rate), u64::from(counts[place]));
     spread(counts.len()).map(point).collect()
 }
 
@@ -219,7 +228,7 @@ mod tests {
             objects: vec![7, 8, 9],
             ..Trace::default()
         };
-        let portrait = Portrait::of(&trace, 1.0);
+        let portrait = Portrait::of(&trace, 1.0, 1.0);
         assert_eq!(portrait.popularity, [(1, 3), (2, 2), (3, 1)]);
         // Gaps of 2, 3 and 3 among six requests.
         assert_eq!(portrait.reuse, [(1, 0.0), (2, 1.0 / 6.0), (3, 0.5)]);
@@ -234,9 +243,14 @@ mod tests {
     #[test]
     fn a_sample_stands_for_all() {
         let trace = Trace { ids: vec![0, 1, 0], objects: vec![7, 8], ..Trace::default() };
-        let portrait = Portrait::of(&trace, 0.1);
+        let portrait = Portrait::of(&trace, 0.1, 1.0);
         assert_eq!(portrait.popularity, [(10, 2), (20, 1)]);
         assert_eq!(portrait.reuse.last().map(|it| it.0), Some(20));
         assert_eq!(portrait.working_set.last().map(|it| (it.requests, it.objects)), Some((30, 20)));
+        // A fair sample has twice the requests, and of those of the hottest all come again soon.
+        let adjusted = Portrait::of(&trace, 0.1, 2.0);
+        assert_eq!(adjusted.reuse.last(), Some(&(40, 4.0 / 6.0)));
+        assert_eq!(adjusted.one_hit_requests, 1.0 / 6.0);
+        assert_eq!(adjusted.working_set.last().map(|it| (it.requests, it.objects)), Some((60, 20)));
     }
 }

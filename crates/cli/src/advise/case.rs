@@ -3,7 +3,7 @@
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::Loaded;
+use frazil_simulator::trace::{Loaded, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, Portrait, SweepOptions, Unit,
     lru_curve_of, sweep,
@@ -111,13 +111,26 @@ impl<'a> Case<'a> {
         self.unit
     }
 
-    /// Requests that were replayed.
+    /// As it is named in sentences.
+    pub(crate) fn title(&self) -> String {
+        if self.name == "-" { "standard input".to_owned() } else { printable(self.name) }
+    }
+
+    /// Gets of all keys, and how many objects those are for, as far as the trace says.
     pub(crate) fn requests(&self) -> u64 {
-        self.cells.first().map_or(0, |cell| cell.outcome.requests)
+        let replayed = self.cells.first().map_or(0, |cell| cell.outcome.requests);
+        self.loaded.origin.sampled.map_or(replayed, |sampled| sampled.gets)
+    }
+
+    /// Distinct objects, of all keys where it is a sample that was taken here.
+    pub(crate) fn objects(&self) -> u64 {
+        let objects = self.loaded.trace.objects.len() as f64;
+        (objects / self.loaded.origin.sampled.map_or(1.0, |sampled| sampled.rate)).round() as u64
     }
 
     pub(crate) fn portrait(&self) -> Portrait {
-        Portrait::of(&self.loaded.trace, self.loaded.origin.rate())
+        let origin = &self.loaded.origin;
+        Portrait::of(&self.loaded.trace, origin.rate(), self.sample.correction())
     }
 
     /// Replays every policy at every size.

@@ -40,12 +40,14 @@ pub(super) fn document(
         "reasons": reasons(advice),
         "sure": sure(advice),
         "assumptions": assumptions(advice),
+        "measured_cores": advice.forecast.measured_cores(),
         "unit": advice.unit.to_string(),
         "policies": names,
         "recommended": {
             "policy": chosen.policy,
             "capacity": chosen.capacity,
             "marginal_gain": advice.recommendation.marginal_gain,
+            "step": advice.step,
             "trace": advice.worst.case,
         },
         "setting": settings.iter().position(|setting| *setting == asked),
@@ -83,9 +85,9 @@ fn of_case(
     let curve = case.curve.points(&capacities(case.everything));
     let point = |it: CurvePoint| json!([it.capacity, it.miss_ratio, it.error]);
     Ok(json!({
-        "name": case.name,
+        "name": case.title(),
         "requests": case.requests(),
-        "objects": case.loaded.trace.objects.len(),
+        "objects": case.objects(),
         "everything": case.everything,
         "sample_rate": case.loaded.origin.rate(),
         "cells": cells,
@@ -166,14 +168,24 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
             counted(cores, "core"),
             grouped(mpl as u64)
         ),
-        format!("What operations cost was measured on {}.", advice.forecast.machine()),
+        format!(
+            "What operations cost was measured on {}, with {}{}.",
+            advice.forecast.machine(),
+            counted(advice.forecast.measured_cores(), "core"),
+            if advice.forecast.is_measured() {
+                ""
+            } else {
+                ": contention of more is extrapolated, and may be off by more than the range that \
+                 is told"
+            }
+        ),
         "Predicted is what the cache itself can serve: values that are copied, a protocol and the \
          program around it come on top."
             .to_owned(),
         "The trace is what is to come: its objects, their popularity and the order of requests."
             .to_owned(),
-        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is enough where \
-         doubling it gains less than 5 %."
+        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is enough from \
+         which no larger one gains 5 % for each doubling."
             .to_owned(),
     ];
     // Of what was sampled here, and not when it was recorded, `sure` tells more.
@@ -182,7 +194,7 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
     {
         assumed.push(format!(
             "Of {} the records of {} of the objects were replayed, at that share of each size.",
-            case.name,
+            case.title(),
             percent(case.loaded.origin.rate())
         ));
     }

@@ -51,7 +51,7 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
         panel("Throughput", "M requests/s", |cell| cell.measured.mops),
         panel("Latency", "mean, µs", predicted),
     ];
-    draw::figure(case.name, &panels)
+    draw::figure(&case.title(), &panels)
 }
 
 /// Whether the lowest lines would lie on the axis.
@@ -105,5 +105,5 @@ fn portrait(case: &Case<'_>) -> String {
         over(lines("Sizes", "bytes", "% no larger", series))
     }));
     let groups: Vec<&[Panel]> = panels.iter().map(std::slice::from_ref).collect();
-    draw::figures(case.name, &groups)
+    draw::figures(&case.title(), &groups)
 }

@@ -16,7 +16,7 @@ use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 
 use crate::Done;
 use crate::failure::{Failure, note};
-use crate::forecast::{Forecast, ForecastArgs};
+use crate::forecast::{Forecast, ForecastArgs, Setting};
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
 use crate::report;
@@ -26,7 +26,7 @@ use candidate::Candidate;
 use case::{Case, Question, Replayed};
 use document::document;
 use recommend::{Limit, Measured, Recommendation, Winner, limit, recommend, winner};
-use text::{json, table};
+use text::{TOLD, json, table};
 
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
 /// wonders.
@@ -41,7 +41,7 @@ const RECORDS: usize = 16_000_000;
 /// and measured costs what each delivers on so many cores before such a backend. Per size the
 /// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses, and within
 /// half a point of those to the fastest. The size is the smallest whose doubling gains less
-/// than 5 % of throughput.
+/// than 5 % of throughput, and from which no larger one gains 5 % for each doubling up to it.
 ///
 /// Predicted is what the cache itself can serve: values that are copied, a protocol and the
 /// program around it come on top.
@@ -127,6 +127,8 @@ pub(crate) struct Advice<'a> {
     /// Smallest size first. Of several traces, throughputs are shares of the best of each.
     pub(crate) winners: Vec<Winner>,
     pub(crate) recommendation: Recommendation,
+    /// The size whose gain is told: twice what is recommended, or everything.
+    pub(crate) step: u64,
     pub(crate) worst: Worst,
     /// Policies that more memory makes slower, on the worst of the traces.
     pub(crate) limits: Vec<Limit>,
@@ -157,20 +159,27 @@ pub(crate) fn run(args: &Args) -> Done {
     let question = Question { policies, forecast, options };
     check_places(args)?;
     let advice = answer(args, &question)?;
+    let written = write_files(args, &question, &advice);
+    // Whatever became of the files: a stream cannot be asked again.
+    let printed = output::print(&match args.replaying.output {
+        Output::Table => table(&advice),
+        Output::Json => output::json(&json(&advice)),
+        Output::Csv => output::csv(&json(&advice)),
+    });
+    written.and(printed)
+}
+
+fn write_files(args: &Args, question: &Question, advice: &Advice<'_>) -> Done {
     if let Some(file) = &args.report {
-        let document = document(&advice, &question, &command())?;
+        let document = document(advice, question, &command(args, &question.forecast.setting))?;
         std::fs::write(file, report::page(&document))
             .with_context(|| file.display().to_string())?;
         note(&format!("wrote {}", file.display()));
     }
     if let Some(folder) = &args.figures {
-        figures::write(&advice, folder)?;
+        figures::write(advice, folder)?;
     }
-    output::print(&match args.replaying.output {
-        Output::Table => table(&advice),
-        Output::Json => output::json(&json(&advice)),
-        Output::Csv => output::csv(&json(&advice)),
-    })
+    Ok(())
 }
 
 /// Fails before minutes of replay where what they tell could not be written after them.
@@ -191,8 +200,9 @@ fn check_places(args: &Args) -> Result<(), Failure> {
     problem.map_or(Ok(()), failed)
 }
 
-/// The command line that repeats this, for a shell.
-fn command() -> String {
+/// The command line that repeats this, for a shell: with the cores, which are not everywhere as
+/// many.
+fn command(args: &Args, setting: &Setting) -> String {
     let quoted = |word: String| {
         let plain = |it: char| it.is_alphanumeric() || "-_./:,=+%@".contains(it);
         if !word.is_empty() && word.chars().all(plain) {
@@ -202,7 +212,14 @@ fn command() -> String {
         }
     };
     let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    ["frazil".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    let mut words: Vec<String> = ["frazil".to_owned()].into_iter().chain(words).collect();
+    if args.forecast.cores.is_none() {
+        words.extend(["--cores".to_owned(), setting.cores.to_string()]);
+    }
+    if args.trace.iter().any(|name| name == "-") {
+        words.insert(0, "… |".to_owned());
+    }
+    words.join(" ")
 }
 
 /// Fails if nothing is known of any policy. Of which nothing is, the answer says.
@@ -264,8 +281,10 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let winners: Vec<Winner> = measured.chunks(policies.len()).filter_map(winner).collect();
     let everything = cases.iter().map(|case| case.everything).max().unwrap_or_default();
     let doubling = Doubling::new(question, &cases, &winners, everything)?;
-    let recommendation = recommend(&winners, |cell| doubling.mops(cell))
-        .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
+    let recommendation =
+        recommend(&winners, |cell| doubling.mops(cell), |here, later| doubling.grown(here, later))
+            .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
+    let step = doubling.twice(recommendation.winner.chosen.capacity);
     let worst = worst(&cases, policies.len(), &recommendation.winner.chosen)
         .ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
     let limits = {
@@ -281,6 +300,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         winners,
         recommendation,
+        step,
         worst,
         limits,
     })
@@ -320,7 +340,8 @@ fn judged(cases: &[Case<'_>], policies: usize) -> Vec<Measured> {
     cases.iter().map(relative).reduce(worse).unwrap_or_default()
 }
 
-/// The trace on which a cell is furthest behind the best of its size.
+/// The trace on which a cell is furthest behind the best of its size; where it is as good as the
+/// best on several, that on which it is slowest.
 fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst> {
     let of = |(number, case): (usize, &Case<'_>)| {
         let mut sizes = case.cells.chunks(policies);
@@ -330,12 +351,16 @@ fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst
             .max_by(|one, other| one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0)))?;
         Some(Worst { case: number, best, chosen: size[chosen.policy].measured })
     };
+    let mops = |cell: &Measured| cell.mops.unwrap_or(0.0);
     let share = |worst: &Worst| {
-        let mops = |cell: &Measured| cell.mops.unwrap_or(0.0);
-        mops(&worst.chosen) / mops(&worst.best)
+        let share = mops(&worst.chosen) / mops(&worst.best);
+        if share > 1.0 - TOLD { 1.0 } else { share }
     };
     let all = cases.iter().enumerate().filter_map(of);
-    all.min_by(|one, other| share(one).total_cmp(&share(other)))
+    all.min_by(|one, other| {
+        let slower = || mops(&one.chosen).total_cmp(&mops(&other.chosen));
+        share(one).total_cmp(&share(other)).then_with(slower)
+    })
 }
 
 /// What twice a winner's size gives, with the same policy.
@@ -372,8 +397,12 @@ impl<'a> Doubling<'a> {
         Ok(doubling)
     }
 
+    /// Twice a size, or a size that is compared and as good as that; at most everything.
     fn twice(&self, capacity: u64) -> u64 {
-        capacity.saturating_mul(2).min(self.everything)
+        let twice = capacity.saturating_mul(2).min(self.everything);
+        let near = |size: &u64| size.abs_diff(twice) <= twice / 100;
+        let sizes = self.cases.first().into_iter().flat_map(|case| &case.cells);
+        sizes.map(|cell| cell.measured.capacity).find(near).unwrap_or(twice)
     }
 
     /// The throughput at twice the size; of several traces that on which most is gained. `None`
@@ -381,6 +410,20 @@ impl<'a> Doubling<'a> {
     fn mops(&self, cell: &Measured) -> Option<f64> {
         let gains = (0..self.cases.len()).filter_map(|case| self.gain(case, cell));
         Some(gains.max_by(f64::total_cmp)? * cell.mops?)
+    }
+
+    /// How many times as fast the best of a larger size is, on the trace on which most is gained.
+    fn grown(&self, here: &Measured, later: &Measured) -> f64 {
+        let of_case = |case: &Case<'_>| {
+            let cells = || case.cells.iter().map(|cell| &cell.measured);
+            let best = |capacity| {
+                let of_size = cells().filter(move |cell| cell.capacity == capacity);
+                of_size.filter_map(|cell| cell.mops).max_by(f64::total_cmp)
+            };
+            let small = here.capacity < case.everything;
+            if small { Some(best(later.capacity)? / best(here.capacity)?) } else { None }
+        };
+        self.cases.iter().filter_map(of_case).fold(0.0, f64::max)
     }
 
     /// How many times as fast a trace is at twice the size.

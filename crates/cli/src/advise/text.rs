@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use frazil_policy::PolicySpec;
 use frazil_simulator::Unit;
-use frazil_simulator::trace::printable;
 use serde_json::{Value, json};
 
 use super::candidate::{Candidate, SHARES};
@@ -19,7 +18,7 @@ const NEVER: f64 = 0.9995;
 /// Hits for which a cache may be worth its memory.
 const WORTHWHILE: f64 = 0.02;
 /// A loss of throughput that is not just rounding of what is printed.
-const TOLD: f64 = 5e-4;
+pub(super) const TOLD: f64 = 5e-4;
 
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
@@ -58,7 +57,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "worst_trace" => worst_trace(advice),
         "share_of_best" => share_of_best(&advice.worst),
         "sample_rate" => advice.cases[advice.worst.case].loaded.origin.rate(),
-        "miss_ratio_error" => advice.cases[advice.worst.case].error(winner.chosen.capacity),
+        "miss_ratio_standard_error" => advice.cases[advice.worst.case].error(winner.chosen.capacity),
         "cores" => cores,
         "backend_us" => backend_us,
         "mpl" => mpl,
@@ -105,6 +104,14 @@ fn worst_trace<'a>(advice: &Advice<'a>) -> Option<&'a str> {
     (advice.cases.len() > 1).then(|| advice.cases[advice.worst.case].name)
 }
 
+/// Where figures are from, if there are several traces.
+fn on_worst(advice: &Advice<'_>) -> String {
+    if advice.cases.len() == 1 {
+        return String::new();
+    }
+    format!(" on {}", advice.cases[advice.worst.case].title())
+}
+
 fn share_of_best(worst: &Worst) -> Option<f64> {
     Some(worst.chosen.mops? / worst.best.mops?)
 }
@@ -143,11 +150,12 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
     let speeds = by_size(advice, case, |cell| mops(cell.measured.mops));
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     format!(
-        "{}: {} requests, {} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
+        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
          Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
-        printable(case.name),
+        case.title(),
         grouped(case.requests()),
-        grouped(case.loaded.trace.objects.len() as u64),
+        if case.loaded.origin.sampled.is_some() { "about " } else { "" },
+        grouped(case.objects()),
         counted(cores, "core"),
         grouped(mpl as u64),
         backend_us
@@ -158,11 +166,12 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
 pub(super) fn answer(advice: &Advice<'_>) -> String {
     let chosen = &advice.recommendation.winner.chosen;
     format!(
-        "Use {} with a capacity of {} ({}{}).",
+        "Use {} with a capacity of {} ({}{}){}.",
         advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity),
         share(advice.everything, chosen.capacity),
-        if advice.cases.len() > 1 { " of the largest trace" } else { "" }
+        if advice.cases.len() > 1 { " of the largest trace" } else { "" },
+        if most_hits(advice) < WORTHWHILE { ", though no cache of these sizes helps" } else { "" }
     )
 }
 
@@ -208,16 +217,21 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     sentences
 }
 
+/// The most that any policy hits at any size, on the trace that counts.
+fn most_hits(advice: &Advice<'_>) -> f64 {
+    let cells = advice.cases[advice.worst.case].cells.iter();
+    1.0 - cells.map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min)
+}
+
 /// Where no cache helps: what is asked for comes back too late, or never.
 fn hopeless(advice: &Advice<'_>) -> Option<String> {
-    let case = &advice.cases[advice.worst.case];
-    let fewest = case.cells.iter().map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min);
-    (fewest > 1.0 - WORTHWHILE).then(|| {
-        let there = if advice.cases.len() > 1 { " there" } else { "" };
+    let most = most_hits(advice);
+    let of = on_worst(advice);
+    (most < WORTHWHILE).then(|| {
         format!(
-            "Beware: nothing compared{there} hits more than {} of requests; a cache of these sizes \
-             gains next to nothing.",
-            percent(1.0 - fewest)
+            "Beware: nothing compared hits more than {} of requests{of}. If that is a surprise, \
+             look whether the ids are what was read (frazil trace info, --format, --columns).",
+            percent(most)
         )
     })
 }
@@ -243,14 +257,10 @@ fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
     let error = case.error(capacity)?;
     Some(format!(
         "Sampled: {} of the objects{} were replayed, at that share of each size; at this size \
-         LRU's miss ratio is likely to be within {:.2} points of what all give, and others' are \
-         near that.",
+         LRU's miss ratio is likely to be within {:.2} points of what all give (two standard \
+         errors). Others' mostly are; W-TinyLFU's and SIEVE's have been seen up to 2 points off.",
         percent(rate),
-        if advice.cases.len() > 1 {
-            format!(" of {}", printable(case.name))
-        } else {
-            String::new()
-        },
+        if advice.cases.len() > 1 { format!(" of {}", case.title()) } else { String::new() },
         error * 200.0
     ))
 }
@@ -343,9 +353,10 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     }
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     format!(
-        "{does}; within 5 % of the most throughput, with more misses, or as few to half a point \
-         and no faster: {}.",
-        list.join(", ")
+        "{does}. As fast to within 5 %, but with more misses, or as many to half a point and no \
+         faster: {}.{}",
+        list.join(", "),
+        if winner.beaten.is_empty() { " At this size it hardly matters which it is." } else { "" }
     )
 }
 
@@ -354,12 +365,16 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     let name = |cell: &Measured| &advice.policies[cell.policy];
     let worst = &advice.worst;
     let behind = 1.0 - share_of_best(worst).unwrap_or(1.0);
-    let there = printable(advice.cases[worst.case].name);
+    let there = advice.cases[worst.case].title();
     let figures =
         |cell: &Measured| format!("{} M/s, {}", mops(cell.mops), percent(cell.miss_ratio));
     let does = figures(&worst.chosen);
     let mut text = if behind < TOLD {
-        format!("Policy: {} is the fastest on every trace", name(&winner.chosen))
+        format!(
+            "Policy: {} is the fastest on every trace, or as good as that; it is slowest on \
+             {there}, where it delivers {does} of misses",
+            name(&winner.chosen)
+        )
     } else {
         format!(
             "Policy: where {} is furthest behind, on {there}, it delivers {does} of misses: {} less \
@@ -386,28 +401,31 @@ fn why_size(advice: &Advice<'_>) -> String {
     let mut text = match marginal_gain {
         None => "Size: it holds every object of the trace.".to_owned(),
         Some(gain) => {
-            let twice = chosen.capacity.saturating_mul(2).min(advice.everything);
             let what = if *gain < 0.0 { "cost" } else { "gain" };
+            let all = if advice.step >= advice.everything { ", room for all" } else { "" };
             let gain = format!(
-                "one more step, to {}, would {what} {:.1} % of throughput with {name}{}",
-                amount(advice.unit, twice),
+                "one more step, to {}{all}, would {what} {:.1} % of throughput with {name}{}",
+                amount(advice.unit, advice.step),
                 gain.abs() * 100.0,
                 if *gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
             );
             if *still_gaining {
                 format!("Size: the largest compared; {gain}, so compare larger ones.")
             } else {
-                format!("Size: the smallest whose doubling gains less than 5 %: {gain}.")
+                format!(
+                    "Size: the smallest from which no larger one gains 5 % for each doubling: \
+                     {gain}."
+                )
             }
         }
     };
-    if let Some(cliff) = cliff {
+    if let Some((cliff, times)) = cliff {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            " Beware: past that flat stretch throughput rises again; {} would deliver {} M/s with {}.",
+            " Larger ones gain less for their memory, but {} would deliver {times:.1} times as \
+             much with {}.",
             amount(advice.unit, cliff.capacity),
-            mops(cliff.mops),
             advice.policies[cliff.policy]
         );
     }
@@ -436,7 +454,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         "backend" => "most requests wait for the backend".to_owned(),
         "cores" => "the cores are busy".to_owned(),
         "none" => "nothing takes turns".to_owned(),
-        station => format!("requests take turns at {station}"),
+        station => format!("requests queue for turns at `{station}`"),
     };
     let peak = match p_star {
         [_, high] if *high > NEVER => "more hits at this size are never slower".to_owned(),
@@ -445,7 +463,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let sure = if advice.forecast.is_measured() {
         ""
     } else {
-        "; contention among so many cores was not measured but extrapolated"
+        "; extrapolated, as contention among so many cores was not measured"
     };
     let told = [*low, *high].map(|it| mops(Some(it)));
     let range = if low == high {
@@ -455,7 +473,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     } else {
         format!("{} to {} M/s, from the spread of what was measured", told[0], told[1])
     };
-    let there = if advice.cases.len() > 1 { " there" } else { "" };
+    let there = on_worst(advice);
     Some(format!(
         "Throughput{there}: {range}{sure}; a request takes {response_us:.1} µs; {limit}, and {peak}."
     ))

@@ -16,10 +16,11 @@
   /** More hits than p*: there a larger cache is a slower one. */
   const isPast = (cell) => predicted(cell) !== null && predicted(cell).p_star[1] < 0.9995 && 1 - cell.miss_ratio > predicted(cell).p_star[1];
   const shown = () => data.policies.map((name, number) => ({ name, number })).filter(({ number }) => !state.hidden.has(number));
-  const settingName = () => {
-    const { cores, backend_us, mpl } = data.settings[state.setting];
+  const settingOf = (number) => {
+    const { cores, backend_us, mpl } = data.settings[number];
     return `${cores} core${cores === 1 ? '' : 's'}, ${format.count(mpl)} requests at a time, ${format.us(backend_us)} for a miss`;
   };
+  const settingName = () => settingOf(state.setting);
 
   function sentences(list, texts) {
     list.replaceChildren(...texts.map((text) => element('li', text)));
@@ -27,7 +28,7 @@
 
   function fillPage() {
     byId('answer').textContent = data.answer;
-    byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${format.count(it.objects)} objects${it.sample_rate < 1 ? `, a sample of ${format.percent(it.sample_rate)}` : ''}`).join(' · ');
+    byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${it.sample_rate < 1 ? `about ${format.count(it.objects)} objects, of which ${format.percent(it.sample_rate)} were replayed` : `${format.count(it.objects)} objects`}`).join(' · ');
     sentences(byId('reasons'), data.reasons);
     sentences(byId('sure'), [...data.sure, ...data.assumptions]);
     byId('command').textContent = data.command;
@@ -35,21 +36,35 @@
     document.title = `Frazil: ${data.answer}`;
   }
 
+  /** What the size after the recommended one gains, for the setting that was asked for. */
+  function stepCard() {
+    const { capacity, step, marginal_gain: gain } = data.recommended;
+    const times = step / capacity;
+    const title = Math.abs(times - 2) < 0.05 ? 'Twice the memory' : `${times.toFixed(1)} times the memory`;
+    if (gain === null) return ['More memory', 'nothing more', 'it holds everything'];
+    if (data.setting !== state.setting) return [title, '–', `told for ${settingOf(data.setting)}`];
+    const room = step >= Math.max(...data.traces.map((it) => it.everything)) ? 'room for everything' : amount(step);
+    return [title, `${gain < 0 ? '−' : '+'}${Math.abs(gain * 100).toFixed(1)} %`, `of throughput, with ${room}`];
+  }
+
   function fillCards() {
-    const { policy, capacity, marginal_gain } = data.recommended;
+    const { policy, capacity } = data.recommended;
     const cell = cellOf(policy, capacity);
     const here = predicted(cell);
-    const gain = data.setting === state.setting ? marginal_gain : undefined;
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
-    const range = low === high ? settingName() : `${low} to ${high} by the spread of costs`;
-    const cards = [
-      ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', range],
-      ['Misses', format.percent(cell.miss_ratio), `with ${amount(capacity)}`],
-      ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? limitName(here.bottleneck) : ''],
-    ];
-    if (gain === null) cards.push(['Twice the memory', 'nothing more', 'it holds everything']);
-    else if (gain !== undefined) cards.push(['Twice the memory', `${gain < 0 ? '−' : '+'}${Math.abs(gain * 100).toFixed(1)} %`, 'of throughput']);
-    definitions(byId('cards'), cards);
+    const { cores } = data.settings[state.setting];
+    const range = low === high ? '' : `${low} to ${high} by the spread of costs; `;
+    const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
+    const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
+    definitions(byId('cards'), [
+      ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
+      ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity)}`],
+      ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? on + limitName(here.bottleneck) : ''],
+      stepCard(),
+    ]);
+    const other = data.setting !== state.setting;
+    byId('other').hidden = !other;
+    byId('other').textContent = other ? `Shown is ${settingName()}. The advice and its reasons are for ${settingOf(data.setting)}: with others another policy or size may be better.` : '';
   }
 
   function option(value, text) {
@@ -242,7 +257,7 @@
     const alpha = portrait.zipf_alpha === null ? 'too few objects' : `alpha ${portrait.zipf_alpha.toFixed(2)}`;
     definitions(byId('facts'), [
       ['Trace', name],
-      ['Requests replayed', format.count(requests)],
+      ['Requests', format.count(requests)],
       [data.unit === 'bytes' ? 'All objects are' : 'All objects', amount(everything)],
       ['Popularity by Zipf', alpha],
       ['Objects asked for once', format.percent(portrait.one_hit_objects)],
@@ -252,7 +267,7 @@
     const column = (rows, at, times = 1) => rows.map((row) => row[at] * times);
     const percent = (n) => `${+n.toPrecision(3)} %`;
     const { popularity, reuse, working_set: sets, sizes: bytes } = portrait;
-    portraitChart('Popularity', 'requests by rank of the object; a straight line is Zipf’s law', { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
+    portraitChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
     portraitChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
     portraitChart('Working set', 'distinct objects so far (discs), and since the last point (squares), by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
     byId('portrait').classList.toggle('four', bytes !== null);
