@@ -150,7 +150,10 @@ fn capacities(args: &Args, all: u64) -> Result<Vec<u64>, Failure> {
         Ok(Some(capacity)) => Ok(capacity),
         Ok(None) | Err(_) => capacity.among(all).map_err(Failure::usage),
     };
-    args.capacity.iter().map(resolve).collect()
+    let mut resolved = args.capacity.iter().map(resolve).collect::<Result<Vec<u64>, _>>()?;
+    resolved.sort_unstable();
+    resolved.dedup();
+    Ok(resolved)
 }
 
 fn stack_curve<'a>(args: &Args, trace: &'a str, name: &'a str) -> Result<Vec<Point<'a>>, Failure> {
@@ -271,7 +274,10 @@ fn table(points: &[Point<'_>]) -> String {
             printable(point.trace),
             point.policy.to_owned(),
             point.method.to_owned(),
-            output::grouped(point.capacity),
+            match point.unit {
+                Unit::Objects => output::grouped(point.capacity),
+                Unit::Bytes => output::bytes(point.capacity),
+            },
             format!("{:.6}", point.miss_ratio),
         ];
         if errors {
