@@ -1,12 +1,12 @@
 //! `belatedly` beside policies: it is no policy but a bound, and a schedule for one trace.
 
 use anyhow::anyhow;
-use frazil_offline::{Belatedly, belatedly};
 use frazil_policy::{PolicySpec, SpecError};
 use frazil_simulator::trace::Trace;
-use frazil_simulator::{Fetching, SweepOptions};
+use frazil_simulator::{Fetching, Outcome, SweepOptions};
 
 use crate::failure::Failure;
+#[cfg(feature = "full")]
 use crate::progress::Progress;
 
 /// What `--policy` names.
@@ -41,19 +41,37 @@ impl Choice {
     }
 }
 
-/// Both bounds of one cell; `name` is the trace's, for messages.
+/// What the schedule does, and the least that any can wait.
+#[cfg(not(feature = "full"))]
+pub(crate) fn bounds(
+    _trace: &Trace,
+    name: &str,
+    _capacity: u64,
+    _fetching: Option<&Fetching>,
+    _options: &SweepOptions,
+) -> Result<(Outcome, u64), Failure> {
+    Err(Failure::usage(anyhow!(
+        "{name}: this build leaves the solver of belatedly out, to be built sooner: `cargo build \
+         --release --features full` has it"
+    )))
+}
+
+/// Both bounds of one cell: what the schedule does, and the least that any can wait. `name` is
+/// the trace's, for messages.
+#[cfg(feature = "full")]
 pub(crate) fn bounds(
     trace: &Trace,
     name: &str,
     capacity: u64,
     fetching: Option<&Fetching>,
     options: &SweepOptions,
-) -> Result<Belatedly, Failure> {
+) -> Result<(Outcome, u64), Failure> {
     let usage = |problem: String| Failure::usage(anyhow!("{name}: {problem}"));
     let fetching = fetching.ok_or_else(|| {
         usage("belatedly needs fetches that take time: --fetch-latency 100".to_owned())
     })?;
     let progress = Progress::of_steps(format!("belatedly at {capacity}"), 4);
-    belatedly(trace, capacity, fetching, options, &|| progress.advance(1))
+    frazil_offline::belatedly(trace, capacity, fetching, options, &|| progress.advance(1))
+        .map(|found| (found.outcome, found.latency_total_least))
         .map_err(|error| usage(error.to_string()))
 }

@@ -59,6 +59,8 @@ pub(crate) struct Series {
 pub(crate) enum Shape {
     /// A line through the points.
     Lines,
+    // Of experiments only.
+    #[cfg_attr(not(feature = "full"), allow(dead_code))]
     /// Bars side by side; points are numbered from 0 by the groups that `labels` names.
     Bars,
 }

@@ -2,8 +2,7 @@
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
-use frazil_driver::Setup;
-use frazil_policy::PolicySpec;
+use frazil_policy::{Online, PolicySpec};
 use frazil_queueing::{
     Conditions, Distribution, LOOK_UP_US, MAX_MPL, ModelError, Network, PaperNetwork, Profile,
     SimulationOptions, StationLoad, Use, best_bypass, bounds, bypass, classify, flat_bypass,
@@ -282,7 +281,7 @@ impl Source {
         match parsed.network_under(network, &conditions) {
             Err(error @ ModelError::Unknown(_)) => {
                 let mut text = error.to_string();
-                if network.parse::<Setup>().is_ok() {
+                if is_measurable(network) {
                     text += &format!("; frazil calibrate --policy {network} --output FILE ");
                     text += "measures it";
                 }
@@ -304,6 +303,11 @@ impl Source {
             }
         }
     }
+}
+
+/// Whether `frazil calibrate` would know the name: a policy's, with what is put before it.
+fn is_measurable(network: &str) -> bool {
+    network.rsplit('+').next().is_some_and(|policy| policy.parse::<Online>().is_ok())
 }
 
 /// A row of the result.

@@ -235,8 +235,10 @@ fn sweep_cells(
             match choice.policy() {
                 Some(policy) => scaled.push(CellSpec { policy, capacity: sample.down(capacity) }),
                 None => {
-                    let found = bounds(&loaded.trace, trace, capacity, fetching.as_ref(), options)?;
-                    (cell.outcome, cell.least) = (found.outcome, Some(found.latency_total_least));
+                    let fetching = fetching.as_ref();
+                    let (outcome, least) =
+                        bounds(&loaded.trace, trace, capacity, fetching, options)?;
+                    (cell.outcome, cell.least) = (outcome, Some(least));
                 }
             }
             cells.push(cell);

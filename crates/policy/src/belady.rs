@@ -150,6 +150,6 @@ impl Policy for Belady {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.heap.sorted_by(|key, _| key)
+        self.heap.sorted_by(|Reverse(next), _| !next)
     }
 }

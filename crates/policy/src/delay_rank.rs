@@ -273,7 +273,10 @@ impl Policy for DelayRank {
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let now = host.now();
-        self.residents.ranked(|_, known| self.order(known, now))
+        self.residents.ranked(|_, known| {
+            let (rank, last) = self.order(known, now);
+            (u128::from(rank) << 64) | u128::from(last)
+        })
     }
 }
 

@@ -23,6 +23,7 @@
 
 use std::cmp::Ordering;
 
+use crate::ranked::lowest_first;
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, SlotHeap, Work};
 
 /// Victims that came back, until something is inserted or the heap is empty.
@@ -317,11 +318,10 @@ impl Policy for Gdsf {
     }
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
-        let key = |slot: Slot| self.records[slot.index()].key(host.weight(slot));
+        let key = |slot: Slot| self.records[slot.index()].key(host.weight(slot)).order();
         let mut order = self.heap.sorted_by(|_, slot| key(slot));
-        let mut aside: Vec<Slot> = self.outside.iter(ASIDE).collect();
-        aside.sort_by_cached_key(|&slot| (key(slot), slot));
-        order.append(&mut aside);
+        let aside = self.outside.iter(ASIDE).map(|slot| (key(slot), slot));
+        order.append(&mut lowest_first(aside.collect()));
         order.extend(self.outside.from_tail(FROZEN));
         order
     }

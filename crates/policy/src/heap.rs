@@ -5,6 +5,7 @@
 //! slot; O(log n) an operation.
 
 use crate::Slot;
+use crate::ranked::lowest_first;
 
 const ABSENT: u32 = u32::MAX;
 /// Children of a node. Four lie in one or two lines of memory, and halve the
@@ -106,11 +107,8 @@ impl<K: Ord + Copy> SlotHeap<K> {
 
     /// All slots in the order of another key, which may follow from theirs; equal ones by
     /// slot. O(n log n).
-    pub fn sorted_by<R: Ord>(&self, key: impl Fn(K, Slot) -> R) -> Vec<Slot> {
-        let mut nodes: Vec<(R, Slot)> =
-            self.nodes.iter().map(|&(own, slot)| (key(own, slot), slot)).collect();
-        nodes.sort_unstable();
-        nodes.into_iter().map(|(_, slot)| slot).collect()
+    pub fn sorted_by<R: Into<u128>>(&self, key: impl Fn(K, Slot) -> R) -> Vec<Slot> {
+        lowest_first(self.nodes.iter().map(|&(own, slot)| (key(own, slot).into(), slot)).collect())
     }
 
     /// Takes out the slot with the smallest key.

@@ -14,8 +14,6 @@
 //! 24 bytes a slot; a hit is O(1), an eviction looks at
 //! `FRESH + KEPT` residents.
 
-use std::cmp::Reverse;
-
 use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
 /// Residents drawn by chance at an eviction; all, if there are no more.
@@ -188,6 +186,6 @@ impl Policy for Hyperbolic {
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let now = host.now();
         // No idleness is negative, so its bits order as it does.
-        self.residents.ranked(|_, record| Reverse(record.idleness(now).to_bits()))
+        self.residents.ranked(|_, record| !record.idleness(now).to_bits())
     }
 }

@@ -69,6 +69,7 @@ mod parameters;
 mod policy;
 mod pool;
 mod random;
+mod ranked;
 mod rng;
 mod s3_fifo;
 mod sample;

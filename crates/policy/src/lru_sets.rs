@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::mad::by_rank;
+use crate::ranked::lowest_first_stable;
 use crate::{DelayAware, Eviction, Host, Incoming, Policy, Slot, Work};
 
 /// The least recently used of a set.
@@ -148,8 +149,8 @@ impl Policy for LruSets {
     }
 
     fn coldest_first(&self, host: &impl Host<AtomicU64>) -> Vec<Slot> {
-        let mut slots: Vec<Slot> = self.all().collect();
-        slots.sort_by_key(|&slot| host.meta(slot).load(Relaxed));
+        let last = |slot| host.meta(slot).load(Relaxed);
+        let mut slots = lowest_first_stable(self.all().map(|slot| (last(slot), slot)).collect());
         slots.extend(&self.aside);
         slots
     }

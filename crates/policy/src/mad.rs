@@ -38,6 +38,7 @@
 //! all three. 33 bytes a slot beside the base ([`OfResidents`]).
 
 use crate::aggregate_delay::{Delays, Keep, OfResidents};
+use crate::ranked::sort_stable;
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot};
 
 /// A policy whose choice of a victim can be weighed with delays.
@@ -286,6 +287,6 @@ pub(crate) fn by_rank<K: Keep>(
     delays: &Delays<'_, K>,
 ) -> Vec<(f64, Slot)> {
     let mut ranked: Vec<(f64, Slot)> = slots.map(|slot| (delays.rank(slot), slot)).collect();
-    ranked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    sort_stable(&mut ranked);
     ranked
 }

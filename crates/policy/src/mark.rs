@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use crate::ranked::lowest_first_stable;
 use crate::{Host, Slot};
 
 /// A count of 0 to 255 that readers raise and the eviction hand lowers.
@@ -67,8 +68,6 @@ impl Mark {
 /// Slots in the order in which a hand evicts that comes by them in this one, lap after
 /// lap, and lowers the count of each that it spares.
 pub(crate) fn by_laps(slots: impl Iterator<Item = Slot>, host: &impl Host<Mark>) -> Vec<Slot> {
-    let mut order: Vec<Slot> = slots.collect();
     // Each count is read once: a sort must not see readers raise it.
-    order.sort_by_cached_key(|&slot| host.meta(slot).count());
-    order
+    lowest_first_stable(slots.map(|slot| (host.meta(slot).count().into(), slot)).collect())
 }

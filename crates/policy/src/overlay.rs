@@ -12,8 +12,11 @@
 //! 4 bytes a slot beside the policy's own. A request costs one look at them more; to freeze
 //! costs O(n log n), once.
 
+use crate::ranked::lowest_first_stable;
+use crate::spec::Rare;
 use crate::{
-    Eviction, Host, HotFirst, HotFirstVisitor, Incoming, Online, Policy, PolicyVisitor, Slot, Work,
+    Clock, Eviction, Fifo, Host, HotFirst, HotFirstVisitor, Incoming, Mobius, Online, Policy,
+    PolicyVisitor, S3Fifo, Slot, Work,
 };
 
 /// Requests that a stretch has at least.
@@ -113,8 +116,8 @@ impl<P: Policy> SetAside<P> for ByHits {
         let mut order = base.coldest_first(host);
         order.reverse();
         // Of equals what the policy has further from its end.
-        order.sort_by_key(|slot| std::cmp::Reverse(hits[slot.index()]));
-        order
+        let coldness = |slot: Slot| u64::from(!hits[slot.index()]);
+        lowest_first_stable(order.into_iter().map(|slot| (coldness(slot), slot)).collect())
     }
 
     fn freeze(&self, base: &mut P, host: &mut impl Host<P::Meta>, slot: Slot) {
@@ -136,21 +139,28 @@ fn is_queue(base: Online) -> bool {
     matches!(base, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
 }
 
-/// Makes a policy of which a share is frozen, and hands it to `visitor`.
+/// Makes a policy of which a share is frozen, and hands it to `visitor`; as it is, if nothing
+/// of it [can be](can_freeze).
 pub(crate) fn visit<V: PolicyVisitor>(
     base: Online,
     share: f64,
     capacity: u64,
     visitor: V,
 ) -> V::Output {
-    let mut freezing = Freezing { visitor, share, capacity };
-    if !is_queue(base) {
-        freezing = match base.try_visit_hot_first(capacity, freezing) {
-            Ok(output) => return output,
-            Err(back) => back,
-        };
+    let freezing = Freezing { visitor, share, capacity };
+    // Named one by one: by way of `Online::visit` every policy there is would be compiled with
+    // the overlay on it.
+    match base {
+        Online::Fifo => freezing.visit_queue(Fifo::default()),
+        Online::Clock { bits: 1 } => freezing.visit_queue(Clock::<1>::default()),
+        Online::Clock { .. } => freezing.visit_queue(Clock::<3>::default()),
+        Online::Mobius => freezing.visit_queue(Mobius::default()),
+        Online::S3Fifo => freezing.visit_queue(S3Fifo::new(capacity)),
+        _ => match base.try_visit_hot_first(capacity, freezing) {
+            Ok(output) => output,
+            Err(back) => base.visit(capacity, Rare(back.visitor)),
+        },
     }
-    base.visit(capacity, freezing)
 }
 
 /// Puts the overlay on a policy on its way to a visitor.
@@ -160,11 +170,9 @@ struct Freezing<V> {
     capacity: u64,
 }
 
-impl<V: PolicyVisitor> PolicyVisitor for Freezing<V> {
-    type Output = V::Output;
-
-    fn visit<P: Policy + Clone + Send + 'static>(self, base: P) -> V::Output {
-        self.visitor.visit(Overlay::new(base, ByHits, self.share, self.capacity))
+impl<V: PolicyVisitor> Freezing<V> {
+    fn visit_queue<P: Policy + Clone + Send + 'static>(self, base: P) -> V::Output {
+        self.visitor.visit_rare(Overlay::new(base, ByHits, self.share, self.capacity))
     }
 }
 
@@ -172,7 +180,7 @@ impl<V: PolicyVisitor> HotFirstVisitor for Freezing<V> {
     type Output = V::Output;
 
     fn visit<P: HotFirst + Clone + Send + 'static>(self, base: P) -> V::Output {
-        self.visitor.visit(Overlay::new(base, InOrder, self.share, self.capacity))
+        self.visitor.visit_rare(Overlay::new(base, InOrder, self.share, self.capacity))
     }
 }
 

@@ -55,7 +55,7 @@ impl SlotPool {
     }
 
     /// All slots by rank: [`SampleTable::ranked`].
-    pub fn ranked<R: Ord>(&self, rank: impl Fn(Slot) -> R) -> Vec<Slot> {
+    pub fn ranked<R: Into<u128>>(&self, rank: impl Fn(Slot) -> R) -> Vec<Slot> {
         self.table.ranked(|slot, ()| rank(slot))
     }
 

@@ -59,6 +59,6 @@ impl Policy for Random {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.residents.ranked(|_| ())
+        self.residents.ranked(|_| 0u128)
     }
 }

@@ -24,6 +24,7 @@
 //! 9 bytes a slot, 1 beside the entry, and the ghost's 18 an object that it has room
 //! for, which where objects differ in weight may be twice as many; O(1) amortised.
 
+use crate::ranked::lowest_first_stable;
 use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
 
 const SMALL: usize = 0;
@@ -267,18 +268,21 @@ impl Policy for S3Fifo {
         let mut small_weight = self.weight[SMALL];
         for aside in [0, ASIDE] {
             let counted = |queue: usize| {
-                self.queues.from_tail(aside + queue).map(|slot| (host.meta(slot).count(), slot))
+                self.queues
+                    .from_tail(aside + queue)
+                    .map(|slot| (host.meta(slot).count().into(), slot))
             };
             let mut small = counted(SMALL);
-            let mut main: Vec<(u8, Slot)> = counted(MAIN).collect();
+            let mut main: Vec<(u64, Slot)> = counted(MAIN).collect();
             loop {
                 while small_weight > self.small_capacity || main.is_empty() {
-                    let goes = |&(count, slot): &(u8, Slot)| {
+                    let goes = |&(count, slot): &(u64, Slot)| {
                         small_weight = small_weight.saturating_sub(host.weight(slot));
-                        if count >= PROMOTED_FROM {
+                        let promoted = count >= u64::from(PROMOTED_FROM);
+                        if promoted {
                             main.push((0, slot));
                         }
-                        count < PROMOTED_FROM
+                        !promoted
                     };
                     let Some((_, victim)) = small.find(goes) else { break };
                     order.push(victim);
@@ -287,8 +291,7 @@ impl Policy for S3Fifo {
                     break;
                 }
                 // Lap after lap.
-                main.sort_by_key(|&(count, _)| count);
-                order.extend(main.drain(..).map(|(_, slot)| slot));
+                order.append(&mut lowest_first_stable(std::mem::take(&mut main)));
             }
         }
         order

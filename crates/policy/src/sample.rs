@@ -5,6 +5,7 @@
 //! `T` + 4 bytes a resident, 4 a slot; all operations O(1).
 
 use crate::Slot;
+use crate::ranked::lowest_first;
 
 const ABSENT: u32 = u32::MAX;
 
@@ -141,15 +142,15 @@ impl<T> SampleTable<T> {
 
     /// All slots by rank, the lowest first: the candidates, and then those set aside.
     /// O(n log n).
-    pub fn ranked<R: Ord>(&self, rank: impl Fn(Slot, &T) -> R) -> Vec<Slot> {
+    pub fn ranked<R: Into<u128>>(&self, rank: impl Fn(Slot, &T) -> R) -> Vec<Slot> {
         let (candidates, aside) = self.entries.split_at(self.candidates());
         let by_rank = |entries: &[(Slot, T)]| {
-            let ranks = entries.iter().map(|(slot, value)| (rank(*slot, value), *slot));
-            let mut ranks: Vec<(R, Slot)> = ranks.collect();
-            ranks.sort_unstable();
-            ranks.into_iter().map(|(_, slot)| slot)
+            let ranks = entries.iter().map(|(slot, value)| (rank(*slot, value).into(), *slot));
+            lowest_first(ranks.collect())
         };
-        by_rank(candidates).chain(by_rank(aside)).collect()
+        let mut order = by_rank(candidates);
+        order.append(&mut by_rank(aside));
+        order
     }
 
     /// A slot and what belongs to it, by its place among the

@@ -117,6 +117,27 @@ pub trait PolicyVisitor {
 
     /// Called once with the policy.
     fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output;
+
+    /// Called instead where the policy is one of the many that few ask for: with an overlay,
+    /// or with counters of all objects there ever were. What a visitor makes of a policy's
+    /// type is compiled for each; here it may do with code that is slower and shared.
+    fn visit_rare<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.visit(policy)
+    }
+}
+
+/// Says of every policy on its way to a visitor that few ask for it.
+pub(crate) struct Rare<V>(pub(crate) V);
+
+impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
+    type Output = V::Output;
+
+    fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> V::Output {
+        self.0.visit_rare(policy)
+    }
 }
 
 impl PolicySpec {
@@ -178,7 +199,8 @@ impl PolicySpec {
             PolicySpec::Online(policy) => policy.visit(capacity, visitor),
             PolicySpec::Frozen { share, base } => overlay::visit(*base, *share, capacity, visitor),
             PolicySpec::MadOfAll(Online::Mad { base, candidates, estimate, seed }) => {
-                visit_mad::<OfAll, V>((*base, *candidates), *estimate, *seed, capacity, visitor)
+                let visitor = Rare(visitor);
+                visit_mad::<OfAll, _>((*base, *candidates), *estimate, *seed, capacity, visitor)
             }
             PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
             PolicySpec::Belady => visitor.visit(Belady::new(future())),

@@ -11,25 +11,25 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hash::Hash;
 use std::ops::Range;
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
-use frazil_policy::{Incoming, Online, Policy, PolicyVisitor};
+use frazil_policy::{Online, PolicySpec};
 use hashbrown::HashMap;
 use hdrhistogram::Histogram;
 
 use crate::fetch::Fetching;
-use crate::index::{DenseIndex, Index};
-use crate::replay::{Cell, FetchTicks, Latency, Outcome};
+use crate::replay::{Latency, Outcome};
 use crate::trace::{Operation, Trace};
+use crate::versatile::{Begun, Moment, VersatileCell, over_trace};
+use crate::{SweepOptions, Unit};
 
 /// How much one fetch moves the estimate of what fetches take.
 const LEARNING: f64 = 1.0 / 16.0;
 
 /// One object's fetch.
-struct Flight<P> {
+struct Flight {
     /// From this moment on it can be hit.
     ready: u64,
     /// Ticks from the miss to then.
@@ -37,28 +37,29 @@ struct Flight<P> {
     /// Tells it from others of the same object, and orders those that are ready together.
     number: u64,
     size: u32,
-    incoming: Incoming<P>,
+    begun: Begun,
 }
 
 /// All fetches under way: by object, and by the moment when they are back.
-struct Flights<O, P> {
-    by_object: HashMap<O, Flight<P>, RandomState>,
+#[derive(Default)]
+struct Flights {
+    by_object: HashMap<u32, Flight, RandomState>,
     /// The earliest on top, and of those the one begun first. What has ended early is left
     /// in here until its time.
-    landings: BinaryHeap<Reverse<(u64, u64, O)>>,
+    landings: BinaryHeap<Reverse<(u64, u64, u32)>>,
     begun: u64,
 }
 
-impl<O: Copy + Eq + Hash + Ord, P> Flights<O, P> {
-    fn begin(&mut self, object: O, size: u32, now: u64, took: u64, incoming: Incoming<P>) {
+impl Flights {
+    fn begin(&mut self, object: u32, size: u32, now: u64, took: u64, begun: Begun) {
         let (ready, number) = (now.saturating_add(took), self.begun);
         self.begun += 1;
-        self.by_object.insert(object, Flight { ready, took, number, size, incoming });
+        self.by_object.insert(object, Flight { ready, took, number, size, begun });
         self.landings.push(Reverse((ready, number, object)));
     }
 
     /// Takes out the next that is back at `time` or before.
-    fn land(&mut self, time: u64) -> Option<(O, Flight<P>)> {
+    fn land(&mut self, time: u64) -> Option<(u32, Flight)> {
         while let Some(&Reverse((ready, number, object))) = self.landings.peek() {
             if ready > time {
                 break;
@@ -98,35 +99,25 @@ pub fn latencies_delayed(
     capacity: u64,
     fetching: &Fetching,
 ) -> (Outcome, Vec<(u64, u64)>) {
-    policy.visit(capacity, Latencies { trace, capacity, fetching })
-}
-
-struct Latencies<'a> {
-    trace: &'a Trace,
-    capacity: u64,
-    fetching: &'a Fetching,
-}
-
-impl PolicyVisitor for Latencies<'_> {
-    type Output = (Outcome, Vec<(u64, u64)>);
-
-    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output {
-        let Latencies { trace, capacity, fetching } = self;
-        let cell = Cell::new(DenseIndex::of(trace), policy, capacity, false);
-        let mut cell = DelayedCell::<P, false>::new(cell, fetching);
-        let started = Instant::now();
-        cell.feed(trace, 0..trace.len());
-        let outcome = cell.outcome(started.elapsed().as_secs_f64());
-        let recorded = cell.latencies.iter_recorded();
-        let counted = recorded.map(|at| (at.value_iterated_to(), at.count_at_value())).collect();
-        (outcome, counted)
-    }
+    let options = SweepOptions::default();
+    let policy = PolicySpec::Online(policy);
+    let cell = over_trace(trace, &policy, capacity, &options, || Vec::new().into());
+    let mut cell = DelayedCell::new(cell, Unit::Objects, fetching);
+    let started = Instant::now();
+    cell.feed(trace, 0..trace.len());
+    let outcome = cell.outcome(started.elapsed().as_secs_f64());
+    let recorded = cell.latencies.iter_recorded();
+    let counted = recorded.map(|at| (at.value_iterated_to(), at.count_at_value())).collect();
+    (outcome, counted)
 }
 
 /// A cell of [`crate::sweep_delayed`].
-pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
-    cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
-    flights: Flights<<DenseIndex<'t> as Index>::Object, P::Pending>,
+pub(crate) struct DelayedCell<'t> {
+    cell: Box<dyn VersatileCell + 't>,
+    unit: Unit,
+    outcome: Outcome,
+    moment: Moment,
+    flights: Flights,
     fetching: &'t Fetching,
     /// The records before which an object is let go, and it; in order, and none but in a
     /// schedule.
@@ -141,21 +132,23 @@ pub(crate) struct DelayedCell<'t, P: Policy, const BYTES: bool> {
     by_object: Vec<u64>,
 }
 
-impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
+impl<'t> DelayedCell<'t> {
     pub(crate) fn new(
-        cell: Cell<DenseIndex<'t>, P, FetchTicks, BYTES>,
+        cell: Box<dyn VersatileCell + 't>,
+        unit: Unit,
         fetching: &'t Fetching,
     ) -> Self {
         let (usual, certain) = fetching.expected();
-        let flights =
-            Flights { by_object: HashMap::default(), landings: BinaryHeap::new(), begun: 0 };
         // It allows from one to five digits, and any bounds that are far apart.
         let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
         let latencies = latencies.expect("constant bounds are valid");
         let usual = usual as f64;
         DelayedCell {
             cell,
-            flights,
+            unit,
+            outcome: Outcome::default(),
+            moment: Moment { now: 0, fetch_ticks: 1 },
+            flights: Flights::default(),
             fetching,
             leaving: &[],
             usual,
@@ -187,23 +180,22 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
     pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
         self.expect_usual();
         for record in range {
-            self.cell.outcome.records += 1;
+            self.outcome.records += 1;
             let operation = trace.operations.get(record).copied().unwrap_or_default();
             let ticks = u64::from(operation != Operation::Delete);
-            let now = self.cell.residents.now;
+            let now = self.moment.now;
             let time = self.fetching.time(record);
             self.let_go(record);
             // A delete comes after the end of its slot, where fetches are back.
             self.land(time.unwrap_or(now + 1));
-            self.cell.residents.now = time.unwrap_or(now + ticks);
+            self.moment.now = time.unwrap_or(now + ticks);
             let size = trace.sizes.get(record).copied().unwrap_or(1);
             match operation {
                 Operation::Get => self.get(trace, record, size),
                 Operation::Set => self.set(trace.ids[record], size),
                 Operation::Delete => {
                     // What the fetch brings is old: who waits gets it, the cache does not.
-                    self.flights.by_object.remove(&trace.ids[record]);
-                    self.cell.delete(trace.ids[record]);
+                    self.delete(trace.ids[record]);
                 }
             }
         }
@@ -211,6 +203,8 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
 
     /// Forgets what was counted so far, and the fetches under way: the end of a warm-up.
     pub(crate) fn reset_counts(&mut self) {
+        let Outcome { records, .. } = self.outcome;
+        self.outcome = Outcome { records, ..Outcome::default() };
         self.cell.reset_counts();
         self.flights.clear();
         self.latencies.reset();
@@ -222,31 +216,30 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
         // The histogram gives the greatest of those that are alike to three digits.
         let quantile = |share| self.latencies.value_at_quantile(share).min(self.longest);
         let latency = Latency { total: self.total, p50: quantile(0.5), p99: quantile(0.99) };
-        Outcome { latency: Some(latency), ..self.cell.outcome(seconds) }
+        Outcome { latency: Some(latency), seconds, ..self.outcome }
     }
 
     fn get(&mut self, trace: &Trace, record: usize, size: u32) {
-        let (object, now) = (trace.ids[record], self.cell.residents.now);
-        let outcome = &mut self.cell.outcome;
-        outcome.requests += 1;
-        if BYTES {
-            outcome.bytes_requested += u64::from(size);
+        let (object, at) = (trace.ids[record], self.moment);
+        let weighs_bytes = self.unit == Unit::Bytes;
+        self.outcome.requests += 1;
+        if weighs_bytes {
+            self.outcome.bytes_requested += u64::from(size);
         }
-        let latency = if self.cell.find(object, size, Operation::Get) {
-            self.cell.outcome.hits += 1;
+        let latency = if self.cell.find(at, object.into(), size, Operation::Get) {
+            self.outcome.hits += 1;
             0
-        } else if let Some(flight) = self.flights.by_object.get_mut(&object) {
-            self.cell.outcome.delayed_hits += 1;
-            self.cell.policy.delayed_hit(&mut self.cell.residents, &mut flight.incoming);
-            flight.ready - now
+        } else if let Some(flight) = self.flights.by_object.get(&object) {
+            self.outcome.delayed_hits += 1;
+            self.cell.delayed_hit(at, flight.begun.place);
+            flight.ready - at.now
         } else {
-            if BYTES {
-                self.cell.outcome.bytes_missed += u64::from(size);
+            if weighs_bytes {
+                self.outcome.bytes_missed += u64::from(size);
             }
-            let (hash, pending) = self.cell.miss(object, size);
-            let took = self.fetching.draw(record, hash);
-            let weight = Cell::<DenseIndex<'_>, P, FetchTicks, BYTES>::weigh(size);
-            self.flights.begin(object, size, now, took, Incoming { hash, weight, pending });
+            let begun = self.cell.begin(at, object.into(), size);
+            let took = self.fetching.draw(record, begun.hash);
+            self.flights.begin(object, size, at.now, took, begun);
             took
         };
         if let Some(waited) = self.by_object.get_mut(object as usize) {
@@ -259,23 +252,33 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
 
     /// A set needs no fetch, and ends one: its value is the newer.
     fn set(&mut self, object: u32, size: u32) {
-        if self.cell.find(object, size, Operation::Set) {
+        let at = self.moment;
+        if self.cell.find(at, object.into(), size, Operation::Set) {
             return;
         }
-        let Some(Flight { mut incoming, .. }) = self.flights.by_object.remove(&object) else {
-            return self.cell.admit(object, size);
+        let begun = match self.flights.by_object.remove(&object) {
+            Some(Flight { begun, .. }) => {
+                self.cell.delayed_hit(at, begun.place);
+                begun
+            }
+            None => self.cell.begin(at, object.into(), size),
         };
-        self.cell.policy.delayed_hit(&mut self.cell.residents, &mut incoming);
-        self.cell.commit(object, size, incoming.hash, incoming.pending);
+        self.cell.commit(at, object.into(), size, begun);
+    }
+
+    /// Removes an object, resident or in flight.
+    fn delete(&mut self, object: u32) {
+        if let Some(flight) = self.flights.by_object.remove(&object) {
+            self.cell.give_up(flight.begun);
+        }
+        self.cell.delete(self.moment, object.into());
     }
 
     /// Commits what is back at `time`. The clock stands at the last tick of each fetch.
     fn land(&mut self, time: u64) {
         while let Some((object, flight)) = self.flights.land(time) {
-            self.cell.residents.now = flight.ready - 1;
-            self.cell.residents.tally = FetchTicks(flight.took);
-            let Incoming { hash, pending, .. } = flight.incoming;
-            self.cell.commit(object, flight.size, hash, pending);
+            self.moment = Moment { now: flight.ready - 1, fetch_ticks: flight.took };
+            self.cell.commit(self.moment, object.into(), flight.size, flight.begun);
             if !self.certain {
                 self.usual += (flight.took as f64 - self.usual) * LEARNING;
             }
@@ -290,12 +293,11 @@ impl<'t, P: Policy, const BYTES: bool> DelayedCell<'t, P, BYTES> {
                 break;
             }
             self.leaving = rest;
-            self.flights.by_object.remove(&object);
-            self.cell.delete(object);
+            self.delete(object);
         }
     }
 
     fn expect_usual(&mut self) {
-        self.cell.residents.tally = FetchTicks((self.usual.round() as u64).max(1));
+        self.moment.fetch_ticks = (self.usual.round() as u64).max(1);
     }
 }

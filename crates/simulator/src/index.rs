@@ -70,29 +70,63 @@ pub(crate) struct HashedIndex {
     state: RandomState,
 }
 
-impl Index for HashedIndex {
-    type Object = u64;
-
-    #[inline]
-    fn hash(&self, object: u64) -> u64 {
-        object_hash(object, HASH_SEED)
-    }
-    #[inline]
+// Not inlined, and so compiled once and not once a policy: a call is little beside them.
+impl HashedIndex {
+    #[inline(never)]
     fn find(&self, object: u64) -> Option<Slot> {
         let hash = self.state.hash_one(object);
         self.table.find(hash, |entry| entry.0 == object).map(|entry| entry.1)
     }
-    #[inline]
+    #[inline(never)]
     fn insert(&mut self, object: u64, slot: Slot) {
         let Self { table, state } = self;
         let hash = state.hash_one(object);
         table.insert_unique(hash, (object, slot), |entry| state.hash_one(entry.0));
     }
-    #[inline]
+    #[inline(never)]
     fn remove(&mut self, object: u64) {
         let hash = self.state.hash_one(object);
         if let Ok(entry) = self.table.find_entry(hash, |entry| entry.0 == object) {
             entry.remove();
+        }
+    }
+}
+
+/// Either of both, chosen at run time; an object of a decoded trace by its number.
+pub(crate) enum AnyIndex<'t> {
+    Dense(DenseIndex<'t>),
+    Hashed(HashedIndex),
+}
+
+impl Index for AnyIndex<'_> {
+    type Object = u64;
+
+    #[inline]
+    fn hash(&self, object: u64) -> u64 {
+        match self {
+            AnyIndex::Dense(index) => index.hash(object as u32),
+            AnyIndex::Hashed(_) => object_hash(object, HASH_SEED),
+        }
+    }
+    #[inline]
+    fn find(&self, object: u64) -> Option<Slot> {
+        match self {
+            AnyIndex::Dense(index) => index.find(object as u32),
+            AnyIndex::Hashed(index) => index.find(object),
+        }
+    }
+    #[inline]
+    fn insert(&mut self, object: u64, slot: Slot) {
+        match self {
+            AnyIndex::Dense(index) => index.insert(object as u32, slot),
+            AnyIndex::Hashed(index) => index.insert(object, slot),
+        }
+    }
+    #[inline]
+    fn remove(&mut self, object: u64) {
+        match self {
+            AnyIndex::Dense(index) => index.remove(object as u32),
+            AnyIndex::Hashed(index) => index.remove(object),
         }
     }
 }

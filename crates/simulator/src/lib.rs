@@ -28,6 +28,7 @@ mod replay;
 mod stream;
 mod sweep;
 pub mod trace;
+mod versatile;
 
 pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
 pub use curve::{Curve, CurvePoint, CurveSample, lru_curve, lru_curve_of};

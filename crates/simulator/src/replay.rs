@@ -3,15 +3,19 @@
 //! The cell is the policy's host. Over a decoded trace objects are dense numbers, so
 //! the index is an array (4 bytes an object of the trace); over a stream it is a hash
 //! table of the residents. Slots are recycled, so that what the policy touches stays
-//! as small as the cache. The policy's type, the index, the unit and whether work is
-//! counted are compile-time parameters: the loop over records has no dynamic call.
+//! as small as the cache.
+//!
+//! The policy's type is a compile-time parameter, so the loop over records has no dynamic
+//! call. Each policy is compiled for three kinds of cells and no more, because that is most
+//! of what building this crate costs: [`Objects`] and [`Bytes`], which are as fast as can be,
+//! and [`Versatile`](crate::versatile::Versatile), which asks at run time what it is to do.
 
 use std::ops::Range;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts};
 
-use crate::index::{DenseIndex, HashedIndex, Index};
-use crate::trace::{Operation, Record, Trace};
+use crate::index::{DenseIndex, Index};
+use crate::trace::{Operation, Trace};
 
 /// How long gets waited, hits with 0 among them: requests with [`ReplayClock::Request`],
 /// nanoseconds with [`ReplayClock::Trace`].
@@ -53,6 +57,17 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Counts a get of an object of `size` bytes.
+    #[inline(always)]
+    pub(crate) fn count_get(&mut self, hit: bool, weighs_bytes: bool, size: u32) {
+        self.requests += 1;
+        self.hits += u64::from(hit);
+        if weighs_bytes {
+            self.bytes_requested += u64::from(size);
+            self.bytes_missed += if hit { 0 } else { u64::from(size) };
+        }
+    }
+
     /// Gets that found neither their object nor a fetch of it: those that began one.
     pub fn misses(&self) -> u64 {
         self.requests - self.hits - self.delayed_hits
@@ -121,16 +136,17 @@ pub struct WorkSplit {
     pub elsewhere: WorkCounts,
 }
 
-/// What a cell notes beside its residents, mostly the work: `()` is nothing, and costs
-/// nothing.
-pub(crate) trait Tally: Default {
-    #[inline(always)]
-    fn add(&mut self, _work: Work, _times: u32) {}
+/// What a kind of cells does beside finding, admitting and evicting. What a kind does not do
+/// costs it nothing.
+pub(crate) trait Kind {
+    /// Whether an object weighs its size; 1 if not.
+    fn weighs_bytes(&self) -> bool;
+    /// A get that hits begins, or anything else.
     #[inline(always)]
     fn enter(&mut self, _hit: bool) {}
-    fn split(&self) -> WorkSplit {
-        WorkSplit::default()
-    }
+    /// [`Host::count`].
+    #[inline(always)]
+    fn count(&mut self, _work: Work, _times: u32) {}
     /// [`Host::fetch_ticks`].
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
@@ -138,44 +154,28 @@ pub(crate) trait Tally: Default {
     }
 }
 
-impl Tally for () {}
+/// Every object weighs 1; nothing is counted, and no fetch takes time.
+pub(crate) struct Objects;
 
-/// What fetches take, and no work. A type of its own also keeps the code of plain replays
-/// apart: a policy's methods that are called from one place only are inlined there.
-#[derive(Default)]
-pub(crate) struct FetchTicks(pub(crate) u64);
-
-impl Tally for FetchTicks {
+impl Kind for Objects {
     #[inline(always)]
-    fn fetch_ticks(&self) -> Option<u64> {
-        Some(self.0)
+    fn weighs_bytes(&self) -> bool {
+        false
     }
 }
 
-/// Counts work, apart for hits and all else.
-#[derive(Default)]
-pub(crate) struct Counting {
-    /// `[elsewhere, on hits]`.
-    counts: [WorkCounts; 2],
-    on_hit: bool,
-}
+/// As [`Objects`], but that an object weighs its size.
+pub(crate) struct Bytes;
 
-impl Tally for Counting {
+impl Kind for Bytes {
     #[inline(always)]
-    fn add(&mut self, work: Work, times: u32) {
-        self.counts[usize::from(self.on_hit)].add(work, times);
-    }
-    #[inline(always)]
-    fn enter(&mut self, hit: bool) {
-        self.on_hit = hit;
-    }
-    fn split(&self) -> WorkSplit {
-        WorkSplit { on_hits: self.counts[1], elsewhere: self.counts[0] }
+    fn weighs_bytes(&self) -> bool {
+        true
     }
 }
 
 /// What the policy sees of a cell.
-pub(crate) struct Residents<I: Index, M, T, const BYTES: bool> {
+pub(crate) struct Residents<I: Index, M, K> {
     index: I,
     meta: Vec<M>,
     /// Object by slot.
@@ -188,10 +188,10 @@ pub(crate) struct Residents<I: Index, M, T, const BYTES: bool> {
     weight: Vec<u32>,
     /// Records so far; where fetches take time, what their clock says.
     pub(crate) now: u64,
-    pub(crate) tally: T,
+    pub(crate) kind: K,
 }
 
-impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BYTES> {
+impl<I: Index, M, K: Kind> Host<M> for Residents<I, M, K> {
     #[inline]
     fn now(&self) -> u64 {
         self.now
@@ -209,22 +209,22 @@ impl<I: Index, M, T: Tally, const BYTES: bool> Host<M> for Residents<I, M, T, BY
     }
     #[inline]
     fn weight(&self, slot: Slot) -> u64 {
-        if BYTES { u64::from(self.weight[slot.index()]) } else { 1 }
+        if self.kind.weighs_bytes() { u64::from(self.weight[slot.index()]) } else { 1 }
     }
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
-        self.tally.fetch_ticks()
+        self.kind.fetch_ticks()
     }
     #[inline(always)]
     fn count(&mut self, work: Work, times: u32) {
-        self.tally.add(work, times);
+        self.kind.count(work, times);
     }
 }
 
-/// A policy at a capacity. With `BYTES` an object weighs its size, otherwise 1.
-pub(crate) struct Cell<I: Index, P: Policy, T, const BYTES: bool> {
+/// A policy at a capacity.
+pub(crate) struct Cell<I: Index, P: Policy, K> {
     pub(crate) policy: P,
-    pub(crate) residents: Residents<I, P::Meta, T, BYTES>,
+    pub(crate) residents: Residents<I, P::Meta, K>,
     free: Vec<Slot>,
     capacity: u64,
     used: u64,
@@ -233,12 +233,12 @@ pub(crate) struct Cell<I: Index, P: Policy, T, const BYTES: bool> {
     pub(crate) outcome: Outcome,
 }
 
-impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
+impl<P: Policy, K: Kind> Cell<DenseIndex<'_>, P, K> {
     /// Replays the records `range` of the trace whose objects the index knows.
     // Not inlined, so that its instructions can be counted apart.
     #[inline(never)]
     pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
-        if trace.operations.is_empty() && !BYTES {
+        if trace.operations.is_empty() && !self.residents.kind.weighs_bytes() {
             let mut hits = 0;
             for &id in &trace.ids[range.clone()] {
                 hits += u64::from(self.access(id, 1, Operation::Get));
@@ -256,17 +256,8 @@ impl<P: Policy, T: Tally, const BYTES: bool> Cell<DenseIndex<'_>, P, T, BYTES> {
     }
 }
 
-impl<P: Policy, T: Tally, const BYTES: bool> Cell<HashedIndex, P, T, BYTES> {
-    /// Replays records as they come.
-    pub(crate) fn feed_records(&mut self, records: &[Record]) {
-        for record in records {
-            self.step(record.id, record.size, record.operation);
-        }
-    }
-}
-
-impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
-    pub(crate) fn new(index: I, policy: P, capacity: u64, resize_on_get: bool) -> Self {
+impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
+    pub(crate) fn new(index: I, policy: P, capacity: u64, resize_on_get: bool, kind: K) -> Self {
         Cell {
             policy,
             residents: Residents {
@@ -276,7 +267,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
                 hash: Vec::new(),
                 weight: Vec::new(),
                 now: 0,
-                tally: T::default(),
+                kind,
             },
             free: Vec::new(),
             capacity,
@@ -290,26 +281,15 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
     pub(crate) fn reset_counts(&mut self) {
         let Outcome { seconds, records, .. } = self.outcome;
         self.outcome = Outcome { seconds, records, ..Outcome::default() };
-        self.residents.tally = T::default();
-    }
-
-    /// What was counted, with the time that the caller measured.
-    pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
-        Outcome { seconds, work: self.residents.tally.split(), ..self.outcome }
     }
 
     /// One record, whatever its operation and size.
-    fn step(&mut self, object: I::Object, size: u32, operation: Operation) {
+    pub(crate) fn step(&mut self, object: I::Object, size: u32, operation: Operation) {
         self.outcome.records += 1;
         match operation {
             Operation::Get => {
                 let hit = self.access(object, size, operation);
-                self.outcome.requests += 1;
-                self.outcome.hits += u64::from(hit);
-                if BYTES {
-                    self.outcome.bytes_requested += u64::from(size);
-                    self.outcome.bytes_missed += if hit { 0 } else { u64::from(size) };
-                }
+                self.outcome.count_get(hit, self.residents.kind.weighs_bytes(), size);
             }
             Operation::Set => {
                 self.access(object, size, operation);
@@ -334,10 +314,13 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
     #[inline(always)]
     fn hit(&mut self, slot: Slot, size: u32, operation: Operation) {
         let get = operation == Operation::Get;
-        self.residents.tally.enter(get);
+        self.residents.kind.enter(get);
         self.policy.hit(&mut self.residents, slot);
-        if BYTES && (!get || self.resize_on_get) && self.residents.weight[slot.index()] != size {
-            self.residents.tally.enter(false);
+        if self.residents.kind.weighs_bytes()
+            && (!get || self.resize_on_get)
+            && self.residents.weight[slot.index()] != size
+        {
+            self.residents.kind.enter(false);
             self.resize(slot, size);
         }
     }
@@ -348,8 +331,8 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         slot.inspect(|&slot| self.hit(slot, size, operation)).is_some()
     }
 
-    pub(crate) fn weigh(size: u32) -> u64 {
-        if BYTES { u64::from(size) } else { 1 }
+    pub(crate) fn weigh(&self, size: u32) -> u64 {
+        if self.residents.kind.weighs_bytes() { u64::from(size) } else { 1 }
     }
 
     #[inline]
@@ -362,15 +345,16 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
     /// remembers of it.
     #[inline(always)]
     pub(crate) fn miss(&mut self, object: I::Object, size: u32) -> (u64, P::Pending) {
-        self.residents.tally.enter(false);
+        self.residents.kind.enter(false);
         let hash = self.residents.index.hash(object);
-        (hash, self.policy.miss(&mut self.residents, hash, Self::weigh(size)))
+        let weight = self.weigh(size);
+        (hash, self.policy.miss(&mut self.residents, hash, weight))
     }
 
     /// Admits an object that is not resident, unless it can't fit or the policy refuses it.
     #[inline(always)]
     pub(crate) fn commit(&mut self, object: I::Object, size: u32, hash: u64, pending: P::Pending) {
-        let weight = Self::weigh(size);
+        let weight = self.weigh(size);
         let incoming = Incoming { hash, weight, pending };
         if weight > self.capacity {
             return;
@@ -396,7 +380,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         if P::REMEMBERS {
             self.residents.hash[slot.index()] = hash;
         }
-        if BYTES {
+        if self.residents.kind.weighs_bytes() {
             self.residents.weight[slot.index()] = size;
         }
         self.used += weight;
@@ -411,7 +395,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
         if P::REMEMBERS {
             self.residents.hash.push(0);
         }
-        if BYTES {
+        if self.residents.kind.weighs_bytes() {
             self.residents.weight.push(0);
         }
         slot
@@ -450,7 +434,7 @@ impl<I: Index, P: Policy, T: Tally, const BYTES: bool> Cell<I, P, T, BYTES> {
     }
 
     pub(crate) fn delete(&mut self, object: I::Object) {
-        self.residents.tally.enter(false);
+        self.residents.kind.enter(false);
         if let Some(slot) = self.residents.index.find(object) {
             self.policy.remove(&mut self.residents, slot);
             self.release(slot);

@@ -6,11 +6,11 @@
 
 use std::time::Instant;
 
-use frazil_policy::{Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::PolicySpec;
 
-use crate::index::HashedIndex;
-use crate::replay::{Cell, Counting, Outcome, Tally};
+use crate::replay::Outcome;
 use crate::trace::{self, Operation, Origin, ReadOptions, Record, StreamTraits, TraceError};
+use crate::versatile::{Request, VersatileCell, over_stream};
 use crate::{CapacityError, CellSpec, SweepOptions, Unit, sample_capacity};
 
 /// Why a stream could not be replayed.
@@ -59,15 +59,15 @@ pub fn replay_stream(
     if cell.policy.is_offline() {
         return Err(StreamError::Offline(cell.policy));
     }
-    let mut replay: Option<Box<dyn Feed>> = None;
+    let mut replay: Option<Replay> = None;
     let mut sizes = true;
     let mut sink = |records: &[Record], traits: StreamTraits| {
         sizes &= traits.sizes;
         // How large it is to be depends on what the trace is a sample of.
         let replay = replay.get_or_insert_with(|| {
             let capacity = sample_capacity(cell.capacity, traits.rate);
-            let no_future = || Vec::new().into();
-            cell.policy.visit(capacity, no_future, Begin { capacity, options })
+            let cell = over_stream(&cell.policy, capacity, options);
+            Replay { cell, warmup_left: options.warmup, seconds: 0.0 }
         });
         replay.feed(records);
     };
@@ -76,23 +76,18 @@ pub fn replay_stream(
         return Err(CapacityError::NoSizes.into());
     }
     // A trace without records is an error of its own.
-    let outcome = replay.map(|replay| replay.outcome()).unwrap_or_default();
+    let outcome = replay.map(|it| it.cell.outcome(it.seconds)).unwrap_or_default();
     Ok((outcome, origin))
 }
 
-/// A cell that is fed batch by batch, whatever its policy.
-trait Feed {
-    fn feed(&mut self, records: &[Record]);
-    fn outcome(&self) -> Outcome;
-}
-
-struct Replay<P: Policy, T, const BYTES: bool> {
-    cell: Cell<HashedIndex, P, T, BYTES>,
+/// A cell that is fed batch by batch.
+struct Replay {
+    cell: Box<dyn VersatileCell>,
     warmup_left: u64,
     seconds: f64,
 }
 
-impl<P: Policy, T: Tally, const BYTES: bool> Feed for Replay<P, T, BYTES> {
+impl Replay {
     fn feed(&mut self, records: &[Record]) {
         let started = Instant::now();
         let mut counted = records;
@@ -103,45 +98,17 @@ impl<P: Policy, T: Tally, const BYTES: bool> Feed for Replay<P, T, BYTES> {
             let end = gets.nth(last).map_or(records.len(), |(last, _)| last + 1);
             let (warmup, rest) = records.split_at(end);
             self.warmup_left -= warmup.iter().filter(|record| is_get(record)).count() as u64;
-            self.cell.feed_records(warmup);
+            self.feed_all(warmup);
             self.cell.reset_counts();
             counted = rest;
         }
-        self.cell.feed_records(counted);
+        self.feed_all(counted);
         self.seconds += started.elapsed().as_secs_f64();
     }
 
-    fn outcome(&self) -> Outcome {
-        self.cell.outcome(self.seconds)
-    }
-}
-
-/// Makes the cell for a policy.
-struct Begin<'a> {
-    capacity: u64,
-    options: &'a SweepOptions,
-}
-
-impl Begin<'_> {
-    fn cell<P: Policy + 'static, T: Tally + 'static, const BYTES: bool>(
-        self,
-        policy: P,
-    ) -> Box<dyn Feed> {
-        let (index, resize_on_get) = (HashedIndex::default(), self.options.resize_on_get);
-        let cell = Cell::<_, P, T, BYTES>::new(index, policy, self.capacity, resize_on_get);
-        Box::new(Replay { cell, warmup_left: self.options.warmup, seconds: 0.0 })
-    }
-}
-
-impl PolicyVisitor for Begin<'_> {
-    type Output = Box<dyn Feed>;
-
-    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Self::Output {
-        match (self.options.unit, self.options.count_work) {
-            (Unit::Objects, false) => self.cell::<P, (), false>(policy),
-            (Unit::Objects, true) => self.cell::<P, Counting, false>(policy),
-            (Unit::Bytes, false) => self.cell::<P, (), true>(policy),
-            (Unit::Bytes, true) => self.cell::<P, Counting, true>(policy),
-        }
+    fn feed_all(&mut self, records: &[Record]) {
+        let request =
+            |&Record { id, size, operation, .. }: &Record| Request { object: id, size, operation };
+        self.cell.feed_all(records.iter().map(request));
     }
 }

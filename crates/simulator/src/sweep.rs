@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use frazil_policy::{Fifo, NEVER, Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::{NEVER, Online, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
 use crate::fetch::Fetching;
-use crate::index::DenseIndex;
-use crate::replay::{Cell, Counting, Outcome, Tally};
+use crate::index::{AnyIndex, DenseIndex};
+use crate::replay::{Bytes, Cell, Kind, Objects, Outcome};
 use crate::trace::{Operation, Trace};
+use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
 /// Records between two reports of progress.
 const CHUNK: usize = 1 << 20;
@@ -132,25 +133,10 @@ pub fn sweep_delayed(
 pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
     let options = &SweepOptions::default();
     let replay = Replay { trace, capacity: cell.capacity, options, progress: &|_| () };
-    cell.policy.visit(cell.capacity, || next_uses(trace), Waits { replay, fetching })
-}
-
-/// A replay of which the waits by object are kept.
-struct Waits<'a> {
-    replay: Replay<'a>,
-    fetching: &'a Fetching,
-}
-
-impl PolicyVisitor for Waits<'_> {
-    type Output = Vec<u64>;
-
-    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Vec<u64> {
-        let Waits { replay, fetching } = self;
-        let mut cell = DelayedCell::<P, false>::new(replay.cell(policy), fetching);
-        cell.note_objects(replay.trace.objects.len());
-        replay.run(&mut cell);
-        cell.into_waits()
-    }
+    let mut delayed = replay.delayed(&cell.policy, || next_uses(trace), fetching);
+    delayed.note_objects(trace.objects.len());
+    replay.run(&mut delayed);
+    delayed.into_waits()
 }
 
 /// Replays a schedule: an object that enters stays until it is let go, and nothing else is
@@ -184,7 +170,8 @@ pub fn replay_schedule(
 ) -> Outcome {
     let options = &SweepOptions { unit: Unit::Objects, ..*options };
     let replay = Replay { trace, capacity, options, progress };
-    let cell = DelayedCell::<Fifo, false>::new(replay.cell(Fifo::default()), fetching);
+    let fifo = PolicySpec::Online(Online::Fifo);
+    let cell = replay.delayed(&fifo, || next_uses(trace), fetching);
     replay.run(&mut cell.keeping_to(leaving))
 }
 
@@ -207,8 +194,9 @@ fn run_cells(
             let replay = Replay { trace, capacity: *capacity, options, progress };
             let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
             let outcome = match fetching {
-                Some(fetching) => policy.visit(*capacity, know, Delayed { replay, fetching }),
-                None => policy.visit(*capacity, know, replay),
+                Some(fetching) => replay.run(&mut replay.delayed(policy, know, fetching)),
+                None if options.count_work => replay.run(&mut replay.versatile(policy, know)),
+                None => policy.visit(*capacity, know, &replay),
             };
             // A poisoned lock means that another thread panicked; the scope
             // passes that panic on.
@@ -243,7 +231,7 @@ trait Replayable {
     fn outcome(&self, seconds: f64) -> Outcome;
 }
 
-impl<P: Policy, T: Tally, const BYTES: bool> Replayable for Cell<DenseIndex<'_>, P, T, BYTES> {
+impl<P: Policy, K: Kind> Replayable for Cell<DenseIndex<'_>, P, K> {
     fn replay(&mut self, trace: &Trace, range: Range<usize>) {
         self.feed(trace, range);
     }
@@ -251,11 +239,27 @@ impl<P: Policy, T: Tally, const BYTES: bool> Replayable for Cell<DenseIndex<'_>,
         self.reset_counts();
     }
     fn outcome(&self, seconds: f64) -> Outcome {
-        self.outcome(seconds)
+        Outcome { seconds, ..self.outcome }
     }
 }
 
-impl<P: Policy, const BYTES: bool> Replayable for DelayedCell<'_, P, BYTES> {
+impl Replayable for Box<dyn VersatileCell + '_> {
+    fn replay(&mut self, trace: &Trace, range: Range<usize>) {
+        self.feed_all(range.map(|record| Request {
+            object: trace.ids[record].into(),
+            size: trace.sizes.get(record).copied().unwrap_or(1),
+            operation: trace.operations.get(record).copied().unwrap_or_default(),
+        }));
+    }
+    fn reset_counts(&mut self) {
+        self.as_mut().reset_counts();
+    }
+    fn outcome(&self, seconds: f64) -> Outcome {
+        self.as_ref().outcome(seconds)
+    }
+}
+
+impl Replayable for DelayedCell<'_> {
     fn replay(&mut self, trace: &Trace, range: Range<usize>) {
         self.feed(trace, range);
     }
@@ -268,12 +272,26 @@ impl<P: Policy, const BYTES: bool> Replayable for DelayedCell<'_, P, BYTES> {
 }
 
 impl<'a> Replay<'a> {
-    fn cell<P: Policy, T: Tally, const BYTES: bool>(
-        &self,
-        policy: P,
-    ) -> Cell<DenseIndex<'a>, P, T, BYTES> {
+    fn cell<P: Policy, K: Kind>(&self, policy: P, kind: K) -> Cell<DenseIndex<'a>, P, K> {
         let index = DenseIndex::of(self.trace);
-        Cell::new(index, policy, self.capacity, self.options.resize_on_get)
+        Cell::new(index, policy, self.capacity, self.options.resize_on_get, kind)
+    }
+
+    fn versatile(
+        &self,
+        policy: &PolicySpec,
+        future: impl FnOnce() -> Arc<[u32]>,
+    ) -> Box<dyn VersatileCell + 'a> {
+        over_trace(self.trace, policy, self.capacity, self.options, future)
+    }
+
+    fn delayed(
+        &self,
+        policy: &PolicySpec,
+        future: impl FnOnce() -> Arc<[u32]>,
+        fetching: &'a Fetching,
+    ) -> DelayedCell<'a> {
+        DelayedCell::new(self.versatile(policy, future), self.options.unit, fetching)
     }
 
     fn run(&self, cell: &mut dyn Replayable) -> Outcome {
@@ -294,38 +312,20 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A replay in which fetches take time.
-struct Delayed<'a> {
-    replay: Replay<'a>,
-    fetching: &'a Fetching,
-}
-
-impl PolicyVisitor for Delayed<'_> {
+impl PolicyVisitor for &Replay<'_> {
     type Output = Outcome;
 
     fn visit<P: Policy + Send + 'static>(self, policy: P) -> Outcome {
-        let Delayed { replay, fetching } = self;
-        match replay.options.unit {
-            Unit::Objects => {
-                replay.run(&mut DelayedCell::<P, false>::new(replay.cell(policy), fetching))
-            }
-            Unit::Bytes => {
-                replay.run(&mut DelayedCell::<P, true>::new(replay.cell(policy), fetching))
-            }
+        match self.options.unit {
+            Unit::Objects => self.run(&mut self.cell(policy, Objects)),
+            Unit::Bytes => self.run(&mut self.cell(policy, Bytes)),
         }
     }
-}
 
-impl PolicyVisitor for Replay<'_> {
-    type Output = Outcome;
-
-    fn visit<P: Policy + Send + 'static>(self, policy: P) -> Outcome {
-        match (self.options.unit, self.options.count_work) {
-            (Unit::Objects, false) => self.run(&mut self.cell::<P, (), false>(policy)),
-            (Unit::Objects, true) => self.run(&mut self.cell::<P, Counting, false>(policy)),
-            (Unit::Bytes, false) => self.run(&mut self.cell::<P, (), true>(policy)),
-            (Unit::Bytes, true) => self.run(&mut self.cell::<P, Counting, true>(policy)),
-        }
+    fn visit_rare<P: Policy + Clone + Send + 'static>(self, policy: P) -> Outcome {
+        let Replay { trace, capacity, options, .. } = *self;
+        let index = AnyIndex::Dense(DenseIndex::of(trace));
+        self.run(&mut Make { index, capacity, options }.visit(policy))
     }
 }
 

@@ -195,9 +195,9 @@ pub(super) fn bound(
     let (capacity, options) = (load.capacity(percent)?, SweepOptions::default());
     let cell = |&fetch: &u64| {
         let fetching = fetching(&load.trace, &[fetch])?;
-        let found = bounds(&load.trace, &load.name, capacity, Some(&fetching), &options)?;
+        let (outcome, _) = bounds(&load.trace, &load.name, capacity, Some(&fetching), &options)?;
         let (trace, policy) = (load.name.clone(), BOUND.to_owned());
-        Ok(Cell { figure, trace, policy, percent, capacity, fetch, outcome: found.outcome })
+        Ok(Cell { figure, trace, policy, percent, capacity, fetch, outcome })
     };
     fetches.iter().map(cell).collect()
 }

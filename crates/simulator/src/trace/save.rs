@@ -129,6 +129,9 @@ fn write_as(content: &Content<'_>, path: &Path, file: File) -> Result<(), TraceE
             write(content.trace, content.recording, content.format, &mut encoder)?;
             encoder.finish()
         }
+        #[cfg(not(feature = "xz"))]
+        Some("xz") => Err(std::io::Error::other(super::source::NO_XZ)),
+        #[cfg(feature = "xz")]
         Some("xz") => {
             let options = lzma_rust2::XzOptions::with_preset(6);
             let mut encoder = lzma_rust2::XzWriter::new(file, options).map_err(output_error)?;

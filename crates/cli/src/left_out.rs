@@ -1,0 +1,40 @@
+//! Verbs that a build without the feature `full` leaves out: it lists them, and says how to
+//! build them.
+
+use anyhow::anyhow;
+use clap::Subcommand;
+
+use crate::failure::Failure;
+
+#[derive(Subcommand)]
+pub(crate) enum LeftOut {
+    /// Left out of this build: measure what operations of the cache cost on this machine
+    Calibrate(Anything),
+    /// Left out of this build: drive the concurrent cache with threads
+    Bench(Anything),
+    /// Left out of this build: repeat a paper's experiment
+    Reproduce(Anything),
+}
+
+/// Arguments that nobody reads.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Anything {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl LeftOut {
+    /// Why the verb cannot run.
+    pub(crate) fn refuse(self) -> Failure {
+        let (verb, Anything { arguments: _ }) = match self {
+            LeftOut::Calibrate(arguments) => ("calibrate", arguments),
+            LeftOut::Bench(arguments) => ("bench", arguments),
+            LeftOut::Reproduce(arguments) => ("reproduce", arguments),
+        };
+        Failure::usage(anyhow!(
+            "this build leaves `{verb}` out, to be built sooner: `cargo build --release \
+             --features full` has it"
+        ))
+    }
+}
