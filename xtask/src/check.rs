@@ -76,7 +76,7 @@ fn shuttle(root: &Path) -> anyhow::Result<()> {
     step::run(
         "shuttle",
         step::cargo(root, ["test", "--package", "frazil", "--locked"])
-            .args(["--test", "shuttle*", "--target-dir", "target/shuttle", "--"])
+            .args(["--test", "interleavings", "--target-dir", "target/shuttle", "--"])
             // Threads have numbers that are the process's: one schedule at a time, or
             // none could be played again.
             .args(["--test-threads", "1"])

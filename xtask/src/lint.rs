@@ -3,27 +3,26 @@
 
 use std::path::Path;
 
-use crate::{house, step, tools};
+use crate::{house, step, test, tools};
+
+/// What builds without features: the first command's build, and the cache as users have it.
+const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     step::run("cargo fmt", &mut step::cargo(root, ["fmt", "--all", "--check"]))?;
     house::check(root)?;
     // Checking compiles build scripts, and with them zstd's C sources.
     tools::ensure_c_compiler()?;
-    step::run(
-        "cargo clippy",
-        step::cargo(root, ["clippy", "--workspace", "--all-targets", "--locked"])
-            .args(["--", "-D", "warnings"]),
-    )?;
-    let features = ["--package", "frazil", "--all-features", "--all-targets", "--locked"];
-    step::run(
-        "cargo clippy, features",
-        step::cargo(root, ["clippy"]).args(features).args(["--", "-D", "warnings"]),
-    )?;
+    // All that there is, and then the command as a first build has it.
+    let all = ["--workspace", "--all-targets", "--features", test::FEATURES];
+    for (name, chosen) in [("cargo clippy", &all[..]), ("cargo clippy, light", &LIGHT)] {
+        let mut clippy = step::cargo(root, ["clippy", "--locked"]);
+        step::run(name, clippy.args(chosen).args(["--", "-D", "warnings"]))?;
+    }
     step::run(
         "cargo doc",
         step::cargo(root, ["doc", "--workspace", "--no-deps", "--locked"])
-            .args(["--features", "frazil/prometheus,frazil/tracing"])
+            .args(["--features", test::FEATURES])
             .env("RUSTDOCFLAGS", "-Dwarnings"),
     )?;
     tools::ensure_cargo_deny(root)?;

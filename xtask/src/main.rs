@@ -13,6 +13,7 @@ mod lint;
 mod nightly;
 mod reference;
 mod report;
+mod smoke;
 mod soak;
 mod step;
 mod test;
@@ -34,6 +35,9 @@ enum Command {
         /// Skip what needs the big traces: under two minutes once dependencies are built
         #[arg(long)]
         quick: bool,
+        /// Try all policies and sizes, as before a release: a quarter of an hour and more
+        #[arg(long, conflicts_with = "quick")]
+        long: bool,
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
@@ -69,6 +73,9 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         target: Option<String>,
     },
+    /// Run every benchmark definition for a moment, and the programs that show a move from
+    /// another cache: that they work, not how fast
+    Smoke,
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
     Hit,
     /// Write docs/reference.md: every row of the reference results beside ours
@@ -79,7 +86,15 @@ fn main() -> ExitCode {
     let command = Command::parse();
     let started = Instant::now();
     let result = workspace_root().and_then(|root| match command {
-        Command::Test { quick } => test::run(&root, quick),
+        Command::Test { quick, long } => test::run(
+            &root,
+            match (quick, long) {
+                (true, _) => test::Extent::Quick,
+                (_, true) => test::Extent::Long,
+                _ => test::Extent::Usual,
+            },
+        ),
+        Command::Smoke => smoke::run(&root),
         Command::Lint => lint::run(&root),
         Command::Soak { minutes, seconds } => {
             let minutes = u64::from(minutes.unwrap_or(0));

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::{step, tools};
+use crate::{step, test, tools};
 
 /// Name, and what `frazil advise` is asked.
 const REPORTS: [(&str, &str); 4] = [
@@ -32,8 +32,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let install = ["ci", "--no-audit", "--no-fund"];
     step::run("npm ci", Command::new("npm").args(install).current_dir(&scripts))?;
     // As the tests have it: optimised, and built already where they ran.
-    let build = ["test", "--workspace", "--locked", "--no-run", "--test", "command"];
-    step::run("build frazil", &mut step::cargo(root, build))?;
+    test::build(root, &["--bin", "frazil"], false)?;
     let folder = root.join("target/report");
     std::fs::create_dir_all(&folder)?;
     let sized = folder.join(SIZED);
@@ -45,7 +44,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut pages = Vec::new();
     for (name, question) in REPORTS {
         let page = folder.join(format!("{name}.html"));
-        let mut advise = Command::new(root.join("target/debug/frazil"));
+        let mut advise = test::built(root, "frazil");
         advise.arg("advise").args(question.split_whitespace());
         if name == "bytes" {
             advise.arg("--trace").arg(&sized);

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::step;
+use crate::{step, test};
 
 pub(crate) fn run(root: &Path, seconds: u64) -> anyhow::Result<()> {
-    let program = ["run", "--release", "--locked", "-p", "frazil", "--example", "soak", "--"];
-    step::run("soak", step::cargo(root, program).arg(seconds.to_string()))
+    test::build(root, &["--example", "soak"], false)?;
+    step::run("soak", test::built(root, "examples/soak").arg(seconds.to_string()))
 }

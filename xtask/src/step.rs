@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
@@ -25,14 +25,36 @@ where
 ///
 /// The program can't be started, or its exit code is not 0.
 pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
+    announced(name, || {
+        let status = command
+            .status()
+            .with_context(|| format!("{name}: cannot start {}", command.get_program().display()))?;
+        succeeded(name, status)
+    })
+}
+
+/// Says what is done, and how long it took if it was done.
+///
+/// # Errors
+///
+/// Those of `work`.
+pub(crate) fn announced<T>(
+    name: &str,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     eprintln!("xtask: {name}");
     let started = Instant::now();
-    let status = command
-        .status()
-        .with_context(|| format!("{name}: cannot start {}", command.get_program().display()))?;
+    let done = work()?;
+    eprintln!("xtask: {name}: {:.1} s", started.elapsed().as_secs_f64());
+    Ok(done)
+}
+
+/// # Errors
+///
+/// The program did not succeed.
+pub(crate) fn succeeded(name: &str, status: ExitStatus) -> anyhow::Result<()> {
     if !status.success() {
         bail!("{name}: {status}");
     }
-    eprintln!("xtask: {name}: {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,6 +1,13 @@
 //! `cargo xtask test`: every test of the workspace, documentation tests included.
+//!
+//! All that CI builds optimised for tests it builds here, with one set of features and one
+//! profile, so that nothing is compiled twice: [`build`] and [`built`] are for other commands.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
 
 use crate::{step, tools};
 
@@ -8,45 +15,81 @@ use crate::{step, tools};
 const TRACES: &str = "FRAZIL_TRACES";
 /// Set to 1 for tests that can leave out the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
+/// Set to 1 for tests that can try more than CI has time for.
+const LONG: &str = "FRAZIL_LONG";
 
-/// Tests of the cache's features, in files that carry their names.
-const FEATURES: [&str; 2] = ["prometheus", "events"];
+/// What is built for tests: all that there is but rivals.
+pub(crate) const FEATURES: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing";
+/// The same with rivals, where they are measured.
+const WITH_RIVALS: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing,frazil-bench/rivals";
 
-pub(crate) fn run(root: &Path, quick: bool) -> anyhow::Result<()> {
-    tools::ensure_c_compiler()?;
-    // One run names all that fails, because the next is many minutes away.
-    let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
-    if quick {
-        command.env(QUICK, "1");
-    } else {
-        // A variable left over in the shell must not turn the full run into a quick one.
-        command.env_remove(QUICK);
-    }
-    let wanted = wanted_traces(root);
-    match wanted.canonicalize() {
-        // Made absolute, because cargo runs each test in the directory of its crate.
-        Ok(traces) if traces.is_dir() => {
-            command.env(TRACES, traces);
-        }
-        _ => eprintln!(
-            "xtask: WARNING: no traces at {} (set {TRACES}): TESTS ON REAL TRACES ARE SKIPPED",
-            wanted.display()
-        ),
-    }
-    step::run("cargo test", &mut command)?;
-    features(root)
+/// How much is tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Quick,
+    Usual,
+    Long,
 }
 
-/// The workspace is tested as users get it, without features; here are those of the cache.
-fn features(root: &Path) -> anyhow::Result<()> {
-    let cargo_test =
-        || step::cargo(root, ["test", "--package", "frazil", "--all-features", "--locked"]);
-    let tests = FEATURES.iter().flat_map(|name| ["--test", name]);
-    step::run("cargo test, features", cargo_test().args(tests))?;
-    step::run(
-        "cargo test, documentation of features",
-        cargo_test().args(["--doc", "--"]).args(FEATURES),
-    )
+pub(crate) fn run(root: &Path, extent: Extent) -> anyhow::Result<()> {
+    tools::ensure_c_compiler()?;
+    // One run names all that fails, because the next is many minutes away.
+    let targets = ["--lib", "--bins", "--tests"];
+    let mut skipped = tests(root, "cargo test", &targets, extent)?;
+    skipped += tests(root, "cargo test, documentation", &["--doc"], extent)?;
+    println!("xtask: {skipped} skipped");
+    if skipped > 0 && std::env::var_os("CI").is_some() {
+        bail!("{skipped} tests were skipped, and none may be in CI");
+    }
+    Ok(())
+}
+
+/// Runs tests. How many said that they skipped something.
+fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::Result<u32> {
+    let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
+    command.args(targets).args(["--features", features()]);
+    // Variables left over in the shell must not turn one run into another.
+    command.env_remove(QUICK).env_remove(LONG);
+    match extent {
+        Extent::Quick => _ = command.env(QUICK, "1"),
+        Extent::Usual => {}
+        Extent::Long => _ = command.env(LONG, "1"),
+    }
+    // Made absolute, because cargo runs each test in the directory of its crate.
+    if let Ok(traces) = wanted_traces(root).canonicalize() {
+        command.env(TRACES, traces);
+    }
+    step::announced(name, || {
+        let mut child = command.stderr(Stdio::piped()).spawn().context("cargo")?;
+        let told = child.stderr.take().context("standard error is piped")?;
+        let mut skipped = 0;
+        for line in BufReader::new(told).lines().map_while(Result::ok) {
+            skipped += u32::from(line.starts_with("SKIPPED"));
+            eprintln!("{line}");
+        }
+        step::succeeded(name, child.wait()?)?;
+        Ok(skipped)
+    })
+}
+
+/// Features of what is built: rivals too where they will be needed, for a build that is shared.
+fn features() -> &'static str {
+    if std::env::var_os("CI").is_some() { WITH_RIVALS } else { FEATURES }
+}
+
+/// Builds programs and examples as the tests have them.
+pub(crate) fn build(root: &Path, targets: &[&str], rivals: bool) -> anyhow::Result<()> {
+    let features = if rivals { WITH_RIVALS } else { features() };
+    let mut command = step::cargo(root, ["build", "--workspace", "--profile", "test", "--locked"]);
+    step::run("cargo build", command.args(targets).args(["--features", features]))
+}
+
+/// A program or an example (`examples/soak`) that [`build`] has built.
+pub(crate) fn built(root: &Path, name: &str) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let mut command = Command::new(target.join("debug").join(name));
+    command.current_dir(root);
+    command
 }
 
 /// Where the real traces should be.

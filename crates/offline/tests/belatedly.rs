@@ -2,6 +2,7 @@
 //! against the greedy policy on many traces; and on the sample trace of paper 5's authors.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use frazil_offline::{Belatedly, BelatedlyError, MOST_REQUESTS, belatedly};
@@ -191,7 +192,7 @@ fn authors_trace() -> Option<Trace> {
     };
     let file = folder.join("delayedhits/trace.csv");
     if !file.exists() {
-        eprintln!("SKIPPED: no {}", file.display());
+        _ = writeln!(std::io::stderr(), "SKIPPED: no {}", file.display());
         return None;
     }
     Some(read(&file, &ReadOptions::default()).expect("the trace reads").trace)

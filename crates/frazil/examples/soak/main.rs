@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use frazil::{Cache, Compute, Freezing, Policy, Promotion};
 
 mod counted;
-#[path = "../../tests/tracked/mod.rs"]
+#[path = "../../tests/cache/tracked/mod.rs"]
 mod tracked;
 
 use tracked::{Census, Chance, Tracked};

@@ -1,0 +1,50 @@
+//! How much the tests try: `FRAZIL_QUICK=1` less, `FRAZIL_LONG=1` all there is.
+//!
+//! What depends on a policy's own code is tried with every policy. What depends on how the cache
+//! treats policies is tried with those that it treats differently, and in a long run with all.
+
+use frazil::Policy;
+
+/// A quick run, before a commit.
+pub(crate) fn is_quick() -> bool {
+    std::env::var_os("FRAZIL_QUICK").is_some()
+}
+
+/// A long run, before a release.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("FRAZIL_LONG").is_some()
+}
+
+/// One of each kind that the cache treats differently; all policies in a long run.
+pub(crate) fn policies() -> Vec<Policy> {
+    if is_long() {
+        return Policy::ALL.to_vec();
+    }
+    let kinds = [
+        // Without a lock.
+        "fifo",
+        "clock:bits=2",
+        "mobius",
+        "s3-fifo",
+        // Under one: a list; a clock; a hit that needs no lock; refusal and hashes; ghosts that
+        // are remembered; a heap; samples; delays.
+        "lru",
+        "lru-delayed",
+        "sieve",
+        "w-tinylfu",
+        "arc",
+        "gdsf",
+        "lhd",
+        "mad",
+    ];
+    kinds.iter().map(|name| name.parse().expect("a policy")).collect()
+}
+
+/// `count` in a long run, a tenth of it otherwise, a fortieth in a quick one.
+pub(crate) fn turns(count: u64) -> u64 {
+    match (is_long(), is_quick()) {
+        (true, _) => count,
+        (false, false) => count.div_ceil(10),
+        (false, true) => count.div_ceil(40),
+    }
+}

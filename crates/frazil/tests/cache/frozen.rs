@@ -1,0 +1,544 @@
+//! What is frozen, while other threads read, write and remove it: nobody sees what is out of
+//! date, nothing frozen is evicted, and all is in order afterwards.
+
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::time::Duration;
+
+use frazil::{Builder, Cache, Freezing, Policy};
+
+/// One of each kind: under Miri a minute is what takes milliseconds.
+#[cfg(miri)]
+const POLICIES: [&str; 4] = ["mobius", "s3-fifo", "lru", "gdsf"];
+
+#[cfg(not(miri))]
+const POLICIES: [&str; 14] = [
+    "mobius",
+    "fifo",
+    "clock:bits=2",
+    "s3-fifo",
+    "lru",
+    "w-tinylfu",
+    "slru",
+    "arc",
+    "two-queue",
+    "lfu",
+    "gdsf",
+    "lru-prob:q=0.5",
+    "lru-delayed:window=50",
+    "lru-relaxed",
+];
+
+/// Of what is counted, one in so many is left under Miri.
+const SCALE: u64 = if cfg!(miri) { 20 } else { 1 };
+
+/// What of an entry lies in the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kept {
+    Places,
+    Copies,
+}
+
+use Kept::{Copies, Places};
+
+fn all_kinds() -> impl Iterator<Item = (&'static str, Kept)> {
+    POLICIES.into_iter().flat_map(|policy| [(policy, Places), (policy, Copies)])
+}
+
+fn freezing(builder: Builder<u64, u64>, kept: Kept) -> Builder<u64, u64> {
+    match kept {
+        Places => builder.freezing(Freezing::ByHand),
+        Copies => builder.freezing_copies(Freezing::ByHand),
+    }
+}
+
+fn cache(capacity: u64, policy: &str, kept: Kept) -> Cache<u64, u64> {
+    freezing(Cache::builder(capacity).policy(policy.parse().unwrap()), kept).build()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of entries, of one thread")]
+fn what_is_frozen_stays_and_the_rest_goes() {
+    for (policy, kept) in all_kinds() {
+        for share in [0.05, 0.5, 0.95] {
+            let mut cache = cache(2_000, policy, kept);
+            for _ in 0..3 {
+                (0..2_000).for_each(|key| {
+                    if cache.get(&key).is_none() {
+                        cache.insert(key, key);
+                    }
+                });
+            }
+            let there: Vec<u64> = cache.iter().map(|(key, _)| key).collect();
+            let frozen = cache.freeze(share);
+            assert_eq!(frozen, (there.len() as f64 * share).round() as u64, "{policy} {share}");
+            let before = cache.stats();
+            let hits: Vec<u64> =
+                there.iter().copied().filter(|key| cache.get(key).is_some()).collect();
+            assert_eq!(hits.len(), there.len());
+            // All but a few for which two lines had no room; of few some more, by chance.
+            let least = if kept == Places { 98 } else { 94 };
+            let frozen_hits = cache.stats().frozen_hits - before.frozen_hits;
+            assert!(
+                (frozen_hits + 8) * 100 >= frozen * least,
+                "{policy}: {frozen_hits} of {frozen}"
+            );
+            // More newcomers than there is room for.
+            (10_000..20_000).for_each(|key| cache.insert(key, key));
+            cache.validate().unwrap();
+            let left = there.iter().filter(|key| cache.contains_key(key)).count() as u64;
+            assert!(left >= frozen, "{policy} {share}: {left} of {frozen}");
+            if policy == "fifo" {
+                assert!(left < frozen + 40, "{policy} {share}: {left} of {frozen}");
+            }
+            assert!(cache.len() <= 2_000 && cache.len() >= 1_900, "{policy}: {}", cache.len());
+            cache.thaw();
+            cache.validate().unwrap();
+            assert!(there.iter().filter(|key| cache.contains_key(key)).count() as u64 >= left);
+            assert_eq!(cache.set_capacity(10), 10, "{policy}: what was thawed goes like all else");
+            cache.validate().unwrap();
+        }
+    }
+}
+
+#[test]
+fn batches_find_what_is_frozen() {
+    for (policy, kept) in all_kinds() {
+        let cache = cache(100, policy, kept);
+        (0..100).for_each(|key| cache.insert(key, key + 1));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.remove(&7);
+        cache.insert(8, 1_000);
+        let before = cache.stats();
+        let keys: Vec<u64> = (0..101).collect();
+        let found = cache.get_many(&keys);
+        let expected = |key: u64| match key {
+            7 | 100 => None,
+            8 => Some(1_000),
+            _ => Some(key + 1),
+        };
+        assert!((0..).zip(&found).all(|(key, value)| *value == expected(key)), "{policy}");
+        let stats = cache.stats();
+        assert_eq!((stats.hits - before.hits, stats.misses - before.misses), (99, 2), "{policy}");
+        // All but those for which two lines had no room, by chance.
+        assert!(stats.frozen_hits - before.frozen_hits > 80, "{policy}");
+    }
+}
+
+#[test]
+fn a_frozen_entry_is_replaced_and_removed_and_expires() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let now = std::sync::Arc::new(AtomicU64::new(0));
+        let told = now.clone();
+        let mut cache: Cache<u64, String> = Cache::builder(100)
+            .policy(policy)
+            .freezing(Freezing::ByHand)
+            .clock(move || Duration::from_secs(told.load(Relaxed)))
+            .time_to_live(Duration::from_secs(60))
+            .build();
+        (0..100).for_each(|key| cache.insert(key, format!("first {key}")));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.insert(3, "second".to_owned());
+        let before = cache.stats().frozen_hits;
+        assert_eq!(cache.get(&3).as_deref(), Some("second"));
+        assert_eq!(cache.stats().frozen_hits, before, "it is found where all are");
+        assert_eq!(cache.remove(&4).as_deref(), Some("first 4"));
+        assert_eq!(cache.pin().get(&4), None);
+        // The only room that there is.
+        cache.insert(100, "newcomer".to_owned());
+        cache.insert(101, "too late".to_owned());
+        assert!(cache.contains_key(&100) && !cache.contains_key(&101));
+        now.store(59, Relaxed);
+        assert_eq!(cache.get(&5).as_deref(), Some("first 5"));
+        now.store(61, Relaxed);
+        assert_eq!(cache.get(&5), None);
+        assert_eq!(cache.stats().expirations, 1);
+        cache.validate().unwrap();
+        cache.thaw();
+        cache.clear();
+        cache.validate().unwrap();
+        assert!(cache.is_empty());
+    }
+}
+
+/// Each key has a version that only grows, and a floor: the last version of which a write is
+/// over. A read that begins afterwards must not see less, nor what was removed.
+#[test]
+fn no_read_is_older_than_the_last_write() {
+    const KEYS: u64 = if cfg!(miri) { 12 } else { 64 };
+    let floors: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    for (policy, kept) in all_kinds() {
+        floors.iter().for_each(|floor| floor.store(0, Relaxed));
+        let mut cache = cache(KEYS * 3 / 2, policy, kept);
+        let stop = AtomicBool::new(false);
+        let reads = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let (cache, stop, floors, reads) = (&cache, &stop, &floors, &reads);
+            // One writer of each key.
+            for writer in 0..2 {
+                scope.spawn(move || {
+                    for round in 1u64.. {
+                        for key in (writer..KEYS).step_by(2) {
+                            if (round + key) % 5 == 0 {
+                                cache.remove(&key);
+                                // Nothing may be seen but what comes next.
+                                floors[key as usize].store(round + 1, Release);
+                            } else {
+                                cache.insert(key, round);
+                                floors[key as usize].store(round, Release);
+                            }
+                            // Something for the policy to evict.
+                            cache.insert(1_000 + round % 100, round);
+                        }
+                        if stop.load(Relaxed) {
+                            return;
+                        }
+                    }
+                });
+            }
+            for reader in 0..2 {
+                scope.spawn(move || {
+                    let mut key = reader;
+                    while !stop.load(Relaxed) {
+                        key = (key * 5 + 3) % KEYS;
+                        let floor = floors[key as usize].load(Acquire);
+                        let seen = if reader == 0 {
+                            cache.get(&key)
+                        } else {
+                            cache.pin().get(&key).copied()
+                        };
+                        if let Some(version) = seen {
+                            assert!(
+                                version >= floor,
+                                "{policy}, {kept:?}: key {key}: {version} < {floor}"
+                            );
+                        }
+                        reads.fetch_add(1, Relaxed);
+                    }
+                });
+            }
+            for round in 0..(150 / SCALE) as usize {
+                cache.freeze([0.3, 0.7, 1.0][round % 3]);
+                std::thread::sleep(Duration::from_micros(500));
+                if round % 2 == 0 {
+                    cache.thaw();
+                }
+            }
+            stop.store(true, Relaxed);
+        });
+        cache.validate().unwrap();
+        cache.thaw();
+        cache.validate().unwrap();
+        assert!(cfg!(miri) || cache.stats().frozen_hits > 0 && reads.load(Relaxed) > 1_000);
+    }
+}
+
+#[test]
+fn values_are_dropped_once_whatever_is_frozen() {
+    use std::sync::Arc;
+    for policy in POLICIES {
+        for thawed in [false, true] {
+            let policy: Policy = policy.parse().unwrap();
+            let witness = Arc::new(());
+            let cache: Cache<u64, Arc<()>> =
+                Cache::builder(500 / SCALE).policy(policy).freezing(Freezing::ByHand).build();
+            (0..700 / SCALE).for_each(|key| cache.insert(key, witness.clone()));
+            cache.freeze(0.6);
+            (0..300 / SCALE).step_by(3).for_each(|key| _ = cache.remove(&(key + 300 / SCALE)));
+            (0..100 / SCALE).for_each(|key| cache.insert(key + 400 / SCALE, witness.clone()));
+            (1_000..1_000 + 300 / SCALE).for_each(|key| cache.insert(key, witness.clone()));
+            if thawed {
+                cache.thaw();
+            }
+            drop(cache);
+            assert_eq!(Arc::strong_count(&witness), 1);
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of entries, of one thread")]
+fn a_resized_cache_freezes_and_thaws() {
+    for (policy, kept) in all_kinds() {
+        let mut cache = cache(1_000, policy, kept);
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        cache.freeze(0.9);
+        assert_eq!(cache.set_capacity(100), 100, "{policy}");
+        assert!(cache.len() <= 100);
+        cache.validate().unwrap();
+        assert_eq!(cache.set_capacity(1_000), 1_000);
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        cache.freeze(0.5);
+        assert!(cache.hottest(600).len() >= 500, "{policy}: what is frozen is known");
+        cache.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_cache_that_does_not_freeze_says_so() {
+    let cache: Cache<u64, u64> = Cache::builder(10).build();
+    cache.insert(1, 1);
+    assert_eq!(cache.freeze(1.0), 0);
+    cache.thaw();
+    // A policy of which nothing can be set aside.
+    let cache = self::cache(10, "sieve", Places);
+    cache.insert(1, 1);
+    assert_eq!(cache.freeze(1.0), 0);
+    let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
+    assert_eq!(cache.freeze(f64::NAN), 0);
+    assert_eq!(cache.freeze(0.5), 0);
+    cache.insert(1, 1);
+    assert_eq!((cache.freeze(-1.0), cache.freeze(0.1), cache.freeze(7.0)), (0, 0, 1));
+}
+
+/// Panics when it is to.
+#[derive(Clone, Default)]
+struct Fragile(std::sync::Arc<AtomicBool>);
+
+impl std::hash::BuildHasher for Fragile {
+    type Hasher = std::hash::DefaultHasher;
+    fn build_hasher(&self) -> Self::Hasher {
+        assert!(!self.0.load(Relaxed), "the hasher is broken");
+        Self::Hasher::new()
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of entries, of one thread")]
+fn a_hasher_that_panics_leaves_nothing_frozen() {
+    for (policy, kept) in all_kinds() {
+        let policy: Policy = policy.parse().unwrap();
+        let fragile = Fragile::default();
+        let mut cache = freezing(Cache::builder(1_000).policy(policy), kept)
+            .with_hasher(fragile.clone())
+            .build();
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        fragile.0.store(true, Relaxed);
+        let frozen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cache.freeze(1.0)));
+        assert!(frozen.is_err());
+        fragile.0.store(false, Relaxed);
+        cache.validate().unwrap();
+        (1_000..3_000).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.set_capacity(10), 10, "{policy}: all of it can go");
+        cache.validate().unwrap();
+        assert_eq!(cache.freeze(1.0), cache.len());
+    }
+}
+
+#[test]
+fn what_cannot_be_frozen_refuses_nobody() {
+    for (policy, share) in [("sieve", 1.0), ("mobius", f64::NAN), ("lru", -1.0)] {
+        let cache = cache(100, policy, Copies);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(share), 0);
+        (100..200).for_each(|key| cache.insert(key, key));
+        assert!((100..200).any(|key| cache.contains_key(&key)), "{policy}");
+        assert_eq!(cache.stats().refusals, 0);
+    }
+}
+
+#[test]
+fn what_expires_frozen_is_taken_out_without_being_asked_for() {
+    for policy in POLICIES {
+        let policy: Policy = policy.parse().unwrap();
+        let now = std::sync::Arc::new(AtomicU64::new(0));
+        let told = now.clone();
+        let mut cache: Cache<u64, u64> = Cache::builder(100)
+            .policy(policy)
+            .freezing(Freezing::ByHand)
+            .clock(move || Duration::from_secs(told.load(Relaxed)))
+            .time_to_live(Duration::from_secs(60))
+            .build();
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        now.store(100, Relaxed);
+        assert_eq!(cache.purge(), 100, "{policy}");
+        cache.validate().unwrap();
+        (100..200).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.len(), 100);
+    }
+}
+
+/// A value whose destructor uses the cache that held it.
+struct Thaws(std::sync::Arc<std::sync::OnceLock<Cache<u64, Thaws>>>);
+
+impl Drop for Thaws {
+    fn drop(&mut self) {
+        if let Some(cache) = self.0.get() {
+            cache.thaw();
+            cache.freeze(0.5);
+            cache.reserved_bytes();
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "thousands of entries, of one thread")]
+fn a_destructor_may_thaw_and_freeze() {
+    for policy in POLICIES {
+        let cell = std::sync::Arc::new(std::sync::OnceLock::new());
+        let policy: Policy = policy.parse().unwrap();
+        let built = Cache::builder(3_000).policy(policy).freezing(Freezing::ByHand).build();
+        let cache = cell.get_or_init(|| built);
+        (0..3_000).for_each(|key| cache.insert(key, Thaws(cell.clone())));
+        cache.freeze(0.5);
+        let pin = cache.pin();
+        (0..1_000).for_each(|key| _ = cache.invalidate(&key));
+        drop(pin);
+        cache.thaw();
+        cache.set_capacity(100);
+        assert!(cache.len() <= 3_000);
+        cache.clear();
+        cache.thaw();
+    }
+}
+
+#[test]
+fn a_heavier_replacement_takes_the_place_of_a_frozen_entry() {
+    for (policy, kept) in all_kinds() {
+        let policy: Policy = policy.parse().unwrap();
+        let builder = Cache::builder(100).policy(policy).weigher(|_, value| *value).entries(200);
+        let mut cache = freezing(builder, kept).build();
+        (0..100).for_each(|key| cache.insert(key, 1));
+        assert_eq!(cache.freeze(1.0), 100);
+        // Room for one that is not frozen, which can go.
+        cache.remove(&7);
+        cache.insert(100, 1);
+        cache.insert(3, 2);
+        assert_eq!(cache.get(&3), Some(2), "{policy}");
+        assert!(!cache.contains_key(&100), "{policy}");
+        cache.validate().unwrap();
+    }
+}
+
+#[test]
+fn what_is_to_expire_is_not_copied() {
+    for policy in POLICIES {
+        let now = std::sync::Arc::new(AtomicU64::new(0));
+        let told = now.clone();
+        let builder = Cache::builder(100)
+            .policy(policy.parse().unwrap())
+            .clock(move || Duration::from_secs(told.load(Relaxed)));
+        let cache = freezing(builder, Copies).build();
+        (0..50).for_each(|key| cache.insert_for(key, key, Duration::from_secs(60)));
+        (50..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        assert!((0..100).all(|key| cache.get(&key) == Some(key)));
+        assert!(cache.stats().frozen_hits > 40, "{policy}: those that stay");
+        now.store(61, Relaxed);
+        let left = (0..100).filter(|key| cache.get(key).is_some()).count();
+        assert_eq!(left, 50, "{policy}");
+        // A term that all have: nothing is copied.
+        let builder = Cache::builder(100).time_to_live(Duration::from_secs(60));
+        let cache = freezing(builder, Copies).build();
+        cache.insert(1, 1);
+        assert_eq!((cache.freeze(1.0), cache.get(&1), cache.stats().frozen_hits), (1, Some(1), 1));
+    }
+}
+
+/// What a pin has found is there while it lives, whatever is frozen meanwhile.
+#[test]
+fn copies_stay_while_a_pin_reads_them() {
+    const ENTRIES: u64 = 1_000 / SCALE;
+    for policy in POLICIES {
+        let cache = cache(ENTRIES, policy, Copies);
+        (0..ENTRIES).for_each(|key| cache.insert(key, key));
+        cache.freeze(1.0);
+        let pin = cache.pin();
+        let found: Vec<&u64> = (0..ENTRIES).filter_map(|key| pin.get(&key)).collect();
+        assert_eq!(found.len() as u64, ENTRIES);
+        cache.thaw();
+        (0..ENTRIES).for_each(|key| cache.insert(key, key + 5_000));
+        assert_eq!(cache.freeze(1.0), 0, "{policy}: they would be written over");
+        assert!((0..).zip(&found).all(|(key, value)| **value == key));
+        drop(pin);
+        // A newcomer that found no slot, because the pin held them up, was not admitted.
+        assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len(), "{policy}");
+        // One that began when nothing was shown any more is not waited for.
+        cache.thaw();
+        let pin = cache.pin();
+        assert_eq!(cache.freeze(1.0), cache.len(), "{policy}");
+        drop(pin);
+    }
+}
+
+/// How far two threads have come that insert one key. By key, so that tests do not meet.
+static STAGE: AtomicU64 = AtomicU64::new(0);
+
+fn wait_for(stage: u64) {
+    while STAGE.load(Acquire) < stage {
+        std::thread::yield_now();
+    }
+}
+
+/// All keys share a bucket and a tag. The thread named `second` stops at its first comparison
+/// with key 0, and at the first of equal keys after that.
+#[derive(Eq)]
+struct Slow(u64);
+
+impl std::hash::Hash for Slow {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(0);
+    }
+}
+
+impl PartialEq for Slow {
+    fn eq(&self, other: &Self) -> bool {
+        let equal = self.0 == other.0;
+        if std::thread::current().name() == Some("second") {
+            let (at, here) = if equal { (2, 3) } else { (0, 1) };
+            if STAGE.compare_exchange(at, here, Release, Relaxed).is_ok() {
+                wait_for(here + 1);
+            }
+        }
+        equal
+    }
+}
+
+/// Both values are in the index until one of the two calls has taken the other's out.
+#[test]
+fn of_two_first_inserts_the_one_that_is_found_is_frozen() {
+    for policy in POLICIES {
+        STAGE.store(0, Relaxed);
+        let policy: Policy = policy.parse().unwrap();
+        let cache: Cache<Slow, u64> =
+            Cache::builder(100).policy(policy).freezing(Freezing::ByHand).build();
+        cache.insert(Slow(0), 0);
+        let mut seen = [None; 2];
+        std::thread::scope(|scope| {
+            let second = std::thread::Builder::new().name("second".to_owned());
+            second.spawn_scoped(scope, || cache.insert(Slow(5), 2)).unwrap();
+            // It has not found the key.
+            wait_for(1);
+            cache.insert(Slow(5), 1);
+            cache.remove(&Slow(0));
+            STAGE.store(2, Release);
+            // Its value is there, before the other one, which it has not taken out.
+            wait_for(3);
+            seen = [0; 2].map(|_| {
+                let seen = cache.get(&Slow(5));
+                cache.freeze(1.0);
+                seen
+            });
+            STAGE.store(4, Release);
+        });
+        assert_eq!(seen, [Some(2); 2], "{policy}: before the freeze, and after");
+        assert_eq!(cache.get(&Slow(5)), Some(2), "{policy}");
+    }
+}
+
+#[test]
+fn a_cleared_cache_is_not_frozen() {
+    for (policy, kept) in all_kinds() {
+        let mut cache = cache(100, policy, kept);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.clear();
+        (100..300).for_each(|key| cache.insert(key, key));
+        assert!((200..300).any(|key| cache.contains_key(&key)), "{policy}: newcomers are admitted");
+        cache.validate().unwrap();
+    }
+}

@@ -1,0 +1,293 @@
+//! The edges: no capacity, enormous weights, pins that are held, more threads than a
+//! small cache has room for.
+
+use crate::extent::policies;
+use crate::extent::turns;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{Cache, Policy};
+
+/// Miri is a thousand times slower.
+const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
+
+/// Whether it weighs a newcomer against what would go for it.
+fn may_refuse(policy: Policy) -> bool {
+    matches!(policy, Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. })
+}
+
+fn validate<K: std::hash::Hash + Eq, V>(cache: &mut Cache<K, V>) {
+    cache.validate().unwrap_or_else(|findings| panic!("{:?}:\n{findings}", cache.policy()));
+}
+
+#[test]
+fn a_cache_of_no_capacity_keeps_nothing() {
+    for policy in policies() {
+        let mut cache: Cache<u64, String> = Cache::builder(0).policy(policy).build();
+        (0..100).for_each(|key| cache.insert(key, "text".to_owned()));
+        assert_eq!((cache.len(), cache.stats().refusals, cache.get(&1)), (0, 100, None));
+        validate(&mut cache);
+    }
+}
+
+#[test]
+fn a_cache_of_one_keeps_the_last() {
+    for policy in policies() {
+        let mut cache: Cache<u64, String> = Cache::builder(1).policy(policy).build();
+        for key in 0..1_000 / SCALE {
+            let refusals = cache.stats().refusals;
+            cache.insert(key, key.to_string());
+            let admitted = cache.stats().refusals == refusals;
+            assert_eq!(cache.get(&key), admitted.then(|| key.to_string()), "{policy}");
+            assert_eq!(cache.len(), 1, "{policy}");
+            assert!(admitted || may_refuse(policy), "{policy}");
+        }
+        validate(&mut cache);
+    }
+}
+
+#[test]
+fn weights_may_be_as_large_as_numbers_are() {
+    for policy in policies() {
+        for capacity in [u64::MAX, u64::MAX - 1, u64::MAX / 2, 1 << 62] {
+            let mut cache: Cache<u64, u64> = Cache::builder(capacity)
+                .policy(policy)
+                .weigher(|_, weight| *weight)
+                .entries(100)
+                .build();
+            for (key, weight) in [u64::MAX, u64::MAX - 1, 1, 0, capacity, capacity / 3, 7]
+                .into_iter()
+                .cycle()
+                .zip(0..)
+                .map(|(weight, key)| (key % 5, weight))
+                .take(500 / SCALE as usize)
+            {
+                cache.insert(key, weight);
+                let admitted = cache.get(&key);
+                assert!(admitted.is_none_or(|found| found == weight && weight <= capacity));
+                let sum: u128 = cache.iter().map(|(_, weight)| u128::from(weight)).sum();
+                assert_eq!(u128::from(cache.weight()), sum, "{policy} {capacity}");
+                assert!(sum <= u128::from(capacity), "{policy} {capacity}");
+            }
+            validate(&mut cache);
+        }
+    }
+}
+
+#[test]
+fn a_pin_that_is_held_costs_refusals_and_no_memory() {
+    for policy in policies() {
+        for capacity in [4, turns(1_500) / SCALE] {
+            let census = Census::default();
+            let mut cache: Cache<u64, Tracked<'_>> =
+                Cache::builder(capacity).policy(policy).build();
+            (0..capacity).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+            let pin = cache.pin();
+            let shown: Vec<_> = (0..capacity).filter_map(|key| pin.get(&key)).collect();
+            // The documented room: a 32nd, and an eighth from 128 to 1,024.
+            let most = (capacity + capacity / 32 + (capacity / 8).clamp(128, 1024)) as i64;
+            for key in capacity..capacity * 3 + 1_000 {
+                cache.insert(key, Tracked::new(&census, key));
+                assert!(census.living() <= most, "{policy} {capacity}: {}", census.living());
+            }
+            assert!(cache.stats().refusals > 0, "{policy} {capacity}");
+            assert!(cache.stats().waiting <= most as u64);
+            shown.into_iter().for_each(|value| value.check(value.key));
+            drop(pin);
+            let refusals = cache.stats().refusals;
+            for key in 0..capacity * 2 {
+                cache.insert(key, Tracked::new(&census, key));
+                assert!(cache.contains_key(&key), "{policy} {capacity}");
+            }
+            assert_eq!(cache.stats().refusals, refusals, "{policy} {capacity}: still refusing");
+            validate(&mut cache);
+            drop(cache);
+            assert_eq!(census.living(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_pin_that_is_forgotten_is_one_that_is_held() {
+    let census = Census::default();
+    let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10).build();
+    (0..10).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+    std::mem::forget(cache.pin());
+    (0..1_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+    assert!(census.living() <= 138);
+    assert!(cache.stats().refusals > 0);
+    assert!((0..1_000).filter_map(|key| cache.get(&key)).count() <= 10);
+    validate(&mut cache);
+    drop(cache);
+    assert_eq!(census.living(), 0);
+}
+
+/// Each insertion retires two: what it replaces, and what it evicts because it weighs more.
+#[test]
+fn what_waits_is_reclaimed_however_it_came() {
+    const ENTRIES: u64 = 50_000 / SCALE;
+    for policy in [Policy::Fifo, Policy::Mobius] {
+        let builder = Cache::builder(ENTRIES).entries(ENTRIES).policy(policy);
+        let cache: Cache<u64, u64> = builder.weigher(|_, weight| *weight).build();
+        // One more than there is room for, so that what follows retires by twos and one.
+        (0..=ENTRIES).for_each(|key| cache.insert(key, 1));
+        let mut most = 0;
+        for key in 0..ENTRIES / 3 {
+            cache.insert(ENTRIES - 1 - key, 2);
+            most = most.max(cache.stats().waiting);
+        }
+        assert!(most <= 600, "{policy}: {most} waiting");
+    }
+}
+
+/// The number of entries may be set lower than the capacity; if higher, it is room to grow.
+#[test]
+fn entries_do_not_lift_the_capacity() {
+    for (capacity, entries) in [(10, 100), (100, 10), (0, 5), (5, 0)] {
+        let cache: Cache<u64, u64> = Cache::builder(capacity).entries(entries).build();
+        (0..200).for_each(|key| cache.insert(key, key));
+        assert_eq!((cache.len(), cache.capacity()), (capacity.min(entries), capacity.min(entries)));
+    }
+    let cache: Cache<u64, u64> = Cache::builder(0).entries(5).weigher(|_, _| 0).build();
+    cache.insert(1, 1);
+    assert!(cache.is_empty());
+}
+
+/// A removal may come upon an entry that its inserter has not queued yet. Such an entry
+/// is left for whoever evicts; here nobody does.
+#[test]
+fn entries_that_come_and_go_leave_nothing_behind() {
+    for policy in policies() {
+        let mut cache: Cache<u64, u64> = Cache::builder(1_000).policy(policy).build();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for turn in 0..turns(400_000) / SCALE / SCALE {
+                        if (turn + thread) % 2 == 0 {
+                            cache.insert(1, turn);
+                        } else {
+                            cache.invalidate(&1);
+                        }
+                    }
+                });
+            }
+        });
+        // While threads are at work one of them may be suspended with all of limbo in hand,
+        // and others be refused. Not for longer than that.
+        let refusals = cache.stats().refusals;
+        for turn in 0..2_000 / SCALE {
+            cache.insert(1, turn);
+            assert!(cache.invalidate(&1), "{policy}: {turn}");
+        }
+        assert_eq!(cache.stats().refusals, refusals, "{policy}");
+        validate(&mut cache);
+    }
+}
+
+/// Each thread has segments in hand, and a small cache has few.
+#[test]
+fn more_threads_than_a_small_cache_has_room_for() {
+    for policy in policies() {
+        let census = Census::default();
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(2).policy(policy).build();
+        let threads = 400 / SCALE;
+        let together = std::sync::Barrier::new(threads as usize);
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (cache, census, together) = (&cache, &census, &together);
+                scope.spawn(move || {
+                    // Everyone has something in hand before anyone ends.
+                    for turn in 0..30 {
+                        let key = (thread + turn) % 7;
+                        cache.insert(key, Tracked::new(census, key));
+                        cache.invalidate(&(turn % 7));
+                        if turn % 10 == 0 {
+                            together.wait();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(cache.len() <= 2);
+        validate(&mut cache);
+        drop(cache);
+        assert_eq!(census.living(), 0);
+    }
+}
+
+/// A value that counts its weight while it lives.
+struct Heavy<'w>(u64, &'w AtomicI64);
+
+impl<'w> Heavy<'w> {
+    fn new(weight: u64, living: &'w AtomicI64) -> Self {
+        living.fetch_add(weight as i64, SeqCst);
+        Heavy(weight, living)
+    }
+}
+
+impl Drop for Heavy<'_> {
+    fn drop(&mut self) {
+        self.1.fetch_sub(self.0 as i64, SeqCst);
+    }
+}
+
+#[test]
+fn eight_threads_never_exceed_the_weight() {
+    const CAPACITY: u64 = 1_000_000;
+    const HEAVIEST: u64 = 1_000;
+    const THREADS: u64 = 8;
+    /// Values that a thread has in hand, and what may be dropped between two looks.
+    const IN_HAND: u64 = 8 + 8;
+    for policy in policies() {
+        let living = AtomicI64::new(0);
+        let mut cache: Cache<u64, Heavy<'_>> = Cache::builder(CAPACITY)
+            .policy(policy)
+            .entries(4_000)
+            .weigher(|_, heavy: &Heavy<'_>| heavy.0)
+            .build();
+        let done = AtomicBool::new(false);
+        let (mut samples, mut full) = (0, 0);
+        std::thread::scope(|scope| {
+            let insert = |thread: u64| {
+                let (cache, living) = (&cache, &living);
+                move || {
+                    let mut chance = Chance(thread);
+                    for _ in 0..turns(120_000) / SCALE / SCALE {
+                        let weight = [1, 10, 100, HEAVIEST][chance.below(4) as usize];
+                        cache.insert(chance.below(20_000), Heavy::new(weight, living));
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(insert(thread))).collect();
+            let (cache, living, done) = (&cache, &living, &done);
+            let sampler = scope.spawn(move || {
+                let (mut samples, mut full) = (0, 0);
+                while !done.load(SeqCst) {
+                    let before = cache.stats().waiting;
+                    let living = living.load(SeqCst) as u64;
+                    let waiting = before.max(cache.stats().waiting) + THREADS * IN_HAND;
+                    let most = CAPACITY + waiting * HEAVIEST;
+                    assert!(living <= most, "{policy}: {living} live, at most {most}");
+                    assert!(cache.weight() <= CAPACITY && cache.len() <= 4_000);
+                    if let Some(weight) = cache.weight_at_once() {
+                        assert!(weight <= CAPACITY, "{policy}: {weight}");
+                        samples += 1;
+                        // LHD and GDSF keep the light ones, until there are too many.
+                        let full_of = weight > CAPACITY * 9 / 10 || cache.len() > 3_600;
+                        full += u64::from(full_of);
+                    }
+                }
+                (samples, full)
+            });
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            done.store(true, SeqCst);
+            (samples, full) = sampler.join().expect("no panic");
+        });
+        println!("{policy}: {samples} samples, {full} of them of a full cache");
+        assert!(cfg!(miri) || full > 0, "{policy}");
+        validate(&mut cache);
+        drop(cache);
+        assert_eq!(living.into_inner(), 0);
+    }
+}

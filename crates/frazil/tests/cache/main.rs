@@ -1,0 +1,36 @@
+//! The cache from outside, a file for what it promises.
+//!
+//! One program, because each of them would compile the same caches again: 21 took six times as
+//! long to build. What counts memory or events of a whole process is a program of its own
+//! (`fetching_leaks.rs`, `events.rs`).
+#![cfg(not(any(loom, shuttle)))]
+
+#[path = "../../../policy/tests/policies/cache/mod.rs"]
+mod cache;
+mod capacity;
+mod delays;
+mod entry;
+mod expiry;
+mod extent;
+mod fetching;
+mod freezing;
+mod frozen;
+mod fused;
+mod hashes;
+mod limits;
+mod listener;
+mod loading;
+mod locked;
+mod many;
+mod nested;
+#[cfg(feature = "prometheus")]
+mod prometheus;
+mod recording;
+mod rivals;
+mod shared_writes;
+mod simulator;
+mod snapshot;
+mod stress;
+mod stuck;
+mod tasks;
+mod tracked;

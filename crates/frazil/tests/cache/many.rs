@@ -1,0 +1,169 @@
+//! Many keys at once: `get_many`, `insert_many`, `retain`.
+
+use crate::extent::policies;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::Cache;
+
+/// Miri is a thousand times slower.
+const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
+
+/// The same hashes in every cache, so that W-TinyLFU counts alike.
+type Hashes = BuildHasherDefault<DefaultHasher>;
+
+fn validate<K: Hash + Eq, V, S: BuildHasher>(cache: &mut Cache<K, V, S>) {
+    cache.validate().unwrap_or_else(|findings| panic!("{:?}:\n{findings}", cache.policy()));
+}
+
+#[test]
+fn get_many_answers_as_gets_do() {
+    for policy in policies() {
+        for count in [0, 1, 15, 16, 17, 32, 1_000] {
+            // Two caches that are used alike, the one by batches.
+            let [mut one, mut many]: [Cache<u64, String, Hashes>; 2] = [(); 2].map(|()| {
+                Cache::builder(500).policy(policy).with_hasher(Hashes::default()).build()
+            });
+            for round in 0..3 {
+                one.insert_many((0..600).map(|key| (key, format!("{key} {round}"))));
+                (0..600).for_each(|key| many.insert(key, format!("{key} {round}")));
+                let mut chance = Chance(count);
+                let keys: Vec<u64> = (0..count).map(|_| chance.below(900)).collect();
+                let expected: Vec<_> = keys.iter().map(|key| one.get(key)).collect();
+                assert_eq!(many.get_many(&keys), expected, "{policy} {count}");
+            }
+            let (one_stats, many_stats) = (one.stats(), many.stats());
+            assert_eq!(one_stats, many_stats, "{policy} {count}");
+            let entries = |cache: &Cache<u64, String, Hashes>| {
+                let mut entries: Vec<_> = cache.iter().collect();
+                entries.sort_unstable();
+                entries
+            };
+            assert_eq!(entries(&one), entries(&many), "{policy} {count}: not marked alike");
+            validate(&mut one);
+            validate(&mut many);
+        }
+    }
+}
+
+/// The keys may come from the cache itself, and their iterator may use it.
+#[test]
+fn keys_may_be_made_as_they_are_asked_for() {
+    let cache: Cache<String, usize> = Cache::builder(100).build();
+    let names: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    let asked = names.iter().map(|name| {
+        cache.insert(name.clone(), name.len());
+        name.as_str()
+    });
+    assert!(cache.get_many(asked).into_iter().all(|found| found.is_some()));
+}
+
+#[test]
+fn retain_keeps_what_it_should() {
+    for policy in policies() {
+        for capacity in [1, 20, 3_000 / SCALE] {
+            let mut cache: Cache<u64, u64> = Cache::builder(capacity).policy(policy).build();
+            (0..capacity * 2).for_each(|key| cache.insert(key, key * 10));
+            let mut judged = 0;
+            let before = cache.len();
+            cache.retain(|key, value| {
+                assert_eq!(*value, key * 10);
+                judged += 1;
+                key % 3 == 0
+            });
+            assert_eq!(judged, before, "{policy}");
+            assert!(cache.iter().all(|(key, _)| key % 3 == 0), "{policy}");
+            assert_eq!(cache.stats().removals, before - cache.len(), "{policy}");
+            validate(&mut cache);
+            cache.retain(|_, _| false);
+            assert!(cache.is_empty(), "{policy}");
+            validate(&mut cache);
+        }
+    }
+}
+
+/// The judge may use the cache: what it puts in the place of what it condemns stays.
+#[test]
+fn retain_removes_no_newer_value_than_it_judged() {
+    for policy in policies() {
+        let mut cache: Cache<u64, String> = Cache::builder(500).policy(policy).build();
+        (0..500).for_each(|key| cache.insert(key, "old".to_owned()));
+        cache.retain(|key, value| {
+            if value == "old" && key % 2 == 0 {
+                cache.insert(*key, "new".to_owned());
+            }
+            value == "new"
+        });
+        let kept: Vec<_> = cache.iter().collect();
+        assert_eq!(kept.len(), 250, "{policy}");
+        assert!(kept.iter().all(|(key, value)| key % 2 == 0 && value == "new"), "{policy}");
+        validate(&mut cache);
+    }
+}
+
+/// Each key has one writer, which writes rising even numbers, and sometimes an odd one. What
+/// retain takes away is odd; so an even value is there until its writer replaces it.
+#[test]
+fn retain_among_writers_takes_nothing_else() {
+    for policy in policies() {
+        let census = Census::default();
+        let mut cache: Cache<u64, (u64, Tracked<'_>)> =
+            Cache::builder(1_000).policy(policy).build();
+        let (over, swept) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let (cache, census, over, swept) = (&cache, &census, &over, &swept);
+            scope.spawn(move || {
+                loop {
+                    cache.retain(|key, (number, value)| {
+                        value.check(*key);
+                        number % 2 == 0
+                    });
+                    swept.fetch_add(1, SeqCst);
+                    if over.load(SeqCst) {
+                        break;
+                    }
+                }
+            });
+            let write = |thread: u64| {
+                move || {
+                    for turn in 0..40_000 / SCALE / SCALE {
+                        let key = thread + 2 * (turn % 100);
+                        cache.insert(key, (turn * 2 + 1, Tracked::new(census, key)));
+                        cache.insert(key, (turn * 2, Tracked::new(census, key)));
+                        match cache.get(&key) {
+                            Some((found, _)) => assert_eq!(found, turn * 2, "{policy}"),
+                            // Not admitted while the other thread was suspended in its pin.
+                            None => assert!(cache.stats().refusals > 0, "{policy}"),
+                        }
+                    }
+                }
+            };
+            let writers = [0, 1].map(|thread| scope.spawn(write(thread)));
+            let ended = writers.map(std::thread::ScopedJoinHandle::join);
+            over.store(true, SeqCst);
+            ended.into_iter().for_each(|ended| ended.expect("no panic"));
+        });
+        assert!(swept.load(SeqCst) > 0 && cache.len() <= 200, "{policy}");
+        validate(&mut cache);
+        drop(cache);
+        assert_eq!(census.living(), 0, "{policy}");
+    }
+}
+
+#[test]
+fn a_judge_that_panics_leaves_the_rest() {
+    let mut cache: Cache<u64, u64> = Cache::builder(100).build();
+    (0..100).for_each(|key| cache.insert(key, key));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cache.retain(|key, _| {
+            assert!(*key != 50, "a judge that panics, as planned");
+            false
+        });
+    }));
+    assert!(outcome.is_err());
+    assert!(cache.contains_key(&50) && cache.len() < 100);
+    validate(&mut cache);
+    cache.retain(|_, _| false);
+    assert!(cache.is_empty());
+}

@@ -1,0 +1,310 @@
+//! Code of the user's that runs inside the cache: it may call the cache, panic, or answer
+//! as it likes.
+
+use crate::extent::{policies, turns};
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use crate::fused::{DROP_BURNS, FUSE, Fused, quietly};
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{Cache, Policy};
+
+const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
+/// Insertions that reclaim a small cache's slots several times over.
+const MANY: u64 = if cfg!(miri) { 200 } else { 2_000 };
+
+thread_local! {
+    /// How deep the calls of the user's code into the cache are.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `work` unless it is already running on this thread, twice over.
+fn nested(work: impl FnOnce()) {
+    if DEPTH.get() < 2 {
+        DEPTH.set(DEPTH.get() + 1);
+        work();
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Where the numbers begin of the entries that are put in by one or the other.
+const CLONE: u64 = 1_000;
+const EQ: u64 = 2_000;
+const HASH: u64 = 3_000;
+const DROP: u64 = 4_000;
+
+/// A key and value that use the cache they are in whenever they are called.
+struct Nosy {
+    number: u64,
+    home: Weak<Cache<Nosy, Nosy>>,
+    alive: Box<bool>,
+}
+
+impl Nosy {
+    fn new(number: u64, home: &Weak<Cache<Nosy, Nosy>>) -> Self {
+        Nosy { number, home: Weak::clone(home), alive: Box::new(true) }
+    }
+
+    fn visit(&self, work: impl FnOnce(&Cache<Nosy, Nosy>, &dyn Fn(u64) -> Nosy)) {
+        assert!(*self.alive);
+        // It has gone when the test has ended.
+        let Some(home) = self.home.upgrade() else { return };
+        nested(|| work(&home, &|number| Nosy::new(number, &self.home)));
+    }
+}
+
+impl Clone for Nosy {
+    fn clone(&self) -> Self {
+        self.visit(|home, new| {
+            home.insert(new(CLONE + self.number % 8), new(0));
+            assert!(home.get(&new(self.number)).is_none_or(|value| *value.alive));
+        });
+        Nosy::new(self.number, &self.home)
+    }
+}
+
+impl PartialEq for Nosy {
+    fn eq(&self, other: &Self) -> bool {
+        self.visit(|home, new| {
+            home.get(&new(other.number + 1));
+            // Not one that is being removed: a removal would never come to an end.
+            home.insert(new(EQ + other.number % 8), new(1));
+        });
+        self.number == other.number
+    }
+}
+
+impl Eq for Nosy {}
+
+impl Hash for Nosy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.visit(|home, new| {
+            home.invalidate(&new(HASH + self.number % 8));
+            home.insert(new(HASH + self.number % 9), new(2));
+        });
+        self.number.hash(state);
+    }
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        self.visit(|home, new| {
+            home.insert(new(DROP + self.number % 8), new(3));
+            let pin = home.pin();
+            assert!(pin.get(&new(self.number)).is_none_or(|value| *value.alive));
+        });
+        *self.alive = false;
+    }
+}
+
+#[test]
+fn clone_eq_hash_and_drop_may_use_the_cache() {
+    for policy in policies() {
+        let cache = Arc::new(Cache::builder(8).policy(policy).build());
+        let home = Arc::downgrade(&cache);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (cache, home) = (&cache, &home);
+                scope.spawn(move || {
+                    let mut chance = Chance(thread);
+                    for _ in 0..turns(TURNS / 100) {
+                        let number = chance.below(16);
+                        match chance.below(5) {
+                            0 => _ = cache.get(&Nosy::new(number, home)),
+                            1 => _ = cache.remove(&Nosy::new(number, home)),
+                            2 => _ = cache.iter().count(),
+                            3 => {
+                                let pin = cache.pin();
+                                let value = pin.get(&Nosy::new(number, home));
+                                cache.insert(Nosy::new(number, home), Nosy::new(0, home));
+                                assert!(value.is_none_or(|value| *value.alive));
+                            }
+                            _ => cache.insert(Nosy::new(number, home), Nosy::new(0, home)),
+                        }
+                    }
+                });
+            }
+        });
+        // Nobody finds it from here on, so it is at rest.
+        let mut cache = Arc::into_inner(cache).expect("the threads have ended");
+        cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    }
+}
+
+/// A value that empties its cache while it is cloned, and looks whether it is there still.
+struct Last {
+    home: Weak<Cache<u64, Last>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Last {
+    fn new(home: &Weak<Cache<u64, Last>>) -> Self {
+        Last { home: Weak::clone(home), dropped: Arc::default() }
+    }
+}
+
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        nested(|| {
+            let home = self.home.upgrade().expect("in use");
+            // A look-up and a removal, each of which must leave the outer one's entry alone.
+            home.contains_key(&1);
+            assert!(home.invalidate(&0));
+            // Enough to reclaim whatever may be reclaimed, many times.
+            (1..MANY).for_each(|key| home.insert(key, Last::new(&self.home)));
+            assert_eq!(self.dropped.load(Relaxed), 0, "dropped while it is being cloned");
+        });
+        Last::new(&self.home)
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn what_a_look_up_reads_outlives_what_is_called_within_it() {
+    for policy in policies() {
+        let home = Arc::new(Cache::builder(10).policy(policy).build());
+        let value = Last::new(&Arc::downgrade(&home));
+        let dropped = Arc::clone(&value.dropped);
+        home.insert(0, value);
+        assert!(home.get(&0).is_some(), "{policy}");
+        (0..MANY).for_each(|key| home.insert(key, Last::new(&Arc::downgrade(&home))));
+        assert_eq!(dropped.load(Relaxed), 1, "{policy}: dropped once nobody reads it");
+    }
+}
+
+/// Whatever is called panics once in a while, in every place where the cache calls it.
+#[test]
+fn panics_lose_nothing_and_drop_nothing_twice() {
+    quietly();
+    DROP_BURNS.set(true);
+    policies().into_iter().for_each(panic_in);
+}
+
+fn panic_in(policy: Policy) {
+    let census = Census::default();
+    let new = |number| Fused(Tracked::new(&census, number));
+    let mut cache = Cache::builder(40)
+        .policy(policy)
+        .entries(16)
+        .weigher(|_, value: &Fused<'_>| value.0.key % 5)
+        .build();
+    let mut chance = Chance(1);
+    let mut panics = 0;
+    for turn in 0..TURNS {
+        let number = chance.below(40);
+        FUSE.set(chance.below(9));
+        let outcome = catch_unwind(AssertUnwindSafe(|| match chance.below(8) {
+            0 => drop(cache.get(&new(number))),
+            1 => drop(cache.remove(&new(number))),
+            2 => _ = cache.invalidate(&new(number)),
+            3 if turn % 16 == 0 => drop(cache.iter().collect::<Vec<_>>()),
+            4 if turn % 64 == 0 => cache.clear(),
+            _ => cache.insert(new(number), new(chance.below(20))),
+        }));
+        FUSE.set(0);
+        panics += u64::from(outcome.is_err());
+        if turn % 64 == 0 {
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, turn {turn}:\n{found}"));
+        }
+    }
+    assert!(panics > TURNS / 10, "{panics}");
+    // These weigh a newcomer against what would go for it.
+    let may_refuse = matches!(policy, Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
+    assert!(may_refuse || cache.stats().refusals == 0, "{policy}");
+    cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    drop(cache);
+    assert_eq!(census.living(), 0, "{policy}");
+}
+
+/// A hasher that does not answer the same twice.
+#[derive(Default)]
+struct Fickle(AtomicU64);
+
+struct FickleHasher(u64);
+
+impl BuildHasher for Fickle {
+    type Hasher = FickleHasher;
+    fn build_hasher(&self) -> FickleHasher {
+        FickleHasher(self.0.fetch_add(1, Relaxed) % 3)
+    }
+}
+
+impl Hasher for FickleHasher {
+    fn finish(&self) -> u64 {
+        self.0 << 40
+    }
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are u64")
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 += number;
+    }
+}
+
+/// A bad hash may hide entries, and must do no worse.
+#[test]
+fn a_hash_that_changes_shows_no_dead_entry() {
+    for policy in policies() {
+        let census = Census::default();
+        let cache: Cache<u64, Tracked<'_>, Fickle> =
+            Cache::builder(16).policy(policy).with_hasher(Fickle::default()).build();
+        for turn in 0..TURNS {
+            let key = turn * 7 % 40;
+            if let Some(value) = cache.get(&key) {
+                value.check(key);
+            }
+            cache.insert(key, Tracked::new(&census, key));
+            if turn % 50 == 0 {
+                cache.iter().for_each(|(key, value)| value.check(key));
+            }
+        }
+        assert!(cache.len() <= 16);
+        drop(cache);
+        assert_eq!(census.living(), 0, "{policy}");
+    }
+}
+
+type Shared = Cache<u64, Box<u64>>;
+
+/// Uses a cache when its thread's variables are destroyed.
+struct Late(Arc<Shared>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        for key in 0..20 {
+            self.0.insert(key, Box::new(key));
+            assert!(self.0.get(&key).is_none_or(|value| *value == key));
+        }
+    }
+}
+
+thread_local! {
+    static LATE: Cell<Option<Late>> = const { Cell::new(None) };
+}
+
+#[test]
+fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
+    for policy in policies() {
+        let cache: Arc<Shared> = Arc::new(Cache::builder(10).policy(policy).build());
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let cache = Arc::clone(&cache);
+                std::thread::spawn(move || {
+                    // Before and after the cache's own variables, whatever the order.
+                    LATE.set(Some(Late(Arc::clone(&cache))));
+                    cache.insert(1, Box::new(1));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert!(cache.len() <= 10);
+    }
+}

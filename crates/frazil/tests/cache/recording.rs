@@ -1,0 +1,330 @@
+//! What is recorded, simulated: as many misses as the cache had, and in a sample about as
+//! many; and the file, whatever happens to it.
+
+#![cfg(not(any(loom, shuttle, miri)))]
+
+use crate::extent::policies;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::hashes::Seeded;
+use frazil::{Cache, Policy, Recorded};
+use frazil_simulator::trace::{Operation, ReadOptions, Recording, Trace, load, read};
+use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+
+/// The same in every run.
+type Identity = Seeded<HASH_SEED>;
+
+type Tested = Cache<u64, u64, Identity>;
+
+fn cache(capacity: u64, policy: Policy) -> Tested {
+    Cache::builder(capacity).policy(policy).with_hasher(Identity::default()).build()
+}
+
+/// A file that is gone when this is.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        let name = format!("frazil-recording-{}-{number}", std::process::id());
+        Temporary(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn recorded(path: &Path) -> (Trace, Recording) {
+    let loaded = read(path, &ReadOptions { times: true, ..ReadOptions::default() }).unwrap();
+    (loaded.trace, loaded.origin.recording.unwrap())
+}
+
+/// Requests after which the writer is given the time to read a tape, at a rate of 1.
+const PACE: usize = 4_000;
+
+/// `get`, and what misses is inserted. How many missed.
+fn replay(cache: &Tested, trace: &Trace, pace: usize) -> u64 {
+    let mut misses = 0;
+    for (request, &id) in trace.ids.iter().enumerate() {
+        if request % pace == pace - 1 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let key = u64::from(id);
+        if cache.get(&key).is_none() {
+            misses += 1;
+            cache.insert(key, key);
+        }
+    }
+    misses
+}
+
+fn misses(trace: &Trace, policy: Policy, capacity: u64, unit: Unit) -> u64 {
+    let cell = CellSpec { policy: policy.to_string().parse().unwrap(), capacity };
+    sweep(trace, &[cell], &SweepOptions { unit, ..SweepOptions::default() }, &|_| ())[0].misses()
+}
+
+/// What `replay` gives and nothing of which was lost. However slow, a writer may be
+/// kept from its work for longer, on a machine with other things to do.
+fn without_loss<R>(replay: impl Fn(&Path) -> (Recorded, R)) -> (Temporary, Recorded, R) {
+    for _ in 0..20 {
+        let file = Temporary::new();
+        let (recorded, result) = replay(&file.0);
+        if recorded.lost == 0 {
+            return (file, recorded, result);
+        }
+    }
+    panic!("something was lost each time");
+}
+
+/// Of the operation, size and object of each record, objects in order of appearance.
+fn rows(trace: &Trace) -> Vec<(Operation, u32, u32)> {
+    let row = |index: usize| {
+        let size = trace.sizes.get(index).copied().unwrap_or(0);
+        let operation = trace.operations.get(index).copied().unwrap_or_default();
+        (operation, size, trace.ids[index])
+    };
+    (0..trace.len()).map(row).collect()
+}
+
+#[test]
+fn the_recorded_misses_as_often_as_the_cache_did() {
+    let trace =
+        load("zipf:0.8:objects=20K:requests=100K:seed=5", &Default::default()).unwrap().trace;
+    // S3-FIFO's ghost and W-TinyLFU's sketch go by parts of hashes, and others than the cache's
+    // are in the file.
+    let by_hash = [Policy::S3Fifo, Policy::WTinyLfu];
+    for policy in policies().into_iter().filter(|policy| !by_hash.contains(policy)) {
+        let (file, summary, missed) = without_loss(|file| {
+            let cache = cache(1_000, policy);
+            let recording = cache.record(file, 1.0).unwrap();
+            let missed = replay(&cache, &trace, PACE);
+            (recording.finish().unwrap(), missed)
+        });
+        assert_eq!(summary.records, trace.len() as u64);
+        assert_eq!(summary.bytes, std::fs::metadata(&file.0).unwrap().len());
+        let (again, facts) = recorded(&file.0);
+        assert_eq!((facts.rate, facts.lost), (1.0, Some(0)));
+        assert!(again.operations.is_empty() && again.sizes.is_empty());
+        assert_eq!(misses(&again, policy, 1_000, Unit::Objects), missed, "{policy}");
+        assert!(again.times_ns.is_sorted());
+    }
+}
+
+#[test]
+fn weights_are_the_sizes_of_the_recorded() {
+    let trace =
+        load("zipf:0.8:objects=20K:requests=100K:seed=5", &Default::default()).unwrap().trace;
+    let (file, _, (missed, hits)) = without_loss(|file| {
+        let cache: Tested = Cache::builder(50_000)
+            .weigher(|key, _| key % 97)
+            .entries(5_000)
+            .with_hasher(Identity::default())
+            .build();
+        let recording = cache.record(file, 1.0).unwrap();
+        let missed = replay(&cache, &trace, PACE);
+        // Through a pin it is the same.
+        let mut hits = 0;
+        for keys in (0..20_000).collect::<Vec<u64>>().chunks(PACE) {
+            std::thread::sleep(Duration::from_millis(20));
+            let pin = cache.pin();
+            hits += keys.iter().filter(|&key| pin.get(key).is_some()).count() as u64;
+        }
+        (recording.finish().unwrap(), (missed, hits))
+    });
+    let (again, _) = recorded(&file.0);
+    assert_eq!(again.len(), trace.len() + 20_000);
+    let replayed = Trace {
+        ids: again.ids[..trace.len()].to_vec(),
+        sizes: again.sizes[..trace.len()].to_vec(),
+        objects: again.objects.clone(),
+        ..Trace::default()
+    };
+    assert_eq!(misses(&replayed, Policy::Mobius, 50_000, Unit::Bytes), missed);
+    // Those that hit have their weights, which the trace has seen; the others none.
+    let unknown = again.sizes[trace.len()..].iter().filter(|&&size| size == 1).count() as u64;
+    assert!((20_000 - hits..20_000 - hits + 300).contains(&unknown), "{unknown} of {hits}");
+}
+
+#[test]
+fn a_sample_misses_about_as_often() {
+    let trace =
+        load("zipf:1.0:objects=100K:requests=2M:seed=3", &Default::default()).unwrap().trace;
+    let capacity = trace.objects.len() as u64 / 20;
+    let (file, _, full) = without_loss(|file| {
+        let cache = cache(capacity, Policy::Mobius);
+        let recording = cache.record(file, 0.1).unwrap();
+        let full = replay(&cache, &trace, 10 * PACE) as f64 / trace.len() as f64;
+        (recording.finish().unwrap(), full)
+    });
+    let (sample, facts) = recorded(&file.0);
+    assert_eq!(facts.rate, 0.1);
+    let share = sample.objects.len() as f64 / trace.objects.len() as f64;
+    assert!((0.095..0.105).contains(&share), "{share} of the objects");
+    assert_eq!(facts.gets, Some(trace.len() as u64));
+    let missed = misses(&sample, Policy::Mobius, capacity / 10, Unit::Objects) as f64;
+    let sampled = missed / (sample.len() as f64 * facts.correction(sample.len() as u64));
+    println!(
+        "{full} of all, {sampled} of the sample, {} uncorrected",
+        missed / sample.len() as f64
+    );
+    assert!((sampled - full).abs() < 0.02, "{sampled}, not {full}");
+}
+
+#[test]
+fn each_operation_has_its_record() {
+    use Operation::{Delete, Get, Set};
+    let file = Temporary::new();
+    let cache: Tested =
+        Cache::builder(1_000).weigher(|_, value| *value).with_hasher(Identity::default()).build();
+    cache.insert(0, 50);
+    let recording = cache.record(&file.0, 1.0).unwrap();
+    cache.get(&0);
+    cache.pin().get(&0);
+    // Misses that wait for their insertions, on whatever thread.
+    cache.get(&1);
+    cache.pin().get(&2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| cache.insert(2, 20));
+    });
+    cache.insert(1, 10);
+    cache.insert(1, 11);
+    // Heavier than the capacity.
+    cache.insert(3, 5_000);
+    cache.remove(&1);
+    cache.invalidate(&9);
+    // Nothing of these.
+    cache.peek(&0);
+    cache.contains_key(&0);
+    cache.pin().peek(&0);
+    cache.iter().count();
+    // One that is removed before it is inserted, and one that is never.
+    cache.get(&4);
+    cache.remove(&4);
+    cache.insert(4, 40);
+    cache.get(&5);
+    let summary = recording.finish().unwrap();
+    cache.get(&0);
+    assert_eq!((summary.records, summary.lost), (12, 0));
+    let (trace, _) = recorded(&file.0);
+    let expected = [
+        (Get, 50, 0),
+        (Get, 50, 0),
+        (Get, 20, 1),
+        (Get, 10, 2),
+        (Set, 11, 2),
+        (Set, 5_000, 3),
+        (Delete, 1, 2),
+        (Delete, 1, 4),
+        (Get, 1, 5),
+        (Delete, 1, 5),
+        (Set, 40, 5),
+        (Get, 1, 6),
+    ];
+    let mut rows = rows(&trace);
+    // Another thread's comes before or after, within a tick of the clock.
+    rows.iter_mut().for_each(|row| row.2 *= u32::from(row.0 != Get || row.1 != 20));
+    let another = rows.iter().position(|row| row.1 == 20).expect("recorded");
+    rows.remove(another);
+    let mut others = expected.to_vec();
+    others.remove(2);
+    let names = |rows: &[(Operation, u32, u32)]| -> Vec<_> {
+        rows.iter().map(|&(operation, size, _)| (operation, size)).collect()
+    };
+    assert_eq!(names(&rows), names(&others));
+}
+
+#[test]
+fn a_file_is_read_while_it_is_written() {
+    let file = Temporary::new();
+    let cache = cache(100, Policy::Mobius);
+    let recording = cache.record(&file.0, 1.0).unwrap();
+    let busy = cache.record(&file.0, 1.0).unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::ResourceBusy);
+    let begun = Instant::now();
+    loop {
+        (0..1_000).for_each(|key| cache.insert(key, key));
+        std::thread::sleep(Duration::from_millis(20));
+        if let Ok(loaded) = read(&file.0, &ReadOptions::default()) {
+            let facts = loaded.origin.recording.unwrap();
+            assert_eq!(facts.lost, None);
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing has come");
+    }
+    drop(recording);
+    assert_eq!(recorded(&file.0).1.lost, Some(0));
+    // And then another.
+    let again = cache.record(&file.0, 0.5).unwrap();
+    (0..1_000).for_each(|key| cache.insert(key, key));
+    let summary = again.finish().unwrap();
+    assert!((400..600).contains(&summary.records), "{summary:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let file = Temporary::new();
+    let cache = cache(100, Policy::Mobius);
+    for rate in [0.0, -1.0, 1.01, f64::NAN, f64::INFINITY] {
+        let error = cache.record(&file.0, rate).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{rate}");
+    }
+    assert!(!file.0.exists());
+    let error = cache.record("/no/such/folder/file", 1.0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    #[cfg(target_os = "linux")]
+    {
+        // Nothing can be written there: said at the latest in the end.
+        let failed = cache.record("/dev/full", 1.0).and_then(frazil::Recording::finish);
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+    // After all that it works.
+    let recording = cache.record(&file.0, f64::MIN_POSITIVE).unwrap();
+    cache.get(&1);
+    assert_eq!(recording.finish().unwrap().records, 0);
+    // Forgotten, it ends with the cache.
+    let forgotten = Temporary::new();
+    std::mem::forget(cache.record(&forgotten.0, 1.0).unwrap());
+    cache.insert(1, 1);
+    drop(cache);
+    assert_eq!(recorded(&forgotten.0).0.len(), 1);
+}
+
+#[test]
+fn many_threads_are_put_in_order() {
+    let file = Temporary::new();
+    let cache = cache(1_000, Policy::Mobius);
+    let recording = cache.record(&file.0, 0.5).unwrap();
+    let threads = 4;
+    let asked = 40_000u64;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let cache = &cache;
+            scope.spawn(move || {
+                for step in 0..asked {
+                    let key = (step * 31 + thread * 7) % 2_000;
+                    if cache.get(&key).is_none() {
+                        cache.insert(key, key);
+                    }
+                }
+            });
+        }
+    });
+    let summary = recording.finish().unwrap();
+    let (trace, facts) = recorded(&file.0);
+    assert!(trace.times_ns.is_sorted());
+    assert_eq!(facts.lost, Some(summary.lost));
+    let gets = trace.len() - trace.operations.iter().filter(|&&o| o != Operation::Get).count();
+    // Notes of gets and of insertions.
+    let at_most = gets as u64 + summary.lost;
+    // Each key is asked for equally often, and about half of them are chosen.
+    let expected = threads * asked / 2;
+    assert!(gets as u64 <= expected * 11 / 10, "{gets}, not {expected}");
+    assert!(at_most >= expected * 9 / 10, "{gets} and {} lost, not {expected}", summary.lost);
+}

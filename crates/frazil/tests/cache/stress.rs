@@ -1,0 +1,123 @@
+//! All operations at once on few keys, in caches of every policy and many sizes.
+//!
+//! Values know their key and are counted: none may be seen under another key, dropped
+//! twice, or lost. In the end the cache's parts must agree with each other.
+
+use crate::extent::turns;
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{Cache, Policy};
+
+const THREADS: u64 = 4;
+/// Operations a thread and cache. Miri is a thousand times slower.
+fn operations() -> u64 {
+    if cfg!(miri) { 20 } else { turns(8_000) }
+}
+const CAPACITIES: &[u64] = if cfg!(miri) { &[1, 5] } else { &[1, 2, 3, 7, 16, 64, 700, 9_000] };
+
+type Tested<'c> = Cache<u64, Tracked<'c>>;
+
+/// One thread's share.
+fn work<'c>(cache: &Tested<'c>, census: &'c Census, keys: u64, mut chance: Chance) {
+    let mut kept = None;
+    for _ in 0..operations() {
+        let key = chance.below(keys);
+        match chance.below(100) {
+            0..40 => {
+                if let Some(value) = cache.get(&key) {
+                    value.check(key);
+                } else {
+                    cache.insert(key, Tracked::new(census, key));
+                }
+            }
+            40..60 => cache.insert(key, Tracked::new(census, key)),
+            60..70 => {
+                if let Some(value) = cache.remove(&key) {
+                    value.check(key);
+                }
+            }
+            70..75 => _ = cache.invalidate(&key),
+            75..80 => {
+                if let Some(value) = cache.peek(&key) {
+                    value.check(key);
+                }
+            }
+            80..90 => {
+                let pin = cache.pin();
+                for key in key..(key + 3).min(keys) {
+                    if let Some(value) = pin.get(&key) {
+                        if chance.below(2) == 0 {
+                            cache.insert(key, Tracked::new(census, key));
+                        }
+                        value.check(key);
+                    }
+                }
+            }
+            90..98 => kept = if chance.below(3) == 0 { None } else { Some(cache.pin()) },
+            98 if chance.below(keys) < 32 => cache.iter().for_each(|(key, value)| value.check(key)),
+            _ if chance.below(20) == 0 => cache.clear(),
+            _ => _ = cache.contains_key(&key),
+        }
+        // A pin from an earlier round is still there, and what it shows with it.
+        if let Some((key, value)) = kept.as_ref().and_then(|pin| pin.peek(&key)) {
+            value.check(*key);
+        }
+    }
+}
+
+fn stress(policy: Policy, capacity: u64, weighted: bool) {
+    let census = Census::default();
+    let builder = Cache::builder(capacity).policy(policy);
+    let mut cache: Tested<'_> = if weighted {
+        builder.weigher(|key, value: &Tracked<'_>| key % 5 + value.serial % 3).build()
+    } else {
+        builder.build()
+    };
+    let seed = capacity << 8 | u64::from(weighted);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (cache, census) = (&cache, &census);
+            let chance = Chance(seed + (thread << 32));
+            scope.spawn(move || work(cache, census, capacity * 2 + 2, chance));
+        }
+    });
+    let what = || format!("{policy}, capacity {capacity}, weighted {weighted}");
+    cache.validate().unwrap_or_else(|findings| panic!("{}:\n{findings}", what()));
+    assert!(cache.weight() <= capacity && cache.len() <= capacity.max(1) * 5);
+    assert!(census.living() >= cache.len() as i64, "{}", what());
+    drop(cache);
+    assert_eq!(census.living(), 0, "values lost or dropped twice: {}", what());
+}
+
+fn stress_all(policy: Policy) {
+    for &capacity in CAPACITIES {
+        for weighted in [false, true] {
+            stress(policy, capacity, weighted);
+        }
+    }
+}
+
+#[test]
+fn fifo() {
+    stress_all(Policy::Fifo);
+}
+
+#[test]
+fn clock() {
+    stress_all(Policy::Clock { bits: 1 });
+    stress_all(Policy::Clock { bits: 2 });
+}
+
+#[test]
+fn mobius() {
+    stress_all(Policy::Mobius);
+}
+
+#[test]
+fn s3_fifo() {
+    stress_all(Policy::S3Fifo);
+}
+
+#[test]
+fn sieve() {
+    stress_all(Policy::Sieve);
+}

@@ -1,0 +1,148 @@
+//! Expiry against reload, under chosen interleavings: threads that reload what has gone
+//! while wheels and look-ups take out what has expired.
+//!
+//! `cargo xtask check shuttle` runs it, as it does `shuttle.rs`, which checks the rest. Here
+//! time is one of the things that other threads change. No look-up may show an entry
+//! whose deadline had passed when it began; and what one thread keeps for long must be
+//! there, though its slots are used in turn with entries that expire.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::schedules::explore;
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{Cache, Policy};
+use shuttle::rand::{RngCore, thread_rng};
+use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const THREADS: u64 = 3;
+const OPERATIONS: u64 = 6;
+const KEYS: u64 = 2;
+/// Room for all keys, so that nothing is evicted.
+const CAPACITY: u64 = 32;
+/// The key that only its thread writes.
+const KEPT: u64 = 100;
+const FOR_LONG: Duration = Duration::from_secs(1_000_000);
+/// A tick of the wheel.
+const TICK: u64 = 1 << 20;
+const SCHEDULES: usize = 2_000;
+
+/// A time that is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// A value, and the latest time at which it may be seen: known when its insertion is over.
+type Value<'c> = (Tracked<'c>, Arc<std::sync::atomic::AtomicU64>);
+
+type Tested<'c> = Cache<u64, Value<'c>, BuildHasherDefault<DefaultHasher>>;
+
+struct World<'c> {
+    cache: Tested<'c>,
+    census: &'c Census,
+    time: Arc<AtomicU64>,
+}
+
+impl World<'_> {
+    fn insert(&self, key: u64, lifetime: Duration) {
+        let end = Arc::new(std::sync::atomic::AtomicU64::new(UNKNOWN));
+        let value = (Tracked::new(self.census, key), end.clone());
+        self.cache.insert_for(key, value, lifetime);
+        end.store(self.time.load(SeqCst) + lifetime.as_nanos() as u64, SeqCst);
+    }
+
+    fn look(&self, key: u64) -> bool {
+        let began = self.time.load(SeqCst);
+        let found = self.cache.get(&key);
+        if let Some((value, end)) = &found {
+            value.check(key);
+            let end = end.load(SeqCst);
+            assert!(end > began, "of {end}, seen at {began}");
+        }
+        found.is_some()
+    }
+
+    fn work(&self, mut chance: Chance) {
+        for _ in 0..OPERATIONS {
+            let key = chance.below(KEYS);
+            match chance.below(12) {
+                0..6 => {
+                    if !self.look(key) {
+                        self.insert(key, Duration::from_nanos(chance.below(3) * TICK));
+                    }
+                }
+                6 => self.insert(key, Duration::from_nanos(TICK / 2)),
+                7 => _ = self.cache.purge(),
+                8 => _ = self.cache.invalidate(&key),
+                _ => _ = self.time.fetch_add(TICK / 2 * chance.below(5), SeqCst),
+            }
+        }
+    }
+
+    fn keep(&self, mut chance: Chance) {
+        for _ in 0..OPERATIONS {
+            self.insert(KEPT, FOR_LONG);
+            assert!(self.look(KEPT), "another entry went in its place");
+            if chance.below(2) == 0 {
+                assert!(self.cache.invalidate(&KEPT));
+                self.time.fetch_add(TICK, SeqCst);
+            }
+        }
+        self.insert(KEPT, FOR_LONG);
+    }
+}
+
+fn play(policy: Policy) {
+    let mut chance = Chance(thread_rng().next_u64());
+    let census = Census::default();
+    let time = Arc::new(AtomicU64::new(0));
+    let clock = time.clone();
+    let builder = Cache::builder(CAPACITY)
+        .policy(policy)
+        // So that a slot is used again at once.
+        .batch(1)
+        .clock(move || Duration::from_nanos(clock.load(SeqCst)))
+        .with_hasher(BuildHasherDefault::default());
+    // Then nothing is kept for long.
+    let idle = chance.below(3) == 0;
+    let cache: Tested<'_> = match idle {
+        true => builder.time_to_idle(Duration::from_nanos(2 * TICK)).build(),
+        false => builder.build(),
+    };
+    let mut world = World { cache, census: &census, time };
+    shuttle::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (world, chance) = (&world, Chance(chance.below(u64::MAX)));
+            scope.spawn(move || match thread {
+                0 if !idle => world.keep(chance),
+                _ => world.work(chance),
+            });
+        }
+    });
+    assert!(idle || world.look(KEPT));
+    world.cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+    world.time.fetch_add(8 * TICK, SeqCst);
+    world.cache.purge();
+    assert_eq!(world.cache.len(), u64::from(!idle), "what has expired stays");
+    world.cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+    drop(world);
+    assert_eq!(census.living(), 0, "values lost or dropped twice");
+}
+
+fn explore_all(policy: Policy) {
+    explore(SCHEDULES, move || play(policy));
+}
+
+#[test]
+fn mobius() {
+    explore_all(Policy::Mobius);
+}
+
+#[test]
+fn s3_fifo() {
+    explore_all(Policy::S3Fifo);
+}
+
+#[test]
+fn sieve() {
+    explore_all(Policy::Sieve);
+}

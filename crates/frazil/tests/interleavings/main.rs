@@ -1,0 +1,14 @@
+//! The cache under chosen interleavings: `cargo xtask check shuttle`.
+#![cfg(shuttle)]
+
+mod copies;
+mod expiry;
+mod fetching;
+mod loading;
+mod operations;
+mod resize;
+mod schedules;
+mod snapshot;
+#[path = "../cache/tracked/mod.rs"]
+mod tracked;
+mod waiting;

@@ -1,0 +1,290 @@
+//! MAD against a model that keeps the times of all requests and counts from them anew
+//! whenever a victim is chosen, with objects in flight; and against its bases where nobody
+//! waits.
+
+use std::collections::BTreeMap;
+
+use crate::cache::Cache;
+use crate::model::Step;
+use frazil_policy::{
+    AdaptiveReplacement, Estimate, IdleSince, Lhd, Lru, LruSampled, LruSets, Mad, OfAll,
+    OfResidents, Policy, object_hash,
+};
+use proptest::prelude::*;
+
+const PAPER: Estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
+const CAUTIOUS: Estimate = Estimate { prior: 1, idle_since: IdleSince::Request };
+/// One set has room for all.
+const ALL: usize = usize::MAX;
+
+/// Bursts of requests for few ids among requests for many, with a delete now and then.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = prop_oneof![
+        8 => (0u64..40).prop_map(|id| vec![Step::Request(id)]),
+        2 => (0u64..10, 1usize..8).prop_map(|(id, len)| vec![Step::Request(id); len]),
+        1 => (0u64..40).prop_map(|id| vec![Step::Remove(id)]),
+    ];
+    prop::collection::vec(one, 1..250).prop_map(|runs| runs.concat())
+}
+
+/// LRU-MAD as paper 5 describes it, slot by slot.
+struct MadModel {
+    /// Times of all requests that count, by id.
+    times: BTreeMap<u64, Vec<u64>>,
+    resident: Vec<u64>,
+    /// Ids in flight, and the last tick of their fetches.
+    flights: Vec<(u64, u64)>,
+    fetch: u64,
+    capacity: usize,
+    /// Whether an eviction forgets what was known.
+    forgets: bool,
+    estimate: Estimate,
+    /// Times of the residents' commits.
+    commits: BTreeMap<u64, u64>,
+    now: u64,
+    /// How many sets there are, and how large they may be on the mean.
+    sets: u64,
+    ways: usize,
+}
+
+impl MadModel {
+    /// The sum of all windows' delays, over their number and the time since the last request.
+    fn rank(&self, id: u64) -> f64 {
+        let times = &self.times[&id];
+        let (mut start, mut windows, mut delay) = (None, 0.0, 0);
+        for &time in times {
+            match start {
+                Some(began) if time - began < self.fetch => delay += self.fetch - (time - began),
+                _ => {
+                    start = Some(time);
+                    windows += 1.0;
+                    delay += self.fetch;
+                }
+            }
+        }
+        let idle = self.now - self.idle_since(id).0 + 1;
+        let prior = f64::from(self.estimate.prior);
+        (delay as f64 + prior * self.fetch as f64) / (windows + prior) / idle as f64
+    }
+
+    /// The tick, and whether it was that of the commit, which is after the request's.
+    fn idle_since(&self, id: u64) -> (u64, bool) {
+        let requested = (*self.times[&id].last().expect("requested"), false);
+        match self.estimate.idle_since {
+            IdleSince::Request => requested,
+            IdleSince::Commit => requested.max((self.commits[&id], true)),
+        }
+    }
+
+    /// True on a hit.
+    fn request(&mut self, id: u64) -> bool {
+        self.now += 1;
+        self.times.entry(id).or_default().push(self.now);
+        let hit = self.resident.contains(&id);
+        if !hit && !self.flights.iter().any(|&(other, _)| other == id) {
+            self.flights.push((id, self.now + self.fetch - 1));
+        }
+        hit
+    }
+
+    fn remove(&mut self, id: u64) {
+        if let Some(place) = self.resident.iter().position(|&other| other == id) {
+            self.drop_resident(place);
+        }
+    }
+
+    fn drop_resident(&mut self, place: usize) {
+        let id = self.resident.remove(place);
+        if self.forgets {
+            self.times.remove(&id);
+        }
+    }
+
+    /// The newcomer's set, or the next in which there is something.
+    fn candidates(&self, id: u64) -> Vec<usize> {
+        let set_of = |id: u64| object_hash(id, 1) % self.sets;
+        let sets = (0..self.sets).map(|further| (set_of(id) + further) % self.sets);
+        let of_set = |set| {
+            let is_in = |&place: &usize| set_of(self.resident[place]) == set;
+            (0..self.resident.len()).filter(is_in).collect::<Vec<_>>()
+        };
+        sets.map(of_set).find(|set| !set.is_empty()).expect("residents")
+    }
+
+    fn commit(&mut self, id: u64) {
+        self.flights.retain(|&(other, _)| other != id);
+        if self.resident.len() == self.capacity {
+            let of = |id: &u64| (self.rank(*id), self.idle_since(*id));
+            let ranks: Vec<_> = self.resident.iter().map(of).collect();
+            let least = self
+                .candidates(id)
+                .into_iter()
+                .min_by(|&a, &b| ranks[a].partial_cmp(&ranks[b]).expect("numbers"))
+                .expect("residents");
+            self.drop_resident(least);
+        }
+        if self.resident.len() >= self.ways.saturating_mul(self.sets as usize) {
+            self.sets *= 2;
+        }
+        self.resident.push(id);
+        self.commits.insert(id, self.now);
+    }
+}
+
+fn compare<P: Policy>(
+    steps: &[Step],
+    policy: P,
+    capacity: usize,
+    fetch: u64,
+    (forgets, estimate): (bool, Estimate),
+    ways: usize,
+) -> Result<(), TestCaseError> {
+    let mut cache = Cache::new(policy, capacity as u64);
+    cache.slots.fetch_ticks = Some(fetch);
+    let mut model = MadModel {
+        times: BTreeMap::new(),
+        resident: vec![],
+        flights: vec![],
+        fetch,
+        capacity,
+        forgets,
+        estimate,
+        commits: BTreeMap::new(),
+        now: 0,
+        sets: 1,
+        ways,
+    };
+    for (number, &step) in steps.iter().enumerate() {
+        match step {
+            Step::Request(id) => {
+                prop_assert_eq!(cache.begin(id, 1), model.request(id), "step {}", number);
+                let back = model.flights.iter().find(|&&(_, last)| last == model.now).copied();
+                if let Some((id, _)) = back {
+                    cache.commit(id);
+                    model.commit(id);
+                }
+            }
+            Step::Remove(id) => {
+                cache.remove(id);
+                model.remove(id);
+            }
+        }
+        let mut resident = model.resident.clone();
+        resident.sort_unstable();
+        let kept: Vec<u64> = cache.index.keys().copied().collect();
+        prop_assert_eq!(kept, resident, "step {}", number);
+    }
+    Ok(())
+}
+
+/// Same hits as another policy where every fetch is over at once.
+fn same_as<P: Policy, Q: Policy>(
+    steps: &[Step],
+    one: P,
+    other: Q,
+    fetch: Option<u64>,
+) -> Result<(), TestCaseError> {
+    let (mut one, mut other) = (Cache::new(one, 12), Cache::new(other, 12));
+    one.slots.fetch_ticks = fetch;
+    for (number, &step) in steps.iter().enumerate() {
+        match step {
+            Step::Request(id) => {
+                prop_assert_eq!(one.request(id, 1), other.request(id, 1), "step {}", number);
+            }
+            Step::Remove(id) => {
+                one.remove(id);
+                other.remove(id);
+            }
+        }
+        prop_assert_eq!(
+            one.index.keys().collect::<Vec<_>>(),
+            other.index.keys().collect::<Vec<_>>()
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn over_lru_it_is_the_model(
+        steps in steps(),
+        capacity in 1usize..16,
+        fetch in 1u64..40,
+        prior in prop_oneof![Just(0u8), Just(2)],
+        idle_since in prop_oneof![Just(IdleSince::Request), Just(IdleSince::Commit)],
+    ) {
+        let estimate = Estimate { prior, idle_since };
+        let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), estimate);
+        compare(&steps, resident, capacity, fetch, (true, estimate), ALL)?;
+        let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), estimate);
+        compare(&steps, all, capacity, fetch, (false, estimate), ALL)?;
+    }
+
+    /// With one resident a sample holds all.
+    #[test]
+    fn a_sample_of_all_is_all(steps in steps(), fetch in 1u64..40) {
+        let sampled: Mad<LruSampled> = Mad::new(LruSampled::new(64, 1), PAPER);
+        compare(&steps, sampled, 1, fetch, (true, PAPER), ALL)?;
+    }
+
+    #[test]
+    fn of_sets_it_is_the_model(
+        steps in steps(),
+        capacity in 1usize..30,
+        fetch in 1u64..40,
+        ways in 1u8..6,
+    ) {
+        let mad: Mad<LruSets> = Mad::new(LruSets::new(ways), PAPER);
+        compare(&steps, mad, capacity, fetch, (true, PAPER), ways.into())?;
+        let one: Mad<LruSets> = Mad::new(LruSets::new(64), PAPER);
+        compare(&steps, one, capacity, fetch, (true, PAPER), ALL)?;
+    }
+
+    #[test]
+    fn where_nobody_waits_it_is_its_base(steps in steps(), one_tick: bool) {
+        let fetch = one_tick.then_some(1);
+        same_as(&steps, Mad::<_, OfResidents>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
+        same_as(&steps, Mad::<_, OfAll>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
+        let arc = AdaptiveReplacement::new(12);
+        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), CAUTIOUS), arc, fetch)?;
+        let lhd = Lhd::new(12, 5);
+        same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone(), CAUTIOUS), lhd, fetch)?;
+    }
+}
+
+/// Whoever is asked for in bursts stays, over each base.
+#[test]
+fn bursts_stay_over_every_base() {
+    fn hits_of<P: Policy>(policy: P) -> usize {
+        let mut cache = Cache::new(policy, 20);
+        cache.slots.fetch_ticks = Some(30);
+        let (mut flights, mut kept) = (Vec::new(), 0);
+        for round in 0..400u64 {
+            // A burst of one of 3, and then 20 that are asked for twice, apart.
+            let burst = round % 3;
+            let ids = std::iter::repeat_n(burst, 5).chain(100 + 20 * (round / 2)..).take(25);
+            for (turn, id) in ids.enumerate() {
+                let hit = cache.begin(id, 1);
+                kept += usize::from(hit && id < 10 && turn == 0);
+                let now = cache.slots.now;
+                if !hit && !flights.iter().any(|&(other, _)| other == id) {
+                    flights.push((id, now + 29));
+                }
+                let (back, rest) = flights.iter().partition(|&&(_, last)| last == now);
+                flights = rest;
+                back.into_iter().for_each(|(id, _): (u64, u64)| cache.commit(id));
+            }
+        }
+        kept
+    }
+    let lru =
+        (hits_of(Lru::default()), hits_of(Mad::<_, OfResidents>::new(Lru::default(), CAUTIOUS)));
+    let arc = AdaptiveReplacement::new(20);
+    let arc = (hits_of(arc.clone()), hits_of(Mad::<_, OfResidents>::new(arc, CAUTIOUS)));
+    let lhd = Lhd::new(20, 1);
+    let lhd = (hits_of(lhd.clone()), hits_of(Mad::<_, OfResidents>::new(lhd, CAUTIOUS)));
+    for (name, (base, mad)) in [("lru", lru), ("arc", arc), ("lhd", lhd)] {
+        println!("{name}: the first of a burst is hit {base} times, with MAD {mad} times");
+        assert!(mad > base, "{name}: {mad} {base}");
+    }
+}

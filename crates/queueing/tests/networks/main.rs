@@ -1,0 +1,8 @@
+//! Networks against equations, chains and published figures.
+
+mod equations;
+mod large;
+mod markov;
+mod profile;
+mod published;
+mod simulation;

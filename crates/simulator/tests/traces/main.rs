@@ -1,0 +1,8 @@
+//! Replays of real traces, and of small ones against models.
+//!
+//! One program, so that long tests run beside each other.
+
+mod curves;
+mod delayed_hits;
+mod reference;
+mod trace_files;

@@ -1,0 +1,34 @@
+//! `cargo xtask smoke`: every benchmark definition for a moment, and the programs that show a
+//! move from another cache beside what they do with ours.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+use crate::{step, test};
+
+/// Definitions in `bench`.
+const DEFINITIONS: [&str; 5] = ["simulator", "cache", "locked", "frozen", "frozen-learned"];
+/// Caches from which docs/moving.md shows a move.
+const MOVES: [&str; 2] = ["moka", "quick_cache"];
+
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    test::build(root, &["--bins", "--examples"], true)?;
+    for definition in DEFINITIONS {
+        let file = format!("bench/{definition}.toml");
+        let mut bench = test::built(root, "frazil-bench");
+        step::run(&format!("smoke run of {file}"), bench.args([&file, "--smoke"]))?;
+    }
+    for rival in MOVES {
+        let prints = |example: String| {
+            let output = test::built(root, &format!("examples/{example}")).output();
+            let output = output.with_context(|| example.clone())?;
+            ensure!(output.status.success(), "{example}: {}", output.status);
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (theirs, ours) =
+            (prints(format!("{rival}_rows"))?, prints(format!("rows_from_{rival}"))?);
+        ensure!(theirs == ours, "with {rival}:\n{theirs}\nwith ours:\n{ours}");
+    }
+    Ok(())
+}
