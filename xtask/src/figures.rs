@@ -27,7 +27,7 @@ const END: &str = "<!-- end figures -->";
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     // One after the other, so that nothing that the rivals need gets into the command.
     let build = ["build", "--release", "--locked", "-p"];
-    step::run("build frazil", step::cargo(root, build).arg("frazil-cli"))?;
+    step::run("build frazil", step::cargo(root, build).args(["frazil-cli", "--features", "full"]))?;
     let mut texts = Vec::new();
     for document in documents {
         let path = root.join(document);

@@ -5,6 +5,7 @@
 
 mod book;
 mod check;
+mod cost;
 mod figures;
 mod fuzz;
 mod hit;
@@ -73,6 +74,12 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         target: Option<String>,
     },
+    /// Measure what building and checking cost, in a fresh clone with empty caches
+    Cost {
+        /// All of `.ci/run` too
+        #[arg(long)]
+        ci: bool,
+    },
     /// Run every benchmark definition for a moment, and the programs that show a move from
     /// another cache: that they work, not how fast
     Smoke,
@@ -94,6 +101,7 @@ fn main() -> ExitCode {
                 _ => test::Extent::Usual,
             },
         ),
+        Command::Cost { ci } => cost::run(&root, ci),
         Command::Smoke => smoke::run(&root),
         Command::Lint => lint::run(&root),
         Command::Soak { minutes, seconds } => {

@@ -74,7 +74,10 @@ struct Row {
 }
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    step::run("build", &mut step::cargo(root, ["build", "--release", "--locked"]))?;
+    step::run(
+        "build",
+        &mut step::cargo(root, ["build", "--release", "--locked", "--features", "full"]),
+    )?;
     let traces = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
     let mut rows = read(&traces.join("reference.jsonl"))?;
     let mut groups: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();

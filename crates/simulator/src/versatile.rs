@@ -166,8 +166,7 @@ struct Owner<'t, P: Policy> {
     vacant: Vec<u32>,
 }
 
-// What is not inlined here is so to be compiled once a policy: inlined in all places it took
-// TODO times as long to build.
+// What is not inlined here is so in order to be compiled once a policy.
 impl<P: Policy> Owner<'_, P> {
     fn set_clock(&mut self, at: Moment) {
         self.cell.residents.now = at.now;
