@@ -51,8 +51,8 @@ pub(crate) fn bounds(
     _options: &SweepOptions,
 ) -> Result<(Outcome, u64), Failure> {
     Err(Failure::usage(anyhow!(
-        "{name}: this build leaves the solver of belatedly out, to be built sooner: `cargo build \
-         --release --features full` has it"
+        "{name}: the solver of belatedly is not part of this build: `cargo build --release \
+         --features full` makes one that has it"
     )))
 }
 

@@ -8,11 +8,11 @@ use crate::failure::Failure;
 
 #[derive(Subcommand)]
 pub(crate) enum LeftOut {
-    /// Left out of this build: measure what operations of the cache cost on this machine
+    /// Not in this build: measure what operations of the cache cost on this machine
     Calibrate(Anything),
-    /// Left out of this build: drive the concurrent cache with threads
+    /// Not in this build: drive the concurrent cache with threads
     Bench(Anything),
-    /// Left out of this build: repeat a paper's experiment
+    /// Not in this build: repeat a paper's experiment
     Reproduce(Anything),
 }
 
@@ -33,8 +33,8 @@ impl LeftOut {
             LeftOut::Reproduce(arguments) => ("reproduce", arguments),
         };
         Failure::usage(anyhow!(
-            "this build leaves `{verb}` out, to be built sooner: `cargo build --release \
-             --features full` has it"
+            "`{verb}` is not part of this build: `cargo build --release --features full` makes one \
+             that has it"
         ))
     }
 }

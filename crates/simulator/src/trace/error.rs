@@ -35,6 +35,17 @@ pub enum TraceError {
         /// The path.
         file: String,
     },
+    /// This build was made without the compression.
+    #[error(
+        "{file}: this build is without {compression}: build with `--features full`, or decompress \
+         the file first"
+    )]
+    NotBuilt {
+        /// The file.
+        file: String,
+        /// How it is compressed.
+        compression: Compression,
+    },
     /// Compressed content is damaged or ends too early.
     #[error(
         "{file}: {compression} content damaged or cut short after {offset} decompressed bytes: {error}"

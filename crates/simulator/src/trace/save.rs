@@ -130,7 +130,10 @@ fn write_as(content: &Content<'_>, path: &Path, file: File) -> Result<(), TraceE
             encoder.finish()
         }
         #[cfg(not(feature = "xz"))]
-        Some("xz") => Err(std::io::Error::other(super::source::NO_XZ)),
+        Some("xz") => {
+            let (file, compression) = (path.display().to_string(), super::Compression::Xz);
+            return Err(TraceError::NotBuilt { file, compression });
+        }
         #[cfg(feature = "xz")]
         Some("xz") => {
             let options = lzma_rust2::XzOptions::with_preset(6);

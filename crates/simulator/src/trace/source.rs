@@ -27,10 +27,6 @@ pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const BLOCKS: usize = 8;
 /// Bytes read from the file at a time.
 const READ_BYTES: usize = 128 << 10;
-/// What is said of xz by a build that leaves it out.
-#[cfg(not(feature = "xz"))]
-pub(super) const NO_XZ: &str = "this build leaves xz out: build with `--features full`, or \
-                                decompress the file first (`xz -d`)";
 #[cfg(feature = "xz")]
 /// Memory an xz stream may ask for, in KiB: that of `xz -9`, and something over.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
@@ -147,6 +143,9 @@ impl Blocks {
 
         let (full_sender, full) = sync_channel(BLOCKS);
         let (empty, empty_receiver) = channel();
+        if cfg!(not(feature = "xz")) && compression == Compression::Xz {
+            return Err(TraceError::NotBuilt { file: name, compression });
+        }
         for _ in 0..BLOCKS {
             // The receiver lives until the thread starts.
             let _ = empty.send(Vec::new());
@@ -249,7 +248,7 @@ fn decompress(content: impl Read + 'static, compression: Compression) -> io::Res
             Box::new(lzma_rust2::XzReader::new_mem_limit(buffered, true, XZ_MEMORY_KIB))
         }
         #[cfg(not(feature = "xz"))]
-        Compression::Xz => return Err(io::Error::other(NO_XZ)),
+        Compression::Xz => return Err(io::ErrorKind::Unsupported.into()),
     })
 }
 
