@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let install = ["ci", "--no-audit", "--no-fund"];
     step::run("npm ci", Command::new("npm").args(install).current_dir(&scripts))?;
     // As the tests have it: optimised, and built already where they ran.
-    test::build(root, &["--bin", "frazil"], false)?;
+    test::build(root, false)?;
     let folder = root.join("target/report");
     std::fs::create_dir_all(&folder)?;
     let sized = folder.join(SIZED);

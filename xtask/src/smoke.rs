@@ -13,7 +13,7 @@ const DEFINITIONS: [&str; 5] = ["simulator", "cache", "locked", "frozen", "froze
 const MOVES: [&str; 2] = ["moka", "quick_cache"];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    test::build(root, &["--bins", "--examples"], true)?;
+    test::build(root, true)?;
     for definition in DEFINITIONS {
         let file = format!("bench/{definition}.toml");
         let mut bench = test::built(root, "frazil-bench");

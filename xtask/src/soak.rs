@@ -6,6 +6,6 @@ use std::path::Path;
 use crate::{step, test};
 
 pub(crate) fn run(root: &Path, seconds: u64) -> anyhow::Result<()> {
-    test::build(root, &["--example", "soak"], false)?;
+    test::build(root, false)?;
     step::run("soak", test::built(root, "examples/soak").arg(seconds.to_string()))
 }

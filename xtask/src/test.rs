@@ -77,11 +77,13 @@ fn features() -> &'static str {
     if std::env::var_os("CI").is_some() { WITH_RIVALS } else { FEATURES }
 }
 
-/// Builds programs and examples as the tests have them.
-pub(crate) fn build(root: &Path, targets: &[&str], rivals: bool) -> anyhow::Result<()> {
+/// Builds all programs and examples as the tests have them. Not some of them: without examples
+/// the crates would be built anew, without the features that only development needs.
+pub(crate) fn build(root: &Path, rivals: bool) -> anyhow::Result<()> {
     let features = if rivals { WITH_RIVALS } else { features() };
     let mut command = step::cargo(root, ["build", "--workspace", "--profile", "test", "--locked"]);
-    step::run("cargo build", command.args(targets).args(["--features", features]))
+    command.args(["--bins", "--examples", "--features", features]);
+    step::run("cargo build", &mut command)
 }
 
 /// A program or an example (`examples/soak`) that [`build`] has built.
