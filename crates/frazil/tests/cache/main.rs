@@ -1,7 +1,6 @@
 //! The cache from outside, a file for what it promises.
 //!
-//! One program, because each of them would compile the same caches again: 21 took six times as
-//! long to build. What counts memory or events of a whole process is a program of its own
+//! One program, because each of them would compile the same caches again. What counts memory or events of a whole process is a program of its own
 //! (`fetching_leaks.rs`, `events.rs`).
 #![cfg(not(any(loom, shuttle)))]
 
