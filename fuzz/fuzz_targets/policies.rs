@@ -1,25 +1,3 @@
-//! The language of policies: a name that is read is printed the same, and what it names replays.
 #![no_main]
 
-use std::sync::OnceLock;
-
-use frazil_policy::PolicySpec;
-use frazil_simulator::trace::{Loaded, ReadOptions, load};
-use frazil_simulator::{CellSpec, SweepOptions, sweep};
-use libfuzzer_sys::fuzz_target;
-
-static TRACE: OnceLock<Loaded> = OnceLock::new();
-
-fuzz_target!(|text: &str| {
-    let Ok(policy) = text.parse::<PolicySpec>() else { return };
-    let printed = policy.to_string();
-    assert_eq!(printed.parse::<PolicySpec>(), Ok(policy), "{printed}");
-    let trace = TRACE.get_or_init(|| {
-        let spec = "mix:objects=200:requests=2000:seed=1";
-        load(spec, &ReadOptions::default()).expect("a workload")
-    });
-    let cells = [1, 7, 100].map(|capacity| CellSpec { policy, capacity });
-    for outcome in sweep(&trace.trace, &cells, &SweepOptions::default(), &|_| ()) {
-        assert_eq!(outcome.hits + outcome.misses(), outcome.requests);
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| frazil_fuzz::policies::feed(input));

@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: hostile input for everything that reads files or small languages.
+//! `cargo xtask fuzz`: libFuzzer looks for hostile input to everything that reads files or small
+//! languages. (The tests feed the corpora, and changes of them: `fuzz/tests/hostile.rs`.)
 //!
 //! The pinned compiler will do: without a sanitizer, which safe code has little need of. A crash,
 //! an overflow, an assertion, a hang and memory beyond a bound are found all the same.
@@ -50,5 +51,6 @@ pub(crate) fn run(root: &Path, seconds: u32, only: Option<&str>) -> anyhow::Resu
 fn cargo_fuzz(root: &Path, verb: &[&str]) -> Command {
     let mut command = step::cargo(root, ["fuzz"]);
     command.args(verb).args(["--sanitizer", "none", "--target-dir", "target/fuzz"]);
+    command.args(["--features", "libfuzzer"]);
     command
 }

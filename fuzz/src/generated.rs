@@ -1,0 +1,26 @@
+//! The language of generated workloads: what can be asked for is made, as far as a test has time.
+
+use frazil_simulator::trace::{ReadOptions, load};
+
+/// Fails on an input that it should not fail on.
+///
+/// # Panics
+///
+/// A promise is broken.
+pub fn feed(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // Anything else names a file.
+    if !["zipf", "uniform", "loop", "mix"].iter().any(|it| text.starts_with(it)) {
+        return;
+    }
+    // Tables of a billion objects are a user's choice, and not one for a test.
+    if text.contains(['K', 'M', 'G'])
+        || text.split(|it: char| !it.is_ascii_digit()).any(|it| it.len() > 6)
+    {
+        return;
+    }
+    let options = ReadOptions { limit: Some(2_000), ..Default::default() };
+    if let Ok(loaded) = load(text, &options) {
+        assert!(loaded.trace.len() <= 2_000);
+    }
+}

@@ -1,0 +1,27 @@
+//! Hostile input for what reads files and small languages: a module for each, whose `feed` takes
+//! any bytes and panics where a promise is broken.
+//!
+//! `tests/hostile.rs` feeds them the corpora and thousands of changes of those, in every run of
+//! the tests; `cargo xtask fuzz` has libFuzzer look for more.
+
+pub mod capacities;
+pub mod generated;
+pub mod latencies;
+pub mod policies;
+pub mod profile;
+pub mod snapshot;
+pub mod traces;
+
+/// A reader under test.
+pub type Feed = fn(&[u8]);
+
+/// All of them, by the names of their corpora.
+pub const ALL: [(&str, Feed); 7] = [
+    ("capacities", capacities::feed),
+    ("generated", generated::feed),
+    ("latencies", latencies::feed),
+    ("policies", policies::feed),
+    ("profile", profile::feed),
+    ("snapshot", snapshot::feed),
+    ("traces", traces::feed),
+];

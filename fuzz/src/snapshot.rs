@@ -1,0 +1,21 @@
+//! Snapshots: a cache takes what it can from any bytes, or says what is wrong, and is sound after.
+
+use frazil::Cache;
+
+/// Fails on an input that it should not fail on.
+///
+/// # Panics
+///
+/// A promise is broken.
+pub fn feed(bytes: &[u8]) {
+    let path = std::env::temp_dir().join(format!("frazil-fuzz-{}-snapshot", std::process::id()));
+    std::fs::write(&path, bytes).expect("a temporary file");
+    let cache: Cache<u64, u64> = Cache::builder(64).build();
+    let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
+    let decode = |bytes: &[u8]| Some((number(bytes.get(..8)?)?, number(bytes.get(8..)?)?));
+    if let Ok(restored) = cache.restore(&path, decode) {
+        assert!(cache.len() <= restored.min(64));
+    }
+    cache.insert(1, 2);
+    assert_eq!(cache.get(&1), Some(2));
+}
