@@ -401,7 +401,8 @@ impl Deadlines {
     }
 
     /// Lists again the slots of a batch that have a deadline still: one that has passed for
-    /// the next tick, because whoever has the slot in hand may put it back.
+    /// after a [recall](Self::recall) or the next tick, because whoever has the slot in hand
+    /// may put it back, and where segments are short there may be some then.
     pub(crate) fn list_again(&self, batch: &Batch, now: u64) {
         if batch.slots().iter().all(|&slot| self.deadline_to_come(slot) == 0) {
             return;
@@ -411,7 +412,7 @@ impl Deadlines {
             let (deadline, at) = (self.deadline_to_come(slot), (slot, self.place(slot).1));
             let (tick, current) = (tick_of(deadline), wheel.current());
             if is_over(deadline, now) {
-                self.list_in(&mut wheel, at, tick.max(current + 1), false);
+                self.list_in(&mut wheel, at, current, true);
             } else if deadline != 0 {
                 self.list_in(&mut wheel, at, tick, tick <= current);
             }
