@@ -29,6 +29,7 @@ impl Budget {
         }
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity.load(Relaxed)
     }

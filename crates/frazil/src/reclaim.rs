@@ -78,6 +78,7 @@ impl Reclaim {
     }
 
     /// Slots that wait in limbo.
+    #[inline]
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.0.load(Relaxed)
     }
@@ -124,6 +125,7 @@ impl Reclaim {
 
     /// Takes back the slot that was vacant last, unused. The buffers are those it came
     /// from, and have been in hand since.
+    #[inline]
     pub(crate) fn hand_back(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
         let cursor = &mut buffers.vacant;
         debug_assert!(cursor.segment != 0 && cursor.next < segments.length());
@@ -303,6 +305,7 @@ struct Chain<'r> {
 }
 
 impl Chain<'_> {
+    #[inline]
     fn pop(&mut self) -> Option<u32> {
         let segment = self.next;
         if segment == 0 {
@@ -330,6 +333,7 @@ struct Going<'r> {
 }
 
 impl Drop for Going<'_> {
+    #[inline]
     fn drop(&mut self) {
         let stack = if self.free { &self.reclaim.free } else { &self.reclaim.limbo };
         stack.push(self.segments, self.segment, &mut Traffic::default());

@@ -55,18 +55,21 @@ impl Header {
     }
 
     /// Says that the residency is about to end, in a cache that freezes.
+    #[inline]
     pub(crate) fn leave(&self) {
         // Release: partner is the Acquire of `is_settled`; before the index word goes.
         self.state.fetch_or(LEAVING, Release);
     }
 
     /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
+    #[inline]
     pub(crate) fn die(&self) -> bool {
         // Release: partner is the Acquire of `Hand::pop`. Acquire: partner is `loosen`.
         self.state.swap(DEAD, AcqRel) & LOOSE != 0
     }
 
     /// Whether its queue has dropped it.
+    #[inline]
     pub(crate) fn is_loose(&self) -> bool {
         self.state.load(Relaxed) & LOOSE != 0
     }
@@ -99,6 +102,7 @@ impl Header {
     }
 
     /// Exchanges one flag for another, if it is there.
+    #[inline]
     fn exchange(&self, one: u8, other: u8) -> bool {
         // Acquire and Release: who has it in hand passes it on.
         let exchanged = |state| (state & one != 0).then_some(state & !one | other);

@@ -58,6 +58,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
     }
 
     /// Adds a slot that is not in the heap. Returns the levels walked.
+    #[inline]
     pub fn push(&mut self, slot: Slot, key: K) -> u32 {
         if slot.index() >= self.places.len() {
             self.places.resize(slot.index() + 1, ABSENT);
@@ -88,6 +89,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
     }
 
     /// Takes a slot out of the heap. Returns the levels walked.
+    #[inline]
     pub fn remove(&mut self, slot: Slot) -> u32 {
         let place = self.places[slot.index()] as usize;
         self.places[slot.index()] = ABSENT;
@@ -112,6 +114,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
     }
 
     /// Takes out the slot with the smallest key.
+    #[inline]
     pub fn pop(&mut self) -> Option<Slot> {
         let (_, slot) = self.peek()?;
         self.remove(slot);
@@ -124,6 +127,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.places[node.1.index()] = place as u32;
     }
 
+    #[inline]
     fn sift_up(&mut self, mut place: usize) -> u32 {
         let node = self.nodes[place];
         let mut levels = 1;
@@ -140,6 +144,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         levels
     }
 
+    #[inline]
     fn sift_down(&mut self, mut place: usize) -> u32 {
         let node = self.nodes[place];
         let mut levels = 1;

@@ -61,6 +61,7 @@ impl Berth {
     }
 
     /// What [`Berth::note`] notes.
+    #[inline]
     pub(crate) fn noted(self) -> u32 {
         self.0
     }
@@ -165,15 +166,18 @@ impl Segments {
     }
 
     /// When the slots of a segment were stamped as unlinked.
+    #[inline]
     pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
         &self.tail(segment).stamp
     }
 
+    #[inline]
     fn tail(&self, segment: u32) -> &Tail {
         &self.tails[(segment >> self.length.trailing_zeros()) as usize]
     }
 
     /// An empty segment, or `None` where all are in use.
+    #[inline]
     pub(crate) fn take(&self, traffic: &mut Traffic) -> Option<u32> {
         if let Some(segment) = self.empty.pop(self, traffic) {
             return Some(segment);
@@ -206,6 +210,7 @@ impl Segments {
     }
 
     /// Gives back a segment whose words are all 0.
+    #[inline]
     pub(crate) fn give(&self, segment: u32, traffic: &mut Traffic) {
         self.empty.push(self, segment, traffic);
     }
@@ -227,6 +232,7 @@ pub(crate) struct SegmentStack {
 
 impl SegmentStack {
     /// Puts a segment on top.
+    #[inline]
     pub(crate) fn push(&self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
         let mut head = self.head.0.load(Relaxed);
         loop {
@@ -244,6 +250,7 @@ impl SegmentStack {
     }
 
     /// Takes the top segment.
+    #[inline]
     pub(crate) fn pop(&self, segments: &Segments, traffic: &mut Traffic) -> Option<u32> {
         let mut head = self.head.0.load(Acquire);
         loop {
@@ -265,6 +272,7 @@ impl SegmentStack {
     }
 
     /// Takes all segments as a chain; 0 if there are none.
+    #[inline]
     pub(crate) fn take_all(&self, traffic: &mut Traffic) -> u32 {
         let mut head = self.head.0.load(Acquire);
         while head as u32 != 0 {
@@ -294,12 +302,14 @@ impl SegmentStack {
 
 impl Segments {
     /// The slots in a segment, queued or idle, just now.
+    #[inline]
     pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = u32> {
         let words = (0..self.length()).map(move |at| self.position(segment, at));
         words.map(|at| self.word(at).load(Relaxed) & SLOT).filter(|&slot| slot != 0)
     }
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
+    #[inline]
     pub(crate) fn next(&self, segment: u32) -> u32 {
         self.tail(segment).next.load(Relaxed)
     }
@@ -377,6 +387,7 @@ impl Spares {
     }
 }
 
+#[inline]
 fn raised(head: u64, segment: u32) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | u64::from(segment)
 }
