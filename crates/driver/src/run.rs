@@ -575,6 +575,6 @@ mod tests {
             let run = || run(&Panics, &[gets], 0, &Schedule::seconds(0.01));
             ended.send(std::panic::catch_unwind(run).is_err())
         });
-        assert_eq!(end.recv_timeout(Duration::from_secs(20)), Ok(true));
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 }

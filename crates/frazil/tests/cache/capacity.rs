@@ -1,13 +1,13 @@
 //! The capacity at run time: up and down, alone and among writers, and to the edges.
 
 use crate::cache;
-use crate::extent::{is_long, policies};
+use crate::extent::{PATIENCE, is_long, policies, turns};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::hashes::Seeded;
 use crate::tracked::{Census, Chance, Tracked};
@@ -220,7 +220,7 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
                 looks += 1;
             }
         };
-        for _ in 0..40 / SCALE {
+        for _ in 0..turns(400) / SCALE {
             let wanted = [0, 1, 2, room / 100, room / 3, room][chance.below(6) as usize];
             let done = AtomicBool::new(false);
             // The old bound, or the new one if that is higher, until the call returns.
@@ -301,7 +301,7 @@ fn a_large_cache_made_small_admits_what_a_small_one_does() {
                     for thread in 0..4 {
                         let cache = &cache;
                         scope.spawn(move || {
-                            for turn in 0..20_000 / SCALE / SCALE {
+                            for turn in 0..turns(200_000) / SCALE / SCALE {
                                 cache.insert(turn * 7 + thread, turn);
                             }
                         });
@@ -443,7 +443,7 @@ fn who_is_suspended_keeps_no_one_waiting() {
                 STOPS.set(true);
                 insert(cache, 1_000_000);
             });
-            arrived.recv_timeout(Duration::from_secs(20)).expect("the thread is caught");
+            arrived.recv_timeout(PATIENCE).expect("the thread is caught");
             let started = Instant::now();
             for wanted in [5_000, 100, 0] {
                 let found = cache.set_capacity(wanted);
@@ -452,7 +452,7 @@ fn who_is_suspended_keeps_no_one_waiting() {
                 assert!((wanted..=wanted + 65).contains(&found), "{policy}: {found}");
             }
             let elapsed = started.elapsed();
-            assert!(elapsed < Duration::from_secs(5), "{policy}: {elapsed:?}");
+            assert!(elapsed < PATIENCE, "{policy}: {elapsed:?}");
             drop(hold);
         });
         assert_eq!((cache.set_capacity(0), cache.len()), (0, 0), "{policy}");

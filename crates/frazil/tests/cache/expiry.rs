@@ -1,6 +1,6 @@
 //! Entries that expire: never early, never seen late, and counted as what they are.
 
-use crate::extent::policies;
+use crate::extent::{PATIENCE, policies};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -292,23 +292,23 @@ fn the_system_clock_is_believed() {
     }
     let cache: Cache<u64, u64> = Cache::builder(100).build();
     let lifetimes = [5, 500, 1_600, 2_700].map(Duration::from_millis);
-    let began = Instant::now();
     let mut inserted = Vec::new();
     for (key, lifetime) in (0..).zip(lifetimes) {
         let before = Instant::now();
         cache.insert_for(key, key, lifetime);
         inserted.push((key, before + lifetime, Instant::now() + lifetime));
     }
-    while began.elapsed() < Duration::from_secs(3) {
+    // All have gone some 3 s later.
+    while inserted.iter().any(|(key, ..)| cache.peek(key).is_some()) {
         for &(key, earliest, latest) in &inserted {
             let before = Instant::now();
             let found = cache.peek(&key).is_some() && cache.get(&key).is_some();
             let after = Instant::now();
             assert!(found || after >= earliest, "{key} went early, by {:?}", earliest - after);
-            // A tick, and one that is late.
-            assert!(!found || before <= latest + 200 * MS, "{key} stays too long");
+            // After a tick. How long one takes is the system's.
+            assert!(!found || before <= latest + PATIENCE, "{key} stays too long");
         }
-        std::thread::yield_now();
+        std::thread::sleep(MS);
     }
     assert!(inserted.iter().all(|(key, ..)| cache.get(key).is_none()));
 }

@@ -1,6 +1,7 @@
 //! Fetches: how many there are, who is told what and when, what is remembered, and that
 //! nothing is left of them.
 
+use crate::extent::PATIENCE;
 use std::cell::Cell;
 use std::future::{Pending, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -422,7 +423,7 @@ fn waiters_are_capped() {
 
 #[test]
 fn a_wait_that_takes_too_long_ends() {
-    const TIMEOUT: Duration = Duration::from_millis(30);
+    const TIMEOUT: Duration = Duration::from_secs(1);
     let timeout = Some(TIMEOUT);
     let cache = cache(Fetching { timeout, ..Fetching::default() });
     assert_eq!(cache.timed_waits(), (0, false));
@@ -433,17 +434,17 @@ fn a_wait_that_takes_too_long_ends() {
     let began = Instant::now();
     let fetched = cache.get_or_fetch_blocking(&1, || -> Result<u64, &str> { unreachable!() });
     assert_eq!(fetched, Err(FetchError::TimedOut));
-    assert!((TIMEOUT..TIMEOUT * 20).contains(&began.elapsed()));
+    assert!((TIMEOUT..PATIENCE).contains(&began.elapsed()));
     assert_eq!(cache.timed_waits(), (0, false));
     let mut waiters = Tasks::new();
     let began = Instant::now();
     (0..100).for_each(|_| waiters.spawn(cache.get_or_fetch(&1, endless())));
-    assert!(waiters.run_until(began + TIMEOUT / 2).is_empty());
+    assert!(waiters.run_until(began + TIMEOUT / 20).is_empty());
     assert_eq!(cache.timed_waits(), (100, true));
     waiters.cancel(50);
     assert_eq!(cache.timed_waits().0, 99);
     assert_eq!(waiters.run(), [const { Err(FetchError::TimedOut) }; 99]);
-    assert!((TIMEOUT..TIMEOUT * 20).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert!((TIMEOUT..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!((cache.timed_waits().0, cache.fetch_stats().timed_out), (0, 100));
     // Nothing else has changed: the fetch goes on, and hands over.
     assert_eq!(cache.flights(), 1);
@@ -454,7 +455,7 @@ fn a_wait_that_takes_too_long_ends() {
 /// The deadline holds for all waits of a call together.
 #[test]
 fn who_waits_again_does_not_wait_longer() {
-    let timeout = Duration::from_millis(60);
+    let timeout = Duration::from_secs(2);
     let cache = cache(Fetching { timeout: Some(timeout), ..Fetching::default() });
     let fetches: [Tasks<'_, _>; 2] = std::array::from_fn(|_| {
         let mut tasks = Tasks::new();

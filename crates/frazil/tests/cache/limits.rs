@@ -1,9 +1,9 @@
 //! The edges: no capacity, enormous weights, pins that are held, more threads than a
 //! small cache has room for.
 
-use crate::extent::policies;
-use crate::extent::turns;
+use crate::extent::{PATIENCE, policies, turns};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::time::Instant;
 
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Policy};
@@ -246,21 +246,26 @@ fn eight_threads_never_exceed_the_weight() {
             .entries(4_000)
             .weigher(|_, heavy: &Heavy<'_>| heavy.0)
             .build();
-        let done = AtomicBool::new(false);
+        let (done, seen) = (AtomicBool::new(false), AtomicBool::new(cfg!(miri)));
         let (mut samples, mut full) = (0, 0);
         std::thread::scope(|scope| {
             let insert = |thread: u64| {
-                let (cache, living) = (&cache, &living);
+                let (cache, living, seen) = (&cache, &living, &seen);
                 move || {
                     let mut chance = Chance(thread);
-                    for _ in 0..turns(120_000) / SCALE / SCALE {
+                    let (began, mut turn) = (Instant::now(), 0);
+                    let is_late = || began.elapsed() > PATIENCE;
+                    // Until who samples has had the processor when it was full.
+                    while turn < turns(120_000) / SCALE / SCALE || !seen.load(SeqCst) && !is_late()
+                    {
+                        turn += 1;
                         let weight = [1, 10, 100, HEAVIEST][chance.below(4) as usize];
                         cache.insert(chance.below(20_000), Heavy::new(weight, living));
                     }
                 }
             };
             let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(insert(thread))).collect();
-            let (cache, living, done) = (&cache, &living, &done);
+            let (cache, living, done, seen) = (&cache, &living, &done, &seen);
             let sampler = scope.spawn(move || {
                 let (mut samples, mut full) = (0, 0);
                 while !done.load(SeqCst) {
@@ -276,6 +281,7 @@ fn eight_threads_never_exceed_the_weight() {
                         // LHD and GDSF keep the light ones, until there are too many.
                         let full_of = weight > CAPACITY * 9 / 10 || cache.len() > 3_600;
                         full += u64::from(full_of);
+                        seen.fetch_or(full_of, SeqCst);
                     }
                 }
                 (samples, full)

@@ -3,7 +3,7 @@
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
-use crate::extent::policies;
+use crate::extent::{PATIENCE, policies};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -50,11 +50,11 @@ fn recorded(path: &Path) -> (Trace, Recording) {
 const PACE: usize = 4_000;
 
 /// `get`, and what misses is inserted. How many missed.
-fn replay(cache: &Tested, trace: &Trace, pace: usize) -> u64 {
+fn replay(cache: &Tested, trace: &Trace, pace: usize, pause: Duration) -> u64 {
     let mut misses = 0;
     for (request, &id) in trace.ids.iter().enumerate() {
         if request % pace == pace - 1 {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(pause);
         }
         let key = u64::from(id);
         if cache.get(&key).is_none() {
@@ -70,12 +70,12 @@ fn misses(trace: &Trace, policy: Policy, capacity: u64, unit: Unit) -> u64 {
     sweep(trace, &[cell], &SweepOptions { unit, ..SweepOptions::default() }, &|_| ())[0].misses()
 }
 
-/// What `replay` gives and nothing of which was lost. However slow, a writer may be
-/// kept from its work for longer, on a machine with other things to do.
-fn without_loss<R>(replay: impl Fn(&Path) -> (Recorded, R)) -> (Temporary, Recorded, R) {
-    for _ in 0..20 {
+/// What `replay` gives and nothing of which was lost. It pauses for what writes the file, longer
+/// each time, as a machine with other things to do may keep that from its work.
+fn without_loss<R>(replay: impl Fn(&Path, Duration) -> (Recorded, R)) -> (Temporary, Recorded, R) {
+    for turn in 0..10 {
         let file = Temporary::new();
-        let (recorded, result) = replay(&file.0);
+        let (recorded, result) = replay(&file.0, Duration::from_millis(4 << turn));
         if recorded.lost == 0 {
             return (file, recorded, result);
         }
@@ -101,10 +101,10 @@ fn the_recorded_misses_as_often_as_the_cache_did() {
     // are in the file.
     let by_hash = [Policy::S3Fifo, Policy::WTinyLfu];
     for policy in policies().into_iter().filter(|policy| !by_hash.contains(policy)) {
-        let (file, summary, missed) = without_loss(|file| {
+        let (file, summary, missed) = without_loss(|file, pause| {
             let cache = cache(1_000, policy);
             let recording = cache.record(file, 1.0).unwrap();
-            let missed = replay(&cache, &trace, PACE);
+            let missed = replay(&cache, &trace, PACE, pause);
             (recording.finish().unwrap(), missed)
         });
         assert_eq!(summary.records, trace.len() as u64);
@@ -121,18 +121,18 @@ fn the_recorded_misses_as_often_as_the_cache_did() {
 fn weights_are_the_sizes_of_the_recorded() {
     let trace =
         load("zipf:0.8:objects=20K:requests=100K:seed=5", &Default::default()).unwrap().trace;
-    let (file, _, (missed, hits)) = without_loss(|file| {
+    let (file, _, (missed, hits)) = without_loss(|file, pause| {
         let cache: Tested = Cache::builder(50_000)
             .weigher(|key, _| key % 97)
             .entries(5_000)
             .with_hasher(Identity::default())
             .build();
         let recording = cache.record(file, 1.0).unwrap();
-        let missed = replay(&cache, &trace, PACE);
+        let missed = replay(&cache, &trace, PACE, pause);
         // Through a pin it is the same.
         let mut hits = 0;
         for keys in (0..20_000).collect::<Vec<u64>>().chunks(PACE) {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(pause);
             let pin = cache.pin();
             hits += keys.iter().filter(|&key| pin.get(key).is_some()).count() as u64;
         }
@@ -157,10 +157,10 @@ fn a_sample_misses_about_as_often() {
     let trace =
         load("zipf:1.0:objects=100K:requests=2M:seed=3", &Default::default()).unwrap().trace;
     let capacity = trace.objects.len() as u64 / 20;
-    let (file, _, full) = without_loss(|file| {
+    let (file, _, full) = without_loss(|file, pause| {
         let cache = cache(capacity, Policy::Mobius);
         let recording = cache.record(file, 0.1).unwrap();
-        let full = replay(&cache, &trace, 10 * PACE) as f64 / trace.len() as f64;
+        let full = replay(&cache, &trace, 10 * PACE, pause) as f64 / trace.len() as f64;
         (recording.finish().unwrap(), full)
     });
     let (sample, facts) = recorded(&file.0);
@@ -256,7 +256,7 @@ fn a_file_is_read_while_it_is_written() {
             assert_eq!(facts.lost, None);
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing has come");
+        assert!(begun.elapsed() < PATIENCE, "nothing has come");
     }
     drop(recording);
     assert_eq!(recorded(&file.0).1.lost, Some(0));

@@ -4,7 +4,7 @@
 //! bytes. Two threads on halves of a trace dealt out in turn: within half a point of what
 //! the simulator counts for some order of the same requests.
 
-use crate::extent::{is_long, is_quick, policies};
+use crate::extent::{is_long, policies};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -20,11 +20,7 @@ type Identity = Seeded<HASH_SEED>;
 
 /// Requests that are replayed of a trace, from its beginning.
 fn requests() -> u64 {
-    match (is_long(), is_quick()) {
-        (true, _) => 2_000_000,
-        (false, false) => 50_000,
-        (false, true) => 15_000,
-    }
+    if is_long() { 2_000_000 } else { 20_000 }
 }
 
 /// The same where threads go in step, which costs ten times as much.

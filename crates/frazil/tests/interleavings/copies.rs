@@ -15,7 +15,7 @@ const KEYS: u64 = 4;
 const CAPACITY: u64 = 5;
 const OPERATIONS: u64 = 6;
 /// Schedules a policy and scheduler.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: u64 = 20_000;
 
 /// The same hashes in every run, so that schedules can be played again.
 type Tested = Cache<Key, Value, BuildHasherDefault<DefaultHasher>>;

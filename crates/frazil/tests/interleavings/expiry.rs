@@ -26,7 +26,7 @@ const KEPT: u64 = 100;
 const FOR_LONG: Duration = Duration::from_secs(1_000_000);
 /// A tick of the wheel.
 const TICK: u64 = 1 << 20;
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: u64 = 20_000;
 
 /// A time that is not known yet.
 const UNKNOWN: u64 = u64::MAX;

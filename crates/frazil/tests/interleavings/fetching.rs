@@ -20,7 +20,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use shuttle::thread;
 
 /// Schedules a test and scheduler.
-const SCHEDULES: usize = 3_000;
+const SCHEDULES: u64 = 30_000;
 
 /// The same hashes in every run.
 type Hashes = BuildHasherDefault<DefaultHasher>;

@@ -3,6 +3,8 @@
 
 mod copies;
 mod expiry;
+#[path = "../cache/extent.rs"]
+mod extent;
 mod fetching;
 mod loading;
 mod operations;

@@ -20,7 +20,7 @@ const THREADS: u64 = 3;
 const OPERATIONS: u64 = 5;
 const KEYS_MAX: u64 = 3;
 /// Schedules a policy and scheduler.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: u64 = 20_000;
 
 /// The end of an operation that has not ended.
 const NEVER: u64 = u64::MAX;

@@ -18,7 +18,7 @@ const OPERATIONS: u64 = 4;
 /// Written before all others begin, and by nobody after.
 const KEPT: u64 = 100;
 /// Schedules a policy and scheduler.
-const SCHEDULES: usize = 300;
+const SCHEDULES: u64 = 3_000;
 
 /// The same hashes in every run, so that schedules can be played again.
 type Hashes = BuildHasherDefault<DefaultHasher>;

@@ -18,3 +18,15 @@ mod naive_ranks;
 mod order;
 mod overlay;
 mod pins;
+
+use proptest::prelude::ProptestConfig;
+
+/// Whether to try all there is, as before a release.
+fn is_long() -> bool {
+    std::env::var_os("FRAZIL_LONG").is_some()
+}
+
+/// Cases of a property: `most` in a long run, and a fifth of them in any other.
+fn cases(most: u32) -> ProptestConfig {
+    ProptestConfig::with_cases(if is_long() { most } else { most / 5 })
+}

@@ -166,7 +166,7 @@ impl Model for S3FifoModel {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     #[test]
     fn fifo(steps in steps(), capacity in 1usize..30) {

@@ -320,7 +320,7 @@ impl Model for WTinyLfuModel {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     #[test]
     fn arc(steps in steps(50), capacity in 1usize..30) {

@@ -387,7 +387,7 @@ fn holds<P: Policy>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(600))]
 
     #[test]
     fn lecar(steps in steps(), capacity in 1usize..40, seed in any::<u64>()) {

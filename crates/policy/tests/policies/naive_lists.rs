@@ -218,7 +218,7 @@ impl Model for LfuModel {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     #[test]
     fn lru_prob(steps in steps(), capacity in 1usize..30, q in 0u8..=4, seed: u64) {

@@ -265,7 +265,7 @@ fn fewest_misses(ids: &[u64], resident: &[u64], capacity: usize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(400))]
 
     #[test]
     fn gdsf(steps in steps(), capacity in 1u64..60, weighted in any::<bool>()) {
@@ -420,7 +420,7 @@ proptest! {
 
 proptest! {
     // Long runs, so that densities are computed several times.
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(40))]
 
     /// In a cache no larger than a sample, which is 16, the victim is the least
     /// dense of all.

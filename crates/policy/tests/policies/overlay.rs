@@ -22,7 +22,7 @@ struct Course {
     seed: u64,
 }
 
-const WARM: usize = 60_000;
+const WARM: usize = 40_000;
 
 #[derive(Debug, PartialEq)]
 struct Seen {

@@ -94,8 +94,8 @@ fn cores_are_one_station() {
 }
 
 /// A search asks often, so cores times requests would be minutes of it. Printed is how long this
-/// takes, some 6 ms (2 cores, 2026-11-22); each number of cores at each number of requests would
-/// be seconds.
+/// takes, a tenth of a second (2 cores, 2026-11-23); each number of cores at each number of
+/// requests would be minutes.
 #[test]
 fn a_thousand_cores_are_soon_searched() {
     let lock = Station { name: "lock".to_owned(), service: Service::Single(0.01) };
@@ -104,7 +104,7 @@ fn a_thousand_cores_are_soon_searched() {
         vec![Step::Compute(2.0), visit, Step::Wait(wait_us)]
     };
     let begin = std::time::Instant::now();
-    for wait_us in 1..=50 {
+    for wait_us in (1..=50).cycle().take(1_000) {
         let steps = steps(f64::from(wait_us));
         let route = Route { kind: Kind::Miss, share: 1.0, steps };
         let network = Network::new(vec![lock.clone()], vec![route]).unwrap();
@@ -112,6 +112,6 @@ fn a_thousand_cores_are_soon_searched() {
         assert!((found - 100.0).abs() < 1e-6, "the lock is busy: {found}");
     }
     let took = begin.elapsed();
-    println!("50 times 1,024 cores and 16,384 requests: {took:?}");
-    assert!(took.as_secs() < 1, "{took:?}");
+    println!("1,000 times 1,024 cores and 16,384 requests: {took:?}");
+    assert!(took.as_secs() < 60, "{took:?}");
 }
