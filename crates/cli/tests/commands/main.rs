@@ -1,0 +1,9 @@
+//! The command as users run it.
+//!
+//! One program, so that long tests run beside each other.
+
+mod book;
+mod calibrate;
+mod command;
+mod model;
+mod recording;
