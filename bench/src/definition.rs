@@ -9,8 +9,10 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Definition {
     pub(crate) repetitions: usize,
-    /// Records of a smoke run, and of a count of instructions.
+    /// Records of a smoke run.
     pub(crate) short: u64,
+    /// Records of a count of instructions.
+    pub(crate) counted: u64,
     pub(crate) workload: Vec<Workload>,
     pub(crate) policy: Vec<PolicyTarget>,
     pub(crate) scaling: Scaling,

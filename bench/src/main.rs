@@ -7,6 +7,7 @@
 //! do not wobble.
 
 mod cache;
+mod callgrind;
 mod definition;
 mod instructions;
 mod measure;
@@ -15,7 +16,7 @@ mod rivals;
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Parser;
 use serde::Deserialize;
 
@@ -37,6 +38,7 @@ enum Benchmark {
 #[command(after_help = "Examples:
   cargo run --release -p frazil-bench -- bench/simulator.toml
   cargo run --release -p frazil-bench -- bench/simulator.toml --smoke
+  cargo run --release -p frazil-bench -- bench/simulator.toml --policy s3-fifo --counted 10000000
   cargo run --release -p frazil-bench --features rivals -- bench/cache.toml --cell zipf-10")]
 struct Args {
     /// The definition.
@@ -50,6 +52,14 @@ struct Args {
     /// Folder of the traces that the definition names.
     #[arg(long, env = "FRAZIL_TRACES", default_value = "../shared/traces")]
     traces: PathBuf,
+
+    /// Of a replay: only these policies.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    policy: Vec<String>,
+
+    /// Of a replay: requests of which instructions and misses are counted.
+    #[arg(long, value_name = "N")]
+    counted: Option<u64>,
 
     /// Of a comparison of caches: only these cells.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -76,6 +86,21 @@ struct Args {
     once: Option<Vec<String>>,
 }
 
+impl Args {
+    fn replay(&self, mut definition: Definition) -> anyhow::Result<String> {
+        let is_wanted = |name: &String| self.policy.is_empty() || self.policy.contains(name);
+        definition.policy.retain(|target| is_wanted(&target.name));
+        ensure!(!definition.policy.is_empty(), "the definition has none of these policies");
+        let report = measure::run(&definition, &self.traces, self.smoke)?;
+        // Counting costs a hundred times as much as replaying: a smoke run counts one policy.
+        let (counted, records) = match self.smoke {
+            true => (&definition.policy[..1], definition.short),
+            false => (&definition.policy[..], self.counted.unwrap_or(definition.counted)),
+        };
+        Ok(report + &instructions::run(&definition, counted, records, &self.traces)?)
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if let Some(request) = &args.child {
@@ -88,10 +113,7 @@ fn main() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let benchmark: Benchmark = toml::from_str(&text).with_context(|| file.display().to_string())?;
     let report = match benchmark {
-        Benchmark::Replay(definition) => {
-            let report = measure::run(&definition, &args.traces, args.smoke)?;
-            report + &instructions::run(&definition, &args.traces)?
-        }
+        Benchmark::Replay(definition) => args.replay(definition)?,
         Benchmark::Cache(definition) => {
             let options = cache::Options {
                 smoke: args.smoke,

@@ -11,6 +11,7 @@ use frazil_driver::{Engine, Measured, Schedule, Stream, Workload};
 use serde::{Deserialize, Serialize};
 
 use super::engines::{self, EngineVisitor};
+use crate::callgrind;
 
 /// What the child is asked for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -77,10 +78,6 @@ impl Request {
 impl Request {
     /// Instructions an operation of a pass over fewer keys; `None` without valgrind.
     pub(super) fn count_instructions(&self) -> anyhow::Result<Option<f64>> {
-        if Command::new("valgrind").arg("--version").output().is_err() {
-            eprintln!("SKIPPED: no valgrind, so instructions are not counted");
-            return Ok(None);
-        }
         let request = Request {
             keys: COUNTED_KEYS,
             capacity: (self.capacity.saturating_mul(COUNTED_KEYS) / self.keys.max(1)).max(1),
@@ -89,19 +86,10 @@ impl Request {
             what: What::Pass,
             ..self.clone()
         };
-        let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-            .arg(format!("--toggle-collect={COUNTED}"))
-            .arg(std::env::current_exe()?)
-            .args(["--child", &serde_json::to_string(&request)?])
-            .output()
-            .context("valgrind")?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let line = text.lines().find_map(|line| line.split_once("Collected : "));
-        match line.and_then(|(_, count)| count.trim().parse::<u64>().ok()) {
-            Some(count) if count > 0 => Ok(Some(count as f64 / COUNTED_OPERATIONS as f64)),
-            _ => bail!("{}: nothing was counted: {text}", self.engine),
-        }
+        let asked = serde_json::to_string(&request)?;
+        let counts =
+            callgrind::count(COUNTED, &["--child", &asked]).context(self.engine.clone())?;
+        Ok(counts.map(|counts| counts.instructions as f64 / COUNTED_OPERATIONS as f64))
     }
 }
 
