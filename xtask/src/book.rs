@@ -1,7 +1,7 @@
 //! `cargo xtask check book`: the book can be made.
 //!
 //! That its links lead somewhere and its commands run is a test of the command line's
-//! (`crates/cli/tests/book.rs`); here mdBook says whether it understands it.
+//! (`crates/cli/tests/commands/book.rs`); here mdBook says whether it understands it.
 
 use std::path::Path;
 use std::process::Command;

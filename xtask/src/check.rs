@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, report, step};
+use crate::{book, nightly, report, step, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,19 +35,21 @@ pub(crate) enum Checker {
 /// How often a thread of a model may lose the processor where it need not. Most races
 /// need no more than two; three take longer than a commit should.
 const PREEMPTIONS_MAX: &str = "2";
+const LONG_PREEMPTIONS_MAX: &str = "3";
 
-pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
+/// Runs a checker, for as long as CI has time or as before a release.
+pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<()> {
     match checker {
-        Checker::Loom => loom(root),
-        Checker::Shuttle => shuttle(root),
+        Checker::Loom => loom(root, long),
+        Checker::Shuttle => shuttle(root, long),
         Checker::Miri => nightly::miri(root),
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::All => {
-            loom(root)?;
-            shuttle(root)?;
+            loom(root, long)?;
+            shuttle(root, long)?;
             nightly::miri(root)?;
             nightly::tsan(root)?;
             nightly::asan(root)?;
@@ -57,29 +59,27 @@ pub(crate) fn run(root: &Path, checker: Checker) -> anyhow::Result<()> {
     }
 }
 
-fn loom(root: &Path) -> anyhow::Result<()> {
+fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
     step::run(
         "loom",
         step::cargo(root, ["test", "--package", "frazil", "--locked"])
             .args(["--lib", "--target-dir", "target/loom", "--", "models::"])
             .env("RUSTFLAGS", "--cfg loom")
-            // Unless set, for a longer look by hand.
-            .env("LOOM_MAX_PREEMPTIONS", preemptions()),
+            .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),
     )
 }
 
-fn preemptions() -> String {
-    std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| PREEMPTIONS_MAX.to_owned())
-}
-
-fn shuttle(root: &Path) -> anyhow::Result<()> {
-    step::run(
-        "shuttle",
-        step::cargo(root, ["test", "--package", "frazil", "--locked"])
-            .args(["--test", "interleavings", "--target-dir", "target/shuttle", "--"])
-            // Threads have numbers that are the process's: one schedule at a time, or
-            // none could be played again.
-            .args(["--test-threads", "1"])
-            .env("RUSTFLAGS", "--cfg shuttle"),
-    )
+fn shuttle(root: &Path, long: bool) -> anyhow::Result<()> {
+    let mut command = step::cargo(root, ["test", "--package", "frazil", "--locked"]);
+    command
+        .args(["--test", "interleavings", "--target-dir", "target/shuttle", "--"])
+        // Threads have numbers that are the process's: one schedule at a time, or
+        // none could be played again.
+        .args(["--test-threads", "1"])
+        .env("RUSTFLAGS", "--cfg shuttle")
+        .env_remove(test::LONG);
+    if long {
+        command.env(test::LONG, "1");
+    }
+    step::run("shuttle", &mut command)
 }

@@ -19,6 +19,10 @@ use anyhow::{Context as _, bail};
 
 use crate::{step, test};
 
+/// Documents with blocks of figures.
+pub(crate) const DOCUMENTS: [&str; 4] =
+    ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md"];
+
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";

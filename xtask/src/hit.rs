@@ -1,7 +1,7 @@
 //! `cargo xtask hit`: reads the instructions of a hit through a pin.
 //!
 //! What a hit must not do is a statement about machine code, so it is read there: the
-//! example `pinned_hit` has the look-up as a function of its own. It and what it calls
+//! program `pinned_hit` has the look-up as a function of its own. It and what it calls
 //! may hold no locked instruction, no fence, and few stores beside those to
 //! the stack: the mark, which is jumped over where it is set, and the thread's own counts.
 
@@ -32,12 +32,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         eprintln!("xtask: SKIPPED: the instructions of x86-64 are read on x86-64 only");
         return Ok(());
     }
-    let mut command = step::cargo(root, ["rustc", "--release", "--locked", "-p", "frazil"]);
+    let mut command = step::cargo(root, ["rustc", "--release", "--locked", "-p", "pinned_hit"]);
     let target = root.join("target");
-    command.args(["--example", "pinned_hit", "--target-dir"]).arg(&target);
+    command.arg("--target-dir").arg(&target);
     command.args(["--", "--emit", "asm", "-C", "lto=no"]);
     step::run("cargo rustc", &mut command)?;
-    let text = assembly(&target.join("release/examples"))?;
+    let text = assembly(&target.join("release/deps"))?;
     let hit = function(&text, |label| label == "pinned_hit")
         .context("the assembly has no function pinned_hit")?;
     let called: Vec<&str> = hit.iter().filter(|line| line.starts_with("call")).copied().collect();
@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The newest assembly of the example.
+/// The newest assembly of the program.
 fn assembly(folder: &Path) -> anyhow::Result<String> {
     let mut newest = None;
     for entry in folder.read_dir().with_context(|| folder.display().to_string())? {

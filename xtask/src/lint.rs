@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::{house, step, test, tools};
+use crate::{dependencies, house, mutants, step, test, tools};
 
 /// What builds without features: the first command's build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
@@ -11,6 +11,8 @@ const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     step::run("cargo fmt", &mut step::cargo(root, ["fmt", "--all", "--check"]))?;
     house::check(root)?;
+    dependencies::check(root)?;
+    mutants::check(root)?;
     // Checking compiles build scripts, and with them zstd's C sources.
     tools::ensure_c_compiler()?;
     // All that there is, and then the command as a first build has it.
@@ -24,12 +26,5 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         step::cargo(root, ["doc", "--workspace", "--no-deps", "--locked"])
             .args(["--features", test::FEATURES])
             .env("RUSTDOCFLAGS", "-Dwarnings"),
-    )?;
-    tools::ensure_cargo_deny(root)?;
-    // Advisories are left out: they change without a change of ours.
-    step::run(
-        "cargo deny",
-        step::cargo(root, ["deny", "--workspace", "--all-features", "--locked"])
-            .args(["check", "licenses", "bans", "sources"]),
     )
 }

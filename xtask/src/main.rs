@@ -6,13 +6,17 @@
 mod book;
 mod check;
 mod cost;
+mod dependencies;
 mod figures;
 mod fuzz;
 mod hit;
 mod house;
 mod lint;
+mod mutants;
 mod nightly;
+mod profiles;
 mod reference;
+mod release;
 mod report;
 mod smoke;
 mod soak;
@@ -32,13 +36,20 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Command {
     /// Run every test of the workspace, documentation tests included
+    #[command(after_help = "Examples:
+  cargo xtask test --quick
+  cargo xtask test --test cache stress::
+  cargo xtask test --long --package frazil-policy --lib")]
     Test {
-        /// Skip what needs the big traces: under two minutes once dependencies are built
+        /// Leave out the longest tests and the big traces: two minutes once all is built
         #[arg(long)]
         quick: bool,
         /// Try all policies and sizes, as before a release: a quarter of an hour and more
         #[arg(long, conflicts_with = "quick")]
         long: bool,
+        /// Only these, as `cargo test` takes them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PART")]
+        part: Vec<String>,
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
@@ -55,11 +66,14 @@ enum Command {
     Check {
         /// Which one
         checker: check::Checker,
+        /// As before a release: more schedules, more preemptions
+        #[arg(long)]
+        long: bool,
     },
     /// Measure again the figures in documents, and write them there
     Figures {
         /// Documents with blocks of figures
-        #[arg(default_values = ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md"])]
+        #[arg(default_values = figures::DOCUMENTS)]
         documents: Vec<String>,
         /// Only those whose command contains this
         #[arg(long, value_name = "TEXT")]
@@ -80,6 +94,8 @@ enum Command {
         #[arg(long)]
         ci: bool,
     },
+    /// Build and measure each way to optimise a release
+    Profiles,
     /// Run every benchmark definition for a moment, and the programs that show a move from
     /// another cache: that they work, not how fast
     Smoke,
@@ -87,34 +103,48 @@ enum Command {
     Hit,
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
+    /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
+    Mutants {
+        /// Only this one, by the name of its file
+        name: Option<String>,
+    },
+    /// Run all checks at their full length, and all figures, as before a release: a day
+    ReleaseCheck {
+        /// Only these steps
+        #[arg(long, value_name = "STEP,…", value_delimiter = ',')]
+        only: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let command = Command::parse();
     let started = Instant::now();
     let result = workspace_root().and_then(|root| match command {
-        Command::Test { quick, long } => test::run(
-            &root,
-            match (quick, long) {
+        Command::Test { quick, long, part } => {
+            let extent = match (quick, long) {
                 (true, _) => test::Extent::Quick,
                 (_, true) => test::Extent::Long,
                 _ => test::Extent::Usual,
-            },
-        ),
+            };
+            test::run(&root, extent, &part)
+        }
         Command::Cost { ci } => cost::run(&root, ci),
+        Command::Profiles => profiles::run(&root),
         Command::Smoke => smoke::run(&root),
         Command::Lint => lint::run(&root),
         Command::Soak { minutes, seconds } => {
             let minutes = u64::from(minutes.unwrap_or(0));
             soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
         }
-        Command::Check { checker } => check::run(&root, checker),
+        Command::Check { checker, long } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {
             figures::run(&root, &documents, only.as_deref().unwrap_or_default())
         }
         Command::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
+        Command::Mutants { name } => mutants::run(&root, name.as_deref()),
+        Command::ReleaseCheck { only } => release::run(&root, &only),
     });
     let seconds = started.elapsed().as_secs_f64();
     match result {

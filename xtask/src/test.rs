@@ -16,7 +16,25 @@ const TRACES: &str = "FRAZIL_TRACES";
 /// Set to 1 for tests that can leave out the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
 /// Set to 1 for tests that can try more than CI has time for.
-const LONG: &str = "FRAZIL_LONG";
+pub(crate) const LONG: &str = "FRAZIL_LONG";
+
+/// Tests that a quick run leaves out, by a part of their names: the longest.
+const LONG_TESTS: [&str; 14] = [
+    "calibrate::",
+    "book::every_command",
+    "command::reproduce",
+    "model::the_paper_s_figures",
+    "stuck::",
+    "simulator::",
+    "freezing::the_thread",
+    "frozen::a_destructor",
+    "frozen::copies_stay",
+    "limits::",
+    "locked::",
+    "in_the_long_run",
+    "overlay::",
+    "curves::a_sampled_curve",
+];
 
 /// What is built for tests: all that there is but rivals.
 pub(crate) const FEATURES: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing";
@@ -31,12 +49,17 @@ pub(crate) enum Extent {
     Long,
 }
 
-pub(crate) fn run(root: &Path, extent: Extent) -> anyhow::Result<()> {
+/// Runs all tests, or those of `part`: what `cargo test` takes, such as `--test cache stress::`.
+pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;
-    // One run names all that fails, because the next is many minutes away.
-    let targets = ["--lib", "--bins", "--tests"];
-    let mut skipped = tests(root, "cargo test", &targets, extent)?;
-    skipped += tests(root, "cargo test, documentation", &["--doc"], extent)?;
+    let part: Vec<&str> = part.iter().map(String::as_str).collect();
+    let mut skipped = 0;
+    if part.is_empty() {
+        skipped += tests(root, "cargo test", &["--lib", "--bins", "--tests"], extent)?;
+        skipped += tests(root, "cargo test, documentation", &["--doc"], extent)?;
+    } else {
+        skipped += tests(root, "cargo test", &part, extent)?;
+    }
     println!("xtask: {skipped} skipped");
     if skipped > 0 && std::env::var_os("CI").is_some() {
         bail!("{skipped} tests were skipped, and none may be in CI");
@@ -46,12 +69,19 @@ pub(crate) fn run(root: &Path, extent: Extent) -> anyhow::Result<()> {
 
 /// Runs tests. How many said that they skipped something.
 fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::Result<u32> {
+    // One run names all that fails, because the next is many minutes away.
     let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
-    command.args(targets).args(["--features", features()]);
+    command.args(["--features", features()]).args(targets);
     // Variables left over in the shell must not turn one run into another.
     command.env_remove(QUICK).env_remove(LONG);
     match extent {
-        Extent::Quick => _ = command.env(QUICK, "1"),
+        Extent::Quick => {
+            command.env(QUICK, "1");
+            // What `cargo test` takes may end in words for the tests themselves.
+            let separator = (!targets.contains(&"--")).then_some("--");
+            command.args(separator).args(LONG_TESTS.iter().flat_map(|test| ["--skip", test]));
+            eprintln!("xtask: left out: {}", LONG_TESTS.join(" "));
+        }
         Extent::Usual => {}
         Extent::Long => _ = command.env(LONG, "1"),
     }
