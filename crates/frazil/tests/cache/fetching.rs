@@ -17,8 +17,9 @@ type Fetched = Result<u64, FetchError<&'static str>>;
 
 const CALLERS: usize = if cfg!(miri) { 20 } else { 10_000 };
 const ORIGIN: Duration = Duration::from_millis(200);
-/// How long after the end of a fetch the last is answered at most.
-const PROMPT: Duration = Duration::from_millis(5);
+/// How long after the end of a fetch the last is answered at most: 3 ms on an idle machine, and
+/// as long as a fetch takes if one of them looked again only then.
+const PROMPT: Duration = Duration::from_millis(100);
 /// Another program may take the processor just then, so a run may be repeated.
 const RUNS: usize = 10;
 
@@ -82,22 +83,22 @@ fn crowd(
     Crowd { answers, fetches: fetches.get(), last }
 }
 
-/// Runs until the last was answered in time once.
-fn promptly(run: impl Fn() -> Duration) {
+/// Runs until it took less than the limit once.
+fn within(limit: Duration, run: impl Fn() -> Duration) {
     let mut slowest = Vec::new();
     for _ in 0..RUNS {
         match run() {
-            last if last < PROMPT || cfg!(miri) => return,
-            last => slowest.push(last),
+            took if took < limit || cfg!(miri) => return,
+            took => slowest.push(took),
         }
     }
-    panic!("the last was answered so long after the end: {slowest:?}");
+    panic!("never took less than {limit:?}: {slowest:?}");
 }
 
 #[test]
 fn thousands_that_ask_for_a_cold_key_fetch_once() {
     for timeout in [None, Some(Duration::from_secs(30))] {
-        promptly(|| {
+        within(PROMPT, || {
             let cache = cache(Fetching { timeout, ..Fetching::default() });
             let crowd = crowd(&cache, ORIGIN, 0, |_| ());
             assert_eq!(crowd.fetches, 1);
@@ -118,7 +119,7 @@ fn thousands_that_ask_for_a_cold_key_fetch_once() {
 
 #[test]
 fn thousands_survive_a_fetcher_that_is_cancelled() {
-    promptly(|| {
+    within(PROMPT, || {
         let cache = cache(Fetching::default());
         let crowd = crowd(&cache, ORIGIN, 0, |tasks| tasks.cancel(0));
         assert_eq!((crowd.fetches, crowd.answers.len()), (2, CALLERS - 1));
@@ -130,7 +131,7 @@ fn thousands_survive_a_fetcher_that_is_cancelled() {
 
 #[test]
 fn an_origin_that_fails_three_times_fails_for_three() {
-    promptly(|| {
+    within(PROMPT, || {
         let cache = cache(Fetching::default());
         let crowd = crowd(&cache, ORIGIN / 4, 3, |_| ());
         assert_eq!(crowd.fetches, 4);
@@ -144,7 +145,7 @@ fn an_origin_that_fails_three_times_fails_for_three() {
 
 #[test]
 fn an_origin_that_fails_three_times_fails_three_crowds_if_errors_are_shared() {
-    promptly(|| {
+    within(PROMPT, || {
         let cache = cache(sharing(Duration::ZERO));
         let mut last = Duration::ZERO;
         for round in 0..4 {
@@ -171,7 +172,7 @@ fn a_write_in_between_wins_over_what_thousands_get() {
         (|cache| cache.insert(1, 20), Some(20)),
     ];
     for (write, left) in writes {
-        promptly(|| {
+        within(PROMPT, || {
             let cache = cache(Fetching::default());
             let crowd = crowd(&cache, ORIGIN / 2, 0, |_| write(&cache));
             assert_eq!(crowd.fetches, 1);
@@ -456,6 +457,11 @@ fn a_wait_that_takes_too_long_ends() {
 #[test]
 fn who_waits_again_does_not_wait_longer() {
     let timeout = Duration::from_secs(2);
+    within(timeout * 3 / 2, || wait_twice(timeout));
+}
+
+/// How long a caller waits for two fetches that never end, the second from half the timeout on.
+fn wait_twice(timeout: Duration) -> Duration {
     let cache = cache(Fetching { timeout: Some(timeout), ..Fetching::default() });
     let fetches: [Tasks<'_, _>; 2] = std::array::from_fn(|_| {
         let mut tasks = Tasks::new();
@@ -473,7 +479,7 @@ fn who_waits_again_does_not_wait_longer() {
     assert!(second.run_until(Instant::now() + timeout / 20).is_empty());
     drop(first);
     assert_eq!(waiter.run(), [Err(FetchError::TimedOut)]);
-    assert!(began.elapsed() < timeout * 3 / 2, "{:?}", began.elapsed());
+    began.elapsed()
 }
 
 #[test]

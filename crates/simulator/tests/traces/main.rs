@@ -4,5 +4,6 @@
 
 mod curves;
 mod delayed_hits;
+mod operations;
 mod reference;
 mod trace_files;

@@ -1,0 +1,76 @@
+//! Small sweeps of operations and sizes whose results are known.
+
+use frazil_policy::PolicySpec;
+use frazil_simulator::trace::{Operation, Trace, load};
+use frazil_simulator::{CellSpec, Outcome, SweepOptions, Unit, sweep};
+
+const G: Operation = Operation::Get;
+const S: Operation = Operation::Set;
+const D: Operation = Operation::Delete;
+
+fn trace(ids: &[u32], operations: &[Operation]) -> Trace {
+    let objects = (0..=ids.iter().copied().max().unwrap_or(0)).map(u64::from).collect();
+    Trace { ids: ids.to_vec(), operations: operations.to_vec(), objects, ..Trace::default() }
+}
+
+fn replay(trace: &Trace, policy: &str, capacity: u64, options: &SweepOptions) -> Outcome {
+    let policy = policy.parse().expect("a policy");
+    sweep(trace, &[CellSpec { policy, capacity }], options, &|_| ())[0]
+}
+
+#[test]
+fn warm_up_ends_after_so_many_gets() {
+    let trace = trace(&[0, 0, 1, 0, 0], &[S, G, D, G, G]);
+    let options = SweepOptions { warmup: 1, ..SweepOptions::default() };
+    assert_eq!(replay(&trace, "lru", 2, &options).requests, 2);
+}
+
+#[test]
+fn belady_keeps_nothing_for_a_set() {
+    // What is set before it is asked for need not be kept: only object 1 leaves.
+    let trace = trace(&[0, 1, 1, 2, 0, 1], &[G, G, G, G, S, G]);
+    assert_eq!(replay(&trace, "belady", 2, &SweepOptions::default()).misses(), 3);
+}
+
+#[test]
+fn work_on_hits_is_that_of_gets() {
+    let trace = trace(&[0, 1, 0, 1, 0, 1, 0], &[G, G, S, S, S, G, G]);
+    let options = SweepOptions { count_work: true, ..SweepOptions::default() };
+    let outcome = replay(&trace, "lru", 2, &options);
+    // Both gets that hit move their object: a delink and a head each.
+    assert_eq!((outcome.hits, outcome.work.on_hits.total()), (2, 4));
+    assert_eq!(outcome.work_per_hit(), 2.0);
+}
+
+#[test]
+fn bytes_of_size_one_are_objects() {
+    let spec = "zipf:0.9:objects=2K:requests=30K:seed=3";
+    let mut trace = load(spec, &Default::default()).expect("generated").trace;
+    trace.sizes = vec![1; trace.len()];
+    let bytes = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
+    for policy in PolicySpec::NAMES {
+        for capacity in [1, 2, 7, 50, 400] {
+            let objects = replay(&trace, policy, capacity, &SweepOptions::default());
+            let bytes = replay(&trace, policy, capacity, &bytes);
+            assert_eq!(objects.hits, bytes.hits, "{policy} at {capacity}");
+            assert_eq!(bytes.bytes_missed, bytes.misses());
+        }
+    }
+}
+
+#[test]
+fn a_changed_size_applies_and_evicts_to_fit() {
+    let sized = |sizes: &[u32], operations: &[Operation], ids: &[u32]| Trace {
+        sizes: sizes.to_vec(),
+        ..trace(ids, operations)
+    };
+    let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
+    // Growing to fit exactly evicts nothing; by one more the other goes.
+    for (grown, misses) in [(6, 2), (7, 3)] {
+        let trace = sized(&[4, 4, grown, 4], &[G, G, S, G], &[0, 1, 1, 0]);
+        assert_eq!(replay(&trace, "s3-fifo", 10, &options).misses(), misses, "{grown}");
+    }
+    // One that can never fit leaves alone, and is a miss.
+    let trace = sized(&[4, 4, 11, 4, 4], &[G, G, S, G, G], &[0, 1, 1, 0, 1]);
+    assert_eq!(replay(&trace, "lru", 10, &options).misses(), 3);
+}
