@@ -65,7 +65,9 @@ pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {
 }
 
 fn with_tests(command: &mut Command) -> &mut Command {
-    command.args(["--package", "frazil", "--locked", "--test", "cache", "--"]).args(TESTS)
+    command
+        .args(["--package", "frazil-cache-tests", "--locked", "--test", "cache", "--"])
+        .args(TESTS)
 }
 
 /// The nightly's cargo, and not the one that started us.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use frazil::{Cache, Compute, Computed, Policy};
 
 const THREADS: u64 = 4;
-const TURNS: u64 = if cfg!(miri) { 20 } else { 5_000 };
+const TURNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
 
 fn add(count: Option<&u64>) -> Compute<u64> {
     Compute::Put(count.unwrap_or(&0) + 1)

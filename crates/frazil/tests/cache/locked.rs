@@ -3,17 +3,19 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Barrier;
 
+use crate::extent::{is_long, turns};
 use frazil::{Cache, Policy, Promotion};
 use frazil_policy::Rng;
 
 const CAPACITY: u64 = 5_000;
 const KEYS: f64 = 50_000.0;
+/// Enough that what a cold cache misses is a small part.
 const REQUESTS: usize = 400_000;
 
 /// Keys of a popularity that falls about as Zipf's does.
-fn keys() -> impl Iterator<Item = u64> {
+fn keys(requests: usize) -> impl Iterator<Item = u64> {
     let mut rng = Rng::new(11);
-    (0..REQUESTS).map(move |_| KEYS.powf(rng.unit()) as u64)
+    (0..requests).map(move |_| KEYS.powf(rng.unit()) as u64)
 }
 
 fn replay<S: BuildHasher>(cache: &Cache<u64, u64, S>, keys: impl Iterator<Item = u64>) -> u64 {
@@ -42,11 +44,12 @@ const PROMOTIONS: [Promotion; 3] = [Promotion::EveryHit, Promotion::TryLock, Pro
 
 #[test]
 fn on_one_thread_all_promotions_miss_equally_often() {
+    let requests = if is_long() { REQUESTS } else { REQUESTS / 4 };
     for policy in WITHOUT_HASHES {
         let misses = PROMOTIONS.map(|promotion| {
             let builder = Cache::builder(CAPACITY).policy(policy).promotion(promotion);
             let mut cache = builder.build();
-            let misses = replay(&cache, keys());
+            let misses = replay(&cache, keys(requests));
             assert_eq!(cache.stats().promotions_skipped, 0, "{policy}, {promotion:?}");
             cache.validate().unwrap_or_else(|found| panic!("{policy}, {promotion:?}:\n{found}"));
             misses
@@ -76,7 +79,7 @@ fn two_threads(capacity: u64) -> f64 {
             let replay = |thread| {
                 let (cache, barrier) = (&cache, &barrier);
                 scope.spawn(move || {
-                    let keys = keys().enumerate().map(|(request, key)| {
+                    let keys = keys(REQUESTS).enumerate().map(|(request, key)| {
                         if request % step == 0 {
                             barrier.wait();
                         }
@@ -103,7 +106,7 @@ fn shards_hold_the_capacity_together_and_miss_hardly_more_often() {
                 .shards(shards)
                 .with_hasher(BuildHasherDefault::<DefaultHasher>::default())
                 .build();
-            let misses = replay(&cache, keys());
+            let misses = replay(&cache, keys(REQUESTS));
             assert_eq!(cache.len(), CAPACITY, "{policy}");
             cache.validate().unwrap_or_else(|found| panic!("{policy}, {shards}:\n{found}"));
             misses as f64 / REQUESTS as f64
@@ -126,7 +129,7 @@ fn shards_lose_nothing() {
                     let cache = &cache;
                     scope.spawn(move || {
                         let mut rng = Rng::new(thread);
-                        for _ in 0..20_000 {
+                        for _ in 0..turns(200_000) {
                             let key = rng.below(2 * capacity);
                             match rng.below(10) {
                                 0 => _ = cache.remove(&key),

@@ -1,7 +1,7 @@
 //! The cache from outside, a file for what it promises.
 //!
-//! One program, because each of them would compile the same caches again. What counts memory or events of a whole process is a program of its own
-//! (`fetching_leaks.rs`, `events.rs`).
+//! One program, because each of them would compile the same caches again. What counts memory or
+//! events of a whole process is a program of its own (`fetching_leaks.rs`, `events.rs`).
 #![cfg(not(any(loom, shuttle)))]
 
 #[path = "../../../policy/tests/policies/cache/mod.rs"]
@@ -22,7 +22,6 @@ mod loading;
 mod locked;
 mod many;
 mod nested;
-#[cfg(feature = "prometheus")]
 mod prometheus;
 mod recording;
 mod rivals;

@@ -1,6 +1,6 @@
 //! Many keys at once: `get_many`, `insert_many`, `retain`.
 
-use crate::extent::policies;
+use crate::extent::{policies, turns};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -127,7 +127,7 @@ fn retain_among_writers_takes_nothing_else() {
             });
             let write = |thread: u64| {
                 move || {
-                    for turn in 0..40_000 / SCALE / SCALE {
+                    for turn in 0..turns(400_000) / SCALE / SCALE {
                         let key = thread + 2 * (turn % 100);
                         cache.insert(key, (turn * 2 + 1, Tracked::new(census, key)));
                         cache.insert(key, (turn * 2, Tracked::new(census, key)));

@@ -20,7 +20,7 @@ type Identity = Seeded<HASH_SEED>;
 
 /// Requests that are replayed of a trace, from its beginning.
 fn requests() -> u64 {
-    if is_long() { 2_000_000 } else { 20_000 }
+    if is_long() { 2_000_000 } else { 10_000 }
 }
 
 /// The same where threads go in step, which costs ten times as much.
@@ -48,7 +48,7 @@ type Tested = Cache<u64, u32, Identity>;
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
         Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../../shared/traces"),
     };
     if folder.join("reference.jsonl").exists() {
         return Some(folder);

@@ -20,7 +20,8 @@ const CAPACITY: u64 = 10_000;
 const HOT: u64 = 3_000;
 /// More than the cores that there are, and than the stripes that a cache begins with.
 const THREADS: u64 = 10;
-const TURNS: u64 = 15_000;
+/// The cold keys of one thread and the hot ones fill the cache.
+const TURNS: u64 = 8_000;
 
 /// Where a thread is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
