@@ -321,7 +321,8 @@ impl DelayAware for AdaptiveReplacement {
                 _ => first,
             };
             let Some((_, slot)) = rest[list].next() else { break };
-            once -= if list == ONCE { host.weight(slot) } else { 0 };
+            // Objects may have become heavier since `self` was copied.
+            once = once.saturating_sub(if list == ONCE { host.weight(slot) } else { 0 });
             order.push(slot);
         }
         order

@@ -78,6 +78,8 @@ struct Course<'a> {
 /// What was foretold, and what came of it.
 struct Outcome {
     listed: Vec<Slot>,
+    /// The same asked of a host whose objects have become heavier without a word.
+    heavier: Vec<Slot>,
     victims: Vec<Slot>,
     residents: Vec<Slot>,
 }
@@ -99,12 +101,16 @@ impl PolicyVisitor for &Course<'_> {
             }
         }
         let listed = cache.policy.coldest_first(&cache.slots);
+        let weights = cache.slots.weight.clone();
+        cache.slots.weight.iter_mut().for_each(|weight| *weight += 10);
+        let heavier = cache.policy.coldest_first(&cache.slots);
+        cache.slots.weight = weights;
         let mut copy = cache.policy.clone();
         let mut victims = Vec::new();
         while let Eviction::Victim(slot) = copy.evict(&mut cache.slots, None) {
             victims.push(slot);
         }
-        Outcome { listed, victims, residents: cache.index.into_values().collect() }
+        Outcome { listed, heavier, victims, residents: cache.index.into_values().collect() }
     }
 }
 
@@ -132,7 +138,8 @@ proptest! {
     ) {
         let course = Course { steps: &steps, capacity, heaviest };
         for spec in specs() {
-            let Outcome { listed, victims, residents } = course.run(spec);
+            let Outcome { listed, heavier, victims, residents } = course.run(spec);
+            prop_assert_eq!(sorted(heavier), sorted(listed.clone()), "{}", spec);
             prop_assert_eq!(sorted(listed.clone()), sorted(residents), "{}", spec);
             prop_assert_eq!(listed.len(), victims.len(), "{}", spec);
             if is_exact(spec) {
