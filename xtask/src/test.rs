@@ -19,28 +19,41 @@ const QUICK: &str = "FRAZIL_QUICK";
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
 /// Tests that a quick run leaves out, by a part of their names: the longest.
-const LONG_TESTS: [&str; 21] = [
+const LONG_TESTS: [&str; 34] = [
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
+    "capacity::the_bound",
+    "capacity::those_who",
     "command::reproduce",
     "curves::",
     "delayed_hits::",
+    "entry::additions",
+    "expiry::no_entry",
+    "expiry::the_system_clock",
     "expiry::values_are",
     "freezing::",
-    "frozen::a_destructor",
-    "frozen::copies_stay",
-    "frozen::what_is_frozen",
+    "frozen::",
     "in_the_long_run",
+    "intervals_cover",
     "limits::",
+    "listener::a_listener_that_always",
     "locked::",
+    "long_queue",
     "many::retain",
+    "misses_exactly_as",
     "model::the_paper_s_figures",
+    "nested::a_hash",
+    "nested::panics",
     "order::where_chance",
     "overlay::",
+    "pins::pins_hide",
     "recording::",
+    "shared_writes::",
     "simulator::",
     "stuck::",
+    "the_authors_trace",
+    "with_one_tick",
 ];
 
 /// What is built for tests: all that there is but rivals.

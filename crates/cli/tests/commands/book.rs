@@ -171,7 +171,10 @@ fn every_verb_is_in_the_book_as_its_help_has_it() {
         std::fs::write(&path, &text).unwrap();
     }
     let known = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(known == text, "`FRAZIL_WRITE_VERBS=1 cargo test -p frazil-cli --features full --test commands` writes it");
+    assert!(
+        known == text,
+        "`FRAZIL_WRITE_VERBS=1 cargo test -p frazil-cli --features full --test commands` writes it"
+    );
 }
 
 #[test]
