@@ -77,7 +77,9 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
     if part.is_empty() {
         skipped += tests(root, "cargo test", &["--lib", "--bins", "--tests"], extent)?;
         // Each crate's examples are compiled and linked anew, however little was changed.
-        if extent != Extent::Quick {
+        if extent == Extent::Quick {
+            eprintln!("xtask: left out: examples in documents");
+        } else {
             skipped += tests(root, "cargo test, documentation", &["--doc"], extent)?;
         }
     } else {
@@ -103,7 +105,7 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
             // What `cargo test` takes may end in words for the tests themselves.
             let separator = (!targets.contains(&"--")).then_some("--");
             command.args(separator).args(LONG_TESTS.iter().flat_map(|test| ["--skip", test]));
-            eprintln!("xtask: left out: documentation, {}", LONG_TESTS.join(" "));
+            eprintln!("xtask: left out: {}", LONG_TESTS.join(" "));
         }
         Extent::Usual => {}
         Extent::Long => _ = command.env(LONG, "1"),

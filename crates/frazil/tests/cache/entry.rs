@@ -3,10 +3,20 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 
+use crate::extent::is_long;
 use frazil::{Cache, Compute, Computed, Policy};
 
 const THREADS: u64 = 4;
-const TURNS: u64 = if cfg!(miri) { 20 } else { 2_000 };
+
+fn turns_each() -> u64 {
+    if cfg!(miri) {
+        20
+    } else if is_long() {
+        5_000
+    } else {
+        2_000
+    }
+}
 
 fn add(count: Option<&u64>) -> Compute<u64> {
     Compute::Put(count.unwrap_or(&0) + 1)
@@ -20,7 +30,7 @@ fn additions_are_all_counted() {
             for thread in 0..THREADS {
                 let cache = &cache;
                 scope.spawn(move || {
-                    for turn in 0..TURNS {
+                    for turn in 0..turns_each() {
                         cache.entry(turn % 3).and_compute(add);
                         // In between: loads of the same keys, and writes of others.
                         if turn % 7 == thread {
@@ -32,7 +42,7 @@ fn additions_are_all_counted() {
             }
         });
         let sum: u64 = (0..3).filter_map(|key| cache.get(&key)).sum();
-        assert_eq!(sum, THREADS * TURNS, "{policy}");
+        assert_eq!(sum, THREADS * turns_each(), "{policy}");
         assert_eq!(cache.flights(), 0);
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
     }
@@ -47,8 +57,9 @@ fn what_is_removed_was_put_in_once() {
         for thread in 0..THREADS {
             let (cache, put, taken) = (&cache, &put, &taken);
             scope.spawn(move || {
-                for turn in 0..TURNS {
-                    let token = 1 + thread * TURNS + turn;
+                let turns = turns_each();
+                for turn in 0..turns {
+                    let token = 1 + thread * turns + turn;
                     let computed = cache.entry(turn % 2).and_compute(|there| match there {
                         Some(_) => Compute::Remove,
                         None => Compute::Put(token),

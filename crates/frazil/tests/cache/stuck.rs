@@ -20,8 +20,11 @@ const CAPACITY: u64 = 10_000;
 const HOT: u64 = 3_000;
 /// More than the cores that there are, and than the stripes that a cache begins with.
 const THREADS: u64 = 10;
+
 /// The cold keys of one thread and the hot ones fill the cache.
-const TURNS: u64 = 8_000;
+fn turns_each() -> u64 {
+    if is_long() { 15_000 } else { 8_000 }
+}
 
 /// Where a thread is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +101,8 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, trap: &Arc<Trap>, thread: u6
     let key = |number| Key(number, Arc::clone(trap));
     let mut chance = Chance(thread);
     let mut hits = 0;
-    for turn in 0..TURNS {
+    let turns = turns_each();
+    for turn in 0..turns {
         for _ in 0..4 {
             let hot = chance.below(HOT);
             match cache.get(&key(hot)) {
@@ -109,7 +113,7 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, trap: &Arc<Trap>, thread: u6
                 None => cache.insert(key(hot), new(hot)),
             }
         }
-        let cold = 1_000_000 + (thread * TURNS + turn);
+        let cold = 1_000_000 + (thread * turns + turn);
         cache.insert(key(cold), new(cold));
     }
     hits
@@ -169,7 +173,7 @@ fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
     cache.validate().unwrap_or_else(|found| panic!("{policy} {spot:?}:\n{found}"));
     drop(cache);
     assert_eq!(census.living(), 0, "{policy} {spot:?}");
-    (hits as f64 / (THREADS * TURNS * 4) as f64, seconds)
+    (hits as f64 / (THREADS * turns_each() * 4) as f64, seconds)
 }
 
 fn compare(spot: Spot) {
