@@ -28,7 +28,10 @@ use crate::slab::{Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::CHECKED;
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
 use crate::{Policy, events, fence, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
@@ -125,7 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             mark_max: order.mark_max(),
             order,
             stripes: Stripes::default(),
-            reclaim: Reclaim::new(slots, entries),
+            reclaim: Reclaim::new(slots, entries, weighted.then_some(capacity)),
             places: Budget::new(places, step as u64 - 1),
             weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
             resize: Resize::new(entries),
@@ -243,6 +246,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         };
         let found = self.index.find(place, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
+    }
+
+    /// The word and the slot in a cell of the index, if there is one, protected as by
+    /// [`Cache::find`].
+    #[inline]
+    pub(crate) fn protected(
+        &self,
+        protection: &impl Protect,
+        cell: &AtomicU32,
+    ) -> Option<(u32, u32)> {
+        loop {
+            // Acquire: partner is the Release with which the word was published.
+            let word = cell.load(Acquire);
+            let slot = self.index.slot(word);
+            if slot == 0 {
+                return None;
+            }
+            // If not, another thread has changed it.
+            if protection.covers(cell, word, slot) {
+                return Some((word, slot));
+            }
+        }
     }
 
     /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
@@ -632,10 +657,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-/// Slots for what waits to be reclaimed, beside those of the entries. More make fences
-/// rarer, and let more values wait: in a small cache its share counts.
+/// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
+/// are there for what pins have shown, all at once, and has been replaced since.
 fn spare_slots(entries: u64) -> u64 {
-    if CHECKED { 8 } else { entries / 32 + (entries / 8).clamp(128, 1024) }
+    if CHECKED { 8 } else { entries / 4 + 512 }
 }
 
 /// A sum of counts that were read one after the other. Those of different moments may add

@@ -34,48 +34,44 @@ mod told {
     use crate::Cache;
     use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-    /// Reclamations that a pin has seen before anybody is told of it: every pin sees some.
-    const AGE_MIN: u64 = 4;
-
-    /// How often a newcomer was refused because nothing could be evicted or reclaimed.
+    /// What has been told of shortages.
     #[derive(Debug, Default)]
-    pub(crate) struct Shortages(AtomicU64);
+    pub(crate) struct Shortages {
+        /// How often a newcomer was refused because nothing could be evicted or reclaimed.
+        refusals: AtomicU64,
+        /// How many slots pins held up when that was told last.
+        held_up: AtomicU64,
+    }
 
     impl<K, V, S> Cache<K, V, S> {
         /// Tells that a newcomer was refused because nothing could be evicted or reclaimed.
         #[cold]
         pub(crate) fn tell_of_shortage(&self) {
-            let refusals = self.shortages.0.fetch_add(1, Relaxed) + 1;
+            let refusals = self.shortages.refusals.fetch_add(1, Relaxed) + 1;
             if refusals.is_power_of_two() {
-                let (pins, age) = self.pins();
-                let waiting = self.reclaim.waiting();
-                event!(self, WARN, "newcomers refused: no slot", refusals, waiting, pins, age);
+                let (pins, waiting) = (self.pins(), self.reclaim.waiting());
+                event!(self, WARN, "newcomers refused: no slot", refusals, waiting, pins);
             }
         }
 
-        /// Tells, after a reclamation, if a pin is so old that more than half of the spare
-        /// slots wait for its end. Once for each doubling of its age.
+        /// Tells, after a reclamation, if what pins have shown takes more than half of the spare
+        /// slots. Once for each doubling.
         pub(crate) fn tell_of_pins(&self) {
             let spare = self.reclaim.slots().saturating_sub(self.places.capacity());
-            let waiting = self.reclaim.waiting();
-            if waiting > spare / 2 {
-                let (pins, age) = self.pins();
-                if pins > 0 && age >= AGE_MIN && age.is_power_of_two() {
-                    event!(self, WARN, "slots held up by a pin", waiting, spare, pins, age);
-                }
+            let held_up = self.reclaim.held_up();
+            if held_up <= spare / 2 {
+                self.shortages.held_up.store(0, Relaxed);
+            } else if held_up >= 2 * self.shortages.held_up.load(Relaxed) {
+                self.shortages.held_up.store(held_up, Relaxed);
+                let pins = self.pins();
+                event!(self, WARN, "slots held up by pins", held_up, spare, pins);
             }
         }
 
-        /// How many threads hold a pin, and how many reclamations the oldest has seen.
+        /// How many threads hold a pin.
         #[cold]
-        fn pins(&self) -> (usize, u64) {
-            let pinned = || {
-                let readers = self.stripes.iter().map(|stripe| &stripe.reader);
-                readers.map(|reader| reader.pinned.load(Relaxed)).filter(|&epoch| epoch != 0)
-            };
-            let age =
-                pinned().min().map_or(0, |oldest| self.reclaim.epoch().saturating_sub(oldest));
-            (pinned().count(), age)
+        fn pins(&self) -> usize {
+            self.stripes.iter().filter(|stripe| stripe.reader.depth.load(Relaxed) != 0).count()
         }
     }
 }

@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
 use crate::protect::Pinned;
-use crate::sync::atomic::Ordering::Acquire;
 
 /// Clones of the entries of a cache: [`Cache::iter`].
 ///
@@ -32,18 +31,18 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
 
     fn next(&mut self) -> Option<(K, V)> {
         while self.entries.is_empty() && self.bucket < self.cache.index.len() {
-            let protection = Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim);
+            let pinned = Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim);
             for cell in self.cache.index.cells(self.bucket) {
-                // Acquire: partner is the Release with which the word was published.
-                let slot = self.cache.index.slot(cell.load(Acquire));
-                if slot != 0 && !self.cache.has_expired(slot) {
-                    // SAFETY: it was in the index just now, and the pin is older.
+                if let Some((_, slot)) = self.cache.protected(&pinned, cell)
+                    && !self.cache.has_expired(slot)
+                {
+                    // SAFETY: published and protected.
                     let (key, value) =
                         unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
                     self.entries.push((key.clone(), value.clone()));
                 }
             }
-            drop(protection);
+            drop(pinned);
             self.bucket += 1;
         }
         self.entries.pop()

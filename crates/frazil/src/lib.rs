@@ -485,6 +485,7 @@ mod listen;
 mod many;
 #[cfg(all(test, loom))]
 mod models;
+mod names;
 mod order;
 mod pin;
 #[cfg(feature = "prometheus")]

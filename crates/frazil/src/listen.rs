@@ -4,8 +4,8 @@
 //! with the exchange that takes its word out of the index. Whoever makes that exchange
 //! notes the slot and the cause ([`Cache::note`]) in a list of its thread's, and the
 //! listener is called when the operation has given its stripe back. Until then, and while
-//! the listener reads, a pin that is older than the exchange keeps key and value: so
-//! nothing is cloned, and nothing is locked.
+//! the listener reads, a pin keeps the slots that were noted: so nothing is cloned, and
+//! nothing is locked.
 //!
 //! Only the outermost operation of a thread tells. What the listener itself ends, or code
 //! of the user's under a stripe, joins the list: no recursion, however a listener behaves.
@@ -110,10 +110,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     #[inline(never)]
     fn note_down(&self, slot: u32, cause: Cause) {
-        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        let reader = &self.stripe().reader;
+        let departed = reader.departed.get_or_init(Box::default);
         // Without a pin the slot could be in other hands before it is read.
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
+            // Before it is declared dead, so nobody has retired it yet.
+            reader.names.add(slot);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
     }
@@ -146,8 +149,8 @@ impl<K, V, S> Telling<'_, K, V, S> {
         let Some(listener) = &self.cache.listener else { return };
         let next = || departed.slots.borrow_mut().pop_front();
         while let Some((slot, cause)) = next() {
-            // SAFETY: it was in the index after the outermost operation of this thread had
-            // pinned, and that pin is still there.
+            // SAFETY: it was named before it was retired, and a pin of the outermost operation of
+            // this thread keeps the names.
             let (key, value) = unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
             // The others are told all the same; and a panic while another unwinds must not
             // end the process.

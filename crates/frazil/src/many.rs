@@ -13,7 +13,7 @@ use crate::index::Place;
 use crate::protect::Pinned;
 use crate::record::Deed;
 use crate::stripe::add;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::write::Ending;
 
 /// Keys that are looked up together: more than a core can have under way.
@@ -169,20 +169,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
             let telling = self.telling();
-            let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in self.index.cells(bucket).iter().rev() {
-                // Acquire: partner is the Release with which the word was published.
-                let slot = self.index.slot(cell.load(Acquire));
-                if slot == 0 {
-                    continue;
-                }
+                let Some((_, slot)) = self.protected(&pinned, cell) else { continue };
                 // Nobody's to judge: it is absent.
                 let ending = match self.has_expired(slot) {
                     true => Ending::Expired,
                     false if is_doomed(slot) => Ending::Removed,
                     false => continue,
                 };
-                // SAFETY: it was in the index just now, and the pin is older.
+                // SAFETY: published and protected.
                 let place = self.place(unsafe { self.slab.key(slot) }).1;
                 // The word of this slot, which no other entry can have while it is pinned.
                 self.leave(slot);
@@ -190,7 +186,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     self.bury(&mut self.hold(), slot, ending);
                 }
             }
-            drop(protection);
+            drop(pinned);
             drop(telling);
             self.reclaim_if_due();
         }

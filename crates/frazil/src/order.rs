@@ -6,7 +6,6 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
 use crate::protect::Pinned;
-use crate::sync::atomic::Ordering::Acquire;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Up to `n` keys, those first that would stay longest: the last that the policy would
@@ -96,12 +95,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// bucket at a time.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
         for bucket in 0..self.index.len() {
-            let _protection = Pinned::new(&self.stripe().reader, &self.reclaim);
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in self.index.cells(bucket) {
-                // Acquire: partner is the Release with which the word was published.
-                let slot = self.index.slot(cell.load(Acquire));
-                if slot != 0 && !self.has_expired(slot) {
-                    // SAFETY: it was in the index just now, and the pin is older.
+                if let Some((_, slot)) = self.protected(&pinned, cell)
+                    && !self.has_expired(slot)
+                {
+                    // SAFETY: published and protected.
                     let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
                     show(slot, key, value);
                 }

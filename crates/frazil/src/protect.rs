@@ -1,10 +1,13 @@
 //! What keeps an entry from being reclaimed while a thread looks at it.
 //!
-//! A `get` names the one slot that it reads in its thread's hazard, so a slow `get`, or
-//! one that was suspended, holds up next to nothing. A pin notes the epoch and needs no
-//! store for each look, but holds up all that is retired while it lasts. Code of the
-//! user's that runs inside a `get` (`Clone`, `Eq`) and calls the cache again finds the
-//! hazard in use and pins.
+//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
+//! it shows among its thread's [names](crate::names), and needs no store for one that is there
+//! already. So either holds up what its thread may be looking at and nothing else, however
+//! long it is suspended. Code of the user's that runs inside a `get` (`Clone`, `Eq`) and calls
+//! the cache again finds the hazard in use and pins.
+//!
+//! Frozen copies have no slot to name: a pin notes the epoch for them, and holds up all that
+//! were withdrawn since.
 
 use crate::fence;
 use crate::reclaim::Reclaim;
@@ -24,6 +27,8 @@ pub(crate) const COPIES: u32 = u32::MAX;
 pub(crate) trait Protect {
     /// Whether `slot`, just read as part of `word` in `cell`, may be looked at until the
     /// next call, and while the protection lives. If not, the word has changed.
+    ///
+    /// `cell` is one from which a slot is taken out before it is retired.
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
     /// The same of the frozen copies, of which `sight` was just `published`.
@@ -79,29 +84,38 @@ impl Drop for Hazard<'_> {
 /// Protects all that its thread finds while it lives.
 pub(crate) struct Pinned<'c> {
     reader: &'c Reader,
+    reclaim: &'c Reclaim,
 }
 
 impl<'c> Pinned<'c> {
     /// Pins, unless the thread whose reader this is has pinned already; then once more.
     #[inline(always)]
-    pub(crate) fn new(reader: &'c Reader, reclaim: &Reclaim) -> Self {
+    pub(crate) fn new(reader: &'c Reader, reclaim: &'c Reclaim) -> Self {
         let depth = reader.depth.load(Relaxed);
         if depth == 0 {
+            reader.names.begin();
             // Release: what was read under the last pin, whose clearing this may hide;
-            // partner is the Acquire in `Reclaim::run`.
+            // partner is the Acquire of `Reclaim::is_past`.
             reader.pinned.store(reclaim.epoch(), Release);
-            // Before anything is looked up. Partner: the heavy fence of `Reclaim::run`.
+            // Before copies are looked up. Partner: the heavy fence of `Shown::withdraw`.
             fence::light();
         }
         reader.depth.store(depth + 1, Relaxed);
-        Pinned { reader }
+        Pinned { reader, reclaim }
+    }
+
+    /// Keeps a slot that cannot be retired before this returns.
+    pub(crate) fn keep(&self, slot: u32) {
+        self.reader.names.add(slot);
     }
 }
 
 impl Protect for Pinned<'_> {
     #[inline(always)]
-    fn covers(&self, _cell: &AtomicU32, _word: u32, _slot: u32) -> bool {
-        true
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+        let names = &self.reader.names;
+        // Acquire: as the first look of a `get`; the entry's key and value.
+        names.has_at_home(slot) || names.add(slot) || cell.load(Acquire) == word
     }
 
     #[inline(always)]
@@ -116,7 +130,10 @@ impl Drop for Pinned<'_> {
         let depth = self.reader.depth.load(Relaxed) - 1;
         self.reader.depth.store(depth, Relaxed);
         if depth == 0 {
-            // Release: all that was read; partner is the Acquire in `Reclaim::run`.
+            if self.reader.names.clear() {
+                self.reclaim.named_no_more();
+            }
+            // Release: all copies that were read; partner is the Acquire of `Reclaim::is_past`.
             self.reader.pinned.store(0, Release);
         }
     }

@@ -1,28 +1,31 @@
 //! When a slot may be used again.
 //!
 //! A slot that was unlinked from the index and taken out of its queue is *retired*. A
-//! reader may still look at it: a `get`, which has named it in its hazard, or a pin,
-//! which has noted the epoch it began in. Retired slots go through limbo in segments;
-//! from time to time some thread takes all that is there, raises the epoch, runs the
-//! heavy fence, and lets go every slot that no hazard names and no pin is old enough to
-//! have seen. The rest goes back to limbo.
+//! reader may still look at it, who has named it: a `get` in its hazard, a pin among its
+//! thread's names. Retired slots go through limbo in segments; from time to time some thread
+//! takes all that is there, runs the heavy fence, and lets go every slot that nobody names.
+//! The rest goes back to limbo.
 //!
 //! ```text
 //! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
 //!            ▲                                                                   │
-//!            └── free ◄── reclaimed: key and value dropped ◄── limbo, stamped ◄──┘
+//!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
 //! ```
 //!
-//! What waits is bounded: a cache has 1/32 more slots than entries and an eighth (from 128
-//! to 1,024), so of a full one at most that many are in limbo; when a pin holds up more, newcomers are refused and
-//! counted, rather than that memory grows or anyone waits. A `get` holds up one segment.
+//! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
+//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as
+//! soon as a batch of slots or a 16th of the capacity has come to it. What a reader names waits
+//! for that reader. So that it is not gone through in vain for each slot that comes, the next
+//! time is when as much has come again as was named the last time, and half of it.
 
+use crate::evict::Ensure;
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
+use crate::names::Names;
 use crate::protect::COPIES;
-use crate::stripe::{Buffers, Cursor, Stripes, Traffic};
+use crate::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
 use crate::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 use crate::sync::{CHECKED, OwnLine};
@@ -30,15 +33,21 @@ use crate::sync::{CHECKED, OwnLine};
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
+/// Of the capacity, the weight that may wait in limbo: a share of one in so many.
+const LIMBO_SHARE: u64 = 16;
+/// The same in the hands of one thread.
+const HAND_SHARE: u64 = 1024;
+/// The same that readers may hold up before newcomers are refused.
+const CROWD_SHARE: u64 = 4;
 
 /// The slots that hold nothing, and those that wait.
 #[derive(Debug)]
 pub(crate) struct Reclaim {
     free: SegmentStack,
     limbo: SegmentStack,
-    /// Slots in limbo, without those in the stripes' hands.
-    waiting: OwnLine<AtomicU64>,
-    /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
+    /// What is in limbo, without what is in the stripes' hands.
+    waiting: OwnLine<Waiting>,
+    /// Raised when frozen copies are withdrawn. From 1.
     epoch: OwnLine<AtomicU64>,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
@@ -46,28 +55,70 @@ pub(crate) struct Reclaim {
     shared_writes: OwnLine<AtomicU64>,
     last: u32,
     batch: u64,
+    /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
+    weight_in_limbo: AtomicU64,
+    weight_in_hand: AtomicU64,
+    /// What readers held up when limbo was gone through last.
+    held_up: OwnLine<Crowd>,
+}
+
+/// What readers hold up. Read with each insertion of weighed entries, and seldom written.
+#[derive(Debug, Default)]
+struct Crowd {
+    slots: AtomicU64,
+    /// Whether it is so much weight that nothing more may be let go.
+    full: AtomicBool,
+}
+
+/// What waits, and how much makes it worth a fence.
+#[derive(Debug, Default)]
+struct Waiting {
+    slots: AtomicU64,
+    weight: AtomicU64,
+    slots_due: AtomicU64,
+    weight_due: AtomicU64,
 }
 
 impl Reclaim {
-    /// For slots 1 ..= `last` of a cache of `entries`.
-    pub(crate) fn new(last: u32, entries: u64) -> Self {
-        Reclaim {
+    /// For slots 1 ..= `last` of a cache of `entries`, and of a capacity where they are weighed.
+    pub(crate) fn new(last: u32, entries: u64, capacity: Option<u64>) -> Self {
+        let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
+        let waiting = Waiting {
+            slots_due: AtomicU64::new(batch),
+            weight_due: AtomicU64::new(u64::MAX),
+            ..Waiting::default()
+        };
+        let reclaim = Reclaim {
             free: SegmentStack::default(),
             limbo: SegmentStack::default(),
-            waiting: OwnLine::default(),
+            waiting: OwnLine(waiting),
             epoch: OwnLine(AtomicU64::new(1)),
             fresh: OwnLine(AtomicU32::new(1)),
             shared_writes: OwnLine::default(),
             last,
-            batch: ((u64::from(last) - entries) / 3).min(entries / 16).clamp(BATCH_MIN, BATCH_MAX),
+            batch,
+            weight_in_limbo: AtomicU64::new(u64::MAX),
+            weight_in_hand: AtomicU64::new(u64::MAX),
+            held_up: OwnLine::default(),
+        };
+        if let Some(capacity) = capacity {
+            reclaim.set_capacity(capacity);
         }
+        reclaim
+    }
+
+    /// Follows the capacity of a cache whose entries are weighed.
+    pub(crate) fn set_capacity(&self, weight: u64) {
+        self.weight_in_limbo.store(weight / LIMBO_SHARE, Relaxed);
+        self.weight_in_hand.store(weight / HAND_SHARE, Relaxed);
+        self.waiting.0.weight_due.store(weight / LIMBO_SHARE, Relaxed);
     }
 
     /// The epoch, for a pin that begins.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
-        // Acquire: partner is the raise in `run`; who reads an epoch sees all that was
-        // unlinked before it.
+        // Acquire: partner is `end_epoch`; who reads an epoch sees that all which was withdrawn
+        // before it is.
         self.epoch.0.load(Acquire)
     }
 
@@ -80,7 +131,12 @@ impl Reclaim {
     /// Slots that wait in limbo.
     #[inline]
     pub(crate) fn waiting(&self) -> u64 {
-        self.waiting.0.load(Relaxed)
+        self.waiting.0.slots.load(Relaxed)
+    }
+
+    /// What they weigh, where entries are weighed.
+    pub(crate) fn waiting_weight(&self) -> u64 {
+        self.waiting.0.weight.load(Relaxed)
     }
 
     /// What reclamations wrote to lines that every thread writes.
@@ -91,7 +147,9 @@ impl Reclaim {
     /// Whether enough waits to be worth a fence.
     #[inline(always)]
     pub(crate) fn due(&self) -> bool {
-        self.waiting() >= self.batch
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        self.waiting() >= slots_due.load(Relaxed)
+            || self.waiting_weight() > weight_due.load(Relaxed)
     }
 
     /// A vacant slot, if one can be had without reclaiming. `prepare` is told of every
@@ -168,9 +226,22 @@ impl Reclaim {
         }
     }
 
-    /// Retires a slot that the caller has unlinked, or found unlinked, and taken.
+    /// Whether entries are weighed.
     #[inline(always)]
-    pub(crate) fn retire(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+    pub(crate) fn weighs(&self) -> bool {
+        self.weight_in_hand.load(Relaxed) != u64::MAX
+    }
+
+    /// Retires a slot that the caller has unlinked, or found unlinked, and taken. Its weight is
+    /// 0 where nothing is weighed.
+    #[inline(always)]
+    pub(crate) fn retire(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        (slot, weight): (u32, u64),
+    ) {
+        buffers.retired_weight = buffers.retired_weight.wrapping_add(weight);
         if buffers.retired.segment == 0 {
             buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -186,13 +257,25 @@ impl Reclaim {
     /// Sends what a stripe has retired to limbo.
     pub(crate) fn flush_retired(&self, segments: &Segments, buffers: &mut Buffers) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
+        let weight = std::mem::take(&mut buffers.retired_weight);
         if segment != 0 {
-            segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
             // First, so that who takes them finds them counted.
-            self.waiting.0.fetch_add(u64::from(next), Relaxed);
+            self.waiting.0.slots.fetch_add(u64::from(next), Relaxed);
+            if weight > 0 {
+                self.waiting.0.weight.fetch_add(weight, Relaxed);
+            }
             buffers.traffic.writes += 1;
             self.limbo.push(segments, segment, &mut buffers.traffic);
+        }
+    }
+
+    /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
+    /// are weighed. At the end of an operation.
+    #[inline(always)]
+    pub(crate) fn settle(&self, segments: &Segments, buffers: &mut Buffers) {
+        if buffers.retired_weight > self.weight_in_hand.load(Relaxed) {
+            self.flush_retired(segments, buffers);
         }
     }
 
@@ -206,66 +289,91 @@ impl Reclaim {
         }
     }
 
-    /// Lets go what nobody can be reading. `vacate` drops key and value of a slot, if it
-    /// has any; it runs the user's code, so the caller holds no lock. How many slots
-    /// became free.
+    /// Lets go what nobody can be reading. `weigh` says what a slot weighs, 0 if it is vacant;
+    /// `vacate` drops key and value, if it has any. That runs the user's code, so the caller
+    /// holds no lock. How many slots became free.
     ///
     /// One heavy fence and a pass over the stripes; what waits is bounded.
-    pub(crate) fn run(&self, segments: &Segments, stripes: &Stripes, vacate: impl Fn(u32)) -> u64 {
+    pub(crate) fn run(
+        &self,
+        segments: &Segments,
+        stripes: &Stripes,
+        weigh: impl Fn(u32) -> u64,
+        vacate: impl Fn(u32),
+    ) -> u64 {
         let mut traffic = Traffic::default();
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
-        if next == 0 {
+        if next == 0 || !fence::heavy() {
             return 0;
         }
-        // Release: all that was unlinked before its segment came to limbo (Acquire in
-        // `take_all`) is seen by pins that begin at a later epoch.
-        let stamp = self.epoch.0.fetch_add(1, AcqRel);
-        if !fence::heavy() {
-            return 0;
-        }
-        // Acquire: partner is the Release with which a reader clears its hazard or pin;
-        // what it read, it has read before the slot is written again.
-        let oldest_pin = stripes
-            .iter()
-            .map(|stripe| stripe.reader.pinned.load(Acquire))
-            .filter(|&epoch| epoch != 0)
-            .min()
-            .unwrap_or(u64::MAX);
-        let hazards: Vec<u32> = stripes
-            .iter()
-            .flat_map(|stripe| [&stripe.reader.hazard, &stripe.reader.second])
-            .map(|hazard| hazard.load(Acquire))
-            .filter(|&slot| slot != 0)
-            .collect();
-        // The epoch, and this count itself.
-        traffic.writes += 2;
-        let mut freed = 0;
+        let named = Named::by(stripes);
+        let mut held_up = HeldUp::new(self, segments);
+        let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
         while let Some(segment) = chain.pop() {
+            let mut kept = 0;
             // Whatever happens in a destructor, no slot is lost.
-            let mut going = Going { reclaim: self, segments, segment, free: false };
-            let stamped = segments.stamp(segment).load(Relaxed);
-            let stamped = if stamped == 0 { stamp } else { stamped };
-            segments.stamp(segment).store(stamped, Relaxed);
-            // A hazard holds up its segment: simpler than to sort it, and as bounded.
-            let named = |slot| hazards.contains(&slot);
-            let held_up = !hazards.is_empty() && segments.slots(segment).any(named);
-            if stamped < oldest_pin && !held_up {
-                let mut count = 0;
-                for slot in segments.slots(segment) {
+            let unfinished = Ensure::new(&mut gone, |_| self.put_back(segments, segment));
+            for (at, slot) in segments.slots(segment) {
+                let weight = weigh(slot);
+                if named.contains(slot) {
+                    kept |= 1 << at;
+                    held_up.weight = held_up.weight.saturating_add(weight);
+                } else {
+                    unfinished.on.weight = unfinished.on.weight.wrapping_add(weight);
                     vacate(slot);
-                    count += 1;
                 }
-                self.waiting.0.fetch_sub(count, Relaxed);
-                traffic.writes += 1;
-                freed += count;
-                going.free = true;
             }
+            unfinished.waive();
             // Where it goes.
             traffic.writes += 1;
+            if kept == 0 || held_up.gather(segment, kept) {
+                gone.slots += segments.slots(segment).count() as u64;
+                self.free.push(segments, segment, &mut Traffic::default());
+            }
         }
+        self.set_due(held_up.slots, held_up.weight);
+        traffic.writes += 2;
         self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
-        freed
+        gone.slots
+    }
+
+    /// When limbo is to be gone through again, where so much in it is named.
+    fn set_due(&self, slots: u64, weight: u64) {
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        let most = self.weight_in_limbo.load(Relaxed);
+        slots_due.store(slots + self.batch.max(slots / 2), Relaxed);
+        weight_due.store(weight.saturating_add(most.max(weight / 2)), Relaxed);
+        let Crowd { slots: held_up, full } = &self.held_up.0;
+        // Read by every pin that ends.
+        if held_up.load(Relaxed) != slots {
+            held_up.store(slots, Relaxed);
+            full.store(weight > most.saturating_mul(LIMBO_SHARE / CROWD_SHARE), Relaxed);
+        }
+    }
+
+    /// A reader has let go of all that it named: limbo may be worth going through.
+    #[inline]
+    pub(crate) fn named_no_more(&self) {
+        if self.held_up() != 0 {
+            self.set_due(0, 0);
+        }
+    }
+
+    /// How many slots readers held up when limbo was gone through last.
+    #[inline(always)]
+    pub(crate) fn held_up(&self) -> u64 {
+        self.held_up.0.slots.load(Relaxed)
+    }
+
+    /// Whether readers hold up so much weight that nothing more may be let go for what comes.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.held_up.0.full.load(Relaxed)
+    }
+
+    fn put_back(&self, segments: &Segments, segment: u32) {
+        self.limbo.push(segments, segment, &mut Traffic::default());
     }
 
     /// Ends an epoch for what was withdrawn from all at once, and says which.
@@ -319,23 +427,107 @@ impl Chain<'_> {
 impl Drop for Chain<'_> {
     fn drop(&mut self) {
         while let Some(segment) = self.pop() {
-            self.reclaim.limbo.push(self.segments, segment, &mut Traffic::default());
+            self.reclaim.put_back(self.segments, segment);
         }
     }
 }
 
-/// A segment on its way to where its slots belong.
-struct Going<'r> {
-    reclaim: &'r Reclaim,
-    segments: &'r Segments,
-    segment: u32,
-    free: bool,
+/// What readers named when a heavy fence had been executed.
+struct Named<'s> {
+    hazards: Vec<u32>,
+    pins: Vec<&'s Names>,
 }
 
-impl Drop for Going<'_> {
-    #[inline]
+impl<'s> Named<'s> {
+    fn by(stripes: &'s Stripes) -> Self {
+        let mut named = Named { hazards: Vec::new(), pins: Vec::new() };
+        for Stripe { reader, .. } in stripes.iter() {
+            // Acquire: partner is the Release with which a reader clears its hazard; what it
+            // read, it has read before the slot is written again.
+            let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
+            named.hazards.extend(hazards.into_iter().filter(|&slot| slot != 0));
+            if !reader.names.is_empty() {
+                named.pins.push(&reader.names);
+            }
+        }
+        named
+    }
+
+    /// Of a slot that was retired before the fence.
+    fn contains(&self, slot: u32) -> bool {
+        self.hazards.contains(&slot) || self.pins.iter().any(|names| names.contains(slot))
+    }
+}
+
+/// Slots that readers have named, gathered in as few segments as they need: so one reader
+/// keeps a slot from being used, and not all those that were retired with it.
+struct HeldUp<'r> {
+    /// The last one, with a bit for each word that holds such a slot; or 0.
+    segment: u32,
+    kept: u32,
+    /// How many in all, and their weight.
+    slots: u64,
+    weight: u64,
+    reclaim: &'r Reclaim,
+    segments: &'r Segments,
+}
+
+impl<'r> HeldUp<'r> {
+    fn new(reclaim: &'r Reclaim, segments: &'r Segments) -> Self {
+        HeldUp { segment: 0, kept: 0, slots: 0, weight: 0, reclaim, segments }
+    }
+
+    /// Exchanges the words of a segment that are to be `kept` for vacated ones. True if it has
+    /// no others then; else it is not the caller's any more.
+    fn gather(&mut self, segment: u32, mut kept: u32) -> bool {
+        self.slots += u64::from(kept.count_ones());
+        let all = (1 << self.segments.length()) - 1;
+        while kept != 0 {
+            let room = all & !self.kept;
+            if self.segment == 0 || room == 0 {
+                self.put_back();
+                (self.segment, self.kept) = (segment, kept);
+                return false;
+            }
+            let (from, to) = (kept.trailing_zeros(), room.trailing_zeros());
+            let from = self.segments.word(self.segments.position(segment, from));
+            let to = self.segments.word(self.segments.position(self.segment, to));
+            // Both are this thread's alone, which has taken them out of limbo.
+            let slot = from.load(Relaxed);
+            from.store(to.load(Relaxed), Relaxed);
+            to.store(slot, Relaxed);
+            kept &= kept - 1;
+            self.kept |= room & room.wrapping_neg();
+        }
+        true
+    }
+
+    fn put_back(&mut self) {
+        if self.segment != 0 {
+            self.reclaim.put_back(self.segments, std::mem::take(&mut self.segment));
+        }
+    }
+}
+
+impl Drop for HeldUp<'_> {
     fn drop(&mut self) {
-        let stack = if self.free { &self.reclaim.free } else { &self.reclaim.limbo };
-        stack.push(self.segments, self.segment, &mut Traffic::default());
+        self.put_back();
+    }
+}
+
+/// What waits no more, counted when all is done or a destructor panics.
+struct Gone<'r> {
+    slots: u64,
+    weight: u64,
+    reclaim: &'r Reclaim,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let Waiting { slots, weight, .. } = &self.reclaim.waiting.0;
+        slots.fetch_sub(self.slots, Relaxed);
+        if self.weight > 0 {
+            weight.fetch_sub(self.weight, Relaxed);
+        }
     }
 }

@@ -150,6 +150,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.places.set_chunk(step as u64 - 1);
         if let Some(weights) = &self.weights {
             weights.set_chunk(goal.capacity / WEIGHT_STEP_FROM);
+            self.reclaim.set_capacity(goal.capacity);
         }
     }
 

@@ -31,6 +31,7 @@ use crate::evict::segments::Spares;
 use crate::fence;
 use crate::frozen::learn::Samples;
 use crate::listen::Departed;
+use crate::names::Names;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -49,6 +50,8 @@ pub(crate) struct Reader {
     pub(crate) depth: AtomicU64,
     /// The epoch at which the first of them began, or 0.
     pub(crate) pinned: AtomicU64,
+    /// The slots that they have shown.
+    pub(crate) names: Names,
     pub(crate) hits: AtomicU64,
     /// Hits of what is frozen; not among the others.
     pub(crate) frozen_hits: AtomicU64,
@@ -138,8 +141,9 @@ pub(crate) struct Buffers {
     pub(crate) credit: u64,
     /// Free slots in hand.
     pub(crate) vacant: Cursor,
-    /// Slots that wait to be reclaimed.
+    /// Slots that wait to be reclaimed, and what they weigh where entries are weighed.
     pub(crate) retired: Cursor,
+    pub(crate) retired_weight: u64,
     /// Whether some have gone to limbo since someone asked.
     pub(crate) flushed: bool,
     /// This stripe's ends of the policy's queues.
@@ -318,7 +322,8 @@ impl Stripes {
     pub(crate) fn heap_bytes(&self) -> usize {
         let of = |chunk: &[Stripe]| {
             let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
-            size_of_val(chunk) + sampling.count() * size_of::<Samples>()
+            let names = chunk.iter().map(|stripe| stripe.reader.names.heap_bytes());
+            size_of_val(chunk) + sampling.count() * size_of::<Samples>() + names.sum::<usize>()
         };
         self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
     }

@@ -203,6 +203,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
             let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
             survey.expect("hazards at rest", 0, named.into());
+            if depth.load(Relaxed) == 0 {
+                survey.expect("names at rest", 0, reader.names.count().into());
+            }
             let pinned = stripe.reader.pinned.load(Relaxed) != 0;
             survey.expect("pins", u64::from(depth.load(Relaxed) != 0), u64::from(pinned));
             let Some(held) = stripe.claim() else {
@@ -267,7 +270,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     fn survey_stacks(&self, survey: &mut Survey) {
-        let mut waiting = 0;
+        let (mut waiting, mut waiting_weight) = (0, 0u64);
         for (stack, of) in
             self.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
         {
@@ -276,10 +279,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     break;
                 }
                 let slots = self.survey_idle(survey, segment, self.segments.length(), of);
-                waiting += if of == Whereabouts::Limbo { slots } else { 0 };
+                if of == Whereabouts::Limbo {
+                    waiting += slots;
+                    for (_, slot) in self.segments.slots(segment) {
+                        waiting_weight = self.retired_weight(slot).wrapping_add(waiting_weight);
+                    }
+                }
             }
         }
         survey.expect("waiting slots", self.reclaim.waiting(), waiting);
+        survey.expect("waiting weight", self.reclaim.waiting_weight(), waiting_weight);
         for segment in self.segments.empty().segments(&self.segments) {
             if !survey.segment(segment, "empty".to_owned()) {
                 break;
@@ -455,7 +464,7 @@ mod tests {
                 let (_, slot) = a_word(cache);
                 let mut held = cache.stripe().claim().expect("free");
                 assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
-                cache.reclaim.retire(&cache.segments, &mut held, slot);
+                cache.reclaim.retire(&cache.segments, &mut held, (slot, 0));
             }),
             ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
             ("credit lost", &|cache| {

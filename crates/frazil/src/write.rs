@@ -274,6 +274,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if self.weights.is_some() {
             old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
             growth = newcomer.weight.saturating_sub(old_weight);
+            if self.reclaim.is_crowded() {
+                return Err(Setback { cause: Cause::Shortage, key, value });
+            }
         }
         if let Err(cause) = self.make_room(held, newcomer, places, growth) {
             return Err(Setback { cause, key, value });
@@ -811,6 +814,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.places.settle(&mut buffers.places, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
             weights.settle(&mut buffers.credit, &mut buffers.traffic);
+            self.reclaim.settle(&self.segments, buffers);
         }
         if buffers.traffic.retries | buffers.traffic.writes != 0 {
             let Traffic { retries, writes } = std::mem::take(&mut buffers.traffic);
@@ -829,15 +833,48 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Drops what nobody can be reading. How many slots became free. The caller holds no
     /// stripe: destructors run here.
     pub(crate) fn reclaim(&self) -> u64 {
-        let freed = self.reclaim.run(&self.segments, &self.stripes, |slot| {
-            if Slab::<K, V>::NEEDS_DROP && self.slab.header(slot).state.load(Relaxed) != VACANT {
+        let vacate = |slot| {
+            let state = &self.slab.header(slot).state;
+            if !Slab::<K, V>::NEEDS_DROP {
+                state.store(VACANT, Relaxed);
+            } else if state.load(Relaxed) != VACANT {
                 // SAFETY: `run` shows slots that are retired and that nobody can reach.
                 drop(unsafe { self.slab.vacate(slot) });
             }
-        });
+        };
+        let weigh = |slot| self.retired_weight(slot);
+        let freed = self.reclaim.run(&self.segments, &self.stripes, weigh, vacate);
         #[cfg(feature = "tracing")]
         self.tell_of_pins();
         freed
+    }
+
+    /// Drops the values of all entries that have gone, but for those that a reader is looking at
+    /// now.
+    ///
+    /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
+    /// sure that nobody reads it is shared: some hundred entries, and with a
+    /// [weigher](crate::Builder::weigher) a 16th of the capacity and a 1,024th for each thread.
+    /// O(threads + entries that wait).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let cache: frazil::Cache<u64, Arc<str>> = frazil::Cache::builder(100).build();
+    /// let value: Arc<str> = "large".into();
+    /// cache.insert(1, Arc::clone(&value));
+    /// cache.invalidate(&1);
+    /// cache.flush();
+    /// assert_eq!(Arc::strong_count(&value), 1);
+    /// ```
+    pub fn flush(&self) {
+        self.scavenge(false);
+    }
+
+    /// What a slot weighs that waits in limbo: 0 if its value was dropped, or nothing is weighed.
+    pub(crate) fn retired_weight(&self, slot: u32) -> u64 {
+        let weighs = self.weights.is_some();
+        let occupied = weighs && self.slab.header(slot).state.load(Relaxed) != VACANT;
+        if occupied { self.slab.weight(slot) } else { 0 }
     }
 
     /// Makes all that idle threads have in hand available; packs the queues if told to.

@@ -136,7 +136,8 @@ impl<H: Headers> Hand<'_, H> {
 
     #[inline(always)]
     pub(crate) fn retire(&mut self, slot: u32) {
-        self.reclaim.retire(self.segments, self.buffers, slot);
+        let weight = if self.reclaim.weighs() { self.headers.weight(slot) } else { 0 };
+        self.reclaim.retire(self.segments, self.buffers, (slot, weight));
     }
 
     /// The hash of the key in a slot that this thread has taken. To hash a key is to run

@@ -127,7 +127,7 @@ impl Queue {
             return false;
         }
         ends.front = Cursor { segment, next: 0 };
-        for slot in segments.slots(segment) {
+        for (_, slot) in segments.slots(segment) {
             headers.prefetch(slot);
         }
         true

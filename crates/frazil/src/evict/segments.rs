@@ -91,8 +91,6 @@ unsafe impl ZeroDefault for Line {}
 struct Tail {
     /// The segment below in a stack, or 0.
     next: AtomicU32,
-    /// When the slots in it were all known to be unlinked; see `reclaim.rs`.
-    stamp: AtomicU64,
 }
 
 // SAFETY: atomics whose defaults are zero.
@@ -163,12 +161,6 @@ impl Segments {
         // SAFETY: positions are 0 or come from `position` with a segment of ours, and
         // `new` has laid out a line for each of those; lines are arrays of words.
         unsafe { &*self.lines.as_ptr().cast::<AtomicU32>().add(position as usize) }
-    }
-
-    /// When the slots of a segment were stamped as unlinked.
-    #[inline]
-    pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
-        &self.tail(segment).stamp
     }
 
     #[inline]
@@ -301,11 +293,11 @@ impl SegmentStack {
 }
 
 impl Segments {
-    /// The slots in a segment, queued or idle, just now.
+    /// The slots in a segment, queued or idle, just now, each with the number of its word.
     #[inline]
-    pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = u32> {
-        let words = (0..self.length()).map(move |at| self.position(segment, at));
-        words.map(|at| self.word(at).load(Relaxed) & SLOT).filter(|&slot| slot != 0)
+    pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = (u32, u32)> {
+        let word = move |at| self.word(self.position(segment, at)).load(Relaxed);
+        (0..self.length()).map(move |at| (at, word(at) & SLOT)).filter(|&(_, slot)| slot != 0)
     }
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.

@@ -42,7 +42,7 @@ impl Bench {
     pub(crate) fn new(last: u32, length: usize) -> Self {
         Bench {
             segments: Segments::new(4 * last as usize + 16, length),
-            reclaim: Reclaim::new(last, last.into()),
+            reclaim: Reclaim::new(last, last.into(), None),
             stripes: Stripes::default(),
             headers: Bare((0..=last).map(|_| Header::default()).collect()),
         }

@@ -12,7 +12,7 @@ use crate::evict::{Ensure, Order};
 use crate::fence;
 use crate::index::mix;
 use crate::protect::Pinned;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
 /// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (mut slots, mut added) = (Vec::new(), Vec::new());
         loop {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-            if !walk.next(&mut slots) {
+            if !walk.next(&pinned, &mut slots) {
                 return true;
             }
             added.clear();
@@ -216,7 +216,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return false;
             }
             for (&slot, &(hash, at)) in slots.iter().zip(&added) {
-                // SAFETY: it was in a place of the policy's, and the pin is older.
+                // SAFETY: the walk has shown it to the pin while it was in a place of the policy's.
                 let key = unsafe { self.slab.key(slot) };
                 let stays = self.slab.header(slot).is_settled()
                     && self.is_found(&pinned, self.index.place(hash), slot, key);
@@ -262,13 +262,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             added.clear();
             for bucket in first..self.index.len().min(first + BUCKETS) {
                 for cell in self.index.cells(bucket) {
-                    // Acquire: partner is the Release with which the word was published.
-                    let word = cell.load(Acquire);
-                    let slot = self.index.slot(word);
                     // The rank may be that of the entry which was in the slot before.
+                    let slot = self.index.slot(cell.load(Relaxed));
                     if slot == 0 || !wanted.contains(&ranks[slot as usize]) {
                         continue;
                     }
+                    let Some((word, slot)) = self.protected(&pinned, cell) else { continue };
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.add(filling, slot);
                     added.push((slot, at, self.index.place(hash), (cell, word)));

@@ -44,7 +44,7 @@ impl Store {
     fn new() -> Self {
         let store = Store {
             segments: Segments::new(32, 1),
-            reclaim: Reclaim::new(SLOT, 1),
+            reclaim: Reclaim::new(SLOT, 1, None),
             stripes: Stripes::default(),
             word: AtomicU32::new(0),
             elsewhere: AtomicU32::new(ELSEWHERE),
@@ -71,18 +71,19 @@ impl Store {
         let mut buffers = Buffers::default();
         assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
         if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok() {
-            self.reclaim.retire(&self.segments, &mut buffers, SLOT);
+            self.reclaim.retire(&self.segments, &mut buffers, (SLOT, 0));
         }
         self.reclaim_all();
         self.publish(&mut buffers);
     }
 
     fn reclaim_all(&self) -> u64 {
-        self.reclaim.run(&self.segments, &self.stripes, |slot| {
+        let vacate = |slot| {
             assert_eq!(slot, SLOT);
             // SAFETY: loom looks whether it is.
             self.entry.with_mut(|entry| unsafe { *entry += 1 });
-        })
+        };
+        self.reclaim.run(&self.segments, &self.stripes, |_| 0, vacate)
     }
 
     fn look(&self, protection: &impl Protect) {
@@ -156,7 +157,7 @@ fn a_second_pin_orders_what_was_read_under_the_first() {
     ]);
 }
 
-/// Whoever raises the epoch first may not be the one who finds the slot in limbo.
+/// Whoever is first may not be the one who finds the slot in limbo.
 #[test]
 fn two_reclaimers_let_a_slot_go_once() {
     large_model(|| {

@@ -15,6 +15,7 @@ use frazil_policy::{
 };
 
 use super::{Decision, Hand, Headers, Newcomer};
+use crate::protect::Pinned;
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
@@ -621,12 +622,11 @@ impl Walk<'_> {
         }
     }
 
-    /// Sets some aside, and says their slots. False when it is over. Who is to look at what is
-    /// in them has pinned before.
-    pub(crate) fn next(&mut self, slots: &mut Vec<u32>) -> bool {
+    /// Sets some aside, and says their slots, which the pin keeps. False when it is over.
+    pub(crate) fn next(&mut self, pinned: &Pinned<'_>, slots: &mut Vec<u32>) -> bool {
         slots.clear();
         while let [shelf, ..] = self.shelves {
-            shelf.freeze_next(&self.caller, self.left.min(FREEZE_BATCH), slots);
+            shelf.freeze_next(&self.caller, self.left.min(FREEZE_BATCH), pinned, slots);
             self.left -= slots.len() as u64;
             if !slots.is_empty() {
                 return true;

@@ -16,6 +16,7 @@ use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
 use crate::expiry::deadlines::Term;
 use crate::fetch::flight::Absence;
 use crate::slab::{DEAD, Header};
+use crate::protect::Pinned;
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{
     AtomicU8, AtomicU64,
@@ -100,9 +101,15 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     /// entries there are; 0 where nothing can be frozen.
     fn begin_freezing(&self, caller: &Caller<'_>) -> u64;
 
-    /// Freezes the next so many of the walk, and adds their slots to `frozen`. The lock is held
-    /// for some 20 ns a slot.
-    fn freeze_next(&self, caller: &Caller<'_>, count: u64, frozen: &mut Vec<u32>);
+    /// Freezes the next so many of the walk, and adds their slots to `frozen`; the pin keeps
+    /// them. The lock is held for some 20 ns a slot.
+    fn freeze_next(
+        &self,
+        caller: &Caller<'_>,
+        count: u64,
+        pinned: &Pinned<'_>,
+        frozen: &mut Vec<u32>,
+    );
 
     /// Ends the walk; the policy makes do with what is left of its capacity.
     fn end_freezing(&self, capacity: u64);
@@ -665,7 +672,13 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         (table.slots.len() - 1 - free.len()) as u64
     }
 
-    fn freeze_next(&self, caller: &Caller<'_>, count: u64, frozen: &mut Vec<u32>) {
+    fn freeze_next(
+        &self,
+        caller: &Caller<'_>,
+        count: u64,
+        pinned: &Pinned<'_>,
+        frozen: &mut Vec<u32>,
+    ) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
@@ -677,7 +690,10 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
             (ways.freeze)(policy, &mut view, place);
             let weight = view.weight(place);
             aside.add(place, weight);
-            frozen.push(table.slots[place.index()]);
+            let slot = table.slots[place.index()];
+            // Under the lock, without which nobody takes it out of its place and retires it.
+            pinned.keep(slot);
+            frozen.push(slot);
         }
     }
 
