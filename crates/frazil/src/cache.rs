@@ -123,7 +123,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let copies = builder.copies.filter(|_| !builder.terms.are_set());
         let expiry = Expiry::new(builder.terms, slots);
         let cache = Cache {
-            index: Index::new(slots),
+            // Threads that admit a key at the same time have two words for it.
+            index: Index::new(slots, entries + entries / 32 + 128),
             slab: Slab::new(slots, weighted),
             mark_max: order.mark_max(),
             order,

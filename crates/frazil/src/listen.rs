@@ -116,7 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
             // Before it is declared dead, so nobody has retired it yet.
-            reader.names.add(slot);
+            reader.names.add(slot, &self.reclaim);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
     }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use crate::cache::Cache;
-use crate::protect::Pinned;
+use crate::protect::{KeepingAll, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::{Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
@@ -34,6 +34,8 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     reader: &'c Reader,
     protection: Pinned<'c>,
+    /// The same once it keeps all.
+    all: KeepingAll,
     _lodger: Lodger,
     /// The stripe belongs to the thread.
     not_send: PhantomData<*const ()>,
@@ -43,7 +45,14 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
         let reader = &cache.stripe().reader;
         let protection = Pinned::new(reader, &cache.reclaim);
-        Pin { cache, reader, protection, _lodger: Lodger::new(), not_send: PhantomData }
+        Pin {
+            cache,
+            reader,
+            protection,
+            all: KeepingAll,
+            _lodger: Lodger::new(),
+            not_send: PhantomData,
+        }
     }
 
     /// The value of `key`, and a hit or a miss for the policy and the counts.
@@ -63,7 +72,11 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         if self.cache.recorder.wants(hash) {
             return self.get_observed(key);
         }
-        self.get_at(hash, key)
+        if self.protection.keeps_all() {
+            self.get_at(&self.all, hash, key)
+        } else {
+            self.get_at(&self.protection, hash, key)
+        }
     }
 
     // As `Cache::get_observed`.
@@ -78,7 +91,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         let (hash, place) = cache.place(key);
         let weight = cache.recorder.records(hash).then(|| cache.weight_of(place, key));
         let look = cache.begin_look();
-        let value = self.get_at(hash, key);
+        let value = self.get_at(&self.protection, hash, key);
         if let Some(look) = look {
             let slot = || cache.find(&self.protection, place, key).map(|found| found.slot);
             look.end(hash, value.is_some(), slot);
@@ -91,19 +104,19 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     }
 
     #[inline(always)]
-    fn get_at<Q>(&self, hash: u64, key: &Q) -> Option<&V>
+    fn get_at<'p, Q>(&'p self, protection: &'p impl Protect, hash: u64, key: &Q) -> Option<&'p V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
         if let Some(frozen) = &self.cache.frozen
-            && let Some(value) = self.cache.find_frozen(frozen, &self.protection, hash, key)
+            && let Some(value) = self.cache.find_frozen(frozen, protection, hash, key)
         {
             add(&self.reader.frozen_hits, 1);
             return Some(value);
         }
         let place = self.cache.index.place(hash);
-        let Some(found) = self.cache.find(&self.protection, place, key) else {
+        let Some(found) = self.cache.find(protection, place, key) else {
             add(&self.reader.misses, 1);
             self.reader.missed.store(hash, Relaxed);
             return None;

@@ -1,10 +1,11 @@
 //! When a slot may be used again.
 //!
 //! A slot that was unlinked from the index and taken out of its queue is *retired*. A
-//! reader may still look at it, who has named it: a `get` in its hazard, a pin among its
-//! thread's names. Retired slots go through limbo in segments; from time to time some thread
-//! takes all that is there, runs the heavy fence, and lets go every slot that nobody names.
-//! The rest goes back to limbo.
+//! reader may still look at it: a `get`, which has named it in its hazard, or a pin, which has
+//! named it or noted the epoch before it was retired. Retired slots go through limbo in segments;
+//! from time to time some thread takes all that is there, raises the epoch, runs the heavy
+//! fence, and lets go every slot that nobody names and no pin is old enough to have seen. The
+//! rest goes back to limbo.
 //!
 //! ```text
 //! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
@@ -21,7 +22,6 @@
 use crate::evict::Ensure;
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
-use crate::names::Names;
 use crate::protect::COPIES;
 use crate::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
 use crate::sync::atomic::{
@@ -47,7 +47,7 @@ pub(crate) struct Reclaim {
     limbo: SegmentStack,
     /// What is in limbo, without what is in the stripes' hands.
     waiting: OwnLine<Waiting>,
-    /// Raised when frozen copies are withdrawn. From 1.
+    /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
     epoch: OwnLine<AtomicU64>,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
@@ -117,8 +117,8 @@ impl Reclaim {
     /// The epoch, for a pin that begins.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
-        // Acquire: partner is `end_epoch`; who reads an epoch sees that all which was withdrawn
-        // before it is.
+        // Acquire: partner is the raise in `run`; who reads an epoch sees all that was
+        // unlinked before it.
         self.epoch.0.load(Acquire)
     }
 
@@ -232,16 +232,10 @@ impl Reclaim {
         self.weight_in_hand.load(Relaxed) != u64::MAX
     }
 
-    /// Retires a slot that the caller has unlinked, or found unlinked, and taken. Its weight is
-    /// 0 where nothing is weighed.
+    /// Retires a slot that the caller has unlinked, or found unlinked, and taken; and has added
+    /// to the weight of what is retired, where entries are weighed.
     #[inline(always)]
-    pub(crate) fn retire(
-        &self,
-        segments: &Segments,
-        buffers: &mut Buffers,
-        (slot, weight): (u32, u64),
-    ) {
-        buffers.retired_weight = buffers.retired_weight.wrapping_add(weight);
+    pub(crate) fn retire(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
         if buffers.retired.segment == 0 {
             buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -259,6 +253,7 @@ impl Reclaim {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
         if segment != 0 {
+            segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
             // First, so that who takes them finds them counted.
             self.waiting.0.slots.fetch_add(u64::from(next), Relaxed);
@@ -304,19 +299,30 @@ impl Reclaim {
         let mut traffic = Traffic::default();
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
-        if next == 0 || !fence::heavy() {
+        if next == 0 {
+            return 0;
+        }
+        // Release: all that was unlinked before its segment came to limbo (Acquire in
+        // `take_all`) is seen by pins that note a later epoch.
+        let stamp = self.epoch.0.fetch_add(1, AcqRel);
+        if !fence::heavy() {
             return 0;
         }
         let named = Named::by(stripes);
         let mut held_up = HeldUp::new(self, segments);
         let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
         while let Some(segment) = chain.pop() {
-            let mut kept = 0;
+            let stamped = segments.stamp(segment).load(Relaxed);
+            let stamped = if stamped == 0 { stamp } else { stamped };
+            segments.stamp(segment).store(stamped, Relaxed);
+            let all = stamped >= named.oldest_pin;
+            let (mut kept, mut slots) = (0u32, 0);
             // Whatever happens in a destructor, no slot is lost.
             let unfinished = Ensure::new(&mut gone, |_| self.put_back(segments, segment));
             for (at, slot) in segments.slots(segment) {
+                slots += 1;
                 let weight = weigh(slot);
-                if named.contains(slot) {
+                if all || named.contains(slot) {
                     kept |= 1 << at;
                     held_up.weight = held_up.weight.saturating_add(weight);
                 } else {
@@ -327,13 +333,19 @@ impl Reclaim {
             unfinished.waive();
             // Where it goes.
             traffic.writes += 1;
-            if kept == 0 || held_up.gather(segment, kept) {
-                gone.slots += segments.slots(segment).count() as u64;
+            if all {
+                held_up.slots += u64::from(kept.count_ones());
+                self.put_back(segments, segment);
+            } else if kept == 0 || held_up.gather(segment, kept) {
+                // Of those that were gathered, what was exchanged for them.
+                let gathered = kept != 0;
+                gone.slots += if gathered { segments.slots(segment).count() as u64 } else { slots };
                 self.free.push(segments, segment, &mut Traffic::default());
             }
         }
         self.set_due(held_up.slots, held_up.weight);
-        traffic.writes += 2;
+        // The epoch, what waits, and this count itself.
+        traffic.writes += 3;
         self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
         gone.slots
     }
@@ -432,30 +444,33 @@ impl Drop for Chain<'_> {
     }
 }
 
-/// What readers named when a heavy fence had been executed.
-struct Named<'s> {
-    hazards: Vec<u32>,
-    pins: Vec<&'s Names>,
+/// What readers kept when a heavy fence had been executed.
+struct Named {
+    slots: Vec<u32>,
+    /// A bit for each, by the lowest bits of its number.
+    bits: u64,
+    /// The earliest epoch from which on a pin keeps everything.
+    oldest_pin: u64,
 }
 
-impl<'s> Named<'s> {
-    fn by(stripes: &'s Stripes) -> Self {
-        let mut named = Named { hazards: Vec::new(), pins: Vec::new() };
+impl Named {
+    fn by(stripes: &Stripes) -> Self {
+        let mut named = Named { slots: Vec::new(), bits: 0, oldest_pin: u64::MAX };
         for Stripe { reader, .. } in stripes.iter() {
             // Acquire: partner is the Release with which a reader clears its hazard; what it
             // read, it has read before the slot is written again.
             let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
-            named.hazards.extend(hazards.into_iter().filter(|&slot| slot != 0));
-            if !reader.names.is_empty() {
-                named.pins.push(&reader.names);
-            }
+            named.slots.extend(hazards.into_iter().filter(|&slot| slot != 0));
+            named.slots.extend(reader.names.slots());
+            named.oldest_pin = named.oldest_pin.min(reader.names.since().unwrap_or(u64::MAX));
         }
+        named.bits = named.slots.iter().fold(0, |bits, slot| bits | 1 << (slot & 63));
         named
     }
 
-    /// Of a slot that was retired before the fence.
+    #[inline(always)]
     fn contains(&self, slot: u32) -> bool {
-        self.hazards.contains(&slot) || self.pins.iter().any(|names| names.contains(slot))
+        self.bits >> (slot & 63) & 1 != 0 && self.slots.contains(&slot)
     }
 }
 
@@ -489,6 +504,9 @@ impl<'r> HeldUp<'r> {
                 (self.segment, self.kept) = (segment, kept);
                 return false;
             }
+            // Of the later of the two.
+            let [stamp, own] = [segment, self.segment].map(|of| self.segments.stamp(of));
+            own.store(own.load(Relaxed).max(stamp.load(Relaxed)), Relaxed);
             let (from, to) = (kept.trailing_zeros(), room.trailing_zeros());
             let from = self.segments.word(self.segments.position(segment, from));
             let to = self.segments.word(self.segments.position(self.segment, to));

@@ -322,8 +322,7 @@ impl Stripes {
     pub(crate) fn heap_bytes(&self) -> usize {
         let of = |chunk: &[Stripe]| {
             let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
-            let names = chunk.iter().map(|stripe| stripe.reader.names.heap_bytes());
-            size_of_val(chunk) + sampling.count() * size_of::<Samples>() + names.sum::<usize>()
+            size_of_val(chunk) + sampling.count() * size_of::<Samples>()
         };
         self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
     }

@@ -204,7 +204,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
             survey.expect("hazards at rest", 0, named.into());
             if depth.load(Relaxed) == 0 {
-                survey.expect("names at rest", 0, reader.names.count().into());
+                survey.expect("names at rest", 0, reader.names.slots().count() as u64);
             }
             let pinned = stripe.reader.pinned.load(Relaxed) != 0;
             survey.expect("pins", u64::from(depth.load(Relaxed) != 0), u64::from(pinned));
@@ -464,7 +464,7 @@ mod tests {
                 let (_, slot) = a_word(cache);
                 let mut held = cache.stripe().claim().expect("free");
                 assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
-                cache.reclaim.retire(&cache.segments, &mut held, (slot, 0));
+                cache.reclaim.retire(&cache.segments, &mut held, slot);
             }),
             ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
             ("credit lost", &|cache| {

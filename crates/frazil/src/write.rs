@@ -833,16 +833,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Drops what nobody can be reading. How many slots became free. The caller holds no
     /// stripe: destructors run here.
     pub(crate) fn reclaim(&self) -> u64 {
+        let weighs = self.weights.is_some();
         let vacate = |slot| {
+            if !Slab::<K, V>::NEEDS_DROP && !weighs {
+                return;
+            }
             let state = &self.slab.header(slot).state;
             if !Slab::<K, V>::NEEDS_DROP {
+                // Not to be weighed again.
                 state.store(VACANT, Relaxed);
             } else if state.load(Relaxed) != VACANT {
                 // SAFETY: `run` shows slots that are retired and that nobody can reach.
                 drop(unsafe { self.slab.vacate(slot) });
             }
         };
-        let weigh = |slot| self.retired_weight(slot);
+        let weigh = |slot| if weighs { self.retired_weight(slot) } else { 0 };
         let freed = self.reclaim.run(&self.segments, &self.stripes, weigh, vacate);
         #[cfg(feature = "tracing")]
         self.tell_of_pins();

@@ -206,8 +206,7 @@ fn a_pin_that_shows_too_much_is_told_of_before_newcomers_are_refused() {
         of("newcomers refused: no slot").map(|event| event.number("refusals")).collect();
     let doublings: Vec<u64> = (0..=refusals.ilog2()).map(|power| 1 << power).collect();
     assert_eq!(counted, doublings);
-    let held: Vec<u64> =
-        of("slots held up by pins").map(|event| event.number("held_up")).collect();
+    let held: Vec<u64> = of("slots held up by pins").map(|event| event.number("held_up")).collect();
     assert!(held.len() <= 3 && held.windows(2).all(|pair| pair[0] * 2 <= pair[1]), "{held:?}");
     let first = &told[0];
     assert!(first.number("held_up") > first.number("spare") / 2, "{first:?}");

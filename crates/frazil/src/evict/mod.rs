@@ -136,8 +136,11 @@ impl<H: Headers> Hand<'_, H> {
 
     #[inline(always)]
     pub(crate) fn retire(&mut self, slot: u32) {
-        let weight = if self.reclaim.weighs() { self.headers.weight(slot) } else { 0 };
-        self.reclaim.retire(self.segments, self.buffers, (slot, weight));
+        if self.reclaim.weighs() {
+            let weight = self.headers.weight(slot);
+            self.buffers.retired_weight = self.buffers.retired_weight.wrapping_add(weight);
+        }
+        self.reclaim.retire(self.segments, self.buffers, slot);
     }
 
     /// The hash of the key in a slot that this thread has taken. To hash a key is to run

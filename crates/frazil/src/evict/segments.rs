@@ -91,6 +91,8 @@ unsafe impl ZeroDefault for Line {}
 struct Tail {
     /// The segment below in a stack, or 0.
     next: AtomicU32,
+    /// When the slots in it were all known to be unlinked; see `reclaim.rs`.
+    stamp: AtomicU64,
 }
 
 // SAFETY: atomics whose defaults are zero.
@@ -161,6 +163,12 @@ impl Segments {
         // SAFETY: positions are 0 or come from `position` with a segment of ours, and
         // `new` has laid out a line for each of those; lines are arrays of words.
         unsafe { &*self.lines.as_ptr().cast::<AtomicU32>().add(position as usize) }
+    }
+
+    /// When the slots of a segment were stamped as unlinked.
+    #[inline]
+    pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
+        &self.tail(segment).stamp
     }
 
     #[inline]

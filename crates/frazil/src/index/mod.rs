@@ -28,7 +28,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::zeroed_slice;
 
-/// The most that the table is filled, in percent, were all slots resident.
+/// The most that the table is filled, in percent.
 const LOAD_PERCENT: usize = 60;
 
 /// A hash, as the index uses it: where to look, and for what.
@@ -63,9 +63,9 @@ pub(crate) enum Seen<R> {
 }
 
 impl Index {
-    /// A table for slots 1 ..= `slots`.
-    pub(crate) fn new(slots: u32) -> Self {
-        let buckets = (slots as usize * 100).div_ceil(WORDS * LOAD_PERCENT).max(1);
+    /// A table for slots 1 ..= `slots`, of which so many are resident at once.
+    pub(crate) fn new(slots: u32, entries: u64) -> Self {
+        let buckets = (entries as usize * 100).div_ceil(WORDS * LOAD_PERCENT).max(1);
         Index { buckets: zeroed_slice(buckets), slot_mask: u32::MAX >> (slots | 1).leading_zeros() }
     }
 

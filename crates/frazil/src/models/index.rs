@@ -31,7 +31,7 @@ fn shown(index: &Index) -> Vec<u32> {
 #[test]
 fn of_two_that_admit_a_key_one_sees_the_other() {
     loom::model(|| {
-        let index = Arc::new(Index::new(3));
+        let index = Arc::new(Index::new(3, 3));
         assert!(index.admit(index.place(OTHER), 3).is_some());
         let after_another_left: fn(&Index) -> bool = |index| {
             assert!(index.unlink(index.place(OTHER), 3));
@@ -49,7 +49,7 @@ fn of_two_that_admit_a_key_one_sees_the_other() {
 #[test]
 fn a_residency_ends_once() {
     loom::model(|| {
-        let index = Arc::new(Index::new(2));
+        let index = Arc::new(Index::new(2, 2));
         admit(&index, 1);
         let remove: fn(&Index) -> bool = |index| index.unlink(index.place(HASH), 1);
         let replace: fn(&Index) -> bool = |index| {

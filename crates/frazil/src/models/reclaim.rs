@@ -11,6 +11,7 @@ use loom::cell::UnsafeCell;
 
 use super::{large_model, together};
 use crate::evict::segments::Segments;
+use crate::names::NAMES;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::Reclaim;
 use crate::stripe::{Buffers, Stripes, Traffic};
@@ -71,7 +72,7 @@ impl Store {
         let mut buffers = Buffers::default();
         assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
         if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok() {
-            self.reclaim.retire(&self.segments, &mut buffers, (SLOT, 0));
+            self.reclaim.retire(&self.segments, &mut buffers, SLOT);
         }
         self.reclaim_all();
         self.publish(&mut buffers);
@@ -146,12 +147,40 @@ fn a_pin_keeps_the_slot_for_every_look() {
     ]);
 }
 
+/// One that has named as many as it can keeps all.
+#[test]
+fn a_pin_that_shows_many_keeps_the_slot() {
+    large_model(|| {
+        run(&[
+            |store| {
+                let pin = store.pin();
+                (0..NAMES)
+                    .for_each(|_| assert!(pin.covers(&store.elsewhere, ELSEWHERE, ELSEWHERE)));
+                store.look(&pin);
+            },
+            Store::replace,
+        ])
+    });
+}
+
 #[test]
 fn a_second_pin_orders_what_was_read_under_the_first() {
     check(&[
         |store| {
             store.look(&store.pin());
             store.look(&store.pin());
+        },
+        Store::replace,
+    ]);
+}
+
+/// What a pin names hides that the one before it has let go.
+#[test]
+fn a_name_that_is_given_anew_orders_what_was_read_before() {
+    check(&[
+        |store| {
+            store.look(&store.pin());
+            assert!(store.pin().covers(&store.elsewhere, ELSEWHERE, ELSEWHERE));
         },
         Store::replace,
     ]);

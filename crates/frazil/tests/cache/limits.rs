@@ -93,7 +93,8 @@ fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
                 Cache::builder(capacity).policy(policy).build();
             (0..capacity).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
             let pin = cache.pin();
-            let shown: Vec<_> = (0..capacity).filter_map(|key| pin.get(&key)).collect();
+            // As many as are named one by one.
+            let shown: Vec<_> = (0..capacity.min(16)).filter_map(|key| pin.get(&key)).collect();
             let most = capacity + shown.len() as u64 + WAITING;
             for key in capacity..capacity * 3 + 1_000 {
                 cache.insert(key, Tracked::new(&census, key));

@@ -15,8 +15,8 @@ use super::set_aside::{SetAside, Ways};
 use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
 use crate::expiry::deadlines::Term;
 use crate::fetch::flight::Absence;
-use crate::slab::{DEAD, Header};
 use crate::protect::Pinned;
+use crate::slab::{DEAD, Header};
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{
     AtomicU8, AtomicU64,
