@@ -12,6 +12,9 @@
 //! And no endless loop either: what has gone stays pinned until all is told, so a listener
 //! that inserts as much as it is told of finds no slot in the end, and is refused.
 //!
+//! A listener that panics stops nothing: the others are told, an operation of several steps
+//! takes them all ([`Steps`]), and then the first panic goes on to who has called it.
+//!
 //! Without a listener a write pays a branch for each thing it does, 4 to 7 instructions in
 //! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
 //! instructions instead of 690: a pin, a list, a call that panics are caught from.
@@ -63,12 +66,35 @@ impl Cause {
 
 pub(crate) type Listener<K, V> = Box<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
+type Panic = Box<dyn Any + Send>;
+
 /// What operations of a thread have ended and not told yet. Its thread's alone.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
     slots: RefCell<VecDeque<(u32, Cause)>>,
     /// Operations of this thread that may end residencies, one inside the other.
     depth: Cell<u32>,
+    /// Calls that take all their steps whatever panics, one inside the other.
+    in_steps: Cell<u32>,
+    /// With what the listener has panicked first: it goes on when the outermost is over.
+    panic: RefCell<Option<Panic>>,
+}
+
+impl Departed {
+    /// With what the listener has panicked, for the operation that is over now.
+    fn panic_to_go_on(&self) -> Option<Panic> {
+        let outermost = self.depth.get() == 0 && self.in_steps.get() == 0;
+        if outermost { self.panic.take() } else { None }
+    }
+}
+
+/// Goes on with a panic. One while another unwinds must not end the process.
+fn go_on(panic: Option<Panic>) {
+    if let Some(panic) = panic
+        && !std::thread::panicking()
+    {
+        resume_unwind(panic);
+    }
 }
 
 /// An operation that may end residencies. When it is dropped, which must be after the
@@ -79,8 +105,43 @@ pub(crate) struct Telling<'c, K, V, S> {
     departed: &'c Departed,
     /// What keeps them.
     pinned: Option<Pinned<'c>>,
-    /// With what the listener has panicked first.
-    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// An operation of several steps that takes all of them, whatever panics of the user's code:
+/// the first panic goes on when this is dropped.
+pub(crate) struct Steps<'c> {
+    departed: &'c Departed,
+    /// With what a step has panicked first.
+    panic: RefCell<Option<Panic>>,
+}
+
+impl Steps<'_> {
+    /// Takes a step. `None` if it panics.
+    pub(crate) fn take<R>(&self, step: impl FnOnce() -> R) -> Option<R> {
+        let outcome = catch_unwind(AssertUnwindSafe(step));
+        outcome.map_err(|panic| _ = self.panic.borrow_mut().get_or_insert(panic)).ok()
+    }
+}
+
+impl Drop for Steps<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        self.departed.in_steps.set(self.departed.in_steps.get() - 1);
+        let told = self.departed.panic_to_go_on();
+        go_on(self.panic.take().or(told));
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// Begins an operation of several steps.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn steps(&self) -> Steps<'_> {
+        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        departed.in_steps.set(departed.in_steps.get() + 1);
+        Steps { departed, panic: RefCell::default() }
+    }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -94,7 +155,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn begin_telling(&self) -> Telling<'_, K, V, S> {
         let departed = self.stripe().reader.departed.get_or_init(Box::default);
-        let mut telling = Telling { cache: self, departed, pinned: None, panic: None };
+        let mut telling = Telling { cache: self, departed, pinned: None };
         telling.resume();
         telling
     }
@@ -144,7 +205,7 @@ impl<K, V, S> Telling<'_, K, V, S> {
         self.pinned = None;
     }
 
-    fn tell(&mut self) {
+    fn tell(&self) {
         let departed = self.departed;
         let Some(listener) = &self.cache.listener else { return };
         let next = || departed.slots.borrow_mut().pop_front();
@@ -152,10 +213,9 @@ impl<K, V, S> Telling<'_, K, V, S> {
             // SAFETY: it was named before it was retired, and a pin of the outermost operation of
             // this thread keeps the names.
             let (key, value) = unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
-            // The others are told all the same; and a panic while another unwinds must not
-            // end the process.
+            // The others are told all the same.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(key, value, cause))) {
-                self.panic.get_or_insert(panic);
+                departed.panic.borrow_mut().get_or_insert(panic);
             }
         }
         departed.slots.borrow_mut().shrink_to(KEPT);
@@ -167,10 +227,6 @@ impl<K, V, S> Drop for Telling<'_, K, V, S> {
     #[inline(never)]
     fn drop(&mut self) {
         self.pause();
-        if let Some(panic) = self.panic.take()
-            && !std::thread::panicking()
-        {
-            resume_unwind(panic);
-        }
+        go_on(self.departed.panic_to_go_on());
     }
 }

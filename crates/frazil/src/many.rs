@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
 use crate::index::Place;
+use crate::listen::Steps;
 use crate::protect::Pinned;
 use crate::record::Deed;
 use crate::stripe::add;
@@ -138,6 +139,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert_many(&self, entries: impl IntoIterator<Item = (K, V)>) {
         // To ask for the buckets of 16 entries ahead gains 8 % where every one evicts: less than
         // it is worth to have no entries in hand when the iterator panics.
+        let _steps = self.steps();
         entries.into_iter().for_each(|(key, value)| self.insert(key, value));
     }
 
@@ -155,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.len(), 5);
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.sweep(|slot| {
+        self.sweep(&self.steps(), |slot| {
             // SAFETY: the sweep shows slots that it has found in the index under its pin.
             let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
             !keep(key, value)
@@ -163,8 +165,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
-    /// shown slots, which are protected.
-    pub(crate) fn sweep(&self, mut is_doomed: impl FnMut(u32) -> bool) {
+    /// shown slots, which are protected. What it panics with ends the sweep; else it is over
+    /// when it has come to all.
+    pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) {
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
@@ -173,13 +176,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             for cell in self.index.cells(bucket).iter().rev() {
                 let Some((_, slot)) = self.protected(&pinned, cell) else { continue };
                 // Nobody's to judge: it is absent.
-                let ending = match self.has_expired(slot) {
+                let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
+                let ending = match expired {
                     true => Ending::Expired,
                     false if is_doomed(slot) => Ending::Removed,
                     false => continue,
                 };
                 // SAFETY: published and protected.
-                let place = self.place(unsafe { self.slab.key(slot) }).1;
+                let key = unsafe { self.slab.key(slot) };
+                // One that cannot be hashed cannot be found by its word: it stays.
+                let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
                 // The word of this slot, which no other entry can have while it is pinned.
                 self.leave(slot);
                 if self.index.unlink(place, slot) {
@@ -188,7 +194,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             drop(pinned);
             drop(telling);
-            self.reclaim_if_due();
+            steps.take(|| self.reclaim_if_due());
         }
     }
 }

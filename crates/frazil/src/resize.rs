@@ -19,6 +19,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::Cache;
 use crate::events;
 use crate::evict::Decision;
+use crate::listen::Steps;
 use crate::stripe::Held;
 use crate::sync::{CHECKED, Mutex};
 use crate::write::{Ending, SCAVENGES};
@@ -108,12 +109,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.capacity(), cache.len()), (1_000, 1_000));
     /// ```
     pub fn set_capacity(&self, capacity: u64) -> u64 {
+        let steps = self.steps();
         // What is frozen could not be evicted.
-        self.thaw();
+        steps.take(|| self.thaw());
         let goal = self.begin_resize(capacity);
-        self.shrink(&goal);
+        self.shrink(&steps, &goal);
         // What went is of no use here, and its slots may be needed.
-        self.reclaim();
+        steps.take(|| self.reclaim());
         let in_force = self.capacity();
         events::event!(self, DEBUG, "capacity set", wanted = capacity, capacity = in_force);
         in_force
@@ -155,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out of circulation what is too much, and evicts for it.
-    fn shrink(&self, goal: &Goal) {
+    fn shrink(&self, steps: &Steps<'_>, goal: &Goal) {
         if self.is_settled(goal) {
             return;
         }
@@ -167,13 +169,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let mut progress = self.take_back(&mut held, goal);
             let mut evicted = 0;
             if progress != Progress::Ended {
-                evicted = self.evict_some(&mut held, goal);
+                // A victim that cannot be hashed is put back; the next may go.
+                evicted = steps.take(|| self.evict_some(&mut held, goal)).unwrap_or(1);
                 progress = self.take_back(&mut held, goal);
             }
             self.settle(&mut held);
             drop(held);
             drop(telling);
-            self.reclaim_if_due();
+            steps.take(|| self.reclaim_if_due());
             evictions += u64::from(evicted);
             match progress {
                 Progress::Ended => return,
@@ -181,7 +184,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Progress::None if evicted > 0 => {}
                 // Others have the rest in hand.
                 Progress::None if idle < SCAVENGES => {
-                    self.scavenge(idle > 0);
+                    steps.take(|| self.scavenge(idle > 0));
                     idle += 1;
                 }
                 Progress::None => break,

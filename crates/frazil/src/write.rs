@@ -94,6 +94,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&1), Some("uno"));
     /// ```
     pub fn insert(&self, key: K, value: V) {
+        // What has expired may be told before the entry is there.
+        let _steps = self.listener.is_some().then(|| self.steps());
         let term = self.term(&key, &value);
         self.put(key, value, term);
     }
@@ -759,11 +761,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.is_empty());
     /// ```
     pub fn clear(&self) {
-        self.overtake_all();
-        self.sweep(|_| true);
+        let steps = self.steps();
+        steps.take(|| self.overtake_all());
+        self.sweep(&steps, |_| true);
         // Where all was frozen, what comes now would be all that there is for ever.
-        self.thaw();
-        self.scavenge(false);
+        steps.take(|| self.thaw());
+        steps.take(|| self.scavenge(false));
         events::event!(self, DEBUG, "cache cleared");
     }
 

@@ -135,6 +135,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let deadlines = self.expiry.deadlines();
         let deadlines = deadlines
             .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
+        // As in `insert`.
+        let _steps = self.listener.is_some().then(|| self.steps());
         let term = self.term_of(deadlines, nanoseconds(lifetime));
         self.put(key, value, term);
     }
@@ -286,7 +288,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.purge(), cache.len()), (10, 0));
     /// ```
     pub fn purge(&self) -> u64 {
-        self.forget_expired_errors();
+        let steps = self.steps();
+        steps.take(|| self.forget_expired_errors());
         let Some(deadlines) = self.expiry.deadlines() else { return 0 };
         let now = self.expiry.clock.exact();
         let mut expired = 0;
@@ -296,7 +299,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // Others may add to it meanwhile: no more than all there is.
             for _ in 0..deadlines.batches() {
                 let Some(batch) = deadlines.take(wheel, now) else { break };
-                let outcome = self.expire(deadlines, &batch, now);
+                // What panics has been listed again, for later.
+                let outcome =
+                    steps.take(|| self.expire(deadlines, &batch, now)).unwrap_or_default();
                 expired += outcome.expired;
                 vain = if outcome.expired == 0 { vain + u32::from(outcome.short) } else { 0 };
                 if vain > SHORTAGES {
@@ -309,7 +314,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         if expired > 0 {
-            self.scavenge(false);
+            steps.take(|| self.scavenge(false));
         }
         expired
     }

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Cause, Compute, Policy};
@@ -257,14 +258,67 @@ fn a_listener_that_always_evicts_comes_to_an_end() {
 
 const PLANNED: &str = "a listener that panics, as planned";
 
-#[test]
-fn a_panic_is_passed_on_and_loses_nothing() {
-    let silent = std::panic::take_hook();
+/// Says nothing of panics that are planned.
+fn quietly() {
+    let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if panic.payload().downcast_ref() != Some(&PLANNED) {
-            silent(panic);
+            told(panic);
         }
     }));
+}
+
+/// A call, how many entries are there after it, and how many it has told of.
+type Call = (&'static str, fn(&Cache<u64, u64>), u64, u64);
+
+/// An operation of many steps takes effect to the last of them; then its first panic goes on.
+#[test]
+fn no_operation_stops_half_way_when_the_listener_panics() {
+    const COUNT: u64 = 1_000;
+    quietly();
+    // Of 1,000 entries of which the even ones have expired, in a cache that has no more room.
+    let calls: [Call; 7] = [
+        ("clear", Cache::clear, 0, COUNT),
+        ("retain", |cache| cache.retain(|key, _| key % 3 == 0), 167, 833),
+        ("purge", |cache| _ = cache.purge(), 500, 500),
+        ("set_capacity", |cache| _ = cache.set_capacity(10), 10, 990),
+        ("insert_many", |cache| cache.insert_many((0..COUNT).map(|key| (key, 1))), 1_000, 1_000),
+        ("insert", |cache| cache.insert(COUNT, 1), 937, 64),
+        ("insert_for", |cache| cache.insert_for(COUNT, 1, Duration::MAX), 937, 64),
+    ];
+    for (name, call, left, gone) in calls {
+        for policy in policies() {
+            // The policies that refuse nothing, so that all of them count the same.
+            if matches!(policy, Policy::WTinyLfu | Policy::Gdsf) {
+                continue;
+            }
+            let (time, told) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+            let (clock, heard) = (Arc::clone(&time), Arc::clone(&told));
+            let mut cache: Cache<u64, u64> = Cache::builder(COUNT)
+                .policy(policy)
+                .clock(move || Duration::from_nanos(clock.load(Relaxed)))
+                .listener(move |_, _, _| {
+                    heard.fetch_add(1, Relaxed);
+                    std::panic::panic_any(PLANNED);
+                })
+                .build();
+            for key in 0..COUNT {
+                let lifetime = if key % 2 == 0 { Duration::from_secs(1) } else { Duration::MAX };
+                cache.insert_for(key, key, lifetime);
+            }
+            time.store(2_000_000_000, Relaxed);
+            let outcome = catch_unwind(AssertUnwindSafe(|| call(&cache)));
+            let panic = outcome.expect_err("the listener panics");
+            assert_eq!(panic.downcast_ref(), Some(&PLANNED), "{name}, {policy}");
+            assert_eq!((cache.len(), told.load(Relaxed)), (left, gone), "{name}, {policy}");
+            cache.validate().unwrap_or_else(|found| panic!("{name}, {policy}:\n{found}"));
+        }
+    }
+}
+
+#[test]
+fn a_panic_is_passed_on_and_loses_nothing() {
+    quietly();
     let turn_count = if cfg!(miri) { 5 } else { 2_000 };
     for policy in policies() {
         let census = Census::default();

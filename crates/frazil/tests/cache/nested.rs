@@ -190,6 +190,31 @@ fn panics_lose_nothing_and_drop_nothing_twice() {
 
 fn panic_in(policy: Policy) {
     let census = Census::default();
+/// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
+#[test]
+fn clear_goes_on_whatever_panics() {
+    quietly();
+    DROP_BURNS.set(true);
+    for policy in policies() {
+        // Each call in turn is the one that panics, hashes and destructors.
+        for fuse in 1..100 {
+            let census = Census::default();
+            let new = |number| Fused(Tracked::new(&census, number));
+            let mut cache = Cache::builder(40).policy(policy).build();
+            (0..40).for_each(|number| cache.insert(new(number), new(number)));
+            FUSE.set(fuse);
+            let outcome = catch_unwind(AssertUnwindSafe(|| cache.clear()));
+            let unburnt = FUSE.replace(0);
+            assert_eq!(outcome.is_err(), unburnt == 0, "{policy}, {fuse}");
+            // It may have been a hash, without which the word is not found.
+            assert!(cache.len() <= 1, "{policy}, {fuse}: {}", cache.len());
+            cache.validate().unwrap_or_else(|found| panic!("{policy}, {fuse}:\n{found}"));
+            drop(cache);
+            assert_eq!(census.living(), 0, "{policy}, {fuse}");
+        }
+    }
+}
+
     let new = |number| Fused(Tracked::new(&census, number));
     let mut cache = Cache::builder(40)
         .policy(policy)
