@@ -109,6 +109,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!((cache.capacity(), cache.len()), (1_000, 1_000));
     /// ```
     pub fn set_capacity(&self, capacity: u64) -> u64 {
+        self.order.read_clock(self);
         let steps = self.steps();
         // What is frozen could not be evicted.
         steps.take(|| self.thaw());

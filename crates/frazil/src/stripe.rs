@@ -61,7 +61,7 @@ pub(crate) struct Reader {
     /// The hash of the key that this thread missed last, or 0.
     pub(crate) missed: AtomicU64,
     /// How many of its requests the clock of a locked policy knows of, and what that showed
-    /// then.
+    /// then, or when this thread read it last.
     pub(crate) told: AtomicU64,
     pub(crate) clock: AtomicU64,
     /// State of the generator that says which hits concern `lru-prob`, and whether it has one.

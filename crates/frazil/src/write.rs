@@ -126,6 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }
+        self.order.read_clock(self);
         if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
             self.refuse(place, &key);
@@ -611,6 +612,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let (hash, place) = self.place(key);
         self.overtake(hash, key);
+        self.order.read_clock(self);
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Remove, 0);
         }

@@ -267,6 +267,15 @@ impl Order {
         }
     }
 
+    /// An operation begins in which a policy may ask for the time: before anything is changed, and
+    /// under no lock, because a clock may be code of the user's.
+    #[inline(always)]
+    pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
+        if let Order::Locked(locked) = self {
+            locked.read_clock(headers);
+        }
+    }
+
     /// An absent key is about to be admitted: what the policy recalls of it.
     #[inline(always)]
     pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> u32 {

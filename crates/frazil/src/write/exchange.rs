@@ -51,6 +51,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if found.is_none() && self.has_come(place, &key) {
             return false;
         }
+        self.order.read_clock(self);
         if self.stripe().reader.arrive(hash) {
             self.end_timed_miss();
         }

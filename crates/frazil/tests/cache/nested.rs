@@ -1,16 +1,18 @@
 //! Code of the user's that runs inside the cache: it may call the cache, panic, or answer
 //! as it likes.
 
-use crate::extent::{policies, turns};
+use crate::extent::{PATIENCE, policies, turns};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-use crate::fused::{DROP_BURNS, FUSE, Fused, quietly};
+use crate::fused::{DROP_BURNS, FUSE, Fused, burn, quietly};
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{Cache, Policy};
+use frazil::{Cache, Compute, Freezing, Policy};
 
 const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
 /// Insertions that reclaim a small cache's slots several times over.
@@ -188,8 +190,6 @@ fn panics_lose_nothing_and_drop_nothing_twice() {
     policies().into_iter().for_each(panic_in);
 }
 
-fn panic_in(policy: Policy) {
-    let census = Census::default();
 /// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
 #[test]
 fn clear_goes_on_whatever_panics() {
@@ -215,6 +215,8 @@ fn clear_goes_on_whatever_panics() {
     }
 }
 
+fn panic_in(policy: Policy) {
+    let census = Census::default();
     let new = |number| Fused(Tracked::new(&census, number));
     let mut cache = Cache::builder(40)
         .policy(policy)
@@ -331,5 +333,111 @@ fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         assert!(cache.len() <= 10);
+    }
+}
+
+/// What a cache can be asked to do, of which most read the clock.
+const CALLS: [(&str, fn(&Cache<u64, u64>)); 14] = [
+    ("insert", |cache| cache.insert(100, 1)),
+    ("replace", |cache| cache.insert(1, 2)),
+    ("insert_for", |cache| cache.insert_for(101, 1, Duration::from_secs(1))),
+    ("insert_many", |cache| cache.insert_many((200..220).map(|key| (key, 1)))),
+    ("get", |cache| _ = cache.get(&1)),
+    ("hits", |cache| (0..500).for_each(|key| _ = cache.get(&(key % 8)))),
+    ("get_or_insert_with", |cache| _ = cache.get_or_insert_with(&102, || 1)),
+    ("and_compute", |cache| _ = cache.entry(103).and_compute(|_| Compute::Put(1))),
+    ("recompute", |cache| _ = cache.entry(1).and_compute(|_| Compute::Put(1))),
+    ("remove", |cache| _ = cache.remove(&1)),
+    ("clear", Cache::clear),
+    ("set_capacity", |cache| _ = cache.set_capacity(3)),
+    ("hottest", |cache| _ = cache.hottest(3)),
+    ("freeze", |cache| _ = (cache.freeze(0.5), cache.thaw())),
+];
+
+/// Policies that ask for the time, and two that do not.
+fn policies_with_time() -> Vec<Policy> {
+    let is_one = |policy: &Policy| {
+        matches!(policy, Policy::Mad { .. } | Policy::Lhd { .. } | Policy::Mobius | Policy::Lru)
+    };
+    let named = ["mad:base=arc", "mad:base=lhd"];
+    let named = named.into_iter().map(|name| name.parse().expect("a policy"));
+    Policy::ALL.into_iter().filter(is_one).chain(named).collect()
+}
+
+/// A cache of eight that has learnt a little, with a clock that runs `work` at each reading.
+fn ticking(policy: Policy, work: impl Fn() + Send + Sync + 'static) -> Cache<u64, u64> {
+    let ticks = AtomicU64::new(0);
+    let cache = Cache::builder(8)
+        .policy(policy)
+        .freezing(Freezing::ByHand)
+        .time_to_idle(Duration::from_secs(1_000))
+        .clock(move || {
+            work();
+            Duration::from_micros(ticks.fetch_add(10, Relaxed))
+        })
+        .build();
+    (0..8).for_each(|key| _ = cache.get_or_insert_with(&key, || key));
+    (0..100).for_each(|key| _ = cache.get(&(key % 8)));
+    cache
+}
+
+/// A clock may panic whenever it is read: what was to be done is not done, or done.
+#[test]
+fn a_clock_that_panics_loses_nothing() {
+    quietly();
+    for (name, call) in CALLS {
+        for policy in policies_with_time() {
+            for fuse in 1..30 {
+                let what = format!("{name}, {policy}, reading {fuse}");
+                let mut cache = ticking(policy, burn);
+                FUSE.set(fuse);
+                let outcome = catch_unwind(AssertUnwindSafe(|| call(&cache)));
+                let unburnt = FUSE.replace(0);
+                assert_eq!(outcome.is_err(), unburnt == 0, "{what}");
+                cache.validate().unwrap_or_else(|found| panic!("{what}:\n{found}"));
+                // Whatever is there can go.
+                (1_000..1_100).for_each(|key| cache.insert(key, key));
+                assert!(cache.len() <= 8, "{what}");
+                cache.validate().unwrap_or_else(|found| panic!("{what}, later:\n{found}"));
+                if unburnt > 0 {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// A clock may use the cache whose clock it is, whenever it is read.
+#[test]
+fn a_clock_may_use_the_cache() {
+    let (done, over) = channel();
+    // Apart, so that a call that waits for itself is told from one that takes long.
+    let calls = std::thread::spawn(move || {
+        for (name, call) in CALLS {
+            for policy in policies_with_time() {
+                let home: Arc<OnceLock<Weak<Cache<u64, u64>>>> = Arc::default();
+                let asked = Arc::clone(&home);
+                let cache = Arc::new(ticking(policy, move || {
+                    let Some(home) = asked.get().and_then(Weak::upgrade) else { return };
+                    nested(|| {
+                        home.insert(500, 1);
+                        home.get(&1);
+                        home.remove(&500);
+                        home.insert(501, 1);
+                        home.hottest(2);
+                    });
+                }));
+                home.set(Arc::downgrade(&cache)).expect("set once");
+                call(&cache);
+                (1_000..1_030).for_each(|key| cache.insert(key, key));
+                let mut cache = Arc::into_inner(cache).expect("nobody else has it");
+                cache.validate().unwrap_or_else(|found| panic!("{name}, {policy}:\n{found}"));
+            }
+        }
+        done.send(()).expect("the test waits");
+    });
+    match over.recv_timeout(PATIENCE) {
+        Err(RecvTimeoutError::Timeout) => panic!("a call waits for itself"),
+        _ => calls.join().unwrap_or_else(|panic| resume_unwind(panic)),
     }
 }

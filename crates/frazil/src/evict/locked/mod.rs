@@ -140,6 +140,9 @@ enum Ticks {
     /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
     /// is later: where there are misses enough for delays to matter, they bring it forward, and a
     /// hit reads one line and no exact clock. Nanoseconds.
+    ///
+    /// A clock may be code of the user's. So it is read by [`Ticks::read`] alone, and the policy's
+    /// lock is taken with what its thread has read before.
     Real(OwnLine<AtomicU64>),
 }
 
@@ -170,14 +173,21 @@ impl Ticks {
     #[inline(always)]
     fn stamp(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
         match self {
-            Ticks::Real(latest) => Self::real(&latest.0, headers),
+            Ticks::Real(_) => self.read(headers, reader),
             _ => reader.requests(),
         }
     }
 
+    /// Has the calling thread know what time it is. May run code of the user's: under no lock, and
+    /// not where something is half done.
     #[inline(always)]
-    fn real(latest: &AtomicU64, headers: &dyn Headers) -> u64 {
-        ticks(latest.load(Relaxed).max(headers.coarse_ns()))
+    fn read(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+        let Ticks::Real(latest) = self else { return 0 };
+        let shown = ticks(latest.0.load(Relaxed).max(headers.coarse_ns()));
+        // Not by what was read before the clock: that may have called the cache.
+        let now = shown.max(reader.clock.load(Relaxed));
+        reader.clock.store(now, Relaxed);
+        now
     }
 
     /// A newcomer has read the clock.
@@ -207,13 +217,15 @@ impl Time {
 }
 
 impl Caller<'_> {
-    /// What time it is. Where requests are counted, tells the others how many this thread has
-    /// seen. Under the policy's lock: so its time does not run backwards.
-    fn synchronize(&self) -> Time {
+    /// What time it is, for a policy whose lock the caller holds and that has heard of `last`: its
+    /// time does not run backwards. Where requests are counted, tells the others how many this
+    /// thread has seen.
+    fn synchronize(&self, last: u64) -> Time {
         let clock = match self.clock {
             Ticks::None => return Time { now: 0, request: 0, writes: 0 },
             Ticks::Real(latest) => {
-                let now = Ticks::real(&latest.0, self.headers);
+                let known = ticks(latest.0.load(Relaxed)).max(self.reader.clock.load(Relaxed));
+                let now = known.max(last);
                 return Time { now, request: now, writes: 0 };
             }
             Ticks::Requests(clock) => &clock.0,
@@ -341,6 +353,11 @@ impl Locked {
         self.shelves.iter().for_each(|shelf| shelf.thaw(&caller, capacity));
     }
 
+    /// How many entries are set aside.
+    pub(crate) fn frozen(&self) -> u64 {
+        self.shelves.iter().map(|shelf| shelf.frozen()).sum()
+    }
+
     /// Whether a hit raises a mark and the policy need not hear of it.
     #[inline(always)]
     pub(crate) fn marks(&self) -> bool {
@@ -397,6 +414,7 @@ impl Locked {
                 }
             }
             promotion => {
+                self.clock.read(headers, reader);
                 let wait = promotion == Promotion::EveryHit;
                 if !self.shelf_of(headers, slot).hit(&self.caller(headers), slot, wait) {
                     add(&reader.notes.skipped, 1);
@@ -472,6 +490,11 @@ impl Locked {
         if full && !told {
             notes.discard();
         }
+    }
+
+    /// Has the calling thread know what time it is, if the policy asks for that.
+    pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
+        self.clock.read(headers, headers.reader());
     }
 
     /// Tells a policy of an object that was asked for and is too heavy to be admitted.
@@ -570,6 +593,7 @@ impl Locked {
     /// The slots in the order in which they would go; of shards, those that go at the same
     /// time next to each other.
     pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
+        self.read_clock(headers);
         let caller = self.caller(headers);
         let mut orders: Vec<Vec<u32>> =
             self.shelves.iter().map(|shelf| shelf.coldest_first(&caller)).collect();

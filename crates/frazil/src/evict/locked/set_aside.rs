@@ -74,6 +74,11 @@ impl<P: Policy> SetAside<P> {
         self.places.get(place.index() / 64).is_some_and(|word| word >> (place.0 % 64) & 1 != 0)
     }
 
+    /// How many places are frozen.
+    pub(super) fn count(&self) -> u64 {
+        self.places.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
     /// Whether the policy is not to hear of a hit of a place.
     #[inline]
     pub(super) fn hides(&self, place: Slot) -> bool {

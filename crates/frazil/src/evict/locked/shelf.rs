@@ -114,6 +114,9 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     /// Ends the walk; the policy makes do with what is left of its capacity.
     fn end_freezing(&self, capacity: u64);
 
+    /// How many are frozen.
+    fn frozen(&self) -> u64;
+
     /// Gives the policy back what is frozen, and all of its capacity.
     fn thaw(&self, caller: &Caller<'_>, capacity: u64);
 
@@ -148,6 +151,8 @@ struct Places<P: Policy> {
     /// The ticket that is taken from its holder next, should all be in use.
     oldest: usize,
     aside: SetAside<P>,
+    /// The latest that the policy has heard of.
+    time: u64,
     /// Slots that came in this epoch, or of which the policy has heard a hit.
     fresh: usize,
 }
@@ -253,8 +258,8 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         let (hashes, metas, usual) = (Vec::new(), Vec::new(), None);
         let table = Table { slots: vec![0], hashes, metas, usual };
         let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
-        let (oldest, fresh, aside) = (0, 0, SetAside::new(ways));
-        let mut places = Places { policy, table, free, awaited, idle, oldest, aside, fresh };
+        let (oldest, time, fresh, aside) = (0, 0, 0, SetAside::new(ways));
+        let mut places = Places { policy, table, free, awaited, idle, oldest, aside, time, fresh };
         places.table.reserve(0, P::REMEMBERS);
         Shelved { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
     }
@@ -286,8 +291,9 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         caller: &Caller<'_>,
         mut places: MutexGuard<'p, Places<P>>,
     ) -> Entered<'p, P> {
-        let before = caller.synchronize();
-        let Places { policy, table, free, fresh, aside, .. } = &mut *places;
+        let before = caller.synchronize(places.time);
+        let Places { policy, table, free, fresh, aside, time, .. } = &mut *places;
+        *time = before.now;
         let mut writes = before.writes;
         let epoch = self.epoch(caller);
         let current = epoch.load(Relaxed);
@@ -701,6 +707,10 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let Places { policy, aside, .. } = &mut *self.places.lock();
         aside.end();
         policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
+    }
+
+    fn frozen(&self) -> u64 {
+        self.places.lock().aside.count()
     }
 
     fn thaw(&self, caller: &Caller<'_>, capacity: u64) {
