@@ -409,6 +409,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             Ending::Outdated | Ending::Removed => &counts.removals,
         };
         add(count, 1);
+        // A replacement is queued yet.
+        if ending != Ending::Replaced {
+            self.is_whole_no_more();
+        }
+    }
+
+    /// After what may leave, or bring, an entry that is not frozen.
+    #[inline(always)]
+    fn is_whole_no_more(&self) {
+        if let Some(frozen) = &self.frozen {
+            frozen.is_whole_no_more();
+        }
     }
 
     /// Ends the residency of a slot that was taken, unless it has ended already. Whether
@@ -440,6 +452,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             true => hand.retire(slot),
             false => self.order.put_back(hand, slot),
         });
+        self.is_whole_no_more();
     }
 
     /// Sees to it that the key of a slot, just published in the cell `own` and not queued
@@ -517,7 +530,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             watch.admitted(slot, replaced.map(|found| found.slot));
         }
         match replaced {
-            None => self.hand(held, |hand| self.order.insert(hand, slot, newcomer)),
+            None => {
+                self.hand(held, |hand| self.order.insert(hand, slot, newcomer));
+                self.is_whole_no_more();
+            }
             Some(found) => self.replaced(held, newcomer, found, slot),
         }
     }
@@ -544,7 +560,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         // Before the attempt to take it, so that whoever has it in hand may still see it.
         let ours = self.die(old);
-        self.hand(held, |hand| {
+        let replaced = self.hand(held, |hand| {
             let replaced = !ours && self.order.replace(hand, old, slot);
             if !replaced {
                 self.order.insert(hand, slot, newcomer);
@@ -552,7 +568,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if ours || replaced {
                 hand.retire(old);
             }
+            replaced
         });
+        // Under a lock it is frozen if the old one was.
+        if !replaced || !matches!(self.order, Order::Locked(_)) {
+            self.is_whole_no_more();
+        }
     }
 
     /// Counts a refusal; nothing of the key stays.
@@ -737,6 +758,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // Without a segment to spare, whoever dequeues it retires it.
             self.slab.header(slot).die_later();
         }
+        // Until now a policy under a lock may have counted it among what is frozen.
+        self.is_whole_no_more();
         self.settle(held);
     }
 

@@ -62,7 +62,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A hit of a frozen entry writes nothing that other threads read, and the policy does not
     /// hear of it; what is frozen is not evicted. It can be replaced and removed, and expires,
     /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
-    /// the cache is full.
+    /// the cache is full of what is frozen.
     ///
     /// Runs beside other threads, O(capacity). With
     /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
@@ -113,8 +113,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return 0;
         }
         work.generation += 1;
-        // Nothing is left that could go.
-        frozen.whole.store(work.entries >= self.len(), Relaxed);
+        self.declare_whole(frozen, work);
         work.shown = true;
         filling.publish(work.generation);
         let entries = work.entries;
@@ -154,6 +153,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let queued = |slot: &u32| self.slab.header(*slot).is_loose();
             coldest_first.extend(work.slots.iter().rev().copied().filter(queued));
         }
+    }
+
+    /// Has newcomers refused at once if nothing is left that could go for them.
+    fn declare_whole(&self, frozen: &Frozen<K, V>, work: &Work) {
+        if self.holds_more(work) {
+            return;
+        }
+        frozen.whole.store(true, Relaxed);
+        // Whoever admits an entry or ends a residency has counted it before this, or finds the
+        // flag. Partner: the light fence of `is_whole_no_more`.
+        if !fence::heavy() || self.holds_more(work) {
+            frozen.whole.store(false, Relaxed);
+        }
+    }
+
+    /// Whether there are more entries than those that were frozen and are still there.
+    fn holds_more(&self, work: &Work) -> bool {
+        let entries = self.len();
+        if entries > work.entries {
+            return true;
+        }
+        let stays = |slot: &&u32| self.slab.header(**slot).is_settled();
+        let frozen = match &self.order {
+            Order::Locked(locked) => locked.frozen(),
+            _ => work.slots.iter().filter(stays).count() as u64,
+        };
+        entries > frozen
     }
 
     /// A table for so many entries. `None` if the system refuses a fence, or a thread does not

@@ -22,6 +22,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
+use crate::fence;
 use crate::index::mix;
 use crate::protect::Protect;
 use crate::sync::Mutex;
@@ -52,8 +53,8 @@ pub enum Freezing {
 /// What a cache that freezes has for it.
 pub(crate) struct Frozen<K, V> {
     kept: Kept<K, V>,
-    /// Whether all was frozen that there was: newcomers for which something would have to go
-    /// are refused.
+    /// Whether all is frozen that there is: newcomers for which something would have to go are
+    /// refused. Set by the freezer, and lowered by who admits an entry or ends a residency.
     whole: AtomicBool,
     work: Mutex<Work>,
     learned: Option<Box<Learned>>,
@@ -108,6 +109,17 @@ impl<K, V> Frozen<K, V> {
     /// Whether nothing may be evicted.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.load(Relaxed)
+    }
+
+    /// An entry was queued that is not frozen, or a residency has ended: there is something to
+    /// evict, or will be when the room that this leaves is taken.
+    #[inline]
+    pub(crate) fn is_whole_no_more(&self) {
+        // What has happened was counted before. Partner: the heavy fence of `declare_whole`.
+        fence::light();
+        if self.whole.load(Relaxed) {
+            self.whole.store(false, Relaxed);
+        }
     }
 
     /// The slots that the table leads to. For tests.

@@ -2,10 +2,13 @@
 //! date, nothing frozen is evicted, and all is in order afterwards.
 
 use crate::extent::{PATIENCE, turns};
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use frazil::{Builder, Cache, Freezing, Policy};
@@ -148,10 +151,13 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
         assert_eq!(cache.stats().frozen_hits, before, "it is found where all are");
         assert_eq!(cache.remove(&4).as_deref(), Some("first 4"));
         assert_eq!(cache.pin().get(&4), None);
-        // The only room that there is.
+        // The only room that there is: nothing that is frozen goes.
         cache.insert(100, "newcomer".to_owned());
-        cache.insert(101, "too late".to_owned());
-        assert!(cache.contains_key(&100) && !cache.contains_key(&101));
+        assert!(cache.contains_key(&100));
+        cache.insert(101, "the next".to_owned());
+        let loose = [3, 100, 101].iter().filter(|key| cache.contains_key(key)).count();
+        assert_eq!(loose, 2, "{policy}: what is not frozen goes");
+        assert!((5..100).all(|key| cache.contains_key(&key)), "{policy}");
         now.store(59, Relaxed);
         assert_eq!(cache.get(&5).as_deref(), Some("first 5"));
         now.store(61, Relaxed);
@@ -549,6 +555,114 @@ fn a_cleared_cache_is_not_frozen() {
         cache.clear();
         (100..300).for_each(|key| cache.insert(key, key));
         assert!((200..300).any(|key| cache.contains_key(&key)), "{policy}: newcomers are admitted");
+        cache.validate().unwrap();
+    }
+}
+
+thread_local! {
+    /// Hashes of this thread until one stops, and what it does there.
+    static STOP: RefCell<(u64, Option<Box<dyn FnOnce()>>)> = const { RefCell::new((0, None)) };
+}
+
+/// A key whose hash may stop its thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stopping(u64);
+
+impl Hash for Stopping {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let stop = STOP.with_borrow_mut(|(left, stop)| {
+            *left = left.saturating_sub(1);
+            if *left == 0 { stop.take() } else { None }
+        });
+        stop.into_iter().for_each(|stop| stop());
+        self.0.hash(state);
+    }
+}
+
+/// Freezes a share of a hundred entries, and does `meanwhile` when so many keys were hashed for
+/// it. Whether it came to that.
+fn freeze_and(
+    cache: &Cache<Stopping, u64>,
+    (share, hashes): (f64, u64),
+    meanwhile: impl FnOnce(),
+) -> bool {
+    let (caught, arrived) = channel();
+    let (release, released) = channel::<()>();
+    std::thread::scope(|scope| {
+        let freezer = scope.spawn(move || {
+            let stop = move || {
+                caught.send(()).expect("the test waits");
+                _ = released.recv();
+            };
+            STOP.set((hashes, Some(Box::new(stop))));
+            cache.freeze(share);
+            // Lets the test go on if it was not stopped.
+            STOP.take();
+        });
+        let stopped = arrived.recv_timeout(PATIENCE).is_ok();
+        meanwhile();
+        drop(release);
+        freezer.join().expect("no panic");
+        stopped
+    })
+}
+
+/// What is cleared, or removed, while a freezer is at work leaves nothing for it to freeze; what
+/// comes then is admitted and evicted as ever.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of entries")]
+fn newcomers_find_room_after_a_removal_during_a_freeze() {
+    let removals: [(&str, fn(&Cache<Stopping, u64>)); 3] = [
+        ("clear", Cache::clear),
+        ("most", |cache| (0..95).for_each(|key| _ = cache.invalidate(&Stopping(key)))),
+        ("half", |cache| cache.retain(|key, _| key.0 % 2 == 0)),
+    ];
+    for (policy, kept) in all_kinds() {
+        for (removal, remove) in removals {
+            for share in [0.5, 1.0] {
+                for hashes in [1, 20, 50] {
+                    let what = format!("{policy}, {kept:?}, {removal}, {share}, {hashes}");
+                    let builder = Cache::builder(100).policy(policy.parse().unwrap());
+                    let mut cache: Cache<Stopping, u64> = match kept {
+                        Places => builder.freezing(Freezing::ByHand),
+                        Copies => builder.freezing_copies(Freezing::ByHand),
+                    }
+                    .build();
+                    (0..100).for_each(|key| cache.insert(Stopping(key), key));
+                    let stopped = freeze_and(&cache, (share, hashes), || remove(&cache));
+                    assert!(stopped, "{what}");
+                    let before = cache.stats();
+                    (1_000..3_000).for_each(|key| cache.insert(Stopping(key), key));
+                    let refusals = cache.stats().refusals - before.refusals;
+                    // These weigh newcomers against what would go for them.
+                    let may_refuse = ["w-tinylfu", "gdsf"].contains(&policy);
+                    assert!(refusals == 0 || may_refuse, "{what}: {refusals} are refused");
+                    assert_eq!(cache.len(), 100, "{what}");
+                    cache.validate().unwrap_or_else(|found| panic!("{what}:\n{found}"));
+                    cache.thaw();
+                    cache.validate().unwrap_or_else(|found| panic!("{what}, thawed:\n{found}"));
+                }
+            }
+        }
+    }
+}
+
+/// Where nothing is evicted, what takes the place of a removed entry is not there to stay.
+#[test]
+fn what_comes_into_a_cache_frozen_whole_goes_again() {
+    for (policy, kept) in all_kinds() {
+        let mut cache = cache(100, policy, kept);
+        (0..100).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.freeze(1.0), 100);
+        cache.insert(100, 100);
+        assert_eq!((cache.get(&100), cache.stats().refusals), (None, 1), "{policy}");
+        assert!((0..10).all(|key| cache.invalidate(&key)));
+        (200..300).for_each(|key| cache.insert(key, key));
+        let refusals = cache.stats().refusals;
+        let may_refuse = ["w-tinylfu", "gdsf"].contains(&policy);
+        assert!(refusals == 1 || may_refuse, "{policy}, {kept:?}: {refusals}");
+        assert!((10..100).all(|key| cache.get(&key) == Some(key)), "{policy}");
+        assert_eq!(cache.len(), 100);
         cache.validate().unwrap();
     }
 }
