@@ -30,7 +30,7 @@ use crate::clock::{BEGINNING, Clock, END, Horizon};
 use crate::fence;
 use crate::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64,
-    Ordering::{Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
 
@@ -164,9 +164,39 @@ impl Deadlines {
         Term { deadline, limit }
     }
 
-    /// Whether the deadline of a slot has passed, also if its residency has ended.
-    fn passed(&self, slot: u32, now: u64) -> bool {
-        is_over(self.deadline(slot), now)
+    /// The deadline of a slot, or 0. `None` if it has passed.
+    pub(crate) fn living(&self, slot: u32, clock: impl Fn() -> u64) -> Option<u64> {
+        self.look(slot, clock).map(|(kept, _)| kept >> 1)
+    }
+
+    /// The deadline of a slot as it is kept, and the time. `None` if it has passed, also of a
+    /// residency that has ended: from then on it has passed for everyone, and a use that has
+    /// read the clock before does not bring the entry back.
+    fn look(&self, slot: u32, clock: impl Fn() -> u64) -> Option<(u64, u64)> {
+        loop {
+            // Before the clock, so that one that another has found over is over by it too.
+            // Acquire: partner is the Release of `settle`.
+            let kept = self.by_slot[slot as usize].load(Acquire);
+            let now = clock();
+            if !is_over(kept >> 1, now) {
+                return Some((kept, now));
+            }
+            // Each time round, a use has moved it.
+            if self.settle(slot, kept) {
+                return None;
+            }
+        }
+    }
+
+    /// Says that a deadline has passed, so that no use moves it. False if one has.
+    fn settle(&self, slot: u32, kept: u64) -> bool {
+        const OVER: u64 = PASSED << 1;
+        // Release: the clock was read before; partner is the Acquire of `look`.
+        let exchange = |by_slot: &AtomicU64| by_slot.compare_exchange(kept, OVER, Release, Relaxed);
+        self.idle.is_none()
+            || kept & ENDED != 0
+            || kept == OVER
+            || exchange(&self.by_slot[slot as usize]).is_ok()
     }
 
     /// The deadline of a slot, or 0.
@@ -190,7 +220,7 @@ impl Deadlines {
 
     /// Whether a slot is to be taken out.
     pub(crate) fn is_due(&self, slot: u32, now: u64) -> bool {
-        is_over(self.deadline_to_come(slot), now)
+        self.deadline_to_come(slot) != 0 && self.living(slot, || now).is_none()
     }
 
     #[inline(always)]
@@ -214,13 +244,7 @@ impl Deadlines {
         clock: &Clock,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) -> bool {
-        self.hints.renew(clock, &self.by_slot, &hint);
-        if self.is_far(slot) {
-            self.hints.improve(hint(slot), self.deadline(slot));
-            return false;
-        }
-        self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
-        self.passed(slot, clock.coarse())
+        !self.is_yet_far(slot, clock, hint) && self.living(slot, || clock.coarse()).is_none()
     }
 
     /// The same of one that is being used: with time to idle its deadline may move. The
@@ -231,20 +255,37 @@ impl Deadlines {
         clock: &Clock,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) -> bool {
-        if self.passed_by(slot, clock, &hint) {
-            return true;
-        }
-        if self.is_far(slot) {
+        if self.is_yet_far(slot, clock, &hint) {
             return false;
         }
-        if let Some(Idle { span, grain, lag }) = self.idle {
-            let deadline = self.deadline_to_come(slot);
-            let gained = (clock.coarse() + span + grain).saturating_sub(deadline);
-            if gained > grain.saturating_sub(lag) {
-                self.postpone(slot, deadline, clock.exact() + span + grain, hint(slot));
+        let Some((kept, now)) = self.look(slot, || clock.coarse()) else { return true };
+        if let Some(Idle { span, grain, lag }) = self.idle
+            && kept & ENDED == 0
+        {
+            // By the time at which it was there: a use that comes to it later is none.
+            let (deadline, wanted) = (kept >> 1, now + span + grain);
+            if wanted.saturating_sub(deadline) > grain.saturating_sub(lag) {
+                self.postpone(slot, deadline, wanted, hint(slot));
             }
         }
         false
+    }
+
+    /// Whether a deadline is so far that it need not be looked at; brings what says so up to date.
+    fn is_yet_far<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        self.hints.renew(clock, &self.by_slot, &hint);
+        let is_far = self.is_far(slot);
+        if is_far {
+            self.hints.improve(hint(slot), self.deadline(slot));
+        } else {
+            self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
+        }
+        is_far
     }
 
     /// Moves a deadline to a later time, within its limit.
@@ -444,8 +485,10 @@ impl Deadlines {
             if deadline == 0 {
                 continue;
             }
+            // Of one that was found over it is not known any more when that was.
             let latest = tick_of(deadline).max(current[self.place(slot).0] + 1);
-            if !is_resident(slot) || tick == 0 || tick > latest {
+            let late = tick > latest && !(self.idle.is_some() && deadline == PASSED);
+            if !is_resident(slot) || tick == 0 || late {
                 return Err(format!("slot {slot}: deadline {deadline}, listed for tick {tick}"));
             }
         }

@@ -253,9 +253,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.look_up(key, |slot| self.left(slot))?
     }
 
-    /// What a protected slot has left, or `None` if it is over.
-    pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
-        self.until(self.expiry.deadlines().map_or(0, |deadlines| deadlines.deadline(slot)))
+    /// What a protected slot has left, or `None` if it is over: by the clock of look-ups, which
+    /// the exact one may be ahead of.
+    fn left(&self, slot: u32) -> Option<Duration> {
+        let Expiry { clock, .. } = &self.expiry;
+        let Some(deadlines) = self.expiry.deadlines() else { return Some(Duration::MAX) };
+        match deadlines.living(slot, || clock.coarse())? {
+            0 => Some(Duration::MAX),
+            deadline => Some(Duration::from_nanos(deadline.saturating_sub(clock.exact()).max(1))),
+        }
     }
 
     /// What a protected slot has left if it is used, or `None` if that is over.

@@ -1,7 +1,12 @@
 //! Entries that expire: never early, never seen late, and counted as what they are.
 
 use crate::extent::{PATIENCE, policies};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -447,4 +452,91 @@ fn code_of_the_users_may_panic_or_call_the_cache() {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).expect_err("as told");
     assert_eq!((cache.get(&1), cache.len()), (Some(1), 1));
     validate(&mut cache);
+}
+
+thread_local! {
+    /// Readings of the clock by this thread until one stops, whether before it has read, and what
+    /// it does there.
+    static READINGS: Cell<u32> = const { Cell::new(0) };
+    static STOP: RefCell<Option<(bool, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+}
+
+/// A clock that shows `now` and stops a thread at one of its readings.
+fn stopping_clock(now: Arc<AtomicU64>) -> impl Fn() -> Duration + Send + Sync {
+    move || {
+        READINGS.set(READINGS.get().wrapping_sub(1));
+        let stop = if READINGS.get() == 0 { STOP.take() } else { None };
+        let early = now.load(SeqCst);
+        match stop {
+            None => Duration::from_nanos(early),
+            Some((reads_first, stop)) => {
+                stop();
+                Duration::from_nanos(if reads_first { early } else { now.load(SeqCst) })
+            }
+        }
+    }
+}
+
+/// Whether an entry is there.
+type Look = fn(&Cache<u64, u64>) -> bool;
+
+/// A use that is slow does not bring back what another thread has found gone.
+#[test]
+fn what_was_seen_as_over_does_not_come_back() {
+    let looks: [(&str, Look); 8] = [
+        ("nobody", |_| false),
+        ("peek", |cache| cache.peek(&1).is_some()),
+        ("contains_key", |cache| cache.contains_key(&1)),
+        ("iter", |cache| cache.iter().next().is_some()),
+        ("lifetime_left", |cache| cache.lifetime_left(&1).is_some()),
+        ("pin", |cache| cache.pin().peek(&1).is_some()),
+        ("get", |cache| cache.get(&1).is_some()),
+        ("purge", |cache| cache.purge() == 0),
+    ];
+    let slow: [(&str, Look); 3] = [
+        ("get", |cache| cache.get(&1).is_some()),
+        ("pin", |cache| cache.pin().get(&1).is_some()),
+        ("get_many", |cache| cache.get_many([&1])[0].is_some()),
+    ];
+    for ((look, is_there), (use_, uses)) in
+        looks.into_iter().flat_map(|look| slow.map(|slow| (look, slow)))
+    {
+        for (reading, reads_first) in (1..20).flat_map(|at| [(at, false), (at, true)]) {
+            let what = format!("{use_} stopped at reading {reading} ({reads_first}), {look}");
+            let now = Arc::new(AtomicU64::new(0));
+            let mut cache: Cache<u64, u64> = Cache::builder(100)
+                .time_to_idle(Duration::from_nanos(1_000))
+                .clock(stopping_clock(Arc::clone(&now)))
+                .build();
+            cache.insert(1, 10);
+            now.store(500, SeqCst);
+            let (caught, arrived) = channel();
+            let (release, released) = channel::<()>();
+            let stopped = std::thread::scope(|scope| {
+                let user = scope.spawn(|| {
+                    let stop = move || {
+                        caught.send(()).expect("the test waits");
+                        _ = released.recv();
+                    };
+                    READINGS.set(reading);
+                    STOP.set(Some((reads_first, Box::new(stop))));
+                    uses(&cache);
+                    drop(STOP.take());
+                });
+                let stopped = arrived.recv_timeout(PATIENCE).is_ok();
+                if stopped {
+                    now.store(5_000, SeqCst);
+                    assert!(!is_there(&cache), "{what}");
+                }
+                drop(release);
+                user.join().expect("no panic");
+                stopped
+            });
+            if !stopped {
+                break;
+            }
+            assert_eq!((cache.peek(&1), cache.get(&1)), (None, None), "{what}");
+            validate(&mut cache);
+        }
+    }
 }
