@@ -39,10 +39,13 @@ pub(crate) struct Place {
     tag: u32,
 }
 
-/// Spreads the hashes of poor hashers, most into the upper bits.
+/// Spreads the hashes of poor hashers over all bits, of which the upper say the home and the lower
+/// the tag. Both halves of the product, because bits of the hash move only upwards in it: keys
+/// `k << 32` would share all of the lower bits of its lower half.
 #[inline(always)]
 pub(crate) fn mix(hash: u64) -> u64 {
-    hash.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15;
+    (product >> 64) as u64 ^ product as u64
 }
 
 /// The concurrent hash table.
@@ -65,8 +68,11 @@ pub(crate) enum Seen<R> {
 impl Index {
     /// A table for slots 1 ..= `slots`, of which so many are resident at once.
     pub(crate) fn new(slots: u32, entries: u64) -> Self {
-        let buckets = (entries as usize * 100).div_ceil(WORDS * LOAD_PERCENT).max(1);
-        Index { buckets: zeroed_slice(buckets), slot_mask: u32::MAX >> (slots | 1).leading_zeros() }
+        let buckets = (entries * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1);
+        Index {
+            buckets: zeroed_slice(buckets as usize),
+            slot_mask: u32::MAX >> (slots | 1).leading_zeros(),
+        }
     }
 
     /// Where a hash is looked for.
@@ -322,5 +328,41 @@ impl Index {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of_val(&*self.buckets)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Words that lie behind full buckets, of a table as full as it gets.
+    fn displaced(hash: impl Fn(u64) -> u64) -> usize {
+        const SLOTS: u32 = 40_000;
+        let index = Index::new(SLOTS);
+        let place = |slot: u32| index.place(hash(slot.into()));
+        (1..=SLOTS).for_each(|slot| assert!(index.admit(place(slot), slot).is_some()));
+        (1..=SLOTS)
+            .filter(|&slot| {
+                let (word, home) = (index.word(place(slot), slot), index.bucket(place(slot).home));
+                home.matches(word, u32::MAX) == 0
+            })
+            .count()
+    }
+
+    #[test]
+    fn poor_hashes_fill_the_table_as_evenly_as_good_ones() {
+        let good = displaced(|number| frazil_policy::object_hash(number, 1));
+        let poor: [(&str, fn(u64) -> u64); 6] = [
+            ("k", |k| k),
+            ("k << 12", |k| k << 12),
+            ("k << 32", |k| k << 32),
+            ("k << 48", |k| k << 48),
+            ("reversed bits", u64::reverse_bits),
+            ("reversed bytes", u64::swap_bytes),
+        ];
+        for (name, hash) in poor {
+            let found = displaced(hash);
+            assert!(found < 2 * good + 100, "{name}: {found}, and {good} of a good hash");
+        }
     }
 }

@@ -22,6 +22,7 @@ mod loading;
 mod locked;
 mod many;
 mod nested;
+mod poor_hashes;
 mod prometheus;
 mod recording;
 mod rivals;
