@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::segments::{IDLE, SLOT, Segments};
 use super::{Headers, Order, s3_fifo};
 use crate::stripe::Stripes;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::Acquire;
 
 impl Order {
     /// Whether [`Order::queued_first`] and the marks say all there is to know. Of Mobius they
@@ -88,7 +88,9 @@ fn queued(queue: &Queue, segments: &Segments, stripes: &Stripes) -> Vec<u32> {
         .chain(backs)
         .filter(|&segment| segment != 0)
         .flat_map(words)
-        .map(|position| segments.word(position).load(Relaxed))
+        // Acquire: the slot's header, which nobody had made before; partner is the Release of
+        // `Queue::push` and of `Order::replace`.
+        .map(|position| segments.word(position).load(Acquire))
         // A segment may be in another use by now.
         .filter(|&word| word != 0 && word & IDLE == 0)
         .map(|word| word & SLOT)

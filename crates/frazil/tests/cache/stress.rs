@@ -3,7 +3,9 @@
 //! Values know their key and are counted: none may be seen under another key, dropped
 //! twice, or lost. In the end the cache's parts must agree with each other.
 
-use crate::extent::turns;
+use crate::extent::{policies, turns};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Policy};
 
@@ -120,4 +122,26 @@ fn s3_fifo() {
 #[test]
 fn sieve() {
     stress_all(Policy::Sieve);
+}
+
+/// Readers of the order come to slots that nobody has used before. What they would see of those too
+/// early is for Miri and ThreadSanitizer to say.
+#[test]
+fn orders_are_read_while_the_cache_fills() {
+    let capacity = if cfg!(miri) { 40 } else { 4_000 };
+    for policy in policies() {
+        let mut cache: Cache<u64, u64> = Cache::builder(capacity).policy(policy).build();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    assert!(cache.coldest(5).iter().all(|&key| key < capacity), "{policy}");
+                    std::thread::yield_now();
+                }
+            });
+            (0..capacity).for_each(|key| cache.insert(key, key));
+            over.store(true, Relaxed);
+        });
+        cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+    }
 }
