@@ -8,6 +8,9 @@ use crate::{dependencies, house, mutants, step, test, tools};
 /// What builds without features: the first command's build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 
+/// A target of 32 bits that has atomics of 64.
+const NARROW: &str = "i686-unknown-linux-gnu";
+
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     step::run("cargo fmt", &mut step::cargo(root, ["fmt", "--all", "--check"]))?;
     house::check(root)?;
@@ -21,6 +24,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let mut clippy = step::cargo(root, ["clippy", "--locked"]);
         step::run(name, clippy.args(chosen).args(["--", "-D", "warnings"]))?;
     }
+    // Sizes and alignments differ there.
+    tools::ensure_target(root, NARROW)?;
+    let mut check = step::cargo(root, ["check", "--locked", "--package", "frazil"]);
+    step::run("cargo check, 32 bits", check.args(["--target", NARROW]))?;
     step::run(
         "cargo doc",
         step::cargo(root, ["doc", "--workspace", "--no-deps", "--locked"])

@@ -45,6 +45,25 @@ pub(crate) fn ensure_program(name: &str, packages: &[&str]) -> anyhow::Result<Pa
     Ok(PathBuf::from(found.trim()))
 }
 
+/// Makes sure that the pinned toolchain can check code for a target.
+///
+/// # Errors
+///
+/// It can't be installed.
+pub(crate) fn ensure_target(root: &Path, target: &str) -> anyhow::Result<()> {
+    let rustup = |arguments: &[&str]| {
+        let mut command = Command::new("rustup");
+        command.current_dir(root).args(arguments);
+        command
+    };
+    // Looked for first, because rustup asks the network even when nothing is missing.
+    let listed = rustup(&["target", "list", "--installed"]).output().context("no rustup")?;
+    if String::from_utf8_lossy(&listed.stdout).lines().any(|line| line == target) {
+        return Ok(());
+    }
+    step::run(&format!("rustup target add {target}"), &mut rustup(&["target", "add", target]))
+}
+
 fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     let debian = Path::new("/etc/debian_version").exists();
     let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");
