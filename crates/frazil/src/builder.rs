@@ -135,12 +135,15 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Who is told of every entry that goes, and why.
+    /// Who is told of every entry that goes or is not admitted, and why.
     ///
     /// Called once for each entry that was admitted and is not there any more, except for
     /// those that are there when the cache is dropped: [`clear`](Cache::clear) it before,
-    /// if they matter. A newcomer that is not admitted was never there, and is not told;
-    /// what it would have replaced is, as [`Cause::Replaced`].
+    /// if they matter. Called once, too, for a newcomer that is not admitted
+    /// ([`Cause::Refused`]), after what it would have replaced ([`Cause::Replaced`]); but not
+    /// for one that comes from the listener itself, or from a `Hash` or `Eq` that runs inside an
+    /// operation: it could be refused again and again. Such code asks
+    /// [`try_insert`](Cache::try_insert).
     ///
     /// The thread that caused it calls, before its operation returns, and holds nothing
     /// but a [pin](crate::Pin): the listener may use the cache, this one too, and sees the

@@ -64,7 +64,9 @@
 //! see them. [`get_many`](Cache::get_many) looks up many keys in less than half the time.
 //! Keys are asked for in any borrowed form, a `String` by `&str`.
 //!
-//! **Writing.** [`insert`](Cache::insert) adds or replaces. [`remove`](Cache::remove)
+//! **Writing.** [`insert`](Cache::insert) adds or replaces, and
+//! [`try_insert`](Cache::try_insert) says which, or hands back with its reason what was
+//! [not admitted](#consistency). [`remove`](Cache::remove)
 //! returns a clone of what it took out; [`invalidate`](Cache::invalidate) does the same for
 //! values that are not `Clone`. [`clear`](Cache::clear) removes everything, and
 //! [`retain`](Cache::retain) what a closure says.
@@ -140,8 +142,8 @@
 //! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time, as far as
 //! [`entries`](Builder::entries) has laid out; with a weigher, to any weight.
 //!
-//! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes, with
-//! its [`Cause`]: once, by the thread that caused it, outside all locks.
+//! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes or is not
+//! admitted, with its [`Cause`]: once, by the thread that caused it, outside all locks.
 //!
 //! **Lifetimes.** Entries may go when their time has come:
 //! [`time_to_live`](Builder::time_to_live), [`time_to_idle`](Builder::time_to_idle), or by key
@@ -278,7 +280,8 @@
 //! - **An insert may not be admitted**: heavier than the capacity, not wanted by the
 //!   policy (S3-FIFO refuses what weighs more than a tenth of a full cache), or no slot free
 //!   because [pins](Pin) hold too many up. Then the key is absent afterwards, never out of
-//!   date. [`Stats::refusals`] counts it.
+//!   date. [`Stats::refusals`] counts it, [`try_insert`](Cache::try_insert) says it, and a
+//!   [listener](Builder::listener) is told.
 //! - **Different keys** have no order among each other but that of the program: a thread
 //!   that sees one of another thread's inserts does see the effects of the earlier ones.
 //! - **The bound holds at every moment**: never more entries, nor more weight, than the
@@ -306,7 +309,7 @@
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
-//! | listener | at the end of the operation that took entries away, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
+//! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
 //! on working and has lost nothing. What they call of the cache finds the thread's buffers
@@ -466,6 +469,7 @@
 //! locks and may call the cache.
 #![warn(missing_docs)]
 
+mod admission;
 mod budget;
 mod builder;
 mod cache;
@@ -503,6 +507,7 @@ mod thread;
 mod validate;
 mod write;
 
+pub use admission::{Admitted, Refusal, Refused};
 pub use builder::Builder;
 pub use cache::Cache;
 pub use distribution::Distribution;

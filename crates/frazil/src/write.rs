@@ -10,6 +10,7 @@ mod exchange;
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
+use crate::admission::{Admitted, Refusal, Refused};
 use crate::cache::{Cache, Found};
 use crate::events;
 use crate::evict::{Decision, Ensure, Hand, Newcomer, Order};
@@ -45,10 +46,20 @@ struct Setback<K, V> {
 enum Cause {
     /// This thread can reach no slot of a queue, or there is no vacant one.
     Shortage,
-    /// The policy does not want the newcomer.
-    Refused,
+    /// The newcomer is not to be admitted.
+    Refused(Refusal),
     /// The key came or went meanwhile.
     Changed,
+}
+
+impl Cause {
+    /// What a caller is told who has tried for long enough.
+    fn refusal(self) -> Refusal {
+        match self {
+            Cause::Refused(refusal) => refusal,
+            Cause::Shortage | Cause::Changed => Refusal::NoRoom,
+        }
+    }
 }
 
 /// How a residency ended.
@@ -84,8 +95,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// When the cache is full the policy chooses what goes. The newcomer itself may be
     /// refused: if it weighs more than the whole capacity, if the policy sees no use in
     /// it, or if pins hold up too many slots; then an entry of the same key goes all the
-    /// same, so that no one reads what is out of date. O(1) amortised; no step of it
-    /// waits for a thread that evicts.
+    /// same, so that no one reads what is out of date. [`try_insert`](Cache::try_insert) says
+    /// what became of it. O(1) amortised; no step of it waits for a thread that evicts.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, &str> = frazil::Cache::builder(100).build();
@@ -97,54 +108,85 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // What has expired may be told before the entry is there.
         let _steps = self.listener.is_some().then(|| self.steps());
         let term = self.term(&key, &value);
-        self.put(key, value, term);
+        _ = self.put(key, value, term, drop);
     }
 
-    /// Puts an entry in that lives as long as `term` says.
+    /// Puts an entry in that lives as long as `term` says. One that is not admitted goes to
+    /// `refused`: where nobody wants it back nobody pays for the way.
     #[inline(always)]
-    pub(crate) fn put(&self, key: K, value: V, term: Term) {
+    pub(crate) fn put<R>(
+        &self,
+        key: K,
+        value: V,
+        term: Term,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
         let (hash, place) = self.place(&key);
         self.overtake(hash, &key);
         let weight = self.weigher.as_ref().map_or(1, |weigh| weigh(&key, &value));
         if self.stripe().reader.arrive(hash) {
-            return self.admit_timed(place, (hash, weight, term), key, value);
+            return self.admit_timed(place, (hash, weight, term), key, value, refused);
         }
-        self.admit(place, (hash, weight, term), key, value);
+        self.admit(place, (hash, weight, term), key, value, refused)
     }
 
     /// An insertion that ends a miss which is timed.
     #[cold]
     #[inline(never)]
-    fn admit_timed(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
-        self.admit(place, traits, key, value);
+    fn admit_timed<R>(
+        &self,
+        place: Place,
+        traits: (u64, u64, Term),
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
+        let outcome = self.admit(place, traits, key, value, refused);
         self.end_timed_miss();
+        outcome
     }
 
     /// Puts an entry in whose arrival was counted.
     #[inline(always)]
-    fn admit(&self, place: Place, (hash, weight, term): (u64, u64, Term), key: K, value: V) {
+    fn admit<R>(
+        &self,
+        place: Place,
+        (hash, weight, term): (u64, u64, Term),
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
         if self.recorder.wants(hash) {
             self.recorder.note(hash, Deed::Insert, weight);
         }
         self.order.read_clock(self);
         if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
-            self.refuse(place, &key);
-            return;
+            let entry = (key, value);
+            return Err(refused(self.refuse(self.telling(), place, entry, Refusal::TooHeavy)));
         }
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.insert_under(&hazard, place, (hash, weight, term), key, value),
-            None => self.insert_nested(place, (hash, weight, term), key, value),
+            Some(hazard) => {
+                self.insert_under(&hazard, place, (hash, weight, term), key, value, refused)
+            }
+            None => self.insert_nested(place, (hash, weight, term), key, value, refused),
         }
     }
 
     /// From code of the user's that a look-up of this thread runs.
     #[cold]
     #[inline(never)]
-    fn insert_nested(&self, place: Place, traits: (u64, u64, Term), key: K, value: V) {
+    fn insert_nested<R>(
+        &self,
+        place: Place,
+        traits: (u64, u64, Term),
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
         let protection = Pinned::new(&self.stripe().reader, &self.reclaim);
-        self.insert_under(&protection, place, traits, key, value);
+        self.insert_under(&protection, place, traits, key, value, refused)
     }
 
     /// Finds a key, after what has expired of it is taken out.
@@ -166,14 +208,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Sees an arrival through: most get in at the first attempt.
     #[inline(always)]
-    fn insert_under(
+    fn insert_under<R>(
         &self,
         protection: &impl Protect,
         place: Place,
         (hash, weight, term): (u64, u64, Term),
         key: K,
         value: V,
-    ) {
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
         let telling = self.telling();
         let found = self.find_living(protection, place, &key);
         let mut held = self.hold();
@@ -190,27 +233,31 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 if due {
                     self.reclaim();
                 }
+                Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New })
             }
-            Err(setback) => self.persist(protection, (telling, held), place, newcomer, setback),
+            Err(setback) => {
+                self.persist(protection, (telling, held), place, newcomer, setback, refused)
+            }
         }
     }
 
     /// Sees an arrival through that has met with a setback.
     #[cold]
     #[inline(never)]
-    fn persist<'c>(
+    fn persist<'c, R>(
         &'c self,
         protection: &impl Protect,
         (mut telling, mut held): (Option<Telling<'c, K, V, S>>, Held<'c>),
         place: Place,
         newcomer: Newcomer,
         mut setback: Setback<K, V>,
-    ) {
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
             match setback.cause {
                 Cause::Changed => {}
-                Cause::Refused => break,
+                Cause::Refused(_) => break,
                 Cause::Shortage => {
                     drop(held);
                     telling.iter_mut().for_each(Telling::pause);
@@ -229,7 +276,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     self.settle(&mut held);
                     drop(held);
                     drop(telling);
-                    return self.reclaim_if_due();
+                    self.reclaim_if_due();
+                    return Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New });
                 }
                 Err(next) => setback = next,
             }
@@ -238,7 +286,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.order.forget(&newcomer);
         self.settle(&mut held);
         drop(held);
-        self.refuse(place, &setback.key);
+        let Setback { cause, key, value } = setback;
+        Err(refused(self.refuse(telling, place, (key, value), cause.refusal())))
     }
 
     /// Makes more slots and credit available, which the caller, who holds no stripe, has
@@ -333,7 +382,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // SAFETY: filled by this insertion and never published.
         let (key, value) = unsafe { self.slab.vacate(slot) };
         self.reclaim.hand_back(&self.segments, held, slot);
-        let cause = if replaces { Cause::Changed } else { Cause::Refused };
+        let cause = if replaces { Cause::Changed } else { Cause::Refused(Refusal::NoRoom) };
         Setback { cause, key, value }
     }
 
@@ -364,18 +413,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return Ok(());
             }
             if places > 0 && self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole()) {
-                return Err(Cause::Refused);
+                return Err(Cause::Refused(Refusal::NoRoom));
             }
             // The capacity may have been lowered since its weight was looked at. Most need
             // one victim.
             if evictions > 1 && self.is_beyond(newcomer.weight) {
-                return Err(Cause::Refused);
+                return Err(Cause::Refused(Refusal::TooHeavy));
             }
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
             match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
                 Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
-                Decision::Refuse => return Err(Cause::Refused),
+                Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
                 Decision::Empty => return Err(Cause::Shortage),
             }
         }
@@ -576,16 +625,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Counts a refusal; nothing of the key stays.
+    /// Counts a refusal and tells of it; nothing of the key stays. Hands the newcomer back.
     #[cold]
-    fn refuse<Q>(&self, place: Place, key: &Q)
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        self.take_out(place, key, |_| (), Ending::Outdated);
-        let held = self.hold();
-        add(&held.counts().refusals, 1);
+    fn refuse(
+        &self,
+        telling: Option<Telling<'_, K, V, S>>,
+        place: Place,
+        (mut key, mut value): (K, V),
+        reason: Refusal,
+    ) -> Refused<K, V> {
+        self.take_out(place, &key, |_| (), Ending::Outdated);
+        add(&self.hold().counts().refusals, 1);
+        if let Some(telling) = telling {
+            (key, value) = telling.conclude(key, value);
+        }
+        Refused { key, value, reason }
     }
 
     /// Removes `key` and returns a clone of its value.

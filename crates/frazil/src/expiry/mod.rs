@@ -132,13 +132,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.stats().expirations, 1);
     /// ```
     pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
+        // As in `insert`.
+        let _steps = self.listener.is_some().then(|| self.steps());
+        let term = self.term_for(lifetime);
+        _ = self.put(key, value, term, drop);
+    }
+
+    /// When a newcomer expires that lives so long, in any cache.
+    pub(crate) fn term_for(&self, lifetime: Duration) -> Term {
         let deadlines = self.expiry.deadlines();
         let deadlines = deadlines
             .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
-        // As in `insert`.
-        let _steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_of(deadlines, nanoseconds(lifetime));
-        self.put(key, value, term);
+        self.term_of(deadlines, nanoseconds(lifetime))
     }
 
     /// When a newcomer expires of which the caller says nothing. Does a writer's share of

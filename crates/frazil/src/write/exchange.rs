@@ -60,7 +60,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
-            return self.refuse_exchange(place, found, &key);
+            return self.refuse_exchange(place, found, (key, value), telling);
         }
         let mut held = self.hold();
         if found.is_none() {
@@ -88,22 +88,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     }
                     held = self.hold();
                 }
-                Cause::Refused => break,
+                Cause::Refused(_) => break,
             }
         }
         self.order.forget(&newcomer);
-        self.refuse_exchange(place, found, &key)
+        self.refuse_exchange(place, found, (key, value), telling)
     }
 
-    /// Counts a refusal; what would have been replaced goes. False if that has changed.
+    /// Counts a refusal, of which the caller tells; what would have been replaced goes. False if
+    /// that has changed.
     #[cold]
-    fn refuse_exchange(&self, place: Place, found: Option<&Found<'_>>, key: &K) -> bool {
-        let telling = self.telling();
+    fn refuse_exchange(
+        &self,
+        place: Place,
+        found: Option<&Found<'_>>,
+        (key, value): (K, V),
+        telling: &mut Option<Telling<'_, K, V, S>>,
+    ) -> bool {
         let replaced = Ending::Outdated;
-        if found.is_some_and(|found| !self.take_out_found(place, found, key, replaced)) {
+        if found.is_some_and(|found| !self.take_out_found(place, found, &key, replaced)) {
             return false;
         }
-        drop(telling);
+        if let Some(telling) = telling {
+            telling.refuse(key, value);
+        }
         let held = self.hold();
         add(&held.counts().refusals, 1);
         true

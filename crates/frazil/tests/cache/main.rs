@@ -4,6 +4,7 @@
 //! events of a whole process is a program of its own (`fetching_leaks.rs`, `events.rs`).
 #![cfg(not(any(loom, shuttle)))]
 
+mod admission;
 #[path = "../../../policy/tests/policies/cache/mod.rs"]
 mod cache;
 mod capacity;
