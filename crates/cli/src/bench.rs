@@ -194,10 +194,6 @@ pub(crate) fn run(args: &Args) -> Done {
 fn parse_policies(args: &Args) -> Result<Vec<Setup>, Failure> {
     let parse = |name: &String| -> Result<Setup, Failure> {
         let setup: Setup = name.parse().map_err(Failure::usage)?;
-        if setup.takes_no_lock() && setup.promotion.is_some() {
-            let policy = setup.policy;
-            return Err(Failure::usage(anyhow!("{name}: a hit of {policy} takes no lock")));
-        }
         Ok(Setup { shards: args.shards.into(), ..setup })
     };
     args.policy.iter().map(parse).collect()

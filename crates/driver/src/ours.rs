@@ -83,7 +83,7 @@ pub struct Setup {
     pub policy: Policy,
     /// What a hit does; the policy's own unless set.
     pub promotion: Option<Promotion>,
-    /// Parts with a lock each.
+    /// Parts with a lock each, of a policy that takes one.
     pub shards: u32,
     /// What is frozen of it.
     pub frozen: Frozen,
@@ -117,6 +117,9 @@ pub enum SetupError {
     /// What is to be frozen is no share.
     #[error("`{0}`: expected a share from 0 to 1, as in `frozen:share=0.05+lru`")]
     Share(String),
+    /// A promotion of a policy that has none.
+    #[error("`{0}`: a hit of this policy takes no lock")]
+    TakesNoLock(String),
 }
 
 /// Before a policy's name: what is frozen of it.
@@ -161,7 +164,8 @@ impl Setup {
     /// assert_eq!(cache.policy(), frazil::Policy::Lru);
     /// ```
     pub fn builder<K, V>(self, capacity: u64) -> Builder<K, V> {
-        let builder = Cache::builder(capacity).policy(self.policy).shards(self.shards);
+        let builder = Cache::builder(capacity).policy(self.policy);
+        let builder = if self.takes_no_lock() { builder } else { builder.shards(self.shards) };
         match self.promotion {
             Some(promotion) => builder.promotion(promotion),
             None => builder,
@@ -202,8 +206,11 @@ fn frozen(frozen: Frozen, name: &str) -> Result<Setup, SetupError> {
 fn unfrozen(name: &str) -> Result<Setup, SetupError> {
     for (prefix, promotion) in PROMOTIONS {
         if let Some(name) = name.strip_prefix(prefix) {
-            let policy = name.parse::<Policy>()?;
-            return Ok(Setup { promotion: Some(promotion), ..policy.into() });
+            let setup = Setup::from(name.parse::<Policy>()?);
+            if setup.takes_no_lock() {
+                return Err(SetupError::TakesNoLock(name.to_owned()));
+            }
+            return Ok(Setup { promotion: Some(promotion), ..setup });
         }
     }
     Ok(name.parse::<Policy>()?.into())

@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
 
+use crate::build_error::BuildError;
 use crate::cache::Cache;
 use crate::expiry::Terms;
 use crate::fetch::backends::Backends;
 use crate::fetch::fetching::Fetching;
-use crate::frozen::controller::LIFETIME;
 use crate::frozen::{Copies, Freezing};
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
@@ -43,8 +43,9 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) terms: Terms<K, V>,
     pub(crate) freezing: Freezing,
     /// How many times as long as its construction something stays frozen.
-    pub(crate) lifetime: u32,
-    pub(crate) copies: Option<Copies<K, V>>,
+    pub(crate) lifetime: Option<u32>,
+    /// Whether copies are asked for, and where they would be: `None` if they are too large.
+    pub(crate) copies: Option<Option<Copies<K, V>>>,
     pub(crate) fetching: Fetching,
     pub(crate) backends: Option<Backends<K>>,
 }
@@ -63,7 +64,7 @@ impl<K, V> Builder<K, V> {
             batch: 16,
             terms: Terms::default(),
             freezing: Freezing::Never,
-            lifetime: LIFETIME,
+            lifetime: None,
             copies: None,
             fetching: Fetching::default(),
             backends: None,
@@ -85,7 +86,7 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// What a hit does where the policy is one under a lock; see [`Promotion`] for what it
-    /// does unless this is set. Of no effect for the policies without a lock.
+    /// does unless this is set. Refused for the policies without a lock.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};
@@ -99,8 +100,8 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// Divides a policy under a lock, by the hashes of the keys, into parts with a lock each:
-    /// 1 to 64, rounded up to a power of two; 1 unless set. Of no effect for the policies
-    /// without a lock.
+    /// 1 to 64, rounded up to a power of two; 1 unless set. More than 1 is refused for the
+    /// policies without a lock.
     ///
     /// Threads get less into each other's way, and each part guesses from what it sees alone.
     /// The capacity is not divided: an entry goes from the part that holds more than its
@@ -244,7 +245,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// When the hottest entries are frozen: set aside for a while, in a table of their own that
     /// is read without locks and marks. Never unless set; see [`Cache::freeze`].
     ///
-    /// Of these policies nothing can be frozen: SIEVE, LIRS, and those that sample or learn.
+    /// Of these policies nothing can be frozen, and it is refused: SIEVE, LIRS, and those that
+    /// sample or learn.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -262,7 +264,8 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// Then it is frozen anew, in the order of the day, after about two seconds without. More
     /// makes those rarer, less keeps up with a workload that moves on (§3.2.3 of the FrozenHot
-    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is.
+    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is. Refused
+    /// unless freezing is learned.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -271,15 +274,15 @@ impl<K, V, S> Builder<K, V, S> {
     /// # assert!(cache.freezing_state().is_some());
     /// ```
     pub fn freezing_lifetime(mut self, constructions: u32) -> Self {
-        self.lifetime = constructions.max(1);
+        self.lifetime = Some(constructions.max(1));
         self
     }
 
     /// As [`freezing`](Builder::freezing), with copies of keys and values in the table: a
     /// frozen hit reads one line of memory and not two.
     ///
-    /// Of no effect for keys and values of more than 48 bytes together. An entry that is to
-    /// expire is not copied, nor in a cache where all do. The memory, laid out when something is
+    /// Refused for keys and values of more than 48 bytes together, and where the builder gives
+    /// all entries a lifetime: an entry that is to expire is not copied. The memory, laid out when something is
     /// first frozen, is 40 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
     /// [pins](crate::Pin) that are older than the last thaw, for some milliseconds at most, and
     /// else returns 0.
@@ -296,7 +299,7 @@ impl<K, V, S> Builder<K, V, S> {
         K: Copy,
         V: Copy,
     {
-        self.copies = Copies::new();
+        self.copies = Some(Copies::new());
         self.freezing(freezing)
     }
 
@@ -325,7 +328,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// whole (a moving average, 1/16), and not as long as the object's own last one.
     ///
     /// For backends whose answers differ much from one to the next. Called once for each fetch,
-    /// outside all locks; of no effect for the other policies.
+    /// outside all locks. Refused for the other policies.
     ///
     /// ```
     /// use frazil::Cache;
@@ -361,8 +364,40 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
     /// assert!(cache.is_empty());
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a setting would be of no effect beside the others, as [`shards`](Builder::shards)
+    /// for a policy without a lock: see [`BuildError`], which
+    /// [`try_build`](Builder::try_build) answers.
+    #[track_caller]
     pub fn build(self) -> Cache<K, V, S> {
-        Cache::from_builder(self)
+        // No closure: the panic is to be where this was called.
+        match self.try_build() {
+            Ok(cache) => cache,
+            Err(error) => panic!("no cache can be built: {error}"),
+        }
+    }
+
+    /// The cache, as [`build`](Builder::build), for settings that come from elsewhere.
+    ///
+    /// ```
+    /// use frazil::{Cache, Policy, Promotion};
+    /// let build = |policy: &str| {
+    ///     let policy: Policy = policy.parse().unwrap();
+    ///     Cache::<u64, u64>::builder(100).policy(policy).promotion(Promotion::TryLock).try_build()
+    /// };
+    /// assert!(build("lru").is_ok());
+    /// let error = build("mobius").unwrap_err().to_string();
+    /// assert_eq!(error, "`promotion` is TryLock, but a hit of the policy mobius takes no lock");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`], if a setting would be of no effect.
+    pub fn try_build(self) -> Result<Cache<K, V, S>, BuildError> {
+        self.check()?;
+        Ok(Cache::from_builder(self))
     }
 }
 

@@ -119,8 +119,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         segments.set_step(step as u32);
         let capacity = if weighted { builder.capacity } else { places };
         let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
-        // A copy does not show that it has expired.
-        let copies = builder.copies.filter(|_| !builder.terms.are_set());
+        // A copy does not show that it has expired: no such builder comes here.
+        let copies = builder.copies.flatten();
         let expiry = Expiry::new(builder.terms, slots);
         let cache = Cache {
             // Threads that admit a key at the same time have two words for it.

@@ -471,6 +471,7 @@
 
 mod admission;
 mod budget;
+mod build_error;
 mod builder;
 mod cache;
 mod clock;
@@ -508,6 +509,7 @@ mod validate;
 mod write;
 
 pub use admission::{Admitted, Refusal, Refused};
+pub use build_error::BuildError;
 pub use builder::Builder;
 pub use cache::Cache;
 pub use distribution::Distribution;

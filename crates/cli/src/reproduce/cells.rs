@@ -75,7 +75,8 @@ impl Contender {
 
     fn builder<V>(&self, capacity: u64) -> Builder<u64, V> {
         let builder = Cache::builder(capacity).policy(self.policy_at(capacity));
-        builder.promotion(Promotion::EveryHit).batch(self.batch)
+        let builder = builder.batch(self.batch);
+        if self.takes_lock() { builder.promotion(Promotion::EveryHit) } else { builder }
     }
 
     /// The share of a trace's requests that one thread finds in the cache, from the first.

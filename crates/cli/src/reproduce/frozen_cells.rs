@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use frazil::{FreezingPhase, FreezingState, Stats};
 use frazil_driver::{
-    Ask, Backend, Engine, Operation, Ours, Schedule, Session, Setup, Stream, Workload, key,
+    Ask, Backend, Engine, Frozen, Operation, Ours, Schedule, Session, Setup, Stream, Workload, key,
     run_with_backend,
 };
 use frazil_simulator::trace::{self, Trace};
@@ -214,7 +214,10 @@ pub(super) fn phase_name(phase: FreezingPhase) -> String {
 /// long as its construction.
 fn cache(name: &str, lifetime: u32, capacity: u64) -> Result<Ours<u64>, Failure> {
     let setup: Setup = name.parse().map_err(Failure::usage)?;
-    let ours = Ours::built(setup, setup.builder(capacity).freezing_lifetime(lifetime));
+    let builder = setup.builder(capacity);
+    let learns = setup.frozen == Frozen::Learned;
+    let builder = if learns { builder.freezing_lifetime(lifetime) } else { builder };
+    let ours = Ours::built(setup, builder);
     let mut session = ours.session();
     for number in (0..capacity).rev() {
         session.insert(key(number as u32, 0));

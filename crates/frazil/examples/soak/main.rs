@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use frazil::{Cache, Compute, Freezing, Policy, Promotion};
+use frazil::{Builder, Cache, Cause, Compute, Freezing, Policy, Promotion};
 
 mod counted;
 #[path = "../../tests/cache/tracked/mod.rs"]
@@ -130,22 +130,30 @@ fn soak(duration: Duration) -> Result<(), String> {
 }
 
 fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
+    let takes_lock =
+        !matches!(policy, Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo);
+    let freezing = |builder: Builder<u64, Tracked<'c>>, when| match takes_lock {
+        true if !policy.can_freeze() => builder,
+        _ => builder.freezing(when),
+    };
     CAPACITIES.map(|(room, weighted)| {
         let told = Arc::new(AtomicU64::new(0));
         let heard = Arc::clone(&told);
         let builder =
-            Cache::builder(room).policy(policy).listener(move |key, value: &Tracked<'_>, _| {
+            Cache::builder(room).policy(policy).listener(move |key, value: &Tracked<'_>, cause| {
                 value.check(*key);
-                heard.fetch_add(1, Relaxed);
+                heard.fetch_add((cause != Cause::Refused).into(), Relaxed);
             });
         let cache = if weighted {
             let weight = |key: &u64, value: &Tracked<'_>| key % 5 + value.serial % 3;
-            let builder = builder.freezing(Freezing::ByHand);
-            builder.weigher(weight).shards(4).time_to_idle(IDLE).build()
+            let builder = builder.weigher(weight).time_to_idle(IDLE);
+            let builder = if takes_lock { builder.shards(4) } else { builder };
+            freezing(builder, Freezing::ByHand).build()
         } else if room > 1_000 {
             let lifetime = |key: &u64, _: &Tracked<'_>| key.is_multiple_of(3).then_some(LIVE / 2);
-            let builder = builder.freezing(Freezing::Learned);
-            builder.promotion(Promotion::Adaptive).time_to_live(LIVE).expire_after(lifetime).build()
+            let builder = builder.time_to_live(LIVE).expire_after(lifetime);
+            let builder = if takes_lock { builder.promotion(Promotion::Adaptive) } else { builder };
+            freezing(builder, Freezing::Learned).build()
         } else {
             builder.build()
         };

@@ -208,6 +208,11 @@ pub(crate) enum Order {
     Locked(Box<Locked>),
 }
 
+/// Whether a policy runs under a lock.
+pub(crate) fn takes_lock(policy: Online) -> bool {
+    !matches!(policy, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
+}
+
 impl Order {
     /// The policy of a cache of this capacity, and of so many entries, that was laid out for
     /// `entries` and has slots up to `last`.

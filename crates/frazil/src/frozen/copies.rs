@@ -27,7 +27,7 @@ use crate::sync::{ZeroDefault, zeroed_slice};
 const TAGS: usize = 4;
 /// Words of a line for pairs.
 const WORDS: usize = 6;
-const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
+pub(crate) const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
 
 /// Of ten places so many are used.
 const USED_OF_TEN: usize = 6;

@@ -29,7 +29,9 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use control::Learned;
+use controller::LIFETIME;
 pub(crate) use copies::Copies;
+pub(crate) use copies::PAIR_BYTES_MAX as COPY_BYTES_MAX;
 use freezer::Work;
 use learn::Watch;
 #[cfg(loom)]
@@ -81,13 +83,14 @@ impl<K, V> Kept<K, V> {
 impl<K, V> Frozen<K, V> {
     pub(crate) fn new(
         freezing: Freezing,
-        lifetime: u32,
+        lifetime: Option<u32>,
         copies: Option<Copies<K, V>>,
     ) -> Option<Box<Self>> {
         (freezing != Freezing::Never).then(|| {
             let kept = copies.map_or_else(|| Kept::Places(Table::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
-            let learned = (freezing == Freezing::Learned).then(|| Box::new(Learned::new(lifetime)));
+            let learned = (freezing == Freezing::Learned)
+                .then(|| Box::new(Learned::new(lifetime.unwrap_or(LIFETIME))));
             Box::new(Frozen { kept, whole: AtomicBool::new(false), work, learned })
         })
     }

@@ -299,10 +299,6 @@ fn a_cache_that_does_not_freeze_says_so() {
     cache.insert(1, 1);
     assert_eq!(cache.freeze(1.0), 0);
     cache.thaw();
-    // A policy of which nothing can be set aside.
-    let cache = self::cache(10, "sieve", Places);
-    cache.insert(1, 1);
-    assert_eq!(cache.freeze(1.0), 0);
     let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
     assert_eq!(cache.freeze(f64::NAN), 0);
     assert_eq!(cache.freeze(0.5), 0);
@@ -346,7 +342,7 @@ fn a_hasher_that_panics_leaves_nothing_frozen() {
 
 #[test]
 fn what_cannot_be_frozen_refuses_nobody() {
-    for (policy, share) in [("sieve", 1.0), ("mobius", f64::NAN), ("lru", -1.0)] {
+    for (policy, share) in [("mobius", f64::NAN), ("lru", -1.0)] {
         let cache = cache(100, policy, Copies);
         (0..100).for_each(|key| cache.insert(key, key));
         assert_eq!(cache.freeze(share), 0);
@@ -447,11 +443,6 @@ fn what_is_to_expire_is_not_copied() {
         now.store(61, Relaxed);
         let left = (0..100).filter(|key| cache.get(key).is_some()).count();
         assert_eq!(left, 50, "{policy}");
-        // A term that all have: nothing is copied.
-        let builder = Cache::builder(100).time_to_live(Duration::from_secs(60));
-        let cache = freezing(builder, Copies).build();
-        cache.insert(1, 1);
-        assert_eq!((cache.freeze(1.0), cache.get(&1), cache.stats().frozen_hits), (1, Some(1), 1));
     }
 }
 

@@ -27,6 +27,7 @@ mod poor_hashes;
 mod prometheus;
 mod recording;
 mod rivals;
+mod settings;
 mod shared_writes;
 mod simulator;
 mod snapshot;

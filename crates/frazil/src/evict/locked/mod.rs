@@ -154,6 +154,11 @@ fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds >> TICK_BITS
 }
 
+/// Whether a policy asks what fetches take.
+pub(crate) fn weighs_delay(policy: Online) -> bool {
+    matches!(Ticks::of(policy), Ticks::Real(_))
+}
+
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {

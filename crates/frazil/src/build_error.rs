@@ -1,0 +1,108 @@
+//! Settings that a cache could not keep to.
+
+use crate::builder::Builder;
+use crate::evict::locked::{SHARDS_MAX, weighs_delay};
+use crate::evict::takes_lock;
+use crate::frozen::{COPY_BYTES_MAX, Freezing};
+use crate::{Policy, Promotion};
+
+/// Why there can be no cache of these settings: what
+/// [`Builder::try_build`](crate::Builder::try_build) answers.
+///
+/// None of them is wrong by itself: one of them would change nothing beside another.
+///
+/// ```
+/// use frazil::{BuildError, Cache, Policy};
+/// let builder = Cache::<u64, u64>::builder(100).policy(Policy::Fifo).shards(4);
+/// let error = builder.try_build().unwrap_err();
+/// assert_eq!(error, BuildError::ShardsWithoutLock { policy: Policy::Fifo, shards: 4 });
+/// assert_eq!(error.to_string(), "`shards` is 4, but the policy fifo has no lock to divide");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// [`promotion`](crate::Builder::promotion) for a policy without a lock.
+    #[error("`promotion` is {promotion:?}, but a hit of the policy {policy} takes no lock")]
+    PromotionWithoutLock {
+        /// The policy.
+        policy: Policy,
+        /// What was asked for.
+        promotion: Promotion,
+    },
+    /// More than one of [`shards`](crate::Builder::shards) for a policy without a lock.
+    #[error("`shards` is {shards}, but the policy {policy} has no lock to divide")]
+    ShardsWithoutLock {
+        /// The policy.
+        policy: Policy,
+        /// What was asked for.
+        shards: u32,
+    },
+    /// No number of [`shards`](crate::Builder::shards) that there can be.
+    #[error("`shards` is {0}: expected 1 to {SHARDS_MAX}")]
+    Shards(u32),
+    /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
+    #[error("`backends` is set, but the policy {0} does not ask how long fetches take")]
+    BackendsUnasked(Policy),
+    /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
+    #[error("`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen")]
+    CannotFreeze {
+        /// The policy.
+        policy: Policy,
+        /// What was asked for.
+        freezing: Freezing,
+    },
+    /// [`freezing_lifetime`](crate::Builder::freezing_lifetime) without
+    /// [`Freezing::Learned`].
+    #[error("`freezing_lifetime` is set, but `freezing` is {0:?}, and not Learned")]
+    LifetimeUnlearned(Freezing),
+    /// [`freezing_copies`](crate::Builder::freezing_copies) of keys and values that are too
+    /// large, or aligned to more than eight bytes.
+    #[error(
+        "`freezing_copies` of keys and values of {0} bytes: no more than {COPY_BYTES_MAX} are copied"
+    )]
+    CopiesTooLarge(usize),
+    /// [`freezing_copies`](crate::Builder::freezing_copies) where all entries have a lifetime.
+    #[error("`freezing_copies` is set, but nothing is copied where all entries have a lifetime")]
+    CopiesExpire,
+}
+
+impl<K, V, S> Builder<K, V, S> {
+    /// Finds a setting that would be of no effect.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        let policy = self.policy;
+        if let (Some(promotion), false) = (self.promotion, takes_lock(policy)) {
+            return Err(BuildError::PromotionWithoutLock { policy, promotion });
+        }
+        match self.shards {
+            0 | SHARDS_TOO_MANY.. => return Err(BuildError::Shards(self.shards)),
+            shards @ 2.. if !takes_lock(policy) => {
+                return Err(BuildError::ShardsWithoutLock { policy, shards });
+            }
+            _ => {}
+        }
+        if self.backends.is_some() && !weighs_delay(policy) {
+            return Err(BuildError::BackendsUnasked(policy));
+        }
+        self.check_freezing()
+    }
+
+    fn check_freezing(&self) -> Result<(), BuildError> {
+        let (policy, freezing) = (self.policy, self.freezing);
+        if self.lifetime.is_some() && freezing != Freezing::Learned {
+            return Err(BuildError::LifetimeUnlearned(freezing));
+        }
+        if freezing == Freezing::Never {
+            return Ok(());
+        }
+        if takes_lock(policy) && !policy.can_freeze() {
+            return Err(BuildError::CannotFreeze { policy, freezing });
+        }
+        match &self.copies {
+            Some(None) => Err(BuildError::CopiesTooLarge(size_of::<(K, V)>())),
+            Some(Some(_)) if self.terms.are_set() => Err(BuildError::CopiesExpire),
+            _ => Ok(()),
+        }
+    }
+}
+
+const SHARDS_TOO_MANY: u32 = SHARDS_MAX + 1;

@@ -1,0 +1,93 @@
+//! Settings that would be of no effect beside others are refused, and say so.
+
+use std::time::Duration;
+
+use crate::extent::takes_lock;
+use frazil::{BuildError, Builder, Cache, Freezing, Policy, Promotion};
+
+fn builder(policy: Policy) -> Builder<u64, u64> {
+    Cache::builder(100).policy(policy)
+}
+
+fn refusal<K: std::hash::Hash + Eq, V>(builder: Builder<K, V>) -> Option<BuildError> {
+    builder.try_build().err()
+}
+
+#[test]
+fn a_policy_without_a_lock_has_no_promotions_and_no_shards() {
+    for policy in Policy::ALL {
+        let promotion = Promotion::Adaptive;
+        let (promoted, sharded) = (builder(policy).promotion(promotion), builder(policy).shards(4));
+        let refusals = [refusal(promoted), refusal(sharded)];
+        let expected = if takes_lock(policy) {
+            [None, None]
+        } else {
+            [
+                Some(BuildError::PromotionWithoutLock { policy, promotion }),
+                Some(BuildError::ShardsWithoutLock { policy, shards: 4 }),
+            ]
+        };
+        assert_eq!(refusals, expected, "{policy}");
+        // One part is what any policy has.
+        assert_eq!(refusal(builder(policy).shards(1)), None, "{policy}");
+    }
+}
+
+#[test]
+fn there_are_1_to_64_shards() {
+    for shards in [0, 65, u32::MAX] {
+        let refused = refusal(builder(Policy::Lru).shards(shards));
+        assert_eq!(refused, Some(BuildError::Shards(shards)));
+    }
+    assert_eq!(refusal(builder(Policy::Lru).shards(64)), None);
+}
+
+#[test]
+fn backends_are_for_policies_that_weigh_delay() {
+    for policy in Policy::ALL {
+        let refused = refusal(builder(policy).backends(|_| 0));
+        let asks = matches!(policy, Policy::Mad { .. });
+        assert_eq!(refused, (!asks).then_some(BuildError::BackendsUnasked(policy)), "{policy}");
+    }
+}
+
+/// What is refused is what `freeze` would do nothing with, and nothing else.
+#[test]
+fn freezing_is_for_policies_that_can() {
+    for policy in Policy::ALL {
+        for freezing in [Freezing::ByHand, Freezing::Learned] {
+            match builder(policy).freezing(freezing).try_build() {
+                Ok(cache) => {
+                    (0..100).for_each(|key| cache.insert(key, key));
+                    assert!(cache.freeze(1.0) > 0, "{policy}");
+                }
+                Err(error) => {
+                    assert_eq!(error, BuildError::CannotFreeze { policy, freezing });
+                    assert!(takes_lock(policy) && !policy.can_freeze(), "{policy}");
+                }
+            }
+        }
+        assert_eq!(refusal(builder(policy).freezing(Freezing::Never)), None, "{policy}");
+    }
+}
+
+#[test]
+fn what_is_said_of_freezing_needs_it() {
+    for freezing in [Freezing::Never, Freezing::ByHand] {
+        let refused = refusal(builder(Policy::Lru).freezing_lifetime(9).freezing(freezing));
+        assert_eq!(refused, Some(BuildError::LifetimeUnlearned(freezing)));
+    }
+    let large = Cache::<u64, [u64; 6]>::builder(100).freezing_copies(Freezing::ByHand);
+    assert_eq!(refusal(large), Some(BuildError::CopiesTooLarge(56)));
+    let fits = Cache::<u64, [u64; 5]>::builder(100).freezing_copies(Freezing::ByHand);
+    assert_eq!(refusal(fits), None);
+    let copies = builder(Policy::Lru).freezing_copies(Freezing::ByHand);
+    let expiring = copies.time_to_live(Duration::from_secs(60));
+    assert_eq!(refusal(expiring), Some(BuildError::CopiesExpire));
+}
+
+#[test]
+#[should_panic = "no cache can be built: `shards` is 8, but the policy mobius has no lock to divide"]
+fn build_panics_with_the_reason() {
+    let _ = builder(Policy::Mobius).shards(8).build();
+}
