@@ -14,7 +14,7 @@ pub fn feed(bytes: &[u8]) {
     let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
     let decode = |bytes: &[u8]| Some((number(bytes.get(..8)?)?, number(bytes.get(8..)?)?));
     if let Ok(restored) = cache.restore(&path, decode) {
-        assert!(cache.len() <= restored.min(64));
+        assert!(cache.len() as u64 <= restored.min(64));
     }
     cache.insert(1, 2);
     assert_eq!(cache.get(&1), Some(2));

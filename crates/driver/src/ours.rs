@@ -257,7 +257,7 @@ impl<V: Value> Ours<V> {
     /// ```
     /// use frazil_driver::{Ours, Setup};
     /// let setup: Setup = "frozen:share=0.5+lru".parse()?;
-    /// let ours = Ours::<u64>::built(setup, setup.builder(100).batch(1));
+    /// let ours = Ours::<u64>::built(setup, setup.builder(100).entries(200));
     /// # assert_eq!(ours.cache().capacity(), 100);
     /// # Ok::<(), frazil_driver::SetupError>(())
     /// ```

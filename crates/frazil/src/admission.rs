@@ -97,6 +97,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// [`Refused`], with key and value, if the entry is not admitted. What was there of the key
     /// has gone all the same. A [listener](crate::Builder::listener) has been told of both.
     pub fn try_insert(&self, key: K, value: V) -> Result<Admitted, Refused<K, V>> {
+        // As in `insert`.
+        let _steps = self.listener.is_some().then(|| self.steps());
         let term = self.term(&key, &value);
         self.put(key, value, term, |refused| refused)
     }

@@ -230,13 +230,15 @@ impl<K, V, S> Builder<K, V, S> {
     /// More than 1 is the consecutive detection of paper 3 (§4.2). The default, 16, is
     /// lowered for caches under 8,192 entries, because what a thread has in hand is
     /// hidden from the others; this lowers it further and never raises it. There to be
-    /// measured: 1 costs a third of the throughput of two threads that miss often.
+    /// measured, and with the feature `measure` only: 1 costs a third of the throughput of two
+    /// threads that miss often.
     ///
     /// ```
     /// let one_by_one: frazil::Cache<u64, u64> = frazil::Cache::builder(10_000).batch(1).build();
     /// one_by_one.insert(1, 2);
     /// assert_eq!(one_by_one.get(&1), Some(2));
     /// ```
+    #[cfg(any(feature = "measure", loom, shuttle))]
     pub fn batch(mut self, entries: u32) -> Self {
         self.batch = entries;
         self

@@ -534,7 +534,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.insert(1, 1);
     /// assert_eq!(cache.len(), 1);
     /// ```
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
+        self.entries() as usize
+    }
+
+    /// The same as a count among counts.
+    pub(crate) fn entries(&self) -> u64 {
         let counted = self.stripes.iter().fold(0u64, |sum, stripe| {
             let counts = &stripe.counts;
             sum.wrapping_add(counts.insertions.load(Relaxed))
@@ -566,7 +571,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn weight(&self) -> u64 {
         if self.weights.is_none() {
-            return self.len();
+            return self.entries();
         }
         let counted = self
             .stripes

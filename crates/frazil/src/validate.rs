@@ -396,7 +396,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let findings = deadlines.check(is_resident).err();
             findings.into_iter().for_each(|finding| survey.found(finding));
         }
-        survey.expect("len", self.len(), residents);
+        survey.expect("len", self.entries(), residents);
         survey.expect("weight", self.weight(), weight);
         let in_hand = survey.places_in_hand.wrapping_add(self.places.free());
         survey.expect("places", self.places.capacity(), residents.wrapping_add(in_hand));

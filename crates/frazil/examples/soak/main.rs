@@ -164,7 +164,7 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
 /// Every entry that came is there, or its listener was told. Nobody is at work.
 fn has_told(soaked: &Soaked<'_>) -> Result<(), String> {
     let (stats, told) = (soaked.stats(), soaked.told.load(Relaxed));
-    let gone = (stats.insertions + stats.replacements).wrapping_sub(soaked.len());
+    let gone = (stats.insertions + stats.replacements).wrapping_sub(soaked.len() as u64);
     if gone != told {
         return Err(format!("{}: {gone} entries have gone, {told} were told", soaked.policy()));
     }
@@ -411,7 +411,7 @@ fn keep_in_file(cache: &Cache<u64, Tracked<'_>>, census: &Census) -> Result<(), 
     std::fs::remove_file(&path).map_err(|error| error.to_string())?;
     let restored = restored.map_err(|error| error.to_string())?;
     // Lifetimes here are short: some are over by now.
-    if restored > saved || warm.len() > restored {
+    if restored > saved || warm.len() as u64 > restored {
         return Err(format!("{}: {restored} restored of {saved}", cache.policy()));
     }
     Ok(())

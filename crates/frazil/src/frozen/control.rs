@@ -316,7 +316,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> u64 {
         let mut frozen = 0;
         let Learned { watch, .. } = learned;
-        let (gate, slots, entries) = (self.recorder.gate(), self.slab.last(), self.len());
+        let (gate, slots, entries) = (self.recorder.gate(), self.slab.last(), self.entries());
         match action {
             Action::Nothing => {}
             Action::Mark => {
@@ -374,7 +374,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// What was learnt up to now.
     fn curve(&self, watch: &Watch, steering: &mut Steering, tally: Tally) -> Vec<CurvePoint> {
         let learnt = tally.since(&steering.tally);
-        let entries = self.len();
+        let entries = self.entries();
         if self.teacher() == Teacher::Marker {
             return learnt.by_marker(watch.before() as f64 / entries.max(1) as f64);
         }
@@ -406,7 +406,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             absent: kind(0, sums.absent),
             gone: stats.evictions + stats.removals + stats.expirations,
             passed: steering.passed(sums.passed),
-            entries: self.len(),
+            entries: self.entries(),
         };
         let frozen = self.frozen.as_ref();
         let is_frozen = frozen.is_some_and(|frozen| frozen.is_in_use());

@@ -97,7 +97,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return 0;
         }
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
-        let count = (self.len() as f64 * share).round() as u64;
+        let count = (self.entries() as f64 * share).round() as u64;
         if count == 0 {
             return 0;
         }
@@ -170,7 +170,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Whether there are more entries than those that were frozen and are still there.
     fn holds_more(&self, work: &Work) -> bool {
-        let entries = self.len();
+        let entries = self.entries();
         if entries > work.entries {
             return true;
         }

@@ -109,10 +109,10 @@ fn without_a_weigher_it_goes_as_far_as_was_laid_out() {
             [(500, 500), (u64::MAX, 1_000), (1_001, 1_000), (1, 1), (0, 0), (0, 0), (3, 3)]
         {
             assert_eq!(cache.set_capacity(wanted), found, "{policy}");
-            assert!(cache.len() <= found, "{policy}");
+            assert!(cache.len() as u64 <= found, "{policy}");
             let refusals = cache.stats().refusals;
             fill(&cache);
-            assert_eq!((cache.len(), cache.capacity()), (found, found), "{policy}");
+            assert_eq!((cache.len() as u64, cache.capacity()), (found, found), "{policy}");
             let refused = if found == 0 { 3_000 } else { 0 };
             assert_eq!(cache.stats().refusals - refusals, refused, "{policy}");
             validate(&mut cache);
@@ -247,7 +247,11 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
     }
     validate(&mut cache);
     let stats = cache.stats();
-    assert_eq!(stats.insertions + stats.replacements, cache.len() + told.load(SeqCst), "{policy}");
+    assert_eq!(
+        stats.insertions + stats.replacements,
+        cache.len() as u64 + told.load(SeqCst),
+        "{policy}"
+    );
     drop(cache);
     assert_eq!(census.living(), 0, "{policy}");
 }
@@ -273,7 +277,7 @@ fn those_who_differ_about_the_capacity_lose_nothing() {
                 });
             }
         });
-        assert!(cache.len() <= cache.capacity(), "{policy}");
+        assert!(cache.len() as u64 <= cache.capacity(), "{policy}");
         validate(&mut cache);
         assert_eq!(cache.set_capacity(2_000), 2_000, "{policy}");
         let refusals = cache.stats().refusals;
@@ -307,7 +311,7 @@ fn a_large_cache_made_small_admits_what_a_small_one_does() {
                         });
                     }
                 });
-                assert!(cache.len() <= capacity);
+                assert!(cache.len() as u64 <= capacity);
                 validate(&mut cache);
                 cache.stats().refusals
             };
@@ -447,7 +451,7 @@ fn who_is_suspended_keeps_no_one_waiting() {
             let started = Instant::now();
             for wanted in [5_000, 100, 0] {
                 let found = cache.set_capacity(wanted);
-                assert!(cache.len() <= found, "{policy}");
+                assert!(cache.len() as u64 <= found, "{policy}");
                 // Two segments of either queue, and a victim.
                 assert!((wanted..=wanted + 65).contains(&found), "{policy}: {found}");
             }

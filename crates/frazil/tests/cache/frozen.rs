@@ -336,7 +336,7 @@ fn a_hasher_that_panics_leaves_nothing_frozen() {
         (1_000..3_000).for_each(|key| cache.insert(key, key));
         assert_eq!(cache.set_capacity(10), 10, "{policy}: all of it can go");
         cache.validate().unwrap();
-        assert_eq!(cache.freeze(1.0), cache.len());
+        assert_eq!(cache.freeze(1.0), cache.len() as u64);
     }
 }
 
@@ -463,11 +463,11 @@ fn copies_stay_while_a_pin_reads_them() {
         assert!((0..).zip(&found).all(|(key, value)| **value == key));
         drop(pin);
         // A newcomer that found no slot, because the pin held them up, was not admitted.
-        assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len(), "{policy}");
+        assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len() as u64, "{policy}");
         // One that began when nothing was shown any more is not waited for.
         cache.thaw();
         let pin = cache.pin();
-        assert_eq!(cache.freeze(1.0), cache.len(), "{policy}");
+        assert_eq!(cache.freeze(1.0), cache.len() as u64, "{policy}");
         drop(pin);
     }
 }

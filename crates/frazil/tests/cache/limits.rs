@@ -178,7 +178,10 @@ fn entries_do_not_lift_the_capacity() {
     for (capacity, entries) in [(10, 100), (100, 10), (0, 5), (5, 0)] {
         let cache: Cache<u64, u64> = Cache::builder(capacity).entries(entries).build();
         (0..200).for_each(|key| cache.insert(key, key));
-        assert_eq!((cache.len(), cache.capacity()), (capacity.min(entries), capacity.min(entries)));
+        assert_eq!(
+            (cache.len() as u64, cache.capacity()),
+            (capacity.min(entries), capacity.min(entries))
+        );
     }
     let cache: Cache<u64, u64> = Cache::builder(0).entries(5).weigher(|_, _| 0).build();
     cache.insert(1, 1);

@@ -96,7 +96,7 @@ fn stress(policy: Policy, capacity: u64, weighted: bool) {
     );
     assert!(told(Cause::Replaced) >= stats.replacements, "{what}");
     let ended = ledger.ended();
-    assert_eq!(stats.insertions + stats.replacements, cache.len() + ended, "{what}");
+    assert_eq!(stats.insertions + stats.replacements, cache.len() as u64 + ended, "{what}");
     for (_, value) in cache.iter() {
         let told = ledger.0.lock().expect("no panic").get(&value.serial).copied();
         assert_eq!(told, None, "{what}: it is still there");
@@ -357,7 +357,11 @@ fn a_panic_is_passed_on_and_loses_nothing() {
             panics += u64::from(outcome.is_err());
             let stats = cache.stats();
             let ended = ledger.ended();
-            assert_eq!(stats.insertions + stats.replacements, cache.len() + ended, "{policy}");
+            assert_eq!(
+                stats.insertions + stats.replacements,
+                cache.len() as u64 + ended,
+                "{policy}"
+            );
         }
         assert!(cfg!(miri) || panics > turn_count / 10, "{policy}: {panics}");
         // These weigh a newcomer against what would go for it.
@@ -424,7 +428,7 @@ fn a_listener_that_is_stuck_stops_nobody() {
             arrived.recv_timeout(PATIENCE).expect("the thread is caught");
             for key in capacity..3 * capacity {
                 cache.insert(key, key);
-                assert!(cache.len() <= capacity, "{policy}");
+                assert!(cache.len() as u64 <= capacity, "{policy}");
             }
             assert_eq!(cache.stats().refusals, 0, "{policy}");
             drop(release);

@@ -107,7 +107,7 @@ fn shards_hold_the_capacity_together_and_miss_hardly_more_often() {
                 .with_hasher(BuildHasherDefault::<DefaultHasher>::default())
                 .build();
             let misses = replay(&cache, keys(REQUESTS));
-            assert_eq!(cache.len(), CAPACITY, "{policy}");
+            assert_eq!(cache.len() as u64, CAPACITY, "{policy}");
             cache.validate().unwrap_or_else(|found| panic!("{policy}, {shards}:\n{found}"));
             misses as f64 / REQUESTS as f64
         });

@@ -74,7 +74,7 @@ fn retain_keeps_what_it_should() {
             });
             assert_eq!(judged, before, "{policy}");
             assert!(cache.iter().all(|(key, _)| key % 3 == 0), "{policy}");
-            assert_eq!(cache.stats().removals, before - cache.len(), "{policy}");
+            assert_eq!(cache.stats().removals, (before - cache.len()) as u64, "{policy}");
             validate(&mut cache);
             cache.retain(|_, _| false);
             assert!(cache.is_empty(), "{policy}");

@@ -155,7 +155,7 @@ fn one_thread_misses_exactly_as_often() {
                 if found != misses {
                     failures.push(format!("{name} {policy} {capacity}: {found}, not {misses}"));
                 }
-                assert!(cache.len() <= capacity);
+                assert!(cache.len() as u64 <= capacity);
             }
         }
     }

@@ -160,7 +160,7 @@ fn a_copy_goes_on_as_the_original() {
             Policy::Mobius => build(policy, 100),
             _ => used(policy, 100),
         };
-        (original.len()..100).for_each(|key| original.insert(key, String::new()));
+        (original.len() as u64..100).for_each(|key| original.insert(key, String::new()));
         (0..100).step_by(3).for_each(|key| _ = original.get(&key));
         save(&original, &path);
         let copy = build(policy, 100);
@@ -188,7 +188,7 @@ fn every_policy_comes_back() {
         let saved = save(&cache, &path);
         let warm = build(policy, 500);
         let restored = warm.restore(&path, decode).expect("it is whole");
-        assert_eq!((saved, restored), (cache.len(), cache.len()), "{policy}");
+        assert_eq!((saved, restored), (cache.len() as u64, cache.len() as u64), "{policy}");
         // GDSF and W-TinyLFU choose; the others take all.
         let held = cache.iter().filter(|(key, _)| warm.contains_key(key)).count() as u64;
         assert!(held * 10 >= saved * 9, "{policy}: {held} of {saved}");

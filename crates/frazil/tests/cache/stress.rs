@@ -84,7 +84,7 @@ fn stress(policy: Policy, capacity: u64, weighted: bool) {
     });
     let what = || format!("{policy}, capacity {capacity}, weighted {weighted}");
     cache.validate().unwrap_or_else(|findings| panic!("{}:\n{findings}", what()));
-    assert!(cache.weight() <= capacity && cache.len() <= capacity.max(1) * 5);
+    assert!(cache.weight() <= capacity && cache.len() as u64 <= capacity.max(1) * 5);
     assert!(census.living() >= cache.len() as i64, "{}", what());
     drop(cache);
     assert_eq!(census.living(), 0, "values lost or dropped twice: {}", what());

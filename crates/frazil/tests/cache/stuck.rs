@@ -167,7 +167,7 @@ fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
         hits = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<u64>();
         seconds = start.elapsed().as_secs_f64();
         assert_eq!(cache.stats().refusals, refusals, "{policy} {spot:?}");
-        assert!(cache.len() <= CAPACITY);
+        assert!(cache.len() as u64 <= CAPACITY);
         drop(done);
     });
     cache.validate().unwrap_or_else(|found| panic!("{policy} {spot:?}:\n{found}"));

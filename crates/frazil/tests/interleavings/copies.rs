@@ -118,7 +118,7 @@ fn play(policy: Policy) {
         scope.spawn(move || freeze(cache));
     });
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
-    assert!(cache.len() <= CAPACITY);
+    assert!(cache.len() as u64 <= CAPACITY);
 }
 
 #[test]

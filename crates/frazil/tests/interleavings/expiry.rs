@@ -122,7 +122,7 @@ fn play(policy: Policy) {
     world.cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
     world.time.fetch_add(8 * TICK, SeqCst);
     world.cache.purge();
-    assert_eq!(world.cache.len(), u64::from(!idle), "what has expired stays");
+    assert_eq!(world.cache.len(), usize::from(!idle), "what has expired stays");
     world.cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
     drop(world);
     assert_eq!(census.living(), 0, "values lost or dropped twice");

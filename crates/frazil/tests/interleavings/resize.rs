@@ -92,11 +92,11 @@ fn play(policy: Policy) {
     // Nobody has anything in hand that could not be had.
     let wanted = chance.below(ROOM + 1);
     assert_eq!(cache.set_capacity(wanted), wanted);
-    assert!(cache.len() <= wanted);
+    assert!(cache.len() as u64 <= wanted);
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
     let stats = cache.stats();
     let ended = told.lock().expect("no panic").len() as u64;
-    assert_eq!(stats.insertions + stats.replacements, cache.len() + ended);
+    assert_eq!(stats.insertions + stats.replacements, cache.len() as u64 + ended);
     drop(cache);
     assert_eq!(census.living(), 0, "values lost or dropped twice");
 }

@@ -71,7 +71,7 @@ fn save(cache: &Tested<'_>, path: &PathBuf, versions: &[Versions], evicts: bool)
     });
     let restored = restored.expect("it is whole");
     assert_eq!(restored, saved.expect("it can be written"));
-    assert_eq!(back.len(), restored, "a key twice");
+    assert_eq!(back.len() as u64, restored, "a key twice");
     assert!(evicts || back.contains_key(&KEPT), "what was there throughout is missing");
     for (key, version) in back.iter() {
         if key != KEPT {
