@@ -123,6 +123,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         value: V,
         lifetime: Duration,
     ) -> Result<Admitted, Refused<K, V>> {
+        // As in `insert`.
+        let _steps = self.listener.is_some().then(|| self.steps());
         let term = self.term_for(lifetime);
         self.put(key, value, term, |refused| refused)
     }

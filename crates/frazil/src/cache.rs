@@ -17,7 +17,7 @@ use crate::fetch::fetching::Fetching;
 use crate::fetch::table::Table;
 use crate::frozen::Frozen;
 use crate::index::{Index, Place, Seen};
-use crate::iter::Iter;
+use crate::iter::{Iter, Keys};
 use crate::listen::Listener;
 use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
@@ -526,6 +526,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Iter::new(self)
     }
 
+    /// Clones of all keys, in no order; otherwise as [`Cache::iter`], which clones values too.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, std::sync::Mutex<u64>> = frazil::Cache::builder(100).build();
+    /// (0..3).for_each(|key| cache.insert(key, key.into()));
+    /// assert_eq!(cache.keys().sum::<u64>(), 3);
+    /// ```
+    pub fn keys(&self) -> Keys<'_, K, V, S>
+    where
+        K: Clone,
+    {
+        Keys::new(self)
+    }
+
     /// How many entries there are, with those that have expired and were not taken out yet.
     /// O(threads); exact while nobody writes.
     ///
@@ -701,11 +715,5 @@ impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
     }
     fn coarse_ns(&self) -> u64 {
         self.expiry.clock.coarse()
-    }
-}
-
-impl<K, V, S> std::fmt::Debug for Cache<K, V, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cache").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

@@ -1,9 +1,72 @@
-//! All entries, a bucket at a time.
+//! All entries, a bucket at a time: shown in place, cloned, and written for a reader.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::ops::ControlFlow;
 
 use crate::cache::Cache;
 use crate::protect::Pinned;
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Shows all entries, in no order, where they are: nothing is cloned.
+    ///
+    /// It shows what [`Cache::iter`] would. A pin is held for a few entries at a time: those of
+    /// a bucket, while `show` runs, which may use the cache. No request: neither the policy nor
+    /// the counts see it. O(capacity).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, "one".to_owned());
+    /// cache.insert(2, "two".to_owned());
+    /// let mut bytes = 0;
+    /// cache.for_each(|_, text| bytes += text.len());
+    /// assert_eq!(bytes, 6);
+    /// ```
+    pub fn for_each(&self, mut show: impl FnMut(&K, &V)) {
+        let ControlFlow::Continue(()) = self.try_for_each(|key, value| {
+            show(key, value);
+            ControlFlow::<Infallible>::Continue(())
+        });
+    }
+
+    /// As [`Cache::for_each`], until `show` breaks off; answers with what.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..50).for_each(|key| cache.insert(key, key * key));
+    /// let key = cache.try_for_each(|key, &value| match value {
+    ///     49 => ControlFlow::Break(*key),
+    ///     _ => ControlFlow::Continue(()),
+    /// });
+    /// assert_eq!(key, ControlFlow::Break(7));
+    /// ```
+    pub fn try_for_each<B>(
+        &self,
+        mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        (0..self.index.len()).try_for_each(|bucket| self.show_bucket(bucket, &mut show))
+    }
+
+    fn show_bucket<B>(
+        &self,
+        bucket: usize,
+        mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+        for cell in self.index.cells(bucket) {
+            if let Some((_, slot)) = self.protected(&pinned, cell)
+                && !self.has_expired(slot)
+            {
+                // SAFETY: published and protected.
+                let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+                show(key, value)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
 
 /// Clones of the entries of a cache: [`Cache::iter`].
 ///
@@ -30,27 +93,132 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
-        while self.entries.is_empty() && self.bucket < self.cache.index.len() {
-            let pinned = Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim);
-            for cell in self.cache.index.cells(self.bucket) {
-                if let Some((_, slot)) = self.cache.protected(&pinned, cell)
-                    && !self.cache.has_expired(slot)
-                {
-                    // SAFETY: published and protected.
-                    let (key, value) =
-                        unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
-                    self.entries.push((key.clone(), value.clone()));
-                }
-            }
-            drop(pinned);
-            self.bucket += 1;
-        }
-        self.entries.pop()
+        let Iter { cache, bucket, entries } = self;
+        next(cache, bucket, entries, |key, value| (key.clone(), value.clone()))
     }
 }
 
-impl<K, V, S> std::fmt::Debug for Iter<'_, K, V, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Iter").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}
+
+/// Clones of the keys of a cache: [`Cache::keys`].
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.insert(1, 10);
+/// let keys: frazil::Keys<'_, _, _, _> = cache.keys();
+/// assert_eq!(keys.collect::<Vec<_>>(), [1]);
+/// ```
+pub struct Keys<'c, K, V, S = foldhash::fast::RandomState> {
+    cache: &'c Cache<K, V, S>,
+    bucket: usize,
+    /// Clones of what was in the bucket before.
+    keys: Vec<K>,
+}
+
+impl<'c, K, V, S> Keys<'c, K, V, S> {
+    pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
+        Keys { cache, bucket: 0, keys: Vec::new() }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V, S: BuildHasher> Iterator for Keys<'_, K, V, S> {
+    type Item = K;
+
+    fn next(&mut self) -> Option<K> {
+        next(self.cache, &mut self.bucket, &mut self.keys, |key, _| key.clone())
+    }
+}
+
+impl<K, V, S> fmt::Debug for Keys<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}
+
+/// The next of `taken`, which is filled from the next buckets when it is empty.
+fn next<K: Hash + Eq, V, S: BuildHasher, T>(
+    cache: &Cache<K, V, S>,
+    bucket: &mut usize,
+    taken: &mut Vec<T>,
+    take: impl Fn(&K, &V) -> T,
+) -> Option<T> {
+    while taken.is_empty() && *bucket < cache.index.len() {
+        let ControlFlow::Continue(()) = cache.show_bucket(*bucket, |key, value| {
+            taken.push(take(key, value));
+            ControlFlow::<Infallible>::Continue(())
+        });
+        *bucket += 1;
+    }
+    taken.pop()
+}
+
+/// As [`Cache::iter`].
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.insert(1, 10);
+/// for (key, value) in &cache {
+///     assert_eq!((key, value), (1, 10));
+/// }
+/// ```
+impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> IntoIterator for &'c Cache<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = Iter<'c, K, V, S>;
+
+    fn into_iter(self) -> Iter<'c, K, V, S> {
+        self.iter()
+    }
+}
+
+/// As [`Cache::insert_many`]. There is no `FromIterator`: a cache has a capacity, which nobody
+/// could say.
+///
+/// ```
+/// let mut cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.extend([(1, 10), (2, 20)]);
+/// assert_eq!(cache.len(), 2);
+/// ```
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for Cache<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        self.insert_many(entries);
+    }
+}
+
+/// As [`Cache::insert_many`], of a cache that is shared.
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// let (even, odd): (Vec<_>, Vec<_>) = (0..10).map(|key| (key, key)).partition(|(key, _)| key % 2 == 0);
+/// (&cache).extend(even);
+/// (&cache).extend(odd);
+/// assert_eq!(cache.len(), 10);
+/// ```
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for &Cache<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
+        self.insert_many(entries);
+    }
+}
+
+/// As a map, of all entries.
+///
+/// ```
+/// let cache: frazil::Cache<u64, &str> = frazil::Cache::builder(100).build();
+/// cache.insert(1, "one");
+/// assert_eq!(format!("{cache:?}"), r#"{1: "one"}"#);
+/// ```
+impl<K, V, S> fmt::Debug for Cache<K, V, S>
+where
+    K: Hash + Eq + fmt::Debug,
+    V: fmt::Debug,
+    S: BuildHasher,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        self.for_each(|key, value| _ = map.entry(key, value));
+        map.finish()
     }
 }

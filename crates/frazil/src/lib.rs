@@ -116,7 +116,8 @@
 //! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
 //! seen what is there.
 //!
-//! **Looking around.** [`iter`](Cache::iter) shows clones of all entries,
+//! **Looking around.** [`for_each`](Cache::for_each) shows all entries in place,
+//! [`iter`](Cache::iter) clones of them, [`keys`](Cache::keys) of their keys;
 //! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
 //! other's way; [`len`](Cache::len) and [`weight`](Cache::weight) what is held.
 //!
@@ -287,7 +288,8 @@
 //! - **The bound holds at every moment**: never more entries, nor more weight, than the
 //!   capacity; the old one, while [`set_capacity`](Cache::set_capacity) lowers it. What is evicted, replaced or removed counts no more at once, though it is
 //!   [dropped a little later](#memory).
-//! - **[`iter`](Cache::iter)** is no snapshot. It shows what is there throughout once; what
+//! - **[`iter`](Cache::iter)** is no snapshot, nor are [`for_each`](Cache::for_each),
+//!   [`keys`](Cache::keys) and `Debug`. It shows what is there throughout once; what
 //!   comes or goes meanwhile perhaps, and what goes and comes again perhaps twice.
 //! - **[`clear`](Cache::clear)** removes one by one all it finds; what is inserted meanwhile
 //!   may stay.
@@ -305,9 +307,10 @@
 //! | `clock` | in every call that inserts or looks up, once there are lifetimes | the cache is as before the call |
 //! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear`, `retain` and `purge` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
-//! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`; after a load, for the cache and for those who wait | the cache is as after the call |
+//! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`, `keys`; after a load, for the cache and for those who wait | the cache is as after the call |
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
+//! | what `for_each` is given, `Debug` of keys and values | outside all locks; what it reads is pinned | nothing has changed |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
@@ -521,7 +524,7 @@ pub use frozen::Freezing;
 pub use frozen::control::{FreezingControl, FreezingState};
 pub use frozen::controller::{Phase as FreezingPhase, Reason as FreezingReason};
 pub use frozen::curve::CurvePoint;
-pub use iter::Iter;
+pub use iter::{Iter, Keys};
 pub use listen::Cause;
 pub use pin::Pin;
 pub use record::{Recorded, Recording};

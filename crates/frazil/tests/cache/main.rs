@@ -35,3 +35,4 @@ mod stress;
 mod stuck;
 mod tasks;
 mod tracked;
+mod visiting;
