@@ -1,8 +1,8 @@
 //! The cache: its parts, and all that only reads.
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
+use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 use frazil_policy::Mark;
 
@@ -176,8 +176,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &Q,
     ) -> Option<Found<'_>>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let (found, further) =
             self.index.find_at_home(place, |cell, word| self.look(protection, key, cell, word));
@@ -191,8 +190,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn find_further<Q>(&self, protection: &impl Protect, place: Place, key: &Q) -> Option<Found<'_>>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         self.index.find_further(place, |cell, word| self.look(protection, key, cell, word))
     }
@@ -207,8 +205,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         word: u32,
     ) -> Seen<Found<'c>>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let slot = self.index.slot(word);
         if !protection.covers(cell, word, slot) {
@@ -216,7 +213,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         // SAFETY: the word was in the index, so the slot is published, and it is
         // protected.
-        if unsafe { self.slab.key(slot) }.borrow() == key {
+        if key.equivalent(unsafe { self.slab.key(slot) }) {
             Seen::Match(Found { cell, word, slot })
         } else {
             Seen::Other
@@ -234,8 +231,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &Q,
     ) -> Option<(Found<'c>, bool)>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let mut first = true;
         let look = |cell: &'c AtomicU32, word| {
@@ -326,8 +322,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         let hash = self.hasher.hash_one(key);
@@ -340,8 +335,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn get_at<Q>(&self, hash: u64, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         let reader = &self.stripe().reader;
@@ -357,8 +351,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn get_observed<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         let (hash, place) = self.place(key);
@@ -384,8 +377,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &Q,
     ) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         if let Some(frozen) = &self.frozen
@@ -414,8 +406,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn get_nested<Q>(&self, reader: &Reader, hash: u64, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         self.get_under(&Pinned::new(reader, &self.reclaim), reader, hash, key)
@@ -432,8 +423,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn peek<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         // SAFETY: `look_up` shows a slot that is published and protected.
@@ -445,8 +435,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
@@ -470,8 +459,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         self.look_up(key, |_| ()).is_some()
     }
@@ -496,8 +484,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// What the entry of `key` weighs, without a trace; 1 if there is none.
     pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         if self.weights.is_none() {
             return 1;

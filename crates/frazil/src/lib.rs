@@ -62,7 +62,25 @@
 //! without a clone; one serves many gets. [`peek`](Cache::peek) and
 //! [`contains_key`](Cache::contains_key) leave no trace: neither the policy nor the counts
 //! see them. [`get_many`](Cache::get_many) looks up many keys in less than half the time.
-//! Keys are asked for in any borrowed form, a `String` by `&str`.
+//! Keys are asked for in any borrowed form, a `String` by `&str`, and in whatever is
+//! [`Equivalent`] to them and hashes alike: of a pair of strings by two that are borrowed.
+//!
+//! ```
+//! use frazil::{Cache, Equivalent};
+//!
+//! #[derive(Hash)]
+//! struct Row<'q>(&'q str, u32); // hashes as the pair does, field by field
+//!
+//! impl Equivalent<(String, u32)> for Row<'_> {
+//!     fn equivalent(&self, key: &(String, u32)) -> bool {
+//!         self.0 == key.0 && self.1 == key.1
+//!     }
+//! }
+//!
+//! let rows: Cache<(String, u32), u64> = Cache::builder(100).build();
+//! rows.insert(("table".to_owned(), 7), 42);
+//! assert_eq!(rows.get(&Row("table", 7)), Some(42));
+//! ```
 //!
 //! **Writing.** [`insert`](Cache::insert) adds or replaces, and
 //! [`try_insert`](Cache::try_insert) says which, or hands back with its reason what was
@@ -517,6 +535,7 @@ pub use builder::Builder;
 pub use cache::Cache;
 pub use distribution::Distribution;
 pub use entry::{Compute, Computed, Entry};
+pub use equivalent::Equivalent;
 pub use evict::locked::Promotion;
 pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};

@@ -5,8 +5,9 @@
 //! a batch are hashed, all their buckets are asked for, then all their entries, and by
 //! then the first is there.
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
 
 use crate::cache::Cache;
 use crate::index::Place;
@@ -36,8 +37,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn get_many<'q, Q>(&self, keys: impl IntoIterator<Item = &'q Q>) -> Vec<Option<V>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized + 'q,
+        Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
         let mut keys = keys.into_iter();
@@ -62,8 +62,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         keys: impl Iterator<Item = (&'q Q, (u64, Place))> + Clone,
         values: &mut Vec<Option<V>>,
     ) where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized + 'q,
+        Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
         let reader = &self.stripe().reader;
@@ -118,8 +117,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn observe_frozen<Q>(&self, (hash, place): (u64, Place), key: &Q)
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         if self.recorder.records(hash) {
             self.recorder.note(hash, Deed::Hit, self.weight_of(place, key));

@@ -1,8 +1,9 @@
 //! Values read in place.
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
+
+use equivalent::Equivalent;
 
 use crate::cache::Cache;
 use crate::protect::{KeepingAll, Pinned, Protect};
@@ -65,8 +66,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let hash = self.cache.hasher.hash_one(key);
         if self.cache.recorder.wants(hash) {
@@ -84,8 +84,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     #[inline(never)]
     fn get_observed<Q>(&self, key: &Q) -> Option<&V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let cache = self.cache;
         let (hash, place) = cache.place(key);
@@ -106,8 +105,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     #[inline(always)]
     fn get_at<'p, Q>(&'p self, protection: &'p impl Protect, hash: u64, key: &Q) -> Option<&'p V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         if let Some(frozen) = &self.cache.frozen
             && let Some(value) = self.cache.find_frozen(frozen, protection, hash, key)
@@ -142,8 +140,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     #[inline]
     pub fn peek<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let (_, place) = self.cache.place(key);
         let slot = self.cache.find(&self.protection, place, key)?.slot;

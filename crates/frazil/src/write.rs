@@ -7,8 +7,9 @@
 
 mod exchange;
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
 
 use crate::admission::{Admitted, Refusal, Refused};
 use crate::cache::{Cache, Found};
@@ -654,8 +655,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn remove<Q>(&self, key: &Q) -> Option<V>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
         self.take_out(self.place_to_remove(key), key, V::clone, Ending::Removed)
@@ -672,8 +672,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn invalidate<Q>(&self, key: &Q) -> bool
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         self.take_out(self.place_to_remove(key), key, |_| (), Ending::Removed).is_some()
     }
@@ -682,8 +681,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// where requests are recorded.
     fn place_to_remove<Q>(&self, key: &Q) -> Place
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         let (hash, place) = self.place(key);
         self.overtake(hash, key);
@@ -702,8 +700,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         ending: Ending,
     ) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let telling = self.telling();
         let reader = &self.stripe().reader;
@@ -728,8 +725,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         ending: Ending,
     ) -> Option<R>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
@@ -752,8 +748,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
     fn take_out_found<Q>(&self, place: Place, found: &Found<'_>, key: &Q, ending: Ending) -> bool
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         if !self.index.is_alone(place, found.cell) {
             let reader = &self.stripe().reader;
@@ -780,8 +775,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: &Found<'_>, key: &Q)
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         for _ in 0..ATTEMPTS {
             let own = (found.cell, found.word);

@@ -17,10 +17,11 @@ pub(crate) mod deadlines;
 pub(crate) mod hints;
 pub(crate) mod wheel;
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use equivalent::Equivalent;
 
 use crate::cache::Cache;
 use crate::clock::{Clock, END, UserClock, nanoseconds};
@@ -252,8 +253,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn lifetime_left<Q>(&self, key: &Q) -> Option<Duration>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
+        Q: Hash + Equivalent<K> + ?Sized,
     {
         self.look_up(key, |slot| self.left(slot))?
     }

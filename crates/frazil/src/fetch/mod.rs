@@ -28,6 +28,8 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use equivalent::Equivalent;
+
 use crate::cache::Cache;
 use crate::evict::Newcomer;
 use crate::index::Place;
@@ -438,8 +440,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn overtake<Q>(&self, hash: u64, key: &Q)
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         if !self.flights.is_empty() {
             self.overtake_flight(hash, key);
@@ -450,8 +451,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn overtake_flight<Q>(&self, hash: u64, key: &Q)
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         if let Some(flight) = self.flights.find(hash, key) {
             flight.overtake(&self.flights);

@@ -35,6 +35,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;
 use std::sync::{Arc, Weak};
 
+use equivalent::Equivalent;
 use hashbrown::HashTable;
 
 use crate::clock::Clock;
@@ -124,12 +125,11 @@ impl<K, V> Table<K, V> {
     /// The flight of `key`, if there is one.
     pub(crate) fn find<Q>(&self, hash: u64, key: &Q) -> Option<Arc<Flight<K, V>>>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let mut candidates = Vec::new();
         Self::gather(&self.shard(hash).lock(), hash, &mut candidates);
-        candidates.into_iter().find(|flight| flight.key.borrow() == key)
+        candidates.into_iter().find(|flight| key.equivalent(&flight.key))
     }
 
     /// The flight of `key`, or a new one: then true.

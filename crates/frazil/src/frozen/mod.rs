@@ -18,8 +18,9 @@ mod shown;
 mod table;
 mod tags;
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
 
 use crate::cache::Cache;
 use crate::fence;
@@ -157,13 +158,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &Q,
     ) -> Option<&'p V>
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         let table = match &frozen.kept {
             Kept::Places(table) => table,
             Kept::Copies(copies) => {
-                return copies.find(protection, mix(hash), |copied| copied.borrow() == key);
+                return copies.find(protection, mix(hash), |copied| key.equivalent(copied));
             }
         };
         let sight = table.shown.sight()?;
@@ -173,7 +173,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             // SAFETY: its entry was in the table while that was published, so the slot was
             // published and not retired, and it is protected.
-            let matches = unsafe { self.slab.key(slot) }.borrow() == key;
+            let matches = key.equivalent(unsafe { self.slab.key(slot) });
             let settled = matches && self.slab.header(slot).is_settled();
             (settled && !self.has_expired_in_use(slot)).then_some(slot)
         })?;

@@ -5,8 +5,9 @@
 //! was read. Of a key that was absent no word can be exchanged; who admits one has the
 //! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
 
 use super::{ATTEMPTS, Cause, Ending, Setback};
 use crate::cache::{Cache, Found};
@@ -126,8 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out a key, whatever is there.
     pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
     where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         self.take_out(place, key, |_| (), Ending::Removed);
     }

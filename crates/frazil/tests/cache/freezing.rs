@@ -510,7 +510,7 @@ fn pins_and_batches_are_looked_at_too() {
         let keys: Vec<u64> = (0..10).map(|_| zipf.next()).collect();
         let values = bench.cache.get_many(&keys);
         let pin = bench.cache.pin();
-        let hits = keys.iter().filter(|key| pin.get(key).is_some()).count();
+        let hits = keys.iter().filter(|key| pin.get(*key).is_some()).count();
         assert_eq!(hits, values.iter().flatten().count());
     }
     let learnt = bench.until(Phase::Trying, || zipf.next());

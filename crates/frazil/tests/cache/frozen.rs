@@ -92,7 +92,7 @@ fn what_is_frozen_stays_and_the_rest_goes() {
             // More newcomers than there is room for.
             (10_000..20_000).for_each(|key| cache.insert(key, key));
             cache.validate().unwrap();
-            let left = there.iter().filter(|key| cache.contains_key(key)).count() as u64;
+            let left = there.iter().filter(|key| cache.contains_key(*key)).count() as u64;
             assert!(left >= frozen, "{policy} {share}: {left} of {frozen}");
             if policy == "fifo" {
                 assert!(left < frozen + 40, "{policy} {share}: {left} of {frozen}");
@@ -100,7 +100,7 @@ fn what_is_frozen_stays_and_the_rest_goes() {
             assert!(cache.len() <= 2_000 && cache.len() >= 1_900, "{policy}: {}", cache.len());
             cache.thaw();
             cache.validate().unwrap();
-            assert!(there.iter().filter(|key| cache.contains_key(key)).count() as u64 >= left);
+            assert!(there.iter().filter(|key| cache.contains_key(*key)).count() as u64 >= left);
             assert_eq!(cache.set_capacity(10), 10, "{policy}: what was thawed goes like all else");
             cache.validate().unwrap();
         }

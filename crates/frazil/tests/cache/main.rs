@@ -10,6 +10,7 @@ mod cache;
 mod capacity;
 mod delays;
 mod entry;
+mod equivalent;
 mod expiry;
 mod extent;
 mod fetching;
