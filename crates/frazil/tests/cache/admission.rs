@@ -94,7 +94,8 @@ fn heard(capacity: u64) -> (Cache<u64, u64>, Told) {
 fn a_listener_is_told_of_what_is_refused() {
     let (cache, told) = heard(30);
     let taken = || std::mem::take(&mut *told.lock().unwrap());
-    let operations: [(&str, fn(&Cache<u64, u64>)); 6] = [
+    type Operation = fn(&Cache<u64, u64>);
+    let operations: [(&str, Operation); 6] = [
         ("insert", |cache| cache.insert(1, 31)),
         ("insert_for", |cache| cache.insert_for(1, 31, Duration::from_secs(9))),
         ("try_insert", |cache| {

@@ -247,11 +247,8 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
     }
     validate(&mut cache);
     let stats = cache.stats();
-    assert_eq!(
-        stats.insertions + stats.replacements,
-        cache.len() as u64 + told.load(SeqCst),
-        "{policy}"
-    );
+    let admitted = stats.insertions + stats.replacements;
+    assert_eq!(admitted, cache.len() as u64 + told.load(SeqCst), "{policy}");
     drop(cache);
     assert_eq!(census.living(), 0, "{policy}");
 }

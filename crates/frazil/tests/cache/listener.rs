@@ -171,7 +171,7 @@ fn every_operation_tells_its_cause() {
         // One that grows makes room for itself first.
         cache.insert(15, 6);
         assert_eq!(taken(), [(next, Cause::Size), (15, Cause::Replaced)], "{policy}");
-        let left = cache.len() as usize;
+        let left = cache.len();
         cache.clear();
         let causes = taken();
         assert_eq!(causes.len(), left);
