@@ -41,11 +41,6 @@ pub(crate) fn policies() -> Vec<Policy> {
     kinds.iter().map(|name| name.parse().expect("a policy")).collect()
 }
 
-/// Whether a policy runs under a lock, so that it has promotions and shards.
-pub(crate) fn takes_lock(policy: Policy) -> bool {
-    !matches!(policy, Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo)
-}
-
 /// `count` in a long run, a fortieth of it otherwise: enough for what `cargo xtask mutants` breaks.
 pub(crate) fn turns(count: u64) -> u64 {
     if is_long() { count } else { count.div_ceil(40) }

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Barrier;
 
-use crate::extent::{is_long, takes_lock, turns};
+use crate::extent::{is_long, turns};
+use crate::settings::takes_lock;
 use frazil::{Cache, Policy, Promotion};
 use frazil_policy::Rng;
 

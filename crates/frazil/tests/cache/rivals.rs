@@ -85,7 +85,7 @@ fn who_comes_after_a_removal_is_no_rival() {
             assert_eq!(inner.peek(&Key(9)), Some(2));
         });
         // The first comparison is that of the look-up before the insertion.
-        ON_EQ.set(Some((0, 9, 2, act)));
+        ON_EQ.set(Some((9, 0, 2, act)));
         cache.insert(Key(9), 1);
         assert!(ON_EQ.take().is_none(), "{policy}: rivals were not looked for");
         assert_eq!(cache.get(&Key(9)), Some(2), "{policy}");

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use crate::extent::takes_lock;
 use frazil::{BuildError, Builder, Cache, Freezing, Policy, Promotion};
+
+/// Whether a policy runs under a lock, so that it has promotions and shards.
+pub(crate) fn takes_lock(policy: Policy) -> bool {
+    !matches!(policy, Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo)
+}
 
 fn builder(policy: Policy) -> Builder<u64, u64> {
     Cache::builder(100).policy(policy)

@@ -1,6 +1,6 @@
 //! Order and snapshots: what goes first, what a file brings back, and what it must not.
 
-use crate::extent::takes_lock;
+use crate::settings::takes_lock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
