@@ -40,22 +40,13 @@ pub(crate) fn number(count: impl TryInto<u64>) -> u64 {
 /// why it fails.
 macro_rules! case {
     ($port:ident $name:ident) => {
-        $crate::case::Case {
-            name: stringify!($name),
-            port: $crate::case::Port::$port($name),
-        }
+        $crate::case::Case { name: stringify!($name), port: $crate::case::Port::$port($name) }
     };
     ($port:ident $name:ident, $work:expr) => {
-        $crate::case::Case {
-            name: stringify!($name),
-            port: $crate::case::Port::$port($work),
-        }
+        $crate::case::Case { name: stringify!($name), port: $crate::case::Port::$port($work) }
     };
     ($port:ident $name:ident, $work:expr, $why:expr) => {
-        $crate::case::Case {
-            name: stringify!($name),
-            port: $crate::case::Port::$port($work, $why),
-        }
+        $crate::case::Case { name: stringify!($name), port: $crate::case::Port::$port($work, $why) }
     };
 }
 pub(crate) use case;

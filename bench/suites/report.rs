@@ -79,7 +79,9 @@ pub(crate) fn run(suites: impl Iterator<Item = Suite>, wanted: &str) -> ExitCode
         println!("\n{}: {why}", fate.title());
         names.iter().for_each(|name| println!("  {name}"));
     }
-    println!("\nrival         tests  private  not expressible  expressible  passed  failed       %");
+    println!(
+        "\nrival         tests  private  not expressible  expressible  passed  failed       %"
+    );
     let mut is_enough = true;
     for (rival, tally) in &tallies {
         let Tally { original, private, apart, passed, failed } = *tally;

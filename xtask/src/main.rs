@@ -21,6 +21,7 @@ mod report;
 mod smoke;
 mod soak;
 mod step;
+mod suites;
 mod test;
 mod tools;
 
@@ -99,6 +100,12 @@ enum Command {
     /// Run every benchmark definition for a moment, and the programs that show a move from
     /// another cache: that they work, not how fast
     Smoke,
+    /// Ask our cache for the behaviour that other caches test, and print what fails and why
+    Suites {
+        /// Only those whose rival, file or name contains this
+        #[arg(default_value = "")]
+        wanted: String,
+    },
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
     Hit,
     /// Write docs/reference.md: every row of the reference results beside ours
@@ -141,6 +148,7 @@ fn main() -> ExitCode {
             figures::run(&root, &documents, only.as_deref().unwrap_or_default())
         }
         Command::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
+        Command::Suites { wanted } => suites::run(&root, &wanted),
         Command::Hit => hit::run(&root),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),

@@ -35,10 +35,25 @@ pub(crate) struct Entry<'c, K, V> {
 }
 
 impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, V> {
+    fn builder(name: &str, capacity: u64) -> frazil::Builder<K, V> {
+        let policy = POLICIES.into_iter().find(|it| it.0 == name).expect("one of five").1;
+        let builder = frazil::Cache::builder(capacity).policy(policy).shards(4);
+        builder.promotion(Promotion::Adaptive)
+    }
+
     /// Of the policy with that name.
     pub(crate) fn named(name: &str, capacity: u64) -> Self {
-        let policy = POLICIES.into_iter().find(|it| it.0 == name).expect("one of five").1;
-        Self::build(frazil::Cache::builder(capacity).policy(policy).shards(4))
+        Self::build(Self::builder(name, capacity))
+    }
+
+    /// The same, and what leaves it goes through a pipe.
+    pub(crate) fn with_pipe(name: &str, capacity: u64) -> Self {
+        let left: Pipe<K, V> = Arc::default();
+        let pipe = Arc::clone(&left);
+        let listener = move |key: &K, value: &V, _| {
+            pipe.lock().expect("no panic under it").push((key.clone(), value.clone()));
+        };
+        Cache { ours: Self::builder(name, capacity).listener(listener).build(), left }
     }
 
     pub(crate) fn fifo(capacity: u64, shards: u32) -> Self {
@@ -62,13 +77,7 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
     }
 
     fn build(builder: frazil::Builder<K, V>) -> Self {
-        let left: Pipe<K, V> = Arc::default();
-        let pipe = Arc::clone(&left);
-        let listener = move |key: &K, value: &V, _| {
-            pipe.lock().expect("no panic under it").push((key.clone(), value.clone()));
-        };
-        let builder = builder.promotion(Promotion::Adaptive).listener(listener);
-        Cache { ours: builder.build(), left }
+        Cache { ours: builder.build(), left: Arc::default() }
     }
 
     pub(crate) fn insert(&self, key: K, value: V) -> Entry<'_, K, V> {
@@ -100,6 +109,10 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
 
     pub(crate) fn entries(&self) -> u64 {
         number(self.ours.len())
+    }
+
+    pub(crate) fn refusals(&self) -> u64 {
+        self.ours.stats().refusals
     }
 
     pub(crate) fn capacity(&self) -> u64 {

@@ -90,7 +90,7 @@ fn is_fuzzed(name: &str) {
             });
         }
     });
-    assert_eq!(cache.usage(), cache.capacity());
+    assert_eq!(cache.usage(), cache.capacity(), "{} were refused", cache.refusals());
 }
 
 /// A test for each policy.
@@ -132,7 +132,7 @@ pub(super) fn test_insert_filter() {
 }
 
 pub(super) fn test_evict_all() {
-    let cache = Numbers::named("fifo", 256);
+    let cache = Numbers::with_pipe("fifo", 256);
     (0..256).for_each(|i| _ = cache.insert(i, i));
     assert_eq!(cache.usage(), cache.capacity());
     cache.evict_all();
@@ -143,7 +143,7 @@ pub(super) fn test_evict_all() {
 
 pub(super) fn test_flush_if() {
     for (name, _) in POLICIES {
-        let cache = Numbers::named(name, 256);
+        let cache = Numbers::with_pipe(name, 256);
         (0..8).for_each(|key| _ = cache.insert(key, key * 10));
         let held = cache.insert(8, 80);
         cache.flush_if(|&key, &value| (key % 2 == 0 && value < 60) || key == 8);
@@ -160,9 +160,8 @@ pub(super) fn test_flush_if() {
 }
 
 pub(super) fn test_insert_size_over_capacity() {
-    let cache = Cache::<Vec<u8>, Vec<u8>>::weighted(4 << 10, |key, value| {
-        (key.len() + value.len()) as u64
-    });
+    let cache =
+        Cache::<Vec<u8>, Vec<u8>>::weighted(4 << 10, |key, value| (key.len() + value.len()) as u64);
     let (key, value) = (vec![b'k'; 1 << 10], vec![b'v'; 5 << 10]);
     cache.insert(key.clone(), value.clone());
     assert_eq!(cache.usage(), 6 << 10);

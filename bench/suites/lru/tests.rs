@@ -219,7 +219,10 @@ pub(super) fn test_put_update() {
 pub(super) fn test_put_removes_oldest() {
     let cache = fruit();
     assert_eq!(cache.put("pear", "green"), None);
-    assert_eq!(["apple", "banana", "pear"].map(|key| cache.get(key)), [None, Some("yellow"), Some("green")]);
+    assert_eq!(
+        ["apple", "banana", "pear"].map(|key| cache.get(key)),
+        [None, Some("yellow"), Some("green")]
+    );
     // Even if it is found first it goes first, because the other was found later.
     assert_eq!(cache.put("apple", "green"), None);
     assert_eq!(cache.put("tomato", "red"), None);
@@ -621,9 +624,8 @@ pub(super) fn test_pop_panicking_key_drop_keeps_list_consistent() {
     [1, 2, 3].into_iter().for_each(|key| cache.put_quietly(PanickingKey(key), "a"));
     let two = PanickingKey(2);
     ARMED.store(true, SeqCst);
-    let attempt = |work: &dyn Fn()| {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err()
-    };
+    let attempt =
+        |work: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
     let mut panicked = attempt(&|| assert!(cache.pop_quietly(&two)));
     for key in 4..40 {
         panicked |= attempt(&|| cache.put_quietly(PanickingKey(key), "d"));

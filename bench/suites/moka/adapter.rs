@@ -98,7 +98,9 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Builder<K, V> {
 
     /// Ours is not told which event it is asked for, and not asked upon a read.
     pub(crate) fn expire_after(self, expiry: impl Expiry<K, V>) -> Self {
-        self.set(move |builder| builder.expire_after(move |key, value| expiry.after_create(key, value)))
+        self.set(move |builder| {
+            builder.expire_after(move |key, value| expiry.after_create(key, value))
+        })
     }
 
     pub(crate) fn eviction_listener(
@@ -267,9 +269,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
         let computed = self.ours.entry(key).and_compute(|value| match value {
             Some(value) if !is_to_go(value) => Compute::Keep,
             _ => Compute::Put(
-                loaded
-                    .get_or_insert_with(|| load.take().expect("it is called once")())
-                    .clone(),
+                loaded.get_or_insert_with(|| load.take().expect("it is called once")()).clone(),
             ),
         });
         match computed {

@@ -81,9 +81,11 @@ pub(super) fn entry_or_insert_with_if() {
         may_end.open();
     });
     tasks.run();
-    let is_to_go = |answer| move |value: &&str| {
-        assert_eq!(*value, "task 1");
-        answer
+    let is_to_go = |answer| {
+        move |value: &&str| {
+            assert_eq!(*value, "task 1");
+            answer
+        }
     };
     let kept = cache.or_insert_with_if_async(KEY, async { unreachable!() }, is_to_go(false));
     assert_eq!(block_on(kept), ("task 1", false));

@@ -354,10 +354,13 @@ pub(super) fn drop_value_immediately_after_eviction(shape: Shape) {
     let builder = Cache::<u64, Arc<String>>::builder(shape).max_capacity(CAPACITY);
     let (builder, log) = builder.log();
     let cache = builder.build();
-    let counts = |cause| log.lock().expect("no panic under it").iter().filter(|it| it.2 == cause).count() as u64;
+    let counts = |cause| {
+        log.lock().expect("no panic under it").iter().filter(|it| it.2 == cause).count() as u64
+    };
     // The log holds clones, so it is the values that count.
     let values: Vec<Arc<String>> = (0..KEYS).map(|key| Arc::new(key.to_string())).collect();
-    let forget = || log.lock().expect("no panic under it").iter_mut().for_each(|it| it.1 = Arc::default());
+    let forget =
+        || log.lock().expect("no panic under it").iter_mut().for_each(|it| it.1 = Arc::default());
     let dropped = || values.iter().filter(|value| Arc::strong_count(value) == 1).count() as u64;
     for (key, value) in (0..).zip(&values) {
         cache.insert(key, Arc::clone(value));

@@ -1,7 +1,7 @@
 //! Lifetimes, by a clock that the test moves.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use frazil::Cause;
@@ -118,7 +118,9 @@ pub(super) fn time_to_live_by_expiry_type(shape: Shape) {
 }
 
 /// Ten seconds from the last read. `from_creation`: or from the insertion.
-fn idles_ten_seconds(builder: Builder<&'static str, &'static str>) -> Log<&'static str, &'static str> {
+fn idles_ten_seconds(
+    builder: Builder<&'static str, &'static str>,
+) -> Log<&'static str, &'static str> {
     let mock = Mock::default();
     let (builder, log) = builder.max_capacity(100).clock(&mock).log();
     let cache = builder.build();
@@ -239,7 +241,8 @@ pub(super) fn expire_after_update_none_on_expired_entry(shape: Shape) {
 
 pub(super) fn test_expire_after_create_only_no_stale_entries(shape: Shape) {
     let (mock, expires) = (Mock::default(), Arc::new(AtomicBool::new(true)));
-    let expiry = Switched { expires: Arc::clone(&expires), lifetime: seconds(1), upon_update: false };
+    let expiry =
+        Switched { expires: Arc::clone(&expires), lifetime: seconds(1), upon_update: false };
     let cache = Names::builder(shape).max_capacity(100).expire_after(expiry).clock(&mock).build();
     cache.insert("one", "value 1");
     assert_eq!(cache.get(&"one"), Some("value 1"));
@@ -299,8 +302,7 @@ pub(super) fn test_optionally_get_with_expired_entry_bug(shape: Shape) {
 /// An entry that expires, is replaced and removed leaves nothing that is counted.
 pub(super) fn test_race_between_updating_entry_and_processing_its_write_ops(shape: Shape) {
     let mock = Mock::default();
-    let cache =
-        Names::builder(shape).max_capacity(2).time_to_idle(seconds(1)).clock(&mock).build();
+    let cache = Names::builder(shape).max_capacity(2).time_to_idle(seconds(1)).clock(&mock).build();
     cache.insert("a", "alice");
     cache.insert("b", "bob");
     cache.insert("c", "cathy");
@@ -321,9 +323,12 @@ enum Event {
     Update(u64),
 }
 
+/// An event that comes next, and its answer in seconds.
+type Line = (Event, Option<u64>);
+
 /// Answers what it was told to answer, to the event that it was told to expect, once.
 #[derive(Clone, Default)]
-struct Scripted(Arc<std::sync::Mutex<Option<(Event, Option<u64>)>>>);
+struct Scripted(Arc<Mutex<Option<Line>>>);
 
 impl Scripted {
     fn expect(&self, event: Event, answer: Option<u64>) {

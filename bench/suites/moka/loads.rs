@@ -51,16 +51,17 @@ pub(super) fn entry_or_insert_with_if(shape: Shape) {
     };
     begun.pass();
     let second = cache.clone();
-    let second = waiting(move || {
-        second.or_insert_with_if(KEY, || unreachable!(), |_| unreachable!())
-    });
+    let second =
+        waiting(move || second.or_insert_with_if(KEY, || unreachable!(), |_| unreachable!()));
     assert_eq!(cache.get(&KEY), None);
     may_end.open();
     assert_eq!(first.join().expect("no panic"), ("thread 1", true));
     assert_eq!(second.join().expect("no panic"), ("thread 1", false));
-    let is_to_go = |answer| move |value: &&str| {
-        assert_eq!(*value, "thread 1");
-        answer
+    let is_to_go = |answer| {
+        move |value: &&str| {
+            assert_eq!(*value, "thread 1");
+            answer
+        }
     };
     let kept = cache.or_insert_with_if(KEY, || unreachable!(), is_to_go(false));
     assert_eq!(kept, ("thread 1", false));
@@ -70,17 +71,16 @@ pub(super) fn entry_or_insert_with_if(shape: Shape) {
     assert_eq!(cache.get(&KEY), Some("thread 4"));
 }
 
-/// Asks with a loader that may have nothing.
-type Ask = fn(&Words, Box<dyn FnOnce() -> Option<&'static str>>) -> Option<&'static str>;
+type Load<T> = Box<dyn FnOnce() -> T>;
 
-fn by_error(
-    cache: &Words,
-    load: Box<dyn FnOnce() -> Option<&'static str>>,
-) -> Option<&'static str> {
+/// Asks with a loader that may have nothing.
+type Ask = fn(&Words, Load<Option<&'static str>>) -> Option<&'static str>;
+
+fn by_error(cache: &Words, load: Load<Option<&'static str>>) -> Option<&'static str> {
     cache.try_get_with(&KEY, || load().ok_or("an error")).ok()
 }
 
-fn by_none(cache: &Words, load: Box<dyn FnOnce() -> Option<&'static str>>) -> Option<&'static str> {
+fn by_none(cache: &Words, load: Load<Option<&'static str>>) -> Option<&'static str> {
     cache.optionally_get_with(&KEY, load)
 }
 
@@ -122,7 +122,7 @@ pub(super) fn optionally_get_with(shape: Shape) {
 }
 
 /// A loader that panics lets the next have a go.
-fn handle_panic(ask: fn(&Cache<u64, u64>, Box<dyn FnOnce() -> u64>) -> u64) {
+fn handle_panic(ask: fn(&Cache<u64, u64>, Load<u64>) -> u64) {
     let cache = Cache::<u64, u64>::new(Shape::Sync, 16);
     let barrier = Arc::new(Barrier::new(2));
     let panicking = {
@@ -145,13 +145,16 @@ pub(super) fn handle_panic_in_get_with() {
 }
 
 pub(super) fn handle_panic_in_try_get_with() {
-    handle_panic(|cache, load| cache.try_get_with(&1, || Ok::<_, String>(load())).expect("no error"));
+    handle_panic(|cache, load| {
+        cache.try_get_with(&1, || Ok::<_, String>(load())).expect("no error")
+    });
 }
 
+/// A computation, which calls what it is given when it has seen the value.
+type Step<T> = Box<dyn FnOnce(&dyn Fn()) -> T + Send>;
+
 /// Each thread computes when the one before is in its function, and waits for it.
-fn one_after_the_other<T: Send + 'static>(
-    steps: Vec<Box<dyn FnOnce(&dyn Fn()) -> T + Send>>,
-) -> Vec<T> {
+fn one_after_the_other<T: Send + 'static>(steps: Vec<Step<T>>) -> Vec<T> {
     let gates: Vec<(Gate, Gate)> = steps.iter().map(|_| Default::default()).collect();
     let mut threads = Vec::new();
     for (step, (begun, may_end)) in steps.into_iter().zip(gates.clone()) {
@@ -188,7 +191,7 @@ pub(super) fn upsert_with() {
                 held();
                 expected.unwrap_or(0) + 1
             })
-        }) as Box<dyn FnOnce(&dyn Fn()) -> u64 + Send>
+        }) as Step<u64>
     };
     assert_eq!(one_after_the_other(vec![step(None), step(Some(1)), step(Some(2))]), [1, 2, 3]);
     assert_eq!(cache.get(&KEY), Some(3));
@@ -210,7 +213,7 @@ fn compute(
     cache: &Cache<u64, Shared>,
     sees: Option<&'static [u64]>,
     does: Does,
-) -> Box<dyn FnOnce(&dyn Fn()) -> Result<Computed<Shared>, ()> + Send> {
+) -> Step<Result<Computed<Shared>, ()>> {
     let cache = cache.clone();
     Box::new(move |held| {
         cache.and_try_compute_with(KEY, |value| {
@@ -275,7 +278,11 @@ pub(super) fn try_compute_with() {
         compute(&cache, Some(&[1, 2]), Does::Remove),
     ];
     let done: Vec<_> = one_after_the_other(steps).into_iter().map(shown).collect();
-    let expected =
-        [("inserted", vec![1, 2]), ("replaced", vec![1, 2]), ("an error", vec![]), ("removed", vec![1, 2])];
+    let expected = [
+        ("inserted", vec![1, 2]),
+        ("replaced", vec![1, 2]),
+        ("an error", vec![]),
+        ("removed", vec![1, 2]),
+    ];
     assert_eq!(done, expected);
 }

@@ -169,9 +169,10 @@ fn future() -> Vec<Case> {
     for name in ["upsert_with", "compute_with", "try_compute_with"] {
         cases.push(Case { name, port: Port::Lacks(ASYNC_COMPUTE) });
     }
-    for name in
-        ["cancel_future_while_running_pending_tasks", "cancel_future_while_calling_eviction_listener"]
-    {
+    for name in [
+        "cancel_future_while_running_pending_tasks",
+        "cancel_future_while_calling_eviction_listener",
+    ] {
         cases.push(Case { name, port: Port::Apart(ASYNC_LISTENER) });
     }
     cases.extend(private(WRITES, &["cancel_future_while_scheduling_write_op"]));

@@ -91,7 +91,8 @@ pub(super) fn test_key_lock_used_by_immediate_removal_notifications() {
     let events: Arc<Mutex<Vec<String>>> = Arc::default();
     let (in_first, may_go_on) = (Gate::default(), Gate::default());
     let listener = {
-        let (events, in_first, may_go_on) = (Arc::clone(&events), in_first.clone(), may_go_on.clone());
+        let (events, in_first, may_go_on) =
+            (Arc::clone(&events), in_first.clone(), may_go_on.clone());
         move |_: &&str, value: &&str, cause: Cause| {
             let note = |what| {
                 events.lock().expect("no panic under it").push(format!("{what} {value} {cause:?}"));

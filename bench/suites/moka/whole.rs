@@ -13,8 +13,11 @@ use crate::tasks::{Tasks, turn};
 const THREADS: u64 = 16;
 const KEY: &str = "key1";
 
+/// Asks in one of four ways, by number.
+type Ask = fn(&Cache<u64, String>, u64, &dyn Fn() -> String) -> String;
+
 /// All threads ask at once, each in one of the ways; one of them loads.
-fn one_loads(shape: Shape, ask: fn(&Cache<u64, String>, u64, &dyn Fn() -> String) -> String) {
+fn one_loads(shape: Shape, ask: Ask) {
     let cache = Cache::<u64, String>::new(shape, 100);
     let (calls, barrier) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(THREADS as usize)));
     let threads: Vec<_> = (0..THREADS)
@@ -54,7 +57,9 @@ pub(super) fn test_optionally_get_with(shape: Shape) {
 pub(super) fn test_try_get_with(shape: Shape) {
     one_loads(shape, |cache, way, load| match way {
         0 | 1 => cache.try_get_with(&1, || Ok::<_, String>(load())).expect("no error"),
-        _ => cache.ours().entry(1).or_try_insert_with(|| Ok::<_, String>(load())).expect("no error"),
+        _ => {
+            cache.ours().entry(1).or_try_insert_with(|| Ok::<_, String>(load())).expect("no error")
+        }
     });
 }
 

@@ -94,9 +94,7 @@ fn tasks_load_until_one_succeeds(ask: impl AsyncFn(&Numbers, &AtomicU64, u64) + 
 
 pub(super) fn test_get_or_insert_async() {
     tasks_load_until_one_succeeds(async |cache, entered, succeeds| {
-        let load = async {
-            if entered.fetch_add(1, SeqCst) == succeeds { Ok(1) } else { Err(()) }
-        };
+        let load = async { if entered.fetch_add(1, SeqCst) == succeeds { Ok(1) } else { Err(()) } };
         let result = cache.get_or_insert_async(&1, load).await;
         assert!(matches!(result, Ok(1) | Err(())));
     });
@@ -259,9 +257,8 @@ pub(super) fn test_waker_change_race() {
         assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         may_go_on.open();
         // Only the second waker can end this.
-        let value = crate::tasks::block_on(std::future::poll_fn(|context| {
-            future.as_mut().poll(context)
-        }));
+        let value =
+            crate::tasks::block_on(std::future::poll_fn(|context| future.as_mut().poll(context)));
         assert_eq!(value, GuardResult::Value(42));
         holder.join().expect("no panic");
         assert!(matches!(cache.get(&1), Some(42)));
@@ -333,4 +330,3 @@ pub(super) fn test_guard_works() {
         assert_eq!(cache.get(&0), Some(1));
     }
 }
-
