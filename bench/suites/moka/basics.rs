@@ -1,13 +1,14 @@
 //! What is put in is found, until it goes.
 
 use std::collections::HashSet;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::thread::{scope, spawn};
 use std::time::Duration;
 
 use frazil::{Cause, Policy};
 
 use super::adapter::{Cache, Log, Mock, Shape};
+use crate::wait::Gate;
 
 type Names = Cache<&'static str, &'static str>;
 
@@ -290,36 +291,53 @@ pub(super) fn test_iter(shape: Shape) {
     assert_eq!(keys.len(), 50);
 }
 
+/// A value during whose clone an iterator stands still.
+struct Slow {
+    text: String,
+    gates: Option<(Gate, Gate)>,
+}
+
+impl Clone for Slow {
+    fn clone(&self) -> Self {
+        if let Some((reached, may_go_on)) = &self.gates {
+            reached.open();
+            may_go_on.pass();
+        }
+        Slow { text: self.text.clone(), gates: None }
+    }
+}
+
+/// Eight threads iterate while eight write all keys anew: none is missed. In theirs it is left to
+/// chance whether an iterator stands still while the others write; here one does.
 pub(super) fn test_iter_multi_threads(shape: Shape) {
-    const KEYS: u64 = 1024;
-    let cache = Cache::<u64, String>::builder(shape)
-        .max_capacity(2048)
+    const KEYS: u64 = 256;
+    let value = |key: u64| Slow { text: format!("val: {key}"), gates: None };
+    let cache = Cache::<u64, Slow>::builder(shape)
+        .max_capacity(2 * KEYS)
         .time_to_idle(Duration::from_secs(10))
         .build();
-    (0..KEYS).for_each(|key| cache.insert(key, format!("val: {key}")));
-    let start = Arc::new(RwLock::new(()));
-    let hold = start.write().expect("no panic under it");
-    let threads: Vec<_> = (0..16)
-        .map(|thread| {
-            let (cache, start) = (cache.clone(), Arc::clone(&start));
-            spawn(move || {
-                let _started = start.read().expect("no panic under it");
-                if thread % 2 == 0 {
-                    (0..KEYS).for_each(|key| cache.insert(key, format!("val: {key}")));
-                    return;
-                }
-                let mut keys = HashSet::new();
-                for (key, value) in cache.iter() {
-                    assert_eq!(value, format!("val: {key}"));
-                    keys.insert(key);
-                }
-                assert_eq!(keys.len() as u64, KEYS);
-            })
-        })
-        .collect();
-    drop(hold);
-    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    assert_eq!(cache.iter().map(|(key, _)| key).collect::<HashSet<_>>().len() as u64, KEYS);
+    let gates @ (reached, may_go_on) = &(Gate::default(), Gate::default());
+    cache.insert(0, Slow { gates: Some(gates.clone()), ..value(0) });
+    (1..KEYS).for_each(|key| cache.insert(key, value(key)));
+    let keys_shown = || {
+        let shown = cache.iter().map(|(key, slow)| {
+            assert_eq!(slow.text, format!("val: {key}"));
+            key
+        });
+        shown.collect::<HashSet<_>>().len() as u64
+    };
+    let shown = scope(|scope| {
+        let iterate: Vec<_> = (0..8).map(|_| scope.spawn(keys_shown)).collect();
+        reached.pass();
+        let write = || (0..KEYS).for_each(|key| cache.insert(key, value(key)));
+        let write: Vec<_> = (0..8).map(|_| scope.spawn(write)).collect();
+        write.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        may_go_on.open();
+        iterate.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    let refusals = cache.ours().stats().refusals;
+    assert_eq!(shown, [KEYS; 8], "{refusals} insertions were refused");
+    assert_eq!((keys_shown(), refusals), (KEYS, 0), "the cache is half full");
 }
 
 pub(super) fn borrowed_forms_of_key(shape: Shape) {

@@ -14,6 +14,8 @@ use adapter::Shape::{self, Future, Segmented, Sync};
 const EVENTS: &str = "an expiry that is told creation, read and update apart";
 const FOUR: Shape = Segmented(4);
 const REFUSALS: &str = "a listener that is told of newcomers that are refused";
+const STANDS_STILL: &str =
+    "replacements that are not refused, and take the key out, while a reader stands still";
 const DEBUG: &str = "`Debug` of a cache that shows its entries";
 const SETTINGS: &str = "settings that can be asked for: lifetimes, the number of shards";
 const LONG: &str = "a lifetime beyond a thousand years is taken for ever, and no panic";
@@ -100,7 +102,7 @@ fn sync() -> Vec<Case> {
     cases.extend(both!(Sync));
     cases.extend([
         shaped!(Same basics::basic_multi_threads(Sync)),
-        shaped!(Same basics::test_iter_multi_threads(Sync)),
+        shaped!(Fails basics::test_iter_multi_threads(Sync), STANDS_STILL),
         shaped!(Same expiry::test_optionally_get_with_expired_entry_bug(Sync)),
         shaped!(Same loads::get_with(Sync)),
         case!(Same get_with_by_ref, || loads::get_with(Sync)),
@@ -130,7 +132,7 @@ fn segmented() -> Vec<Case> {
     cases.extend([
         case!(Same non_power_of_two_segments, basics::non_power_of_two_segments),
         shaped!(Same basics::basic_multi_threads(FOUR)),
-        shaped!(Same basics::test_iter_multi_threads(FOUR)),
+        shaped!(Fails basics::test_iter_multi_threads(FOUR), STANDS_STILL),
         shaped!(Same loads::get_with(FOUR)),
         case!(Same get_with_if, || loads::entry_or_insert_with_if(FOUR)),
         shaped!(Same loads::try_get_with(FOUR)),
@@ -149,7 +151,7 @@ fn future() -> Vec<Case> {
             Same invalidate_all_without_running_pending_tasks,
             basics::invalidate_all_without_running_pending_tasks
         ),
-        case!(Same test_iter_multi_async_tasks, || basics::test_iter_multi_threads(Future)),
+        case!(Fails test_iter_multi_async_tasks, || basics::test_iter_multi_threads(Future), STANDS_STILL),
         case!(Same get_with, awaits::get_with),
         case!(Same get_with_by_ref, awaits::get_with),
         case!(Same entry_or_insert_with_if, awaits::entry_or_insert_with_if),
