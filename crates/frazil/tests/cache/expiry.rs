@@ -16,18 +16,50 @@ use frazil::{Builder, Cache, Cause, Policy};
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 
-/// A clock that a test moves.
-#[derive(Clone, Default)]
-struct Hand(Arc<AtomicU64>);
+/// A clock that a test moves: one of the user's, or the system's.
+struct Hand(Arc<AtomicU64>, bool);
+
+impl Default for Hand {
+    fn default() -> Self {
+        Hand(Arc::default(), true)
+    }
+}
 
 impl Hand {
+    /// One of each: without a clock of the user's the cache takes other ways. The system's is what
+    /// the calling thread sees as long as it has the hand.
+    fn both() -> impl Iterator<Item = Self> {
+        let moves_systems = cfg!(all(target_os = "linux", not(miri)));
+        [true, false].into_iter().filter(move |users| *users || moves_systems).map(|is_users| {
+            let hand = Hand(Arc::default(), is_users);
+            hand.enter();
+            hand
+        })
+    }
+
+    /// Has the calling thread see it.
+    fn enter(&self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        crate::system_time::show((!self.1).then(|| Arc::clone(&self.0)));
+    }
+
     fn on<K, V>(&self, builder: Builder<K, V>) -> Builder<K, V> {
-        let hand = self.clone();
-        builder.clock(move || Duration::from_nanos(hand.0.load(Relaxed)))
+        if !self.1 {
+            return builder;
+        }
+        let hand = Arc::clone(&self.0);
+        builder.clock(move || Duration::from_nanos(hand.load(Relaxed)))
     }
 
     fn pass(&self, time: Duration) {
         self.0.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        crate::system_time::show(None);
     }
 }
 
@@ -39,10 +71,13 @@ const NS: Duration = Duration::from_nanos(1);
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 
+fn policies_and_hands() -> impl Iterator<Item = (Policy, Hand)> {
+    policies().into_iter().flat_map(|policy| Hand::both().map(move |hand| (policy, hand)))
+}
+
 #[test]
 fn an_entry_is_there_until_its_time_to_live_is_over() {
-    for policy in policies() {
-        let hand = Hand::default();
+    for (policy, hand) in policies_and_hands() {
         let mut cache: Cache<u64, u64> =
             hand.on(Cache::builder(100)).policy(policy).time_to_live(SEC).build();
         cache.insert(1, 10);
@@ -77,8 +112,10 @@ fn what_is_over_is_nobodys_to_judge() {
         |cache| cache.clear(),
         |cache| assert_eq!(cache.get_many([&1, &2]), [None, None]),
     ];
-    for sweep in sweeps {
-        let (hand, told) = (Hand::default(), Arc::new(Mutex::new(Vec::new())));
+    for (hand, sweep) in
+        sweeps.into_iter().flat_map(|sweep| Hand::both().map(move |hand| (hand, sweep)))
+    {
+        let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let builder = Cache::builder(100)
             .listener(move |key, _, cause| heard.lock().unwrap().push((*key, cause)));
@@ -98,30 +135,33 @@ fn what_is_over_is_nobodys_to_judge() {
 
 #[test]
 fn a_replacement_begins_a_new_life() {
-    let hand = Hand::default();
-    let mut cache: Cache<u64, u64> = hand.on(Cache::builder(100)).time_to_live(SEC).build();
-    cache.insert(1, 10);
-    hand.pass(SEC - NS);
-    cache.insert(1, 11);
-    hand.pass(SEC - NS);
-    assert_eq!((cache.get(&1), cache.stats().replacements), (Some(11), 1));
-    hand.pass(NS);
-    // What has expired is not replaced: it is gone, and another comes.
-    cache.insert(1, 12);
-    let stats = cache.stats();
-    assert_eq!((stats.replacements, stats.expirations, stats.insertions), (1, 1, 2));
-    assert_eq!((cache.get(&1), cache.len()), (Some(12), 1));
-    // Nor is it removed.
-    hand.pass(SEC);
-    assert_eq!((cache.remove(&1), cache.invalidate(&1)), (None, false));
-    assert_eq!((cache.stats().removals, cache.stats().expirations, cache.len()), (0, 2, 0));
-    validate(&mut cache);
+    for hand in Hand::both() {
+        let mut cache: Cache<u64, u64> = hand.on(Cache::builder(100)).time_to_live(SEC).build();
+        cache.insert(1, 10);
+        hand.pass(SEC - NS);
+        cache.insert(1, 11);
+        hand.pass(SEC - NS);
+        assert_eq!((cache.get(&1), cache.stats().replacements), (Some(11), 1));
+        hand.pass(NS);
+        // What has expired is not replaced: it is gone, and another comes.
+        cache.insert(1, 12);
+        let stats = cache.stats();
+        assert_eq!((stats.replacements, stats.expirations, stats.insertions), (1, 1, 2));
+        assert_eq!((cache.get(&1), cache.len()), (Some(12), 1));
+        // Nor is it removed.
+        hand.pass(SEC);
+        assert_eq!((cache.remove(&1), cache.invalidate(&1)), (None, false));
+        assert_eq!((cache.stats().removals, cache.stats().expirations, cache.len()), (0, 2, 0));
+        validate(&mut cache);
+    }
 }
 
 #[test]
 fn use_keeps_an_entry_that_goes_when_idle() {
-    for (to_live, uses) in [(None, 200), (Some(10 * SEC), 10)] {
-        let hand = Hand::default();
+    let ways = [(None, 200), (Some(10 * SEC), 10)];
+    for (hand, (to_live, uses)) in
+        ways.into_iter().flat_map(|way| Hand::both().map(move |hand| (hand, way)))
+    {
         let builder = hand.on(Cache::builder(100)).time_to_idle(SEC);
         let builder = to_live.into_iter().fold(builder, Builder::time_to_live);
         let mut cache: Cache<u64, u64> = builder.build();
@@ -161,8 +201,11 @@ fn use_keeps_an_entry_that_goes_when_idle() {
 #[test]
 fn no_use_is_so_close_to_the_last_that_the_entry_goes_early() {
     let mut chance = Chance(1);
-    for idle in [1, 63, 64, 1_000, 1_000_000, 3_600_000_000_000] {
-        let (hand, idle) = (Hand::default(), Duration::from_nanos(idle));
+    let spans = [1, 63, 64, 1_000, 1_000_000, 3_600_000_000_000];
+    for (hand, idle) in
+        spans.into_iter().flat_map(|idle| Hand::both().map(move |hand| (hand, idle)))
+    {
+        let idle = Duration::from_nanos(idle);
         let cache: Cache<u64, u64> = hand.on(Cache::builder(10)).time_to_idle(idle).build();
         for round in 0..2_000 / SCALE {
             cache.insert(1, 1);
@@ -201,8 +244,7 @@ fn entries_have_lifetimes_of_their_own() {
 
 #[test]
 fn any_cache_takes_an_entry_with_a_lifetime() {
-    for policy in policies() {
-        let hand = Hand::default();
+    for (policy, hand) in policies_and_hands() {
         let mut cache: Cache<u64, u64> = hand.on(Cache::builder(1_000)).policy(policy).build();
         (0..1_500).for_each(|key| cache.insert(key, key));
         let bytes = cache.reserved_bytes();
@@ -258,8 +300,7 @@ fn durations_may_be_as_short_and_as_long_as_there_are() {
 
 #[test]
 fn a_full_cache_lets_the_dead_go_before_the_living() {
-    for policy in policies() {
-        let hand = Hand::default();
+    for (policy, hand) in policies_and_hands() {
         let mut cache: Cache<u64, u64> = hand.on(Cache::builder(640)).policy(policy).build();
         (0..320).for_each(|key| cache.insert_for(key, key, SEC));
         (320..640).for_each(|key| cache.insert(key, key));
@@ -274,19 +315,20 @@ fn a_full_cache_lets_the_dead_go_before_the_living() {
 
 #[test]
 fn weights_are_given_back() {
-    let hand = Hand::default();
-    let mut cache: Cache<u64, u64> =
-        hand.on(Cache::builder(1_000)).weigher(|_, weight| *weight).time_to_live(SEC).build();
-    for round in 0..50 {
-        (0..30).for_each(|key| cache.insert(key + round % 7, 20 + key));
-        hand.pass(SEC / 3 * 2);
-        assert!(cache.weight() <= 1_000);
+    for hand in Hand::both() {
+        let mut cache: Cache<u64, u64> =
+            hand.on(Cache::builder(1_000)).weigher(|_, weight| *weight).time_to_live(SEC).build();
+        for round in 0..50 {
+            (0..30).for_each(|key| cache.insert(key + round % 7, 20 + key));
+            hand.pass(SEC / 3 * 2);
+            assert!(cache.weight() <= 1_000);
+            validate(&mut cache);
+        }
+        hand.pass(SEC);
+        cache.purge();
+        assert_eq!((cache.weight(), cache.len()), (0, 0));
         validate(&mut cache);
     }
-    hand.pass(SEC);
-    cache.purge();
-    assert_eq!((cache.weight(), cache.len()), (0, 0));
-    validate(&mut cache);
 }
 
 /// The system's own clock, near and far: a second tells nothing of the last ones of a life.
@@ -324,7 +366,9 @@ fn values_are_neither_lost_nor_seen_too_late_among_threads() {
     for policy in policies() {
         for capacity in [2, 16, 700] {
             for idle in [false, true] {
-                among_threads(policy, capacity, idle);
+                // The system's where there is most to come by.
+                let hands = Hand::both().take(if capacity == 16 { 2 } else { 1 });
+                hands.for_each(|hand| among_threads(policy, capacity, idle, &hand));
             }
         }
     }
@@ -332,8 +376,8 @@ fn values_are_neither_lost_nor_seen_too_late_among_threads() {
 
 const THREADS: u64 = 4;
 
-fn among_threads(policy: Policy, capacity: u64, idle: bool) {
-    let (census, hand) = (Census::default(), Hand::default());
+fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
+    let census = Census::default();
     let builder = hand.on(Cache::builder(capacity)).policy(policy);
     let builder = if idle { builder.time_to_idle(20 * MS) } else { builder };
     // With its deadline at the most, by the test's clock, once that is known.
@@ -348,8 +392,9 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool) {
         });
         let workers: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let (cache, census, hand) = (&cache, &census, &hand);
+                let (cache, census) = (&cache, &census);
                 scope.spawn(move || {
+                    hand.enter();
                     let mut chance = Chance(thread << 32 | capacity);
                     for _ in 0..4_000 / SCALE {
                         let key = chance.below(capacity * 2);
@@ -399,14 +444,14 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool) {
 /// wheel has handed out may be another entry's by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
-    for policy in policies() {
-        let hand = Hand::default();
+    for (policy, hand) in policies_and_hands() {
         let mut cache: Cache<u64, u64> = hand.on(Cache::builder(10_000)).policy(policy).build();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for thread in 1..3 {
                 let (cache, hand, over) = (&cache, &hand, &over);
                 scope.spawn(move || {
+                    hand.enter();
                     let mut chance = Chance(thread);
                     while !over.load(Relaxed) {
                         for _ in 0..50 {
@@ -418,7 +463,7 @@ fn no_entry_goes_in_the_place_of_another() {
                     }
                 });
             }
-            for round in 0..30_000 / SCALE {
+            for round in 0..15_000 / SCALE {
                 let key = round % 7;
                 // A slot that was some short-lived entry's a moment ago.
                 match round & 1 {

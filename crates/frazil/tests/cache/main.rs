@@ -34,6 +34,8 @@ mod simulator;
 mod snapshot;
 mod stress;
 mod stuck;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod system_time;
 mod tasks;
 mod tracked;
 mod visiting;

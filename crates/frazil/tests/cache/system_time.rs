@@ -1,0 +1,88 @@
+//! The system's clocks, moved by a test: what `time` and `clock_gettime` show the threads that
+//! want it. So the cache is tested as it is without a clock of the user's, where hits ask for the
+//! second of the calendar first.
+//!
+//! The program's own functions of these names go before those of the C library.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use libc::{c_int, clockid_t, time_t, timespec};
+
+const SECOND: u64 = 1_000_000_000;
+/// A second of the calendar long ago, at which the clocks of a test begin.
+const BEGINNING: u64 = 1_000_000_000;
+
+thread_local! {
+    /// What moves the clocks of this thread.
+    static HAND: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
+}
+
+/// Has the calling thread see the time that a test moves, in nanoseconds; the system's again with
+/// `None`.
+pub(crate) fn show(hand: Option<Arc<AtomicU64>>) {
+    HAND.set(hand);
+}
+
+/// The time that a test shows the calling thread.
+fn shown() -> Option<u64> {
+    let read = |hand: &RefCell<Option<Arc<AtomicU64>>>| {
+        let hand = hand.try_borrow().ok()?;
+        hand.as_ref().map(|hand| BEGINNING * SECOND + hand.load(Relaxed))
+    };
+    // None while the thread's variables are destroyed.
+    HAND.try_with(read).ok().flatten()
+}
+
+/// # Safety
+///
+/// As the C library's, whose place this takes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn time(place: *mut time_t) -> time_t {
+    let seconds = shown().map(|shown| (shown / SECOND) as time_t).unwrap_or_else(|| {
+        let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes to the place it is given.
+        unsafe {
+            libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME_COARSE, &raw mut now)
+        };
+        now.tv_sec
+    });
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { place.write(seconds) };
+    }
+    seconds
+}
+
+/// # Safety
+///
+/// As the C library's, whose place this takes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: clockid_t, place: *mut timespec) -> c_int {
+    match shown() {
+        Some(shown) => {
+            let (seconds, rest) = (shown / SECOND, shown % SECOND);
+            let now = timespec { tv_sec: seconds as time_t, tv_nsec: rest as _ };
+            // SAFETY: the caller's promise.
+            unsafe { place.write(now) };
+            0
+        }
+        // SAFETY: the same.
+        None => unsafe { libc::syscall(libc::SYS_clock_gettime, clock, place) as c_int },
+    }
+}
+
+/// # Safety
+///
+/// As the C library's, whose place this takes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_getres(clock: clockid_t, place: *mut timespec) -> c_int {
+    if shown().is_some() {
+        // SAFETY: the caller's promise.
+        unsafe { place.write(timespec { tv_sec: 0, tv_nsec: 0 }) };
+        return 0;
+    }
+    // SAFETY: the same.
+    unsafe { libc::syscall(libc::SYS_clock_getres, clock, place) as c_int }
+}
