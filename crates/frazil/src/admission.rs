@@ -98,9 +98,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// has gone all the same. A [listener](crate::Builder::listener) has been told of both.
     pub fn try_insert(&self, key: K, value: V) -> Result<Admitted, Refused<K, V>> {
         // As in `insert`.
-        let _steps = self.listener.is_some().then(|| self.steps());
+        let steps = self.listener.is_some().then(|| self.steps());
         let term = self.term(&key, &value);
-        self.put(key, value, term, |refused| refused)
+        let outcome = self.put(key, value, term, |refused| refused);
+        // Before the outcome is handed over, which a panic would leave to nobody.
+        drop(steps);
+        outcome
     }
 
     /// As [`Cache::insert_for`], and says what has become of the entry, as
@@ -123,9 +126,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         value: V,
         lifetime: Duration,
     ) -> Result<Admitted, Refused<K, V>> {
-        // As in `insert`.
-        let _steps = self.listener.is_some().then(|| self.steps());
+        // As in `try_insert`.
+        let steps = self.listener.is_some().then(|| self.steps());
         let term = self.term_for(lifetime);
-        self.put(key, value, term, |refused| refused)
+        let outcome = self.put(key, value, term, |refused| refused);
+        drop(steps);
+        outcome
     }
 }

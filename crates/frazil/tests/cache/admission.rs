@@ -44,8 +44,12 @@ fn a_refusal_says_why() {
 
     let pinned: Cache<u64, u64> = Cache::builder(10).build();
     let pin = pinned.pin();
-    let refused = (0..1_000).find_map(|key| pinned.try_insert(key, key).err());
-    let refused = refused.expect("the pin holds up all slots");
+    let refused = (0..1_000).find_map(|key| {
+        let outcome = pinned.try_insert(key, key);
+        pin.get(&key);
+        outcome.err()
+    });
+    let refused = refused.expect("the pin has shown all slots");
     assert_eq!((refused.reason, refused.key), (Refusal::NoRoom, refused.value));
     drop(pin);
 

@@ -155,7 +155,7 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
         cache.insert(100, "newcomer".to_owned());
         assert!(cache.contains_key(&100));
         cache.insert(101, "the next".to_owned());
-        let loose = [3, 100, 101].iter().filter(|key| cache.contains_key(key)).count();
+        let loose = [3, 100, 101].iter().filter(|key| cache.contains_key(*key)).count();
         assert_eq!(loose, 2, "{policy}: what is not frozen goes");
         assert!((5..100).all(|key| cache.contains_key(&key)), "{policy}");
         now.store(59, Relaxed);

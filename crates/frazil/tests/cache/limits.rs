@@ -113,6 +113,83 @@ fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
     }
 }
 
+/// A value that stops whoever clones it, once.
+struct Stops {
+    arrived: Mutex<Option<Sender<()>>>,
+    held: Mutex<Option<Receiver<()>>>,
+}
+
+impl Clone for Stops {
+    fn clone(&self) -> Self {
+        if let Some(arrived) = self.arrived.lock().unwrap().take() {
+            arrived.send(()).expect("the test waits");
+        }
+        if let Some(held) = self.held.lock().unwrap().take() {
+            _ = held.recv();
+        }
+        Stops::passes()
+    }
+}
+
+impl Stops {
+    fn passes() -> Self {
+        Stops { arrived: Mutex::default(), held: Mutex::default() }
+    }
+}
+
+/// While somebody stands still in the middle of an iteration, and pins are held that have shown
+/// some entries, all entries of a cache with room are replaced again and again.
+#[test]
+fn who_iterates_or_pins_makes_no_writer_give_up() {
+    const KEYS: u64 = 1_024 / SCALE;
+    for policy in policies() {
+        let mut cache: Cache<u64, Stops> = Cache::builder(2 * KEYS).policy(policy).build();
+        let (arrived, arrivals) = channel();
+        let (release, held) = channel();
+        (0..KEYS).for_each(|key| cache.insert(key, Stops::passes()));
+        let (arrived, held) = (Mutex::new(Some(arrived)), Mutex::new(Some(held)));
+        cache.insert(0, Stops { arrived, held });
+        std::thread::scope(|scope| {
+            let iterator = scope.spawn(|| cache.iter().count());
+            arrivals.recv_timeout(PATIENCE).expect("the iterator meets every entry");
+            for round in 0..20 {
+                let pin = cache.pin();
+                (0..10).for_each(|key| assert!(pin.peek(&((key + round) % KEYS)).is_some()));
+                for key in 0..KEYS {
+                    cache.insert(key, Stops::passes());
+                    assert!(cache.contains_key(&key), "{policy}: {key} was just replaced");
+                }
+            }
+            assert_eq!((cache.len(), cache.stats().refusals), (KEYS as usize, 0), "{policy}");
+            drop(release);
+            assert_eq!(iterator.join().expect("no panic"), KEYS as usize, "{policy}");
+        });
+        validate(&mut cache);
+    }
+}
+
+/// What is kept beside the entries weighs a quarter of the capacity at most, whatever one of them
+/// weighs, and with a pin that is held.
+#[test]
+fn a_weight_bounds_what_waits_to_be_dropped() {
+    let census = Census::default();
+    for policy in policies() {
+        for (heavy, pinned) in [(1 << 16, false), (1 << 16, true), (1 << 20, true)] {
+            let capacity: u64 = 1 << 22;
+            let cache: Cache<u64, Tracked<'_>> =
+                Cache::builder(capacity).policy(policy).weigher(move |_, _| heavy).build();
+            let pin = pinned.then(|| cache.pin());
+            let most = (capacity + capacity / 4) / heavy;
+            for key in 0..400 / SCALE {
+                cache.insert(key, Tracked::new(&census, key));
+                // The one that is being let go as this one comes.
+                assert!(census.living() as u64 <= most + 1, "{policy}, {heavy}");
+            }
+            drop(pin);
+        }
+    }
+}
+
 #[test]
 fn a_pin_that_shows_more_than_there_are_slots_costs_refusals_and_no_memory() {
     for policy in policies() {

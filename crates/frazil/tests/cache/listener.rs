@@ -318,7 +318,7 @@ fn no_operation_stops_half_way_when_the_listener_panics() {
             let outcome = catch_unwind(AssertUnwindSafe(|| call(&cache)));
             let panic = outcome.expect_err("the listener panics");
             assert_eq!(panic.downcast_ref(), Some(&PLANNED), "{name}, {policy}");
-            assert_eq!((cache.len(), told.load(Relaxed)), (left, gone), "{name}, {policy}");
+            assert_eq!((cache.len() as u64, told.load(Relaxed)), (left, gone), "{name}, {policy}");
             cache.validate().unwrap_or_else(|found| panic!("{name}, {policy}:\n{found}"));
         }
     }
