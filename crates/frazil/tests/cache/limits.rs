@@ -2,7 +2,9 @@
 //! small cache has room for.
 
 use crate::extent::{PATIENCE, policies, turns};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use crate::tracked::{Census, Chance, Tracked};
@@ -85,8 +87,7 @@ fn spare_slots(capacity: u64) -> u64 {
 #[test]
 fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
     // Those which turn newcomers away by themselves are left out.
-    let willing = |policy: &Policy| !matches!(policy.to_string().as_str(), "gdsf" | "w-tinylfu");
-    for policy in policies().into_iter().filter(willing) {
+    for policy in policies().into_iter().filter(|&policy| !may_refuse(policy)) {
         for capacity in [4, turns(1_500) / SCALE] {
             let census = Census::default();
             let mut cache: Cache<u64, Tracked<'_>> =
