@@ -338,7 +338,7 @@ mod tests {
     /// Words that lie behind full buckets, of a table as full as it gets.
     fn displaced(hash: impl Fn(u64) -> u64) -> usize {
         const SLOTS: u32 = 40_000;
-        let index = Index::new(SLOTS);
+        let index = Index::new(SLOTS, SLOTS.into());
         let place = |slot: u32| index.place(hash(slot.into()));
         (1..=SLOTS).for_each(|slot| assert!(index.admit(place(slot), slot).is_some()));
         (1..=SLOTS)
@@ -352,7 +352,8 @@ mod tests {
     #[test]
     fn poor_hashes_fill_the_table_as_evenly_as_good_ones() {
         let good = displaced(|number| frazil_policy::object_hash(number, 1));
-        let poor: [(&str, fn(u64) -> u64); 6] = [
+        type Spread = fn(u64) -> u64;
+        let poor: [(&str, Spread); 6] = [
             ("k", |k| k),
             ("k << 12", |k| k << 12),
             ("k << 32", |k| k << 32),

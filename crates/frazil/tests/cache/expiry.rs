@@ -499,11 +499,14 @@ fn code_of_the_users_may_panic_or_call_the_cache() {
     validate(&mut cache);
 }
 
+/// What a thread does before it has read the clock (true) or after.
+type Stop = (bool, Box<dyn FnOnce()>);
+
 thread_local! {
     /// Readings of the clock by this thread until one stops, whether before it has read, and what
     /// it does there.
     static READINGS: Cell<u32> = const { Cell::new(0) };
-    static STOP: RefCell<Option<(bool, Box<dyn FnOnce()>)>> = const { RefCell::new(None) };
+    static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
 /// A clock that shows `now` and stops a thread at one of its readings.

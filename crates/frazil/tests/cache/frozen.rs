@@ -217,12 +217,10 @@ fn no_read_is_older_than_the_last_write() {
                         } else {
                             cache.pin().get(&key).copied()
                         };
-                        if let Some(version) = seen {
-                            assert!(
-                                version >= floor,
-                                "{policy}, {kept:?}: key {key}: {version} < {floor}"
-                            );
-                        }
+                        assert!(
+                            seen.is_none_or(|version| version >= floor),
+                            "{policy}, {kept:?}: key {key}: {seen:?} < {floor}"
+                        );
                         reads.fetch_add(1, Relaxed);
                     }
                 });
@@ -552,8 +550,10 @@ fn a_cleared_cache_is_not_frozen() {
 
 thread_local! {
     /// Hashes of this thread until one stops, and what it does there.
-    static STOP: RefCell<(u64, Option<Box<dyn FnOnce()>>)> = const { RefCell::new((0, None)) };
+    static STOP: RefCell<(u64, Option<Deed>)> = const { RefCell::new((0, None)) };
 }
+
+type Deed = Box<dyn FnOnce()>;
 
 /// A key whose hash may stop its thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -603,7 +603,8 @@ fn freeze_and(
 #[test]
 #[cfg_attr(miri, ignore = "thousands of entries")]
 fn newcomers_find_room_after_a_removal_during_a_freeze() {
-    let removals: [(&str, fn(&Cache<Stopping, u64>)); 3] = [
+    type Removal = fn(&Cache<Stopping, u64>);
+    let removals: [(&str, Removal); 3] = [
         ("clear", Cache::clear),
         ("most", |cache| (0..95).for_each(|key| _ = cache.invalidate(&Stopping(key)))),
         ("half", |cache| cache.retain(|key, _| key.0 % 2 == 0)),

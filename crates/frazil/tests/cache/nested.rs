@@ -336,8 +336,10 @@ fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
     }
 }
 
+type Call = fn(&Cache<u64, u64>);
+
 /// What a cache can be asked to do, of which most read the clock.
-const CALLS: [(&str, fn(&Cache<u64, u64>)); 14] = [
+const CALLS: [(&str, Call); 14] = [
     ("insert", |cache| cache.insert(100, 1)),
     ("replace", |cache| cache.insert(1, 2)),
     ("insert_for", |cache| cache.insert_for(101, 1, Duration::from_secs(1))),

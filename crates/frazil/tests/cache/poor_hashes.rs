@@ -56,7 +56,8 @@ impl Hasher for By {
 
 #[test]
 fn a_look_up_compares_few_keys_whatever_the_hasher() {
-    let hashers: [(&str, fn(u64) -> u64); 9] = [
+    type Spread = fn(u64) -> u64;
+    let hashers: [(&str, Spread); 9] = [
         ("k", |k| k),
         ("k << 12", |k| k << 12),
         ("k << 32", |k| k << 32),
