@@ -370,9 +370,9 @@
 //!
 //! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is
 //!   a shared line after all; a [pin](Pin) is not.
-//! - Pin for a batch of gets, not for the life of a thread: while a pin lives nothing is
-//!   reclaimed that was let go after it began, and a full cache starts to refuse newcomers
-//!   when a 32nd of its entries (and 128 to 1,024 more) wait.
+//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what it has shown: 16
+//!   entries one by one, and if it shows more, all that goes after that. A full cache starts to
+//!   refuse newcomers when a quarter of its entries (and 512 more) wait for pins.
 //! - Do not write the same value again and again. A `get` before an `insert` is cheaper
 //!   than a replacement.
 //! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
@@ -395,16 +395,16 @@
 //!
 //! | part | bytes | |
 //! |---|---|---|
-//! | entry | 24.8 | key, value, and 8 bytes for the policy; 1 in 32 slots is spare |
+//! | entry | 30.0 | key, value, and 8 bytes for the policy; a fifth of the slots is spare, for what pins have shown, and is not mapped before it is used |
 //! | index | 7.3 | 15 words of 4 bytes to a line, 60 % full |
-//! | queues | 10.4 | segments of 16 words and their links; half is for those that removals left partly empty |
+//! | queues | 12.5 | segments of 16 words and their links; half is for those that removals left partly empty |
 //! | rings | 1.0 a queue | one word for each segment; Mobius and S3-FIFO have two |
 //! | S3-FIFO's ghost | 17.8 | mapped from the beginning |
-//! | weights | 8.3 | with a weigher only |
-//! | deadlines | 25.2 | with lifetimes only; from the first entry that has one |
-//! | the same with time to idle | 33.4 | |
-//! | what is frozen | 20.9 | with `freezing` only; from the first time. Up to 37 at other sizes: its lines are a power of two |
-//! | the same with copies | 40.8 | |
+//! | weights | 10.0 | with a weigher only |
+//! | deadlines | 31.1 | with lifetimes only; from the first entry that has one |
+//! | the same with time to idle | 41.1 | |
+//! | what is frozen | 38.6 | with `freezing` only; from the first time. From 20 at other sizes: its lines are a power of two |
+//! | the same with copies | 49.5 | |
 //! | what learns | 1.0 | with `Freezing::Learned` only |
 //!
 //! [`Cache::reserved_bytes`] is the sum, for a cache of yours:
@@ -415,12 +415,12 @@
 //!     let cache: Cache<u64, u64> = Cache::builder(1_000_000).policy(policy).build();
 //!     cache.reserved_bytes() / 1_000_000
 //! };
-//! assert_eq!(bytes_an_entry(Policy::Fifo), 43);
-//! assert_eq!(bytes_an_entry(Policy::Mobius), 44);
-//! assert_eq!(bytes_an_entry(Policy::S3Fifo), 62);
+//! assert_eq!(bytes_an_entry(Policy::Fifo), 52);
+//! assert_eq!(bytes_an_entry(Policy::Mobius), 54);
+//! assert_eq!(bytes_an_entry(Policy::S3Fifo), 71);
 //! ```
 //!
-//! A cache of a few entries takes some 60 kB, because a thousand segments and 128 slots are
+//! A cache of a few entries takes some 130 kB, because a thousand segments and 512 slots are
 //! there for the threads; each thread that uses a cache adds 1,024 bytes, in groups of eight
 //! and more. What keys and values point to comes on top.
 //!
@@ -428,7 +428,7 @@
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a 32nd of that and an eighth (from 128 to 1,024). A cache that nobody writes
+//! built for, a quarter of that and 512. A cache that nobody writes
 //! to leaves them waiting; [`clear`](Cache::clear) drops all that nobody can be looking at.
 //! So do not put into a cache what must be closed at a certain moment.
 //!

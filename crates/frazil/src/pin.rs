@@ -18,10 +18,10 @@ use crate::thread::Lodger;
 /// instruction, and writes no line that other threads read once the entry's mark is set:
 /// it costs the look-up.
 ///
-/// While a pin lives, entries that are evicted, replaced or removed keep their memory. A
-/// full cache has room for a 32nd of its entries and 128 to 1,024 more in that state; when that is
-/// used up it refuses newcomers ([`Stats::refusals`](crate::Stats::refusals)) until the
-/// pin goes. So hold it for a batch of gets, not for the life of a thread. It stays on
+/// What a pin has shown keeps its memory while the pin lives, evicted, replaced or removed: 16
+/// entries one by one, and if it shows more, all that goes after that. A full cache has room for
+/// a quarter of its entries and 512 more in that state; when that is used up it refuses
+/// newcomers ([`Stats::refusals`](crate::Stats::refusals)) until the pin goes. So hold it for a batch of gets, not for the life of a thread. It stays on
 /// its thread.
 ///
 /// ```
