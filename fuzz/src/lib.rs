@@ -25,3 +25,10 @@ pub const ALL: [(&str, Feed); 7] = [
     ("snapshot", snapshot::feed),
     ("traces", traces::feed),
 ];
+
+/// Writes an input to a file of its name. The old one goes first: where a file is cut short and
+/// written again, some file systems wait for the disk, 2 ms for each input.
+fn write_anew(path: &std::path::Path, bytes: &[u8]) {
+    _ = std::fs::remove_file(path);
+    std::fs::write(path, bytes).expect("a temporary file");
+}

@@ -2,6 +2,8 @@
 
 use frazil::Cache;
 
+use crate::write_anew;
+
 /// Fails on an input that it should not fail on.
 ///
 /// # Panics
@@ -9,7 +11,7 @@ use frazil::Cache;
 /// A promise is broken.
 pub fn feed(bytes: &[u8]) {
     let path = std::env::temp_dir().join(format!("frazil-fuzz-{}-snapshot", std::process::id()));
-    std::fs::write(&path, bytes).expect("a temporary file");
+    write_anew(&path, bytes);
     let cache: Cache<u64, u64> = Cache::builder(64).build();
     let number = |bytes: &[u8]| Some(u64::from_le_bytes(bytes.try_into().ok()?));
     let decode = |bytes: &[u8]| Some((number(bytes.get(..8)?)?, number(bytes.get(8..)?)?));

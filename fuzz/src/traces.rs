@@ -7,6 +7,8 @@ use frazil_simulator::trace::{
     CsvLayout, Format, LatencyUnit, ReadOptions, SampleBounds, load_sample, read, write,
 };
 
+use crate::write_anew;
+
 /// Records after which reading stops: a compressed file may hold more than a test may take.
 const MOST: u64 = 4_096;
 
@@ -22,7 +24,7 @@ fn file(name: &str) -> PathBuf {
 pub fn feed(input: &[u8]) {
     let Some((choice, content)) = input.split_first() else { return };
     let path = file("trace");
-    std::fs::write(&path, content).expect("a temporary file");
+    write_anew(&path, content);
     let format = Format::ALL.get(usize::from(choice & 15)).copied();
     let columns = CsvLayout {
         separator: b'\t',

@@ -7,7 +7,7 @@
 use crate::extent::{is_long, policies};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex};
 
 use crate::hashes::Seeded;
 use frazil::{Cache, Policy};
@@ -38,8 +38,6 @@ fn policies_in_step() -> Vec<Policy> {
     };
     policies().into_iter().filter(is_one).collect()
 }
-/// Records that one thread may be ahead of another.
-const AHEAD: usize = 0;
 /// How far two threads may be from the simulator, as a share of the requests.
 const TWO_THREADS: f64 = 0.005;
 
@@ -94,25 +92,45 @@ fn build(policy: Policy, capacity: u64, unit: Unit, trace: &Trace) -> Tested {
 
 /// Replays all records. Counted misses.
 fn replay(cache: &Tested, trace: &Trace) -> u64 {
-    replay_part(cache, trace, 0, &[AtomicUsize::new(0)])
+    replay_part(cache, trace, 0, 1, |_| ())
 }
 
-/// Replays the records of every `done.len()`th object, beginning with `part`. `done` says
-/// how far each thread is: none runs ahead of another by more than [`AHEAD`] records.
-/// Counted misses.
+/// How far each of two threads is. They wait for each other asleep: on a machine with much else
+/// to do, who asks again and again loses a time slice each time.
+#[derive(Default)]
+struct Steps {
+    done: Mutex<[usize; 2]>,
+    moved: Condvar,
+}
+
+impl Steps {
+    /// A thread has come to a record, and waits until the other has too.
+    fn reach(&self, part: usize, record: usize) {
+        let mut done = self.done.lock().expect("no panic");
+        done[part] = record;
+        self.moved.notify_one();
+        drop(self.moved.wait_while(done, |done| done[1 - part] < record).expect("no panic"));
+    }
+}
+
+/// Replays the records of every `parts`th object, beginning with `part`, each after `reach` has
+/// returned. Counted misses.
 ///
 /// Split by object, because two threads that ask for the same absent key at the same
 /// moment both miss, whatever the policy.
-fn replay_part(cache: &Tested, trace: &Trace, part: usize, done: &[AtomicUsize]) -> u64 {
+fn replay_part(
+    cache: &Tested,
+    trace: &Trace,
+    part: usize,
+    parts: usize,
+    reach: impl Fn(usize),
+) -> u64 {
     let mut misses = 0;
     for record in 0..trace.ids.len() {
-        done[part].store(record, Relaxed);
-        if trace.ids[record] as usize % done.len() != part {
+        if trace.ids[record] as usize % parts != part {
             continue;
         }
-        while done.iter().any(|others| others.load(Relaxed) + AHEAD < record) {
-            std::thread::yield_now();
-        }
+        reach(record);
         let id = trace.objects[trace.ids[record] as usize];
         let size = trace.sizes.get(record).copied().unwrap_or(1);
         match trace.operations.get(record).copied().unwrap_or_default() {
@@ -128,7 +146,7 @@ fn replay_part(cache: &Tested, trace: &Trace, part: usize, done: &[AtomicUsize])
             }
         }
     }
-    done[part].store(usize::MAX / 2, Relaxed);
+    reach(usize::MAX);
     misses
 }
 
@@ -219,11 +237,12 @@ fn two_threads_come_within_half_a_point() {
             let expected = simulated(&trace, policy, &capacities, Unit::Objects);
             for (capacity, (misses, requests)) in capacities.into_iter().zip(expected) {
                 let cache = build(policy, capacity, Unit::Objects, &trace);
-                let done = [const { AtomicUsize::new(0) }; 2];
+                let steps = Steps::default();
                 let found: u64 = std::thread::scope(|scope| {
                     let of = |part| {
-                        let (cache, trace, done) = (&cache, &trace, &done);
-                        scope.spawn(move || replay_part(cache, trace, part, done))
+                        let (cache, trace, steps) = (&cache, &trace, &steps);
+                        let reach = move |record| steps.reach(part, record);
+                        scope.spawn(move || replay_part(cache, trace, part, 2, reach))
                     };
                     let threads = [of(0), of(1)];
                     threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
