@@ -15,6 +15,8 @@ use crate::{step, tools};
 const TRACES: &str = "FRAZIL_TRACES";
 /// Set to 1 for tests that can leave out the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
+/// How many tests of a program run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// Set to 1 for tests that can try more than CI has time for.
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
@@ -109,6 +111,11 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
         }
         Extent::Usual => {}
         Extent::Long => _ = command.env(LONG, "1"),
+    }
+    // Some tests wait, for a fetch or a recording; others have the processor then.
+    if std::env::var_os(THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (2 * cores).to_string());
     }
     // Made absolute, because cargo runs each test in the directory of its crate.
     if let Ok(traces) = wanted_traces(root).canonicalize() {

@@ -345,7 +345,7 @@ const CALLS: [(&str, Call); 14] = [
     ("insert_for", |cache| cache.insert_for(101, 1, Duration::from_secs(1))),
     ("insert_many", |cache| cache.insert_many((200..220).map(|key| (key, 1)))),
     ("get", |cache| _ = cache.get(&1)),
-    ("hits", |cache| (0..500).for_each(|key| _ = cache.get(&(key % 8)))),
+    ("hits", |cache| (0..100).for_each(|key| _ = cache.get(&(key % 8)))),
     ("get_or_insert_with", |cache| _ = cache.get_or_insert_with(&102, || 1)),
     ("and_compute", |cache| _ = cache.entry(103).and_compute(|_| Compute::Put(1))),
     ("recompute", |cache| _ = cache.entry(1).and_compute(|_| Compute::Put(1))),
@@ -433,7 +433,7 @@ fn a_clock_may_use_the_cache() {
                 }));
                 home.set(Arc::downgrade(&cache)).expect("set once");
                 call(&cache);
-                (1_000..1_030).for_each(|key| cache.insert(key, key));
+                (1_000..1_012).for_each(|key| cache.insert(key, key));
                 let mut cache = Arc::into_inner(cache).expect("nobody else has it");
                 cache.validate().unwrap_or_else(|found| panic!("{name}, {policy}:\n{found}"));
             }
