@@ -118,14 +118,17 @@ impl Default for OfResidents {
 impl Keep for OfResidents {
     type Flight = Counters;
 
+    #[inline]
     fn miss(&mut self, _hash: u64, now: u64, fetch: u64) -> Counters {
         Counters::first(now, fetch)
     }
 
+    #[inline]
     fn delayed_hit(&mut self, flight: &mut Counters, now: u64) {
         flight.delayed(now);
     }
 
+    #[inline]
     fn insert(&mut self, slot: Slot, mut flight: Counters, took: u64) {
         flight.land(took);
         self.shortest = self.shortest.min(took);
@@ -145,6 +148,7 @@ impl Keep for OfResidents {
         &mut self.by_slot[slot.index()]
     }
 
+    #[inline]
     fn shortest(&self) -> u64 {
         self.shortest
     }

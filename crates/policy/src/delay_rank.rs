@@ -185,6 +185,22 @@ impl DelayRank {
         (self.rank.of(known, &self.pace, now).to_bits(), known.arrivals.last())
     }
 
+    /// The lowest of a sample, with its order. Apart from `evict`, so that it is compiled beside
+    /// what it calls, and not in each host.
+    fn lowest_of_sample(&mut self, now: u64) -> Option<((u64, u64), Slot)> {
+        let len = self.residents.candidates();
+        let mut least: Option<((u64, u64), Slot)> = None;
+        for turn in 0..len.min(SAMPLE) {
+            let place = if len > SAMPLE { self.rng.below(len as u64) as usize } else { turn };
+            let (slot, known) = self.residents.at(place);
+            let candidate = (self.order(known, now), slot);
+            if least.is_none_or(|least| candidate < least) {
+                least = Some(candidate);
+            }
+        }
+        least
+    }
+
     fn remember(&mut self, hash: u64, known: Known) {
         self.absent.set_limits(GHOST, u64::MAX, self.residents.len().max(1));
         self.absent.record(GHOST, hash, 1, known);
@@ -226,17 +242,8 @@ impl Policy for DelayRank {
     }
 
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<Known>>) -> Eviction {
-        let (now, len) = (host.now(), self.residents.candidates());
-        let mut least: Option<((u64, u64), Slot)> = None;
-        for turn in 0..len.min(SAMPLE) {
-            let place = if len > SAMPLE { self.rng.below(len as u64) as usize } else { turn };
-            let (slot, known) = self.residents.at(place);
-            let candidate = (self.order(known, now), slot);
-            if least.is_none_or(|least| candidate < least) {
-                least = Some(candidate);
-            }
-        }
-        let Some((lowest, victim)) = least else { return Eviction::Empty };
+        let now = host.now();
+        let Some((lowest, victim)) = self.lowest_of_sample(now) else { return Eviction::Empty };
         host.count(Work::Sample, SAMPLE as u32);
         if let Some(incoming) = incoming
             && self.rank.refuses()
