@@ -47,12 +47,10 @@ pub(crate) trait Expiry<K, V>: Send + Sync + 'static {
         None
     }
 
-    #[expect(dead_code, reason = "ours does not ask yet")]
     fn after_read(&self, _: &K, _: &V, left: Option<Duration>) -> Option<Duration> {
         left
     }
 
-    #[expect(dead_code, reason = "ours does not ask yet")]
     fn after_update(&self, _: &K, _: &V, left: Option<Duration>) -> Option<Duration> {
         left
     }
@@ -96,10 +94,17 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Builder<K, V> {
         self.set(move |builder| builder.time_to_idle(lifetime))
     }
 
-    /// Ours is not told which event it is asked for, and not asked upon a read.
+    /// Ours has a function for each event.
     pub(crate) fn expire_after(self, expiry: impl Expiry<K, V>) -> Self {
+        let of_create = Arc::new(expiry);
+        let (of_read, of_update) = (Arc::clone(&of_create), Arc::clone(&of_create));
         self.set(move |builder| {
-            builder.expire_after(move |key, value| expiry.after_create(key, value))
+            builder
+                .expire_after(move |key, value| of_create.after_create(key, value))
+                .expire_after_read(move |key, value, left| of_read.after_read(key, value, left))
+                .expire_after_update(move |key, value, left| {
+                    of_update.after_update(key, value, left)
+                })
         })
     }
 
@@ -107,7 +112,11 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Builder<K, V> {
         self,
         listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static,
     ) -> Self {
-        self.set(move |builder| builder.listener(listener))
+        // Of a newcomer that is not admitted theirs says that it went for its size.
+        let cause_of = |cause| if cause == Cause::Refused { Cause::Size } else { cause };
+        self.set(move |builder| {
+            builder.listener(move |key, value, cause| listener(key, value, cause_of(cause)))
+        })
     }
 
     pub(crate) fn clock(self, mock: &Mock) -> Self {
@@ -211,6 +220,8 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
 
     pub(crate) fn run_pending_tasks(&self) {
         self.ours.purge();
+        // Theirs drops what it has taken out.
+        self.ours.flush();
     }
 }
 

@@ -11,12 +11,7 @@ mod whole;
 use crate::case::{Case, Port, Suite, case};
 use adapter::Shape::{self, Future, Segmented, Sync};
 
-const EVENTS: &str = "an expiry that is told creation, read and update apart";
 const FOUR: Shape = Segmented(4);
-const REFUSALS: &str = "a listener that is told of newcomers that are refused";
-const STANDS_STILL: &str =
-    "replacements that are not refused, and take the key out, while a reader stands still";
-const DEBUG: &str = "`Debug` of a cache that shows its entries";
 const SETTINGS: &str = "settings that can be asked for: lifetimes, the number of shards";
 const LONG: &str = "a lifetime beyond a thousand years is taken for ever, and no panic";
 const PANIC: &str = "the panic of a listener is that call's, and later ends are told all the same";
@@ -25,7 +20,6 @@ const HOUSEKEEPER: &str =
     "counts the calls of a private round of maintenance, between which theirs exceeds its capacity";
 const ASYNC_LISTENER: &str = "no listener is a future, and no operation but a load is one";
 const ASYNC_COMPUTE: &str = "a computation whose function is `async`";
-const DROPS: &str = "an operation that drops the values of what has gone, such as `purge`";
 const WRITES: &str = "a private channel of writes";
 const SKETCH: &str = "the length of a private sketch";
 const COMPILE: &str = "error messages of the compiler about their bounds";
@@ -62,13 +56,13 @@ macro_rules! alike {
         vec![
             shaped!(Same basics::max_capacity_zero($shape)),
             shaped!(Same basics::basic_single_thread($one)),
-            shaped!(Fails basics::size_aware_eviction($one), REFUSALS),
+            shaped!(Same basics::size_aware_eviction($one)),
             shaped!(Same basics::invalidate_all($shape)),
             shaped!(Same basics::invalidate_entries_if($shape)),
             shaped!(Same basics::test_iter($shape)),
             shaped!(Same basics::borrowed_forms_of_key($shape)),
-            shaped!(Fails basics::drop_value_immediately_after_eviction($shape), DROPS),
-            shaped!(Fails basics::test_debug_format($shape), DEBUG),
+            shaped!(Same basics::drop_value_immediately_after_eviction($shape)),
+            shaped!(Same basics::test_debug_format($shape)),
         ]
     };
 }
@@ -84,9 +78,9 @@ macro_rules! both {
             shaped!(Same expiry::time_to_live($shape)),
             shaped!(Same expiry::time_to_idle($shape)),
             shaped!(Same expiry::ensure_access_time_is_updated_immediately_after_read($shape)),
-            shaped!(Fails expiry::time_to_live_by_expiry_type($shape), EVENTS),
-            shaped!(Fails expiry::time_to_idle_by_expiry_type($shape), EVENTS),
-            shaped!(Fails expiry::test_expiry_using_get_with($shape), EVENTS),
+            shaped!(Same expiry::time_to_live_by_expiry_type($shape)),
+            shaped!(Same expiry::time_to_idle_by_expiry_type($shape)),
+            shaped!(Same expiry::test_expiry_using_get_with($shape)),
             shaped!(Same expiry::expire_after_update_none_on_expired_entry($shape)),
             shaped!(Same expiry::test_expire_after_create_only_no_stale_entries($shape)),
             shaped!(Same expiry::test_race_between_updating_entry_and_processing_its_write_ops($shape)),
@@ -102,7 +96,7 @@ fn sync() -> Vec<Case> {
     cases.extend(both!(Sync));
     cases.extend([
         shaped!(Same basics::basic_multi_threads(Sync)),
-        shaped!(Fails basics::test_iter_multi_threads(Sync), STANDS_STILL),
+        shaped!(Same basics::test_iter_multi_threads(Sync)),
         shaped!(Same expiry::test_optionally_get_with_expired_entry_bug(Sync)),
         shaped!(Same loads::get_with(Sync)),
         case!(Same get_with_by_ref, || loads::get_with(Sync)),
@@ -132,7 +126,7 @@ fn segmented() -> Vec<Case> {
     cases.extend([
         case!(Same non_power_of_two_segments, basics::non_power_of_two_segments),
         shaped!(Same basics::basic_multi_threads(FOUR)),
-        shaped!(Fails basics::test_iter_multi_threads(FOUR), STANDS_STILL),
+        shaped!(Same basics::test_iter_multi_threads(FOUR)),
         shaped!(Same loads::get_with(FOUR)),
         case!(Same get_with_if, || loads::entry_or_insert_with_if(FOUR)),
         shaped!(Same loads::try_get_with(FOUR)),
@@ -151,7 +145,7 @@ fn future() -> Vec<Case> {
             Same invalidate_all_without_running_pending_tasks,
             basics::invalidate_all_without_running_pending_tasks
         ),
-        case!(Fails test_iter_multi_async_tasks, || basics::test_iter_multi_threads(Future), STANDS_STILL),
+        case!(Same test_iter_multi_async_tasks, || basics::test_iter_multi_threads(Future)),
         case!(Same get_with, awaits::get_with),
         case!(Same get_with_by_ref, awaits::get_with),
         case!(Same entry_or_insert_with_if, awaits::entry_or_insert_with_if),
@@ -195,8 +189,8 @@ fn builder(shape: Shape) -> Vec<Case> {
 
 fn base_cache(shape: Shape) -> Vec<Case> {
     let expiration = match shape {
-        Future => shaped!(Fails expiry::test_per_entry_expiration(Future), EVENTS),
-        _ => shaped!(Fails expiry::test_per_entry_expiration(Sync), EVENTS),
+        Future => shaped!(Same expiry::test_per_entry_expiration(Future)),
+        _ => shaped!(Same expiry::test_per_entry_expiration(Sync)),
     };
     let mut cases = vec![expiration];
     cases.extend(private(SKETCH, &["test_skt_capacity_will_not_overflow"]));

@@ -128,7 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> Result<Admitted, Refused<K, V>> {
         // As in `try_insert`.
         let steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_for(lifetime);
+        let term = self.term_for(&key, lifetime);
         let outcome = self.put(key, value, term, |refused| refused);
         drop(steps);
         outcome

@@ -64,6 +64,9 @@ pub enum BuildError {
     /// [`freezing_copies`](crate::Builder::freezing_copies) where all entries have a lifetime.
     #[error("`freezing_copies` is set, but nothing is copied where all entries have a lifetime")]
     CopiesExpire,
+    /// No share by which lifetimes could be shortened: [`jitter`](crate::Builder::jitter).
+    #[error("`jitter` is {0}: expected 0 to 1")]
+    Jitter(f64),
 }
 
 impl<K, V, S> Builder<K, V, S> {
@@ -82,6 +85,9 @@ impl<K, V, S> Builder<K, V, S> {
         }
         if self.backends.is_some() && !weighs_delay(policy) {
             return Err(BuildError::BackendsUnasked(policy));
+        }
+        if !(0.0..=1.0).contains(&self.terms.jitter) {
+            return Err(BuildError::Jitter(self.terms.jitter));
         }
         self.check_freezing()
     }

@@ -235,7 +235,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let marked = (marks && record.mark > 0).then(|| key.clone());
         match lifetime {
             None => self.insert(key, value),
-            Some(lifetime) => self.insert_for(key, value, lifetime),
+            Some(lifetime) => self.insert_for_exactly(key, value, lifetime),
         }
         if let Some(key) = marked {
             self.look_up(&key, |slot| {

@@ -1,8 +1,9 @@
 //! When which slot expires, and the wheels that look after it.
 //!
 //! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
-//! time to idle the *limit*, beyond which use cannot move it; and the tick for which the
-//! slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
+//! time to idle the *limit*, the end of its lifetime, beyond which use alone cannot move it;
+//! where reads answer for lifetimes and there is a time to live, the *bound* of all answers;
+//! and the tick for which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
 //! marked, in its lowest bit, and not taken away: a look-up that has found the entry
 //! before must not think that it lives for ever. The listing belongs to the slot, and
 //! stays: when its time has come the slot has a later deadline, or none. So an insertion
@@ -18,11 +19,15 @@
 //! ```
 //!
 //! Whichever fence comes later sees the other side's store, so no slot is lost. Both may
-//! list it, which happens under the lock, and the earlier tick stays.
+//! list it, which happens under the lock, and the earlier tick stays. A read whose answer moves
+//! a deadline to an earlier time does as an insertion does; one that moves it to a later time
+//! leaves the listing as it is.
 //!
 //! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
 //! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
 //! idle, mapped when first used; 4 kB a wheel.
+
+use std::time::Duration;
 
 use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
@@ -63,10 +68,39 @@ pub(crate) fn tick_of(time: u64) -> u64 {
 pub(crate) struct Term {
     deadline: u64,
     limit: u64,
+    bound: u64,
 }
 
 impl Term {
-    pub(crate) const NEVER: Term = Term { deadline: 0, limit: 0 };
+    pub(crate) const NEVER: Term = Term { deadline: 0, limit: 0, bound: 0 };
+}
+
+/// What a cache's builder says of all lifetimes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    /// How long entries live, in nanoseconds; [`END`] for ever.
+    pub(crate) live: u64,
+    /// How long they live unused.
+    pub(crate) idle: Option<u64>,
+    /// Whether reads answer for lifetimes.
+    pub(crate) reads: bool,
+}
+
+/// A deadline as a use has seen it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// As it is kept.
+    kept: u64,
+    /// When it was seen.
+    now: u64,
+}
+
+impl Seen {
+    /// How long it was to come; `None` if there is none.
+    pub(crate) fn left(self) -> Option<Duration> {
+        let deadline = self.kept >> 1;
+        (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(self.now).max(1)))
+    }
 }
 
 /// What is done about a deadline when its entry is used.
@@ -102,6 +136,11 @@ pub(crate) struct Deadlines {
     pub(crate) hints: Hints,
     /// Empty without time to idle.
     limits: Box<[AtomicU64]>,
+    /// Empty unless reads answer for lifetimes and there is a time to live.
+    bounds: Box<[AtomicU64]>,
+    spans: Spans,
+    /// How far the clock of look-ups may be behind.
+    lag: u64,
     /// Written under the lock of the slot's wheel.
     listed: Box<[AtomicU64]>,
     idle: Option<Idle>,
@@ -118,28 +157,25 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     /// For slots 1 ..= `last`, of which those below `used` have been used already, and for
     /// entries that live as long and may be idle as long as is said.
-    pub(crate) fn new(
-        last: u32,
-        used: u32,
-        (live, span): (u64, Option<u64>),
-        clock: &Clock,
-    ) -> Self {
+    pub(crate) fn new(last: u32, used: u32, spans: Spans, clock: &Clock) -> Self {
         let length = last + 1;
+        let (lag, Spans { live, reads, .. }) = (clock.lag(), spans);
         let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
         let room =
             |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
         // What was never used has no number to be listed by.
         let used = if used > 1 { room(used) } else { 0 };
-        let idle = span.map(|span| {
-            let lag = clock.lag();
-            Idle { span, grain: span / 64 + 2 * lag, lag }
-        });
+        let idle = spans.idle.map(|span| Idle { span, grain: span / 64 + 2 * lag, lag });
+        let by_slot = |is_kept| zeroed_slice(if is_kept { length as usize } else { 0 });
         Deadlines {
-            by_slot: zeroed_slice(length as usize),
+            by_slot: by_slot(true),
             horizon: Horizon::default(),
-            hints: Hints::new(live, span),
-            limits: zeroed_slice(if idle.is_some() { length as usize } else { 0 }),
-            listed: zeroed_slice(length as usize),
+            hints: Hints::new(live, spans.idle),
+            limits: by_slot(idle.is_some()),
+            bounds: by_slot(reads && live < END),
+            spans,
+            lag,
+            listed: by_slot(true),
             idle,
             wheels: (0..count)
                 .map(|_| OwnLine(Mutex::new(Wheel::new(room(length), used))))
@@ -153,15 +189,15 @@ impl Deadlines {
     /// When an entry expires that is inserted now. Its lifetime is [`END`] where it has
     /// none.
     pub(crate) fn term(&self, now: u64, lifetime: u64) -> Term {
-        let after = |span| match span {
-            0 => PASSED,
-            END => 0,
-            _ => now + span,
-        };
-        let limit = after(lifetime);
-        let idle = self.idle.as_ref().map_or(0, |idle| after(idle.span));
-        let deadline = if limit == 0 || idle == 0 { limit | idle } else { limit.min(idle) };
-        Term { deadline, limit }
+        self.term_until(now, after(now, lifetime))
+    }
+
+    /// The same of one whose lifetime ends then, if not with 0.
+    pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
+        let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
+        // What it was given it is given: the bound is one of what reads add.
+        let bound = if limit == 0 { 0 } else { after(now, self.spans.live).max(limit) };
+        Term { deadline: earlier(limit, idle), limit, bound }
     }
 
     /// The deadline of a slot, or 0. `None` if it has passed.
@@ -193,7 +229,7 @@ impl Deadlines {
         const OVER: u64 = PASSED << 1;
         // Release: the clock was read before; partner is the Acquire of `look`.
         let exchange = |by_slot: &AtomicU64| by_slot.compare_exchange(kept, OVER, Release, Relaxed);
-        self.idle.is_none()
+        !(self.idle.is_some() || self.spans.reads)
             || kept & ENDED != 0
             || kept == OVER
             || exchange(&self.by_slot[slot as usize]).is_ok()
@@ -204,7 +240,7 @@ impl Deadlines {
         self.kept(slot) >> 1
     }
 
-    /// The time that use cannot move the deadline of a slot beyond, or 0.
+    /// The end of the lifetime of a slot, however it is used, or 0.
     pub(crate) fn limit(&self, slot: u32) -> u64 {
         let limit = self.limits.get(slot as usize).map(|limit| limit.load(Relaxed));
         limit.unwrap_or_else(|| self.deadline(slot))
@@ -278,7 +314,10 @@ impl Deadlines {
         clock: &Clock,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) -> bool {
-        self.hints.renew(clock, &self.by_slot, &hint);
+        // Each read is asked for a lifetime where reads answer: no hint is ever believed there.
+        if !self.spans.reads {
+            self.hints.renew(clock, &self.by_slot, &hint);
+        }
         let is_far = self.is_far(slot);
         if is_far {
             self.hints.improve(hint(slot), self.deadline(slot));
@@ -286,6 +325,48 @@ impl Deadlines {
             self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
         }
         is_far
+    }
+
+    /// The deadline of a slot that is being read. `None` if it has passed.
+    pub(crate) fn see(&self, slot: u32, clock: &Clock) -> Option<Seen> {
+        self.look(slot, || clock.coarse()).map(|(kept, now)| Seen { kept, now })
+    }
+
+    /// Moves the deadline of a slot that was seen so, and is protected, to the end of the lifetime
+    /// that a read has answered; none leaves its lifetime as it is, and is a use all the same. Of
+    /// reads at the same time the answer of one holds.
+    pub(crate) fn answer(&self, slot: u32, seen: Seen, lifetime: Option<u64>) {
+        let Seen { kept, now } = seen;
+        if kept & ENDED != 0 {
+            return;
+        }
+        // No earlier than by the exact clock.
+        let from_now = |span| after(now + self.lag, span);
+        let limit = match lifetime {
+            None => self.limit(slot),
+            Some(lifetime) => {
+                let bound = self.bounds.get(slot as usize).map_or(0, |bound| bound.load(Relaxed));
+                earlier(from_now(lifetime), bound)
+            }
+        };
+        let idle = self.idle.as_ref().map_or(0, |idle| from_now(idle.span));
+        let (before, deadline) = (kept >> 1, earlier(limit, idle));
+        let by_slot = &self.by_slot[slot as usize];
+        // It fails where the residency has ended, where another read has moved it, and where it
+        // was found over meanwhile.
+        if deadline != before
+            && by_slot.compare_exchange(kept, deadline << 1, Relaxed, Relaxed).is_err()
+        {
+            return;
+        }
+        if lifetime.is_some()
+            && let Some(place) = self.limits.get(slot as usize)
+        {
+            place.store(limit, Relaxed);
+        }
+        if deadline != 0 && (before == 0 || deadline < before) {
+            self.list_if_late(slot, deadline);
+        }
     }
 
     /// Moves a deadline to a later time, within its limit.
@@ -312,13 +393,22 @@ impl Deadlines {
         if let Some(limit) = self.limits.get(slot as usize) {
             limit.store(term.limit, Relaxed);
         }
+        if let Some(bound) = self.bounds.get(slot as usize) {
+            bound.store(term.bound, Relaxed);
+        }
         if term.deadline != 0 {
-            // Partner: the heavy fence between `take` and a look at the deadline.
-            fence::light();
-            let (tick, listed) = (tick_of(term.deadline), self.listed[slot as usize].load(Relaxed));
-            if listed == 0 || listed > tick {
-                self.list(slot, tick);
-            }
+            self.list_if_late(slot, term.deadline);
+        }
+    }
+
+    /// Sees to it that a slot is looked at when this deadline has passed, which is stored.
+    #[inline(always)]
+    fn list_if_late(&self, slot: u32, deadline: u64) {
+        // Partner: the heavy fence between `take` and a look at the deadline.
+        fence::light();
+        let (tick, listed) = (tick_of(deadline), self.listed[slot as usize].load(Relaxed));
+        if listed == 0 || listed > tick {
+            self.list(slot, tick);
         }
     }
 
@@ -326,7 +416,8 @@ impl Deadlines {
     #[inline(always)]
     pub(crate) fn end(&self, slot: u32) {
         let kept = self.kept(slot);
-        if kept != 0 {
+        // A read may give a deadline to what has none.
+        if kept != 0 || self.spans.reads {
             self.by_slot[slot as usize].store(kept | ENDED, Relaxed);
         }
     }
@@ -487,7 +578,8 @@ impl Deadlines {
             }
             // Of one that was found over it is not known any more when that was.
             let latest = tick_of(deadline).max(current[self.place(slot).0] + 1);
-            let late = tick > latest && !(self.idle.is_some() && deadline == PASSED);
+            let moves = self.idle.is_some() || self.spans.reads;
+            let late = tick > latest && !(moves && deadline == PASSED);
             if !is_resident(slot) || tick == 0 || late {
                 return Err(format!("slot {slot}: deadline {deadline}, listed for tick {tick}"));
             }
@@ -497,10 +589,25 @@ impl Deadlines {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let by_slot = self.by_slot.len() + self.limits.len() + self.listed.len();
+        let by_slot =
+            self.by_slot.len() + self.limits.len() + self.bounds.len() + self.listed.len();
         let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
         by_slot * size_of::<u64>() + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
+}
+
+/// The end of a span that begins now, 0 if it has none.
+fn after(now: u64, span: u64) -> u64 {
+    match span {
+        0 => PASSED,
+        END => 0,
+        _ => now + span,
+    }
+}
+
+/// The earlier of two ends, of which 0 is none.
+fn earlier(one: u64, other: u64) -> u64 {
+    if one == 0 || other == 0 { one | other } else { one.min(other) }
 }
 
 /// Whether a deadline has passed; 0 never does.

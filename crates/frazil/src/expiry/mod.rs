@@ -10,8 +10,10 @@
 //! No thread of its own.
 //!
 //! A hit reads the second of the calendar, and in the entry's header whether the deadline is
-//! far (`hints.rs`); if that does not say so, the deadline, and near it a clock (`clock.rs`). 24 bytes an entry, 32 with time to idle.
+//! far (`hints.rs`); if that does not say so, the deadline, and near it a clock (`clock.rs`).
+//! 24 bytes an entry, 32 with time to idle.
 
+mod answers;
 mod builder;
 pub(crate) mod deadlines;
 pub(crate) mod hints;
@@ -33,29 +35,50 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicU16, AtomicU32};
 use crate::write::Ending;
 
-use deadlines::{Batch, Deadlines, Term};
+use answers::Jitter;
+use deadlines::{Batch, Deadlines, Spans, Term};
 
 /// How long an entry lives; `None` where it does not end by itself.
 pub(crate) type Lifetime<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
+
+/// What is left from an event on of an entry of which so much is left.
+pub(crate) type Answer<K, V> =
+    Box<dyn Fn(&K, &V, Option<Duration>) -> Option<Duration> + Send + Sync>;
 
 /// What a builder says of lifetimes.
 pub(crate) struct Terms<K, V> {
     pub(crate) to_live: Option<Duration>,
     pub(crate) to_idle: Option<Duration>,
     pub(crate) of_entry: Option<Lifetime<K, V>>,
+    pub(crate) of_update: Option<Answer<K, V>>,
+    pub(crate) of_read: Option<Answer<K, V>>,
+    /// By what share lifetimes are shortened at most.
+    pub(crate) jitter: f64,
     pub(crate) clock: Option<UserClock>,
 }
 
 impl<K, V> Default for Terms<K, V> {
     fn default() -> Self {
-        Terms { to_live: None, to_idle: None, of_entry: None, clock: None }
+        Terms {
+            to_live: None,
+            to_idle: None,
+            of_entry: None,
+            of_update: None,
+            of_read: None,
+            jitter: 0.0,
+            clock: None,
+        }
     }
 }
 
 impl<K, V> Terms<K, V> {
     /// Whether entries expire whose insertion does not say so.
     pub(crate) fn are_set(&self) -> bool {
-        self.to_live.is_some() || self.to_idle.is_some() || self.of_entry.is_some()
+        self.to_live.is_some()
+            || self.to_idle.is_some()
+            || self.of_entry.is_some()
+            || self.of_update.is_some()
+            || self.of_read.is_some()
     }
 }
 
@@ -68,6 +91,9 @@ pub(crate) struct Expiry<K, V> {
     /// Nanoseconds, if entries go that nobody uses.
     to_idle: Option<u64>,
     of_entry: Option<Lifetime<K, V>>,
+    of_update: Option<Answer<K, V>>,
+    of_read: Option<Answer<K, V>>,
+    jitter: Jitter,
 }
 
 impl<K, V> Expiry<K, V> {
@@ -79,8 +105,13 @@ impl<K, V> Expiry<K, V> {
             to_live: terms.to_live.map_or(END, nanoseconds),
             to_idle: terms.to_idle.map(nanoseconds).filter(|&span| span < END),
             of_entry: terms.of_entry,
+            of_update: terms.of_update,
+            of_read: terms.of_read,
+            jitter: Jitter::new(terms.jitter),
         };
-        if expiry.to_live < END || expiry.to_idle.is_some() || expiry.of_entry.is_some() {
+        let Expiry { to_live, to_idle, of_entry, of_update, of_read, .. } = &expiry;
+        let asks = of_entry.is_some() || of_update.is_some() || of_read.is_some();
+        if *to_live < END || to_idle.is_some() || asks {
             expiry.make(last, 0);
         }
         expiry
@@ -94,8 +125,8 @@ impl<K, V> Expiry<K, V> {
 
     #[cold]
     fn make(&self, last: u32, used: u32) -> &Deadlines {
-        self.deadlines
-            .get_or_init(|| Deadlines::new(last, used, (self.to_live, self.to_idle), &self.clock))
+        let spans = Spans { live: self.to_live, idle: self.to_idle, reads: self.of_read.is_some() };
+        self.deadlines.get_or_init(|| Deadlines::new(last, used, spans, &self.clock))
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -135,16 +166,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
         // As in `insert`.
         let _steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_for(lifetime);
+        let term = self.term_for(&key, lifetime);
+        _ = self.put(key, value, term, drop);
+    }
+
+    /// As [`Cache::insert_for`], with a lifetime that nothing is to be taken from.
+    pub(crate) fn insert_for_exactly(&self, key: K, value: V, lifetime: Duration) {
+        let _steps = self.listener.is_some().then(|| self.steps());
+        let term = self.term_of(self.deadlines_made(), nanoseconds(lifetime));
         _ = self.put(key, value, term, drop);
     }
 
     /// When a newcomer expires that lives so long, in any cache.
-    pub(crate) fn term_for(&self, lifetime: Duration) -> Term {
-        let deadlines = self.expiry.deadlines();
-        let deadlines = deadlines
-            .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
-        self.term_of(deadlines, nanoseconds(lifetime))
+    pub(crate) fn term_for(&self, key: &K, lifetime: Duration) -> Term {
+        let lifetime = self.jittered(key, nanoseconds(lifetime));
+        self.term_of(self.deadlines_made(), lifetime)
+    }
+
+    fn deadlines_made(&self) -> &Deadlines {
+        let make = || self.expiry.make(self.slab.last(), self.reclaim.used().end);
+        self.expiry.deadlines().unwrap_or_else(make)
     }
 
     /// When a newcomer expires of which the caller says nothing. Does a writer's share of
@@ -159,19 +200,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     #[inline(never)]
     fn term_now(&self, deadlines: &Deadlines, key: &K, value: &V) -> Term {
+        if let Some(of_update) = &self.expiry.of_update
+            && let Some(term) = self.term_of_update(deadlines, of_update, key, value)
+        {
+            return term;
+        }
         let lifetime = match &self.expiry.of_entry {
             Some(of_entry) => of_entry(key, value).map_or(END, nanoseconds),
             None => self.expiry.to_live,
         };
-        self.term_of(deadlines, lifetime)
+        self.term_of(deadlines, self.jittered(key, lifetime))
     }
 
     fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
         let Expiry { clock, to_idle, .. } = &self.expiry;
         let coarse = clock.coarse();
-        if deadlines.is_time(coarse) {
-            self.expire_some(deadlines);
-        }
+        self.expire_some_if_due(deadlines, coarse);
         let shortest = to_idle.map_or(lifetime, |idle| idle.min(lifetime));
         deadlines.term(clock.stamp(coarse, shortest), lifetime)
     }
@@ -205,6 +249,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     #[inline(never)]
     fn is_outlived_in_use(&self, deadlines: &Deadlines, slot: u32) -> bool {
+        if let Some(of_read) = &self.expiry.of_read {
+            return self.is_outlived_when_read(deadlines, of_read, slot);
+        }
         deadlines.passed_in_use(slot, &self.expiry.clock, |slot| self.hint(slot))
     }
 
@@ -330,6 +377,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         expired
     }
 
+    #[inline(always)]
+    fn expire_some_if_due(&self, deadlines: &Deadlines, coarse: u64) {
+        if deadlines.is_time(coarse) {
+            self.expire_some(deadlines);
+        }
+    }
+
     /// A writer's share of the work.
     #[cold]
     #[inline(never)]
@@ -398,6 +452,9 @@ impl<K, V> std::fmt::Debug for Terms<K, V> {
             .field("to_live", &self.to_live)
             .field("to_idle", &self.to_idle)
             .field("of_entry", &self.of_entry.is_some())
+            .field("of_update", &self.of_update.is_some())
+            .field("of_read", &self.of_read.is_some())
+            .field("jitter", &self.jitter)
             .field("clock", &self.clock.is_some())
             .finish()
     }

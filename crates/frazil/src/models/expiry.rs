@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::together;
 use crate::clock::{BEGINNING, Clock};
-use crate::expiry::deadlines::Deadlines;
+use crate::expiry::deadlines::{Deadlines, Spans};
 use crate::expiry::hints::Hints;
 use crate::fence;
 use crate::sync::atomic::{
@@ -20,7 +20,8 @@ const NOW: u64 = 8 * BEGINNING;
 /// A slot that is used again: it is still listed for the last deadline that it had.
 fn used_until(tick: u64) -> Arc<Deadlines> {
     let clock = Clock::new(Some(Box::new(|| std::time::Duration::ZERO)));
-    let deadlines = Deadlines::new(SLOT, 0, (BEGINNING, None), &clock);
+    let spans = Spans { live: BEGINNING, idle: None, reads: false };
+    let deadlines = Deadlines::new(SLOT, 0, spans, &clock);
     insert(&deadlines, tick);
     deadlines.end(SLOT);
     Arc::new(deadlines)

@@ -18,6 +18,7 @@ mod freezing;
 mod frozen;
 mod fused;
 mod hashes;
+mod lifetimes;
 mod limits;
 mod listener;
 mod loading;

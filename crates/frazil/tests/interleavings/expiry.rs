@@ -4,7 +4,8 @@
 //! `cargo xtask check shuttle` runs it, as it does `shuttle.rs`, which checks the rest. Here
 //! time is one of the things that other threads change. No look-up may show an entry
 //! whose deadline had passed when it began; and what one thread keeps for long must be
-//! there, though its slots are used in turn with entries that expire.
+//! there, though its slots are used in turn with entries that expire. Where reads answer for
+//! lifetimes, at random, no look-up may show an entry beyond the bound of all answers.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ struct World<'c> {
     cache: Tested<'c>,
     census: &'c Census,
     time: Arc<AtomicU64>,
+    /// How long an entry lives at least, if reads say so.
+    live: Duration,
 }
 
 impl World<'_> {
@@ -47,7 +50,7 @@ impl World<'_> {
         let end = Arc::new(std::sync::atomic::AtomicU64::new(UNKNOWN));
         let value = (Tracked::new(self.census, key), end.clone());
         self.cache.insert_for(key, value, lifetime);
-        end.store(self.time.load(SeqCst) + lifetime.as_nanos() as u64, SeqCst);
+        end.store(self.time.load(SeqCst) + lifetime.max(self.live).as_nanos() as u64, SeqCst);
     }
 
     fn look(&self, key: u64) -> bool {
@@ -91,6 +94,16 @@ impl World<'_> {
     }
 }
 
+/// What a read makes of a lifetime: anything, but for what is kept.
+fn answer(key: &u64, _: &Value<'_>, left: Option<Duration>) -> Option<Duration> {
+    match thread_rng().next_u64() % 4 {
+        _ if *key == KEPT => left,
+        0 => left,
+        1 => None,
+        ticks => Some(Duration::from_nanos((ticks - 2) * TICK)),
+    }
+}
+
 fn play(policy: Policy) {
     let mut chance = Chance(thread_rng().next_u64());
     let census = Census::default();
@@ -104,11 +117,17 @@ fn play(policy: Policy) {
         .with_hasher(BuildHasherDefault::default());
     // Then nothing is kept for long.
     let idle = chance.below(3) == 0;
-    let cache: Tested<'_> = match idle {
-        true => builder.time_to_idle(Duration::from_nanos(2 * TICK)).build(),
+    let builder = match idle {
+        true => builder.time_to_idle(Duration::from_nanos(2 * TICK)),
+        false => builder,
+    };
+    let reads = chance.below(3) == 0;
+    let live = Duration::from_nanos(if reads { 3 * TICK } else { 0 });
+    let cache: Tested<'_> = match reads {
+        true => builder.time_to_live(live).expire_after_read(answer).build(),
         false => builder.build(),
     };
-    let mut world = World { cache, census: &census, time };
+    let mut world = World { cache, census: &census, time, live };
     shuttle::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (world, chance) = (&world, Chance(chance.below(u64::MAX)));
