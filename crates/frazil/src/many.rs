@@ -164,8 +164,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
     /// shown slots, which are protected. What it panics with ends the sweep; else it is over
-    /// when it has come to all.
-    pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) {
+    /// when it has come to all, and answers how many had expired.
+    pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
+        let mut expirations = 0;
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
@@ -188,11 +189,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 self.leave(slot);
                 if self.index.unlink(place, slot) {
                     self.bury(&mut self.hold(), slot, ending);
+                    expirations += u64::from(expired);
                 }
             }
             drop(pinned);
             drop(telling);
             steps.take(|| self.reclaim_if_due());
         }
+        expirations
     }
 }

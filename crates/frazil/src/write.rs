@@ -439,10 +439,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     fn ended(&self, held: &mut Held<'_>, slot: u32, ending: Ending) {
         self.take_out_frozen(slot);
-        self.note(slot, ending.cause());
+        let mut ending = ending;
         if let Some(deadlines) = self.expiry.deadlines() {
             deadlines.end(slot);
+            // Whoever comes by it, it went when all was invalidated.
+            let is_found_over = matches!(ending, Ending::Evicted | Ending::Expired);
+            if is_found_over && deadlines.generations.is_stale(slot) {
+                ending = Ending::Removed;
+            }
         }
+        self.note(slot, ending.cause());
         // What replaces it has its place, and has paid for its weight.
         if ending != Ending::Replaced {
             held.places += 1;

@@ -29,6 +29,7 @@
 
 use std::time::Duration;
 
+use super::generations::Generations;
 use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
 use crate::clock::{BEGINNING, Clock, END, Horizon};
@@ -144,6 +145,7 @@ pub(crate) struct Deadlines {
     /// Written under the lock of the slot's wheel.
     listed: Box<[AtomicU64]>,
     idle: Option<Idle>,
+    pub(crate) generations: Generations,
     wheels: Box<[OwnLine<Mutex<Wheel>>]>,
     /// By wheel: the tick at which there is something to look at. Written under its lock,
     /// and read without: together, so that a writer finds out with a few lines.
@@ -177,6 +179,7 @@ impl Deadlines {
             lag,
             listed: by_slot(true),
             idle,
+            generations: Generations::default(),
             wheels: (0..count)
                 .map(|_| OwnLine(Mutex::new(Wheel::new(room(length), used))))
                 .collect(),
@@ -207,8 +210,11 @@ impl Deadlines {
 
     /// The deadline of a slot as it is kept, and the time. `None` if it has passed, also of a
     /// residency that has ended: from then on it has passed for everyone, and a use that has
-    /// read the clock before does not bring the entry back.
+    /// read the clock before does not bring the entry back. `None` too if it was invalidated.
     fn look(&self, slot: u32, clock: impl Fn() -> u64) -> Option<(u64, u64)> {
+        if self.generations.is_stale(slot) {
+            return None;
+        }
         loop {
             // Before the clock, so that one that another has found over is over by it too.
             // Acquire: partner is the Release of `settle`.
@@ -314,6 +320,9 @@ impl Deadlines {
         clock: &Clock,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) -> bool {
+        if self.generations.is_stale(slot) {
+            return false;
+        }
         // Each read is asked for a lifetime where reads answer: no hint is ever believed there.
         if !self.spans.reads {
             self.hints.renew(clock, &self.by_slot, &hint);
@@ -390,6 +399,7 @@ impl Deadlines {
         // Release: the header, to who takes back its hint.
         self.by_slot[slot as usize].store(term.deadline << 1, Release);
         self.hints.begin(hint, term.deadline);
+        self.generations.begin(slot);
         if let Some(limit) = self.limits.get(slot as usize) {
             limit.store(term.limit, Relaxed);
         }
@@ -410,6 +420,11 @@ impl Deadlines {
         if listed == 0 || listed > tick {
             self.list(slot, tick);
         }
+    }
+
+    /// How many slots there are, and 0.
+    pub(crate) fn slots(&self) -> usize {
+        self.by_slot.len()
     }
 
     /// Ends a residency, before the slot may be used again.
@@ -592,7 +607,8 @@ impl Deadlines {
         let by_slot =
             self.by_slot.len() + self.limits.len() + self.bounds.len() + self.listed.len();
         let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
-        by_slot * size_of::<u64>() + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
+        let by_slot = by_slot * size_of::<u64>() + self.generations.heap_bytes();
+        by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
 }
 

@@ -27,7 +27,7 @@
 use crate::clock::{Clock, END, SECOND, second};
 use crate::fence;
 use crate::sync::atomic::{
-    AtomicU16, AtomicU64,
+    AtomicBool, AtomicU16, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 use crate::sync::{Mutex, OwnLine};
@@ -60,6 +60,8 @@ pub(crate) struct Hints {
     margin: u64,
     /// The next slot whose hint is by the old base, if the base has been moved.
     forgetting: Mutex<Option<usize>>,
+    /// Whether the gate stays shut. Written under the lock of `forgetting`.
+    closed: AtomicBool,
 }
 
 impl Hints {
@@ -78,7 +80,16 @@ impl Hints {
             unit: unit.clamp(*UNIT_BITS.start(), *UNIT_BITS.end()),
             margin: idle.unwrap_or(0),
             forgetting: Mutex::new(None),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Says of nothing any more that it is far: nobody who begins to look when this has returned
+    /// believes a hint.
+    pub(crate) fn close(&self) {
+        let _alone = self.forgetting.lock();
+        self.closed.store(true, Relaxed);
+        self.known.0.store(0, Relaxed);
     }
 
     /// Whether a deadline is certainly to come, and will not be moved if the entry is used.
@@ -140,7 +151,8 @@ impl Hints {
     ) {
         // First, so that it is no later than the time.
         let second = second() as u32;
-        if self.known.0.load(Relaxed) as u32 != second && !clock.is_users() {
+        let is_open = !clock.is_users() && !self.closed.load(Relaxed);
+        if is_open && self.known.0.load(Relaxed) as u32 != second {
             let latest = clock.exact() + SECOND;
             self.renew_at(second, latest, deadlines, hint);
         }
@@ -156,6 +168,9 @@ impl Hints {
     ) {
         // Who has the lock does the same.
         let Some(mut forgetting) = self.forgetting.try_lock() else { return };
+        if self.closed.load(Relaxed) {
+            return;
+        }
         let unit = latest >> self.unit;
         if forgetting.is_none() && unit - self.base.load(Relaxed).min(unit) > SPENT {
             *forgetting = Some(0);

@@ -16,6 +16,7 @@
 mod answers;
 mod builder;
 pub(crate) mod deadlines;
+pub(crate) mod generations;
 pub(crate) mod hints;
 pub(crate) mod wheel;
 
@@ -318,7 +319,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What a protected slot has left if it is used, or `None` if that is over.
     pub(crate) fn left_in_use(&self, slot: u32) -> Option<Duration> {
-        self.until(self.expiry.deadlines().map_or(0, |deadlines| deadlines.limit(slot)))
+        match self.expiry.deadlines() {
+            None => Some(Duration::MAX),
+            Some(deadlines) if deadlines.generations.is_stale(slot) => None,
+            Some(deadlines) => self.until(deadlines.limit(slot)),
+        }
     }
 
     /// How long it is until a deadline, if that is not over.
@@ -330,13 +335,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (left > 0).then(|| Duration::from_nanos(left))
     }
 
-    /// Takes out everything that has expired, and returns how many entries that were.
+    /// Takes out everything that has expired or was
+    /// [invalidated](Cache::invalidate_all), and returns how many entries that were.
     /// Remembered [errors](crate::Fetching::negative_ttl) go too, and are not counted.
     ///
     /// There is no need to call this: nobody sees an entry that has expired, insertions
     /// take them out as time goes by, and what room they take is not missed before there are
     /// insertions. It gives back memory early, or where nobody inserts. O(expired), in
-    /// steps of 64 entries, so that others get on in between.
+    /// steps of 64 entries, so that others get on in between; O(capacity) the first time after
+    /// all were invalidated.
     ///
     /// ```
     /// use std::time::Duration;
@@ -350,7 +357,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         steps.take(|| self.forget_expired_errors());
         let Some(deadlines) = self.expiry.deadlines() else { return 0 };
         let now = self.expiry.clock.exact();
-        let mut expired = 0;
+        let mut expired = self.purge_stale(deadlines, &steps);
         for wheel in 0..deadlines.wheels() {
             deadlines.recall(wheel);
             let mut vain = 0;

@@ -383,6 +383,7 @@ enum Step {
     Peek(u64),
     Remove(u64),
     Purge,
+    InvalidateAll,
     Pass(u64),
 }
 
@@ -485,6 +486,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => key.clone().prop_map(Step::Peek),
         1 => key.prop_map(Step::Remove),
         1 => Just(Step::Purge),
+        1 => Just(Step::InvalidateAll),
         5 => span.prop_map(Step::Pass),
     ]
 }
@@ -554,6 +556,10 @@ fn play(told: Told, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 cache.purge();
                 naive.purge();
                 prop_assert_eq!(cache.len(), naive.entries.len());
+            }
+            Step::InvalidateAll => {
+                cache.invalidate_all();
+                naive.entries.clear();
             }
             Step::Pass(span) => {
                 hand.pass(Duration::from_nanos(span));

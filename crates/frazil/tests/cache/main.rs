@@ -18,6 +18,7 @@ mod freezing;
 mod frozen;
 mod fused;
 mod hashes;
+mod invalidating;
 mod lifetimes;
 mod limits;
 mod listener;

@@ -1,0 +1,200 @@
+//! All entries invalidated at once.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::extent::{PATIENCE, policies};
+use crate::tracked::{Census, Tracked};
+use frazil::{Admitted, Builder, Cache, Cause, Compute, Computed, Freezing, Policy};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// With lifetimes and without; by the system's clock, where hints are believed.
+fn builders() -> [(&'static str, Builder<u64, u64>); 3] {
+    [
+        ("for ever", Cache::builder(100)),
+        ("an hour", Cache::builder(100).time_to_live(HOUR)),
+        ("an hour unused", Cache::builder(100).time_to_idle(HOUR)),
+    ]
+}
+
+fn all() -> impl Iterator<Item = (Policy, &'static str, Cache<u64, u64>)> {
+    policies().into_iter().flat_map(|policy| {
+        builders().map(|(what, builder)| (policy, what, builder.policy(policy).build()))
+    })
+}
+
+fn fill(cache: &Cache<u64, u64>) {
+    for key in 0..50 {
+        cache.insert(key, key);
+        // Twice, so that whatever is learnt about its deadline is.
+        assert_eq!((cache.get(&key), cache.get(&key)), (Some(key), Some(key)));
+    }
+}
+
+#[test]
+fn what_was_there_is_seen_by_nobody() {
+    for (policy, what, mut cache) in all() {
+        fill(&cache);
+        cache.invalidate_all();
+        let stats = cache.stats();
+        assert!((0..50).all(|key| cache.peek(&key).is_none() && !cache.contains_key(&key)));
+        assert_eq!((cache.iter().count(), cache.keys().count()), (0, 0), "{policy}, {what}");
+        cache.for_each(|key, _| panic!("{policy}, {what}: {key}"));
+        cache.retain(|key, _| panic!("{policy}, {what}: {key}"));
+        fill(&cache);
+        cache.invalidate_all();
+        assert!(cache.hottest(50).is_empty() && cache.coldest(50).is_empty());
+        assert_eq!((cache.lifetime_left(&1), cache.pin().peek(&1)), (None, None));
+        assert_eq!((cache.get(&1), cache.pin().get(&2)), (None, None), "{policy}, {what}");
+        assert_eq!(cache.get_many(&[3, 4]), [None, None]);
+        assert_eq!((cache.remove(&5), cache.invalidate(&6)), (None, false));
+        assert_eq!(cache.try_insert(7, 70), Ok(Admitted::New));
+        let computed = cache.entry(8).and_compute(|old| {
+            assert_eq!(old, None);
+            Compute::Put(80)
+        });
+        assert_eq!((computed, cache.get_or_insert_with(&9, || 90)), (Computed::Inserted(80), 90));
+        // What is new is there, through all that the old has still to go through.
+        let is_there = || {
+            (7..10).all(|key| cache.peek(&key) == Some(10 * key))
+                && (7..10).all(|key| cache.get(&key) == Some(10 * key))
+                && cache.iter().count() == 3
+        };
+        assert!(is_there(), "{policy}, {what}");
+        assert_eq!((cache.purge(), cache.purge(), cache.len()), (41, 0, 3), "{policy}, {what}");
+        assert!(is_there(), "{policy}, {what}");
+        let after = cache.stats();
+        assert_eq!((after.removals - stats.removals, after.expirations), (100, 0));
+        assert_eq!((after.refusals, after.evictions), (0, 0));
+        cache.validate().unwrap();
+    }
+}
+
+#[test]
+fn what_was_invalidated_makes_room_and_is_told_as_removed() {
+    for (policy, (what, builder)) in
+        policies().into_iter().flat_map(|policy| builders().map(|builder| (policy, builder)))
+    {
+        let told = Arc::new(Mutex::new([0; 2]));
+        let heard = Arc::clone(&told);
+        let builder = builder.policy(policy).listener(move |key, _, cause| {
+            let mut heard = heard.lock().unwrap();
+            match cause {
+                Cause::Removed => heard[0] += u64::from(*key < 50),
+                Cause::Size => heard[1] += u64::from(*key < 50),
+                _ => {}
+            }
+        });
+        let mut cache: Cache<u64, u64> = builder.build();
+        fill(&cache);
+        cache.invalidate_all();
+        assert_eq!((cache.len(), *told.lock().unwrap()), (50, [0, 0]), "{policy}, {what}");
+        (1_000..3_000).for_each(|key| cache.insert(key, key));
+        assert!(cache.len() <= 100);
+        cache.purge();
+        assert_eq!(*told.lock().unwrap(), [50, 0], "{policy}, {what}");
+        cache.validate().unwrap();
+    }
+}
+
+#[test]
+fn weights_are_given_back() {
+    let builder = Cache::builder(1_000).weigher(|_, weight| *weight);
+    let mut cache: Cache<u64, u64> = builder.build();
+    (0..10).for_each(|key| cache.insert(key, 50));
+    cache.invalidate_all();
+    assert_eq!((cache.weight(), cache.get(&1), cache.weight()), (500, None, 450));
+    cache.insert(2, 10);
+    cache.purge();
+    assert_eq!((cache.weight(), cache.len()), (10, 1));
+    cache.validate().unwrap();
+}
+
+#[test]
+fn a_pin_keeps_what_it_has_shown() {
+    let census = Census::default();
+    let cache: Cache<u64, Tracked<'_>> = Cache::builder(100).build();
+    (0..50).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+    let pin = cache.pin();
+    let value = pin.get(&1).expect("it is there");
+    cache.invalidate_all();
+    assert!(pin.get(&1).is_none());
+    cache.purge();
+    value.check(1);
+    drop(pin);
+    cache.flush();
+    assert_eq!(census.living(), 0);
+}
+
+/// What loads under way bring is handed out, and not stored.
+#[test]
+fn loads_under_way_are_not_stored() {
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    let ((caught, arrived), (release, released)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        let cache = &cache;
+        let loader = scope.spawn(move || {
+            cache.get_or_insert_with(&1, || {
+                caught.send(()).expect("the test waits");
+                _ = released.recv();
+                10
+            })
+        });
+        arrived.recv_timeout(PATIENCE).expect("it loads");
+        cache.invalidate_all();
+        assert_eq!(cache.get_or_insert_with(&1, || 11), 11, "it joins no load of before");
+        drop(release);
+        assert_eq!(loader.join().expect("no panic"), 10);
+    });
+    assert_eq!(cache.get(&1), Some(11));
+}
+
+/// A snapshot holds what is there.
+#[test]
+fn a_snapshot_leaves_it_out() {
+    let path = std::env::temp_dir().join(format!("frazil-invalidating-{}", std::process::id()));
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    fill(&cache);
+    cache.invalidate_all();
+    cache.insert(1, 11);
+    let written = cache.snapshot(&path, |key, _, bytes| bytes.extend(key.to_le_bytes()));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(written.unwrap(), 1);
+}
+
+#[test]
+fn a_cache_that_freezes_is_cleared() {
+    for copies in [false, true] {
+        let builder = Cache::<u64, u64>::builder(100);
+        let mut cache = match copies {
+            true => builder.freezing_copies(Freezing::ByHand).build(),
+            false => builder.freezing(Freezing::ByHand).build(),
+        };
+        fill(&cache);
+        assert_eq!(cache.freeze(1.0), 50);
+        cache.invalidate_all();
+        assert!((0..50).all(|key| cache.get(&key).is_none()) && cache.is_empty());
+        fill(&cache);
+        assert_eq!(cache.len(), 50);
+        cache.validate().unwrap();
+    }
+}
+
+/// One that was never asked has laid out nothing for it.
+#[test]
+fn it_costs_those_who_call_it() {
+    let cache: Cache<u64, u64> = Cache::builder(1_000).time_to_live(HOUR).build();
+    fill(&cache);
+    let before = cache.reserved_bytes();
+    cache.purge();
+    assert_eq!(cache.reserved_bytes(), before);
+    cache.invalidate_all();
+    let bytes = cache.reserved_bytes() - before;
+    assert!((4_000..10_000).contains(&bytes), "{bytes}");
+    for _ in 0..100 {
+        cache.invalidate_all();
+    }
+    assert_eq!(cache.reserved_bytes(), before + bytes);
+}
