@@ -86,9 +86,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// A lifetime, shortened by chance if the builder says so. The chance is the key's and the
     /// moment's: neither keys that come together nor caches with the same keys go together.
+    #[inline(always)]
     pub(super) fn jittered(&self, key: &K, lifetime: u64) -> u64 {
-        let Jitter(share) = self.expiry.jitter;
-        if share == 0 || lifetime == END {
+        match self.expiry.jitter {
+            Jitter(0) => lifetime,
+            _ => self.shortened(key, lifetime),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shortened(&self, key: &K, lifetime: u64) -> u64 {
+        if lifetime == END {
             return lifetime;
         }
         let chance = mix(self.hasher.hash_one(key)) ^ mix(self.expiry.clock.exact());

@@ -199,7 +199,11 @@ impl Deadlines {
     pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
         let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
         // What it was given it is given: the bound is one of what reads add.
-        let bound = if limit == 0 { 0 } else { after(now, self.spans.live).max(limit) };
+        let bound = if self.bounds.is_empty() || limit == 0 {
+            0
+        } else {
+            after(now, self.spans.live).max(limit)
+        };
         Term { deadline: earlier(limit, idle), limit, bound }
     }
 
@@ -613,6 +617,7 @@ impl Deadlines {
 }
 
 /// The end of a span that begins now, 0 if it has none.
+#[inline(always)]
 fn after(now: u64, span: u64) -> u64 {
     match span {
         0 => PASSED,
@@ -622,6 +627,7 @@ fn after(now: u64, span: u64) -> u64 {
 }
 
 /// The earlier of two ends, of which 0 is none.
+#[inline(always)]
 fn earlier(one: u64, other: u64) -> u64 {
     if one == 0 || other == 0 { one | other } else { one.min(other) }
 }

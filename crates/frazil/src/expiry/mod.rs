@@ -213,6 +213,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.term_of(deadlines, self.jittered(key, lifetime))
     }
 
+    #[inline(always)]
     fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
         let Expiry { clock, to_idle, .. } = &self.expiry;
         let coarse = clock.coarse();

@@ -144,9 +144,12 @@ fn loads_under_way_are_not_stored() {
         });
         arrived.recv_timeout(PATIENCE).expect("it loads");
         cache.invalidate_all();
-        assert_eq!(cache.get_or_insert_with(&1, || 11), 11, "it joins no load of before");
+        let (answer, answered) = channel();
+        scope.spawn(move || answer.send(cache.get_or_insert_with(&1, || 11)));
+        let answer = answered.recv_timeout(PATIENCE);
         drop(release);
         assert_eq!(loader.join().expect("no panic"), 10);
+        assert_eq!(answer, Ok(11), "it joins no load of before");
     });
     assert_eq!(cache.get(&1), Some(11));
 }

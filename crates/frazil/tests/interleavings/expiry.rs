@@ -5,7 +5,8 @@
 //! time is one of the things that other threads change. No look-up may show an entry
 //! whose deadline had passed when it began; and what one thread keeps for long must be
 //! there, though its slots are used in turn with entries that expire. Where reads answer for
-//! lifetimes, at random, no look-up may show an entry beyond the bound of all answers.
+//! lifetimes, at random, no look-up may show an entry beyond the bound of all answers. Nor may one
+//! show what was put in before all was invalidated, if that was over when it began.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -32,8 +33,15 @@ const SCHEDULES: u64 = 20_000;
 /// A time that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A value, and the latest time at which it may be seen: known when its insertion is over.
-type Value<'c> = (Tracked<'c>, Arc<std::sync::atomic::AtomicU64>);
+/// What is known of a value when its insertion is over.
+struct Known {
+    /// The latest time at which it may be seen.
+    end: std::sync::atomic::AtomicU64,
+    /// How many invalidations of the whole cache had begun by then.
+    invalidations: std::sync::atomic::AtomicU64,
+}
+
+type Value<'c> = (Tracked<'c>, Arc<Known>);
 
 type Tested<'c> = Cache<u64, Value<'c>, BuildHasherDefault<DefaultHasher>>;
 
@@ -41,33 +49,48 @@ struct World<'c> {
     cache: Tested<'c>,
     census: &'c Census,
     time: Arc<AtomicU64>,
+    /// Invalidations of the whole cache that have begun, and the last that has ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
     /// How long an entry lives at least, if reads say so.
     live: Duration,
 }
 
 impl World<'_> {
     fn insert(&self, key: u64, lifetime: Duration) {
-        let end = Arc::new(std::sync::atomic::AtomicU64::new(UNKNOWN));
-        let value = (Tracked::new(self.census, key), end.clone());
+        let known = Arc::new(Known { end: UNKNOWN.into(), invalidations: UNKNOWN.into() });
+        let value = (Tracked::new(self.census, key), known.clone());
         self.cache.insert_for(key, value, lifetime);
-        end.store(self.time.load(SeqCst) + lifetime.max(self.live).as_nanos() as u64, SeqCst);
+        let end = self.time.load(SeqCst) + lifetime.max(self.live).as_nanos() as u64;
+        known.end.store(end, SeqCst);
+        known.invalidations.store(self.begun.load(SeqCst), SeqCst);
     }
 
     fn look(&self, key: u64) -> bool {
-        let began = self.time.load(SeqCst);
+        let (began, ended) = (self.time.load(SeqCst), self.ended.load(SeqCst));
         let found = self.cache.get(&key);
-        if let Some((value, end)) = &found {
+        if let Some((value, known)) = &found {
             value.check(key);
-            let end = end.load(SeqCst);
+            let end = known.end.load(SeqCst);
             assert!(end > began, "of {end}, seen at {began}");
+            let invalidations = known.invalidations.load(SeqCst);
+            assert!(invalidations >= ended, "put in before invalidation {ended}");
         }
         found.is_some()
     }
 
-    fn work(&self, mut chance: Chance) {
+    fn invalidate_all(&self) {
+        let number = self.begun.fetch_add(1, SeqCst) + 1;
+        self.cache.invalidate_all();
+        self.ended.fetch_max(number, SeqCst);
+    }
+
+    /// `kept`: whether a thread relies on what it has put in.
+    fn work(&self, mut chance: Chance, kept: bool) {
         for _ in 0..OPERATIONS {
             let key = chance.below(KEYS);
             match chance.below(12) {
+                5 if !kept => self.invalidate_all(),
                 0..6 => {
                     if !self.look(key) {
                         self.insert(key, Duration::from_nanos(chance.below(3) * TICK));
@@ -127,13 +150,14 @@ fn play(policy: Policy) {
         true => builder.time_to_live(live).expire_after_read(answer).build(),
         false => builder.build(),
     };
-    let mut world = World { cache, census: &census, time, live };
+    let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut world = World { cache, census: &census, time, begun, ended, live };
     shuttle::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (world, chance) = (&world, Chance(chance.below(u64::MAX)));
             scope.spawn(move || match thread {
                 0 if !idle => world.keep(chance),
-                _ => world.work(chance),
+                _ => world.work(chance, !idle),
             });
         }
     });
