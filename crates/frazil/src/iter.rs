@@ -174,8 +174,24 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> IntoIterator for &'c Ca
     }
 }
 
-/// As [`Cache::insert_many`]. There is no `FromIterator`: a cache has a capacity, which nobody
-/// could say.
+/// A cache of the settings that [`Cache::builder`] begins with, and of a capacity of as many
+/// entries as there are: it is full, unless keys come twice. For another capacity build a cache
+/// and [extend](Extend) it.
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = (0..10).map(|key| (key, key * key)).collect();
+/// assert_eq!((cache.get(&3), cache.len(), cache.capacity()), (Some(9), 10, 10));
+/// ```
+impl<K: Hash + Eq, V> FromIterator<(K, V)> for Cache<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let entries: Vec<(K, V)> = entries.into_iter().collect();
+        let cache = Cache::builder(entries.len() as u64).build();
+        cache.insert_many(entries);
+        cache
+    }
+}
+
+/// As [`Cache::insert_many`].
 ///
 /// ```
 /// let mut cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -102,6 +102,18 @@ fn entries_may_be_added_as_to_a_collection() {
 }
 
 #[test]
+fn a_cache_is_collected_with_room_for_all() {
+    for count in [0, 1, 7, 1_000, 10_000] {
+        let mut cache: Cache<u64, u64> = (0..count).map(|key| (key, key)).collect();
+        assert_eq!((cache.len() as u64, cache.capacity()), (count, count));
+        assert!((0..count).all(|key| cache.get(&key) == Some(key)));
+        cache.validate().unwrap();
+    }
+    let twice: Cache<u64, u64> = [(1, 1), (2, 2), (1, 3)].into_iter().collect();
+    assert_eq!((twice.get(&1), twice.len()), (Some(3), 2));
+}
+
+#[test]
 fn a_cache_is_written_as_a_map() {
     let cache: Cache<u64, String> = Cache::builder(100).build();
     assert_eq!(format!("{cache:?}"), "{}");
