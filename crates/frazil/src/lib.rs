@@ -310,7 +310,7 @@
 //!   [`keys`](Cache::keys) and `Debug`. It shows what is there throughout once; what
 //!   comes or goes meanwhile perhaps, and what goes and comes again perhaps twice.
 //! - **[`clear`](Cache::clear)** removes one by one all it finds; what is inserted meanwhile
-//!   may stay.
+//!   may stay. **[`invalidate_all`](Cache::invalidate_all)** hides at one moment all that is there.
 //! - **[`len`](Cache::len), [`weight`](Cache::weight), [`stats`](Cache::stats)** add up counts
 //!   of all threads that are read one after the other. They are exact while nobody writes.
 //!
@@ -321,7 +321,8 @@
 //!
 //! | code | runs | if it panics |
 //! |---|---|---|
-//! | weigher, `expire_after` | in `insert`, before anything else | nothing has changed |
+//! | weigher, `expire_after`, `expire_after_update` | in `insert`, before anything else | nothing has changed |
+//! | `expire_after_read` | in `get`, `get_many`, and loads that find their key | the entry is as it was |
 //! | `clock` | in every call that inserts or looks up, once there are lifetimes | the cache is as before the call |
 //! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear`, `retain` and `purge` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
@@ -358,6 +359,7 @@
 //! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
 //! | with lifetimes, `get` that hits | none | the deadline, read where it is not far |
 //! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
+//! | with `expire_after_read`, which moves the deadline | 1; 2 more for an earlier one | the deadline, written |
 //! | with lifetimes, `insert` | 0; 2 if its slot is not listed for an earlier time | two deadlines, written |
 //!
 //! Everything else a write does (queue ends, free slots, counts of what is free) goes
@@ -402,7 +404,8 @@
 //! | S3-FIFO's ghost | 17.8 | mapped from the beginning |
 //! | weights | 10.0 | with a weigher only |
 //! | deadlines | 31.1 | with lifetimes only; from the first entry that has one |
-//! | the same with time to idle | 41.1 | |
+//! | the same with time to idle | 41.1 | and 10 more with reads that answer beside a time to live |
+//! | generations | 5.2 | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
 //! | what is frozen | 38.6 | with `freezing` only; from the first time. From 20 at other sizes: its lines are a power of two |
 //! | the same with copies | 49.5 | |
 //! | what learns | 1.0 | with `Freezing::Learned` only |

@@ -23,8 +23,8 @@ impl Jitter {
 
     /// A lifetime of nanoseconds, shortened as `chance` has it.
     fn shorten(&self, lifetime: u64, chance: u64) -> u64 {
-        let share = self.0 * (chance >> 32) >> 32;
-        let cut = u128::from(lifetime) * u128::from(share) >> 32;
+        let share = (self.0 * (chance >> 32)) >> 32;
+        let cut = (u128::from(lifetime) * u128::from(share)) >> 32;
         // Something is left of what lives at all.
         (lifetime - cut as u64).max(lifetime.min(1))
     }

@@ -16,6 +16,9 @@ use crate::extent::{PATIENCE, policies};
 const SEC: Duration = Duration::from_secs(1);
 const NS: Duration = Duration::from_nanos(1);
 
+/// Whether an entry is found.
+type Look = fn(&Cache<u64, u64>) -> bool;
+
 /// A clock that a test moves.
 #[derive(Clone, Default)]
 struct Hand(Arc<AtomicU64>);
@@ -75,7 +78,7 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
         let hand = Hand::default();
         let builder = answering(hand.on(Cache::builder(100)).policy(policy));
         let mut cache: Cache<u64, u64> = builder.expire_after(|_, _| Some(10 * SEC)).build();
-        let ways: [fn(&Cache<u64, u64>) -> bool; 4] = [
+        let ways: [Look; 4] = [
             |cache| cache.get(&1).is_some(),
             |cache| cache.pin().get(&1).is_some(),
             |cache| cache.get_many([&1])[0].is_some(),
@@ -278,7 +281,6 @@ fn a_function_may_use_the_cache_and_panic() {
 /// A function that is slow does not bring back what another thread has found gone.
 #[test]
 fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
-    type Look = fn(&Cache<u64, u64>) -> bool;
     let looks: [Look; 4] = [
         |cache| cache.peek(&1).is_some(),
         |cache| cache.iter().next().is_some(),
@@ -504,8 +506,8 @@ fn lifetime(span: Option<u64>) -> Option<Duration> {
     span.map(Duration::from_nanos)
 }
 
-fn play(told: Told, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let hand = Hand::default();
+/// A cache as it was told.
+fn built(told: Told, hand: &Hand) -> Cache<u64, u64> {
     let mut builder = answering(hand.on(Cache::builder(100)));
     if let Some(live) = told.live {
         builder = builder.time_to_live(Duration::from_nanos(live));
@@ -516,55 +518,72 @@ fn play(told: Told, steps: Vec<Step>) -> Result<(), TestCaseError> {
     if let Some(created) = told.created {
         builder = builder.expire_after(move |_, _| lifetime(created));
     }
-    let mut cache = builder.build();
+    builder.build()
+}
+
+/// Takes a step with both, which must answer the same.
+fn take(
+    step: Step,
+    value: u64,
+    cache: &Cache<u64, u64>,
+    naive: &mut Naive,
+) -> Result<(), TestCaseError> {
+    ASKED.set((0, 0, None));
+    let said = |said: Said| ANSWER.set(said.map(lifetime));
+    match step {
+        Step::Insert(key, answer) => {
+            said(answer);
+            cache.insert(key, value);
+            naive.insert(key, value, answer);
+        }
+        Step::Compute(key, answer) => {
+            said(answer);
+            cache.entry(key).and_compute(|_| Compute::Put(value));
+            naive.insert(key, value, answer);
+        }
+        Step::InsertFor(key, span) => {
+            cache.insert_for(key, value, Duration::from_nanos(span));
+            naive.put(key, value, Some(naive.now + span));
+        }
+        Step::Get(key, answer) => {
+            said(answer);
+            let left = naive.living(key).and_then(|life| naive.left(&life));
+            let expected = naive.read(key, answer);
+            prop_assert_eq!(cache.get(&key), expected);
+            let asked = (u32::from(expected.is_some()), 0, lifetime(left));
+            prop_assert_eq!(ASKED.get(), asked);
+        }
+        Step::Peek(key) => {
+            prop_assert_eq!(cache.peek(&key), naive.living(key).map(|life| life.value));
+        }
+        Step::Remove(key) => {
+            let expected = naive.living(key).map(|life| life.value);
+            naive.entries.remove(&key);
+            prop_assert_eq!(cache.remove(&key), expected);
+        }
+        Step::Purge => {
+            cache.purge();
+            naive.purge();
+            prop_assert_eq!(cache.len(), naive.entries.len());
+        }
+        Step::InvalidateAll => {
+            cache.invalidate_all();
+            naive.entries.clear();
+        }
+        Step::Pass(_) => {}
+    }
+    Ok(())
+}
+
+fn play(told: Told, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let hand = Hand::default();
+    let mut cache = built(told, &hand);
     let mut naive = Naive { told, entries: BTreeMap::new(), now: 0 };
     for (value, step) in (0..).zip(steps) {
-        ASKED.set((0, 0, None));
-        let said = |said: Said| ANSWER.set(said.map(lifetime));
-        match step {
-            Step::Insert(key, answer) => {
-                said(answer);
-                cache.insert(key, value);
-                naive.insert(key, value, answer);
-            }
-            Step::Compute(key, answer) => {
-                said(answer);
-                cache.entry(key).and_compute(|_| Compute::Put(value));
-                naive.insert(key, value, answer);
-            }
-            Step::InsertFor(key, span) => {
-                cache.insert_for(key, value, Duration::from_nanos(span));
-                naive.put(key, value, Some(naive.now + span));
-            }
-            Step::Get(key, answer) => {
-                said(answer);
-                let left = naive.living(key).and_then(|life| naive.left(&life));
-                let expected = naive.read(key, answer);
-                prop_assert_eq!(cache.get(&key), expected);
-                let asked = (u32::from(expected.is_some()), 0, lifetime(left));
-                prop_assert_eq!(ASKED.get(), asked);
-            }
-            Step::Peek(key) => {
-                prop_assert_eq!(cache.peek(&key), naive.living(key).map(|life| life.value));
-            }
-            Step::Remove(key) => {
-                let expected = naive.living(key).map(|life| life.value);
-                naive.entries.remove(&key);
-                prop_assert_eq!(cache.remove(&key), expected);
-            }
-            Step::Purge => {
-                cache.purge();
-                naive.purge();
-                prop_assert_eq!(cache.len(), naive.entries.len());
-            }
-            Step::InvalidateAll => {
-                cache.invalidate_all();
-                naive.entries.clear();
-            }
-            Step::Pass(span) => {
-                hand.pass(Duration::from_nanos(span));
-                naive.now += span;
-            }
+        take(step, value, &cache, &mut naive)?;
+        if let Step::Pass(span) = step {
+            hand.pass(Duration::from_nanos(span));
+            naive.now += span;
         }
         for key in 0..5 {
             let left = naive.living(key).map(|life| lifetime(naive.left(&life)));
