@@ -199,7 +199,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
     }
 
     pub(crate) fn invalidate_all(&self) {
-        self.ours.clear();
+        self.ours.invalidate_all();
     }
 
     pub(crate) fn invalidate_entries_if(&self, is_meant: impl Fn(&K, &V) -> bool) {

@@ -88,9 +88,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Removes all entries at once: once this has returned nobody sees one that was there before.
     /// O(1), and O(loads under way).
     ///
-    /// What it removes is absent for look-ups, iterators and snapshots, and is no hit; values that
-    /// a [`Pin`](crate::Pin) has shown before stay readable through it. Loads and computations that are under way hand out their values, and nothing of
-    /// theirs is stored. What is inserted meanwhile may go as well.
+    /// What it removes is absent for look-ups, iterators and snapshots; values that a
+    /// [`Pin`](crate::Pin) has shown before stay readable through it. Loads and computations that
+    /// are under way hand out their values, and nothing of theirs is stored. What is inserted
+    /// meanwhile may go as well.
     ///
     /// Memory is given back later: when a look-up comes by such an entry, when it is evicted, in
     /// [`purge`](Cache::purge), which visits all, and in [`clear`](Cache::clear). Until then
@@ -100,10 +101,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// room for it until it has gone.
     ///
     /// From the first call on, the cache keeps [28 bytes an entry](crate#memory) for deadlines and
-    /// generations, and each hit reads both: that costs it about half as much again in a large
-    /// cache. So where this is seldom called and hits matter, `clear` may be the better choice. A
-    /// cache that was never asked for it pays nothing. Where entries can be
-    /// [frozen](crate::Builder::freezing) this is `clear`.
+    /// generations, and each hit reads both, which nearly doubles its instructions. So where
+    /// this is seldom called and hits matter, `clear` may be the better choice. A cache that was
+    /// never asked for it pays nothing. Where entries can be [frozen](crate::Builder::freezing)
+    /// this is `clear`.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
