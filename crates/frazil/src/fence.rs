@@ -9,20 +9,33 @@
 //! what was unlinked before it, or its first write came before and is seen after it.
 //!
 //! Where the system has no such call, and under checkers that cannot know it, both are
-//! SeqCst fences. The choice is made once for the process, before the first cache.
+//! SeqCst fences. So are they from the moment on when the system refuses a call that it has allowed
+//! before, as in a sandbox that is entered late. Readers learn it from the flag that [`light`] asks
+//! anyway. One that has asked just before has only kept its compiler from reordering: for
+//! those the first heavy fences wait 10 ms, in which each processor has long made what it
+//! stored visible to the others, or has changed threads, which is a full fence.
 
 use crate::sync::atomic::{Ordering::SeqCst, fence};
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod system {
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
 
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// Set once, by [`prepare`], before any cache exists.
+    /// Ten thousand times what a processor takes to make a store visible.
+    const DRAIN: Duration = Duration::from_millis(10);
+
+    /// Set once, by [`prepare`], before any cache exists; lowered once, if the system changes its
+    /// mind.
     static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
+    /// Whether it ever was.
+    static BEGAN: AtomicBool = AtomicBool::new(false);
+    /// When it was lowered.
+    static LOWERED: OnceLock<Instant> = OnceLock::new();
 
     fn membarrier(command: libc::c_int) -> bool {
         // SAFETY: the call takes two numbers and touches no memory of ours.
@@ -34,18 +47,34 @@ mod system {
         ONCE.get_or_init(|| {
             let works = membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED);
             ASYMMETRIC.store(works, Relaxed);
+            BEGAN.store(works, Relaxed);
         });
     }
 
-    /// Never changes once a cache exists: `prepare` has run, and building the cache
-    /// happened before any thread could use it.
+    /// `prepare` has run, and building the cache happened before any thread could use it.
     #[inline(always)]
     pub(crate) fn asymmetric() -> bool {
         ASYMMETRIC.load(Relaxed)
     }
 
-    pub(crate) fn heavy() -> bool {
-        membarrier(PRIVATE_EXPEDITED)
+    pub(crate) fn heavy() {
+        if BEGAN.load(Relaxed) && !(asymmetric() && membarrier(PRIVATE_EXPEDITED)) {
+            do_without();
+        }
+    }
+
+    #[cold]
+    fn do_without() {
+        let lowered = LOWERED.get_or_init(|| {
+            ASYMMETRIC.store(false, SeqCst);
+            #[cfg(feature = "tracing")]
+            tracing::warn!(target: "frazil", "system refuses membarrier");
+            Instant::now()
+        });
+        // Every caller, until then. No sleep, which a sandbox may forbid as well.
+        while lowered.elapsed() < DRAIN {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -55,12 +84,16 @@ mod system {
     pub(crate) fn asymmetric() -> bool {
         false
     }
-    pub(crate) fn heavy() -> bool {
-        false
-    }
+    pub(crate) fn heavy() {}
 }
 
 pub(crate) use system::prepare;
+
+#[cfg(test)]
+std::thread_local! {
+    /// How many heavy fences this thread has executed.
+    pub(crate) static EXECUTED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 /// The reader's side. Partner: [`heavy`].
 #[inline(always)]
@@ -72,17 +105,12 @@ pub(crate) fn light() {
     }
 }
 
-/// The reclaimer's side. Partner: [`light`]. False if the system refused (a sandbox may
-/// forbid the call at any time): then nothing may be reclaimed.
-pub(crate) fn heavy() -> bool {
+/// The reclaimer's side. Partner: [`light`].
+pub(crate) fn heavy() {
+    #[cfg(test)]
+    EXECUTED.with(|executed| executed.set(executed.get() + 1));
     // Also a fence of this thread: the call need not be one for its caller's compiler.
     fence(SeqCst);
-    let fenced = !system::asymmetric() || system::heavy();
+    system::heavy();
     fence(SeqCst);
-    #[cfg(feature = "tracing")]
-    if !fenced {
-        static TOLD: std::sync::Once = std::sync::Once::new();
-        TOLD.call_once(|| tracing::error!(target: "frazil", "system refuses membarrier"));
-    }
-    fenced
 }

@@ -305,9 +305,7 @@ impl Reclaim {
         // Release: all that was unlinked before its segment came to limbo (Acquire in
         // `take_all`) is seen by pins that note a later epoch.
         let stamp = self.epoch.0.fetch_add(1, AcqRel);
-        if !fence::heavy() {
-            return 0;
-        }
+        fence::heavy();
         let named = Named::by(stripes);
         let mut held_up = HeldUp::new(self, segments);
         let mut gone = Gone { slots: 0, weight: 0, reclaim: self };

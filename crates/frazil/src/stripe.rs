@@ -231,8 +231,8 @@ impl Stripe {
         let held = Held { stripe: self, flag: &self.claimed };
         // Partner: the light fence of `own`. Acquire: partner is the Release with which
         // the owner leaves.
-        let free = fence::heavy() && !self.busy.load(Acquire);
-        free.then_some(held)
+        fence::heavy();
+        (!self.busy.load(Acquire)).then_some(held)
     }
 }
 

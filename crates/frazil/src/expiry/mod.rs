@@ -408,25 +408,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut outcome = Outcome::default();
         // Also if the user's code panics, which may be asked for the hash of a key.
         let unlisted = Ensure::new(&mut outcome, |_| deadlines.list_again(batch, now));
-        // Partner: the light fence of `Deadlines::begin`. If it fails, a deadline may not be
-        // visible that an insertion has set: all are looked at again in the next tick.
-        if fence::heavy() {
-            let mut held = self.hold();
-            for &slot in batch.slots() {
-                if !deadlines.is_due(slot, now) {
-                    continue;
-                }
-                // For what it is retired in, or put back in.
-                let buffers = &mut *held;
-                if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                    unlisted.on.short = true;
-                    break;
-                }
-                let expired = self.expire_slot(&mut held, deadlines, slot, now);
-                unlisted.on.expired += u64::from(expired);
+        // Partner: the light fence of `Deadlines::begin`.
+        fence::heavy();
+        let mut held = self.hold();
+        for &slot in batch.slots() {
+            if !deadlines.is_due(slot, now) {
+                continue;
             }
-            self.settle(&mut held);
+            // For what it is retired in, or put back in.
+            let buffers = &mut *held;
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                unlisted.on.short = true;
+                break;
+            }
+            let expired = self.expire_slot(&mut held, deadlines, slot, now);
+            unlisted.on.expired += u64::from(expired);
         }
+        self.settle(&mut held);
+        // Before `list_again`, which a destructor may be run by.
+        drop(held);
         drop(unlisted);
         drop(telling);
         if outcome.short {

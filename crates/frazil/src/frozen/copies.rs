@@ -121,25 +121,23 @@ impl<K, V> Copies<K, V> {
     }
 
     /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
-    /// while nothing is published and nobody reads what was. `None` if the system refuses a
-    /// fence.
-    pub(crate) fn begin(&self, entries: u64, last: u32) -> Option<Filling<'_, K, V>> {
+    /// while nothing is published and nobody reads what was.
+    pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_, K, V> {
         let most = Self::lines_for(last.into());
         let memory = self.shown.activate(|| Memory {
             lines: zeroed_slice(most),
             berths: zeroed_slice(last as usize + 1),
-        })?;
+        });
         let count = Self::lines_for(entries).min(most);
         let Memory { lines, berths } = memory;
         for line in &lines[..count] {
             line.tags.iter().for_each(|tag| tag.store(EMPTY, Relaxed));
         }
-        Some(Filling { table: self, lines: &lines[..count], berths })
+        Filling { table: self, lines: &lines[..count], berths }
     }
 
-    /// Shows nothing any more, and forgets all entries. For the freezer. False if the system
-    /// refuses a fence: then writers go on looking for entries.
-    pub(crate) fn withdraw(&self) -> bool {
+    /// Shows nothing any more, and forgets all entries. For the freezer.
+    pub(crate) fn withdraw(&self) {
         self.shown.withdraw(|memory| {
             memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
         })

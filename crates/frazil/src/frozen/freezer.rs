@@ -67,8 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Runs beside other threads, O(capacity). With
     /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
     /// than the last thaw, some milliseconds at most. Returns 0 if one still lives then, where the cache was not built with
-    /// [`freezing`](crate::Builder::freezing), where the system forbids the fence that it
-    /// needs, and while another thread freezes or thaws.
+    /// [`freezing`](crate::Builder::freezing), and while another thread freezes or thaws.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -93,9 +92,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(super) fn freeze_untold(&self, share: f64) -> u64 {
         let Some(frozen) = &self.frozen else { return 0 };
         let Some(mut work) = frozen.work.try_lock() else { return 0 };
-        if !self.thaw_all(frozen, &mut work) {
-            return 0;
-        }
+        self.thaw_all(frozen, &mut work);
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
         let count = (self.entries() as f64 * share).round() as u64;
         if count == 0 {
@@ -103,13 +100,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let Some(filling) = self.begin_filling(frozen, count, &work) else { return 0 };
         // Should the user's hasher panic, all is as it was.
-        let unfinished = Ensure::new(&mut *work, |work| _ = self.thaw_all(frozen, work));
+        let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(frozen, work));
         let work = &mut *unfinished.on;
-        let gathered = match &self.order {
+        match &self.order {
             Order::Locked(locked) => self.gather_from_lists(&filling, locked, share, work),
             _ => self.gather_from_queues(&filling, share, work),
-        };
-        if !gathered || work.entries == 0 {
+        }
+        if work.entries == 0 {
             return 0;
         }
         work.generation += 1;
@@ -163,7 +160,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         frozen.whole.store(true, Relaxed);
         // Whoever admits an entry or ends a residency has counted it before this, or finds the
         // flag. Partner: the light fence of `is_whole_no_more`.
-        if !fence::heavy() || self.holds_more(work) {
+        fence::heavy();
+        if self.holds_more(work) {
             frozen.whole.store(false, Relaxed);
         }
     }
@@ -182,8 +180,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries > frozen
     }
 
-    /// A table for so many entries. `None` if the system refuses a fence, or a thread does not
-    /// stop reading what was frozen last.
+    /// A table for so many entries. `None` if a thread does not stop reading what was frozen
+    /// last.
     fn begin_filling<'f>(
         &self,
         frozen: &'f Frozen<K, V>,
@@ -192,12 +190,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> Option<Filling<'f, K, V>> {
         let last = self.slab.last();
         let copies = match &frozen.kept {
-            Kept::Places(table) => return table.begin(entries, last).map(Filling::Places),
+            Kept::Places(table) => return Some(Filling::Places(table.begin(entries, last))),
             Kept::Copies(copies) => copies,
         };
         for _ in 0..LOOKS {
             if self.reclaim.is_past(work.shown_until, &self.stripes) {
-                return copies.begin(entries, last).map(Filling::Copies);
+                return Some(Filling::Copies(copies.begin(entries, last)));
             }
             wait();
         }
@@ -219,28 +217,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (hash, at)
     }
 
-    /// Has a policy under a lock set its hottest aside, and puts them into the table. False if
-    /// the system refuses a fence.
+    /// Has a policy under a lock set its hottest aside, and puts them into the table.
     fn gather_from_lists(
         &self,
         filling: &Filling<'_, K, V>,
         locked: &Locked,
         share: f64,
         work: &mut Work,
-    ) -> bool {
+    ) {
         let mut walk = locked.walk(self, share);
         let (mut slots, mut added) = (Vec::new(), Vec::new());
         loop {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             if !walk.next(&pinned, &mut slots) {
-                return true;
+                return;
             }
             added.clear();
             added.extend(slots.iter().map(|&slot| self.add(filling, slot)));
             work.entries += slots.len() as u64;
-            if !fence::heavy() {
-                return false;
-            }
+            fence::heavy();
             for (&slot, &(hash, at)) in slots.iter().zip(&added) {
                 // SAFETY: the walk has shown it to the pin while it was in a place of the policy's.
                 let key = unsafe { self.slab.key(slot) };
@@ -254,9 +249,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Has the queues leave their hottest alone, and puts them into the table. False if the
-    /// system refuses a fence.
-    fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) -> bool {
+    /// Has the queues leave their hottest alone, and puts them into the table.
+    fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) {
         let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
         if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
             watch.sort_by_rank(&mut order);
@@ -264,24 +258,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
         let ranks = self.ranks(&order[dynamic..]);
         let hottest = (order.len() - (order.len() - dynamic) / FIRST - dynamic) as u32;
-        let complete = self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work)
-            && self.gather_ranked(filling, &ranks, 1..=hottest, work);
+        self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work);
+        self.gather_ranked(filling, &ranks, 1..=hottest, work);
         work.entries = work.slots.len() as u64;
         work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
         let mut held = self.hold();
         self.hand(&mut held, |hand| self.order.compact(hand));
-        complete
     }
 
-    /// Freezes what has a rank in a range, and puts it into the table. False if the system
-    /// refuses a fence.
+    /// Freezes what has a rank in a range, and puts it into the table.
     fn gather_ranked(
         &self,
         filling: &Filling<'_, K, V>,
         ranks: &[u32],
         wanted: RangeInclusive<u32>,
         work: &mut Work,
-    ) -> bool {
+    ) {
         let mut added = Vec::new();
         for first in (0..self.index.len()).step_by(BUCKETS) {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
@@ -299,8 +291,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     added.push((slot, at, self.index.place(hash), (cell, word)));
                 }
             }
-            if !added.is_empty() && !fence::heavy() {
-                return false;
+            if !added.is_empty() {
+                fence::heavy();
             }
             for &(slot, at, place, own) in &added {
                 // A key that two threads have admitted just now may be found elsewhere.
@@ -318,15 +310,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             drop(pinned);
         }
-        true
     }
 
-    /// Shows the table no more, and gives the policy back what was frozen. False if the system
-    /// refuses a fence: then it may be shown no more, but is still looked through by those who
-    /// end residencies.
-    fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) -> bool {
-        let withdrawn = frozen.kept.withdraw();
-        if withdrawn && std::mem::take(&mut work.shown) {
+    /// Shows the table no more, and gives the policy back what was frozen.
+    fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) {
+        frozen.kept.withdraw();
+        if std::mem::take(&mut work.shown) {
             // After the heavy fence of the withdrawal.
             work.shown_until = self.reclaim.end_epoch();
         }
@@ -334,14 +323,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work.entries = 0;
         if let Order::Locked(locked) = &self.order {
             locked.thaw(self);
-            return withdrawn;
+            return;
         }
         // The coldest first, so that the hottest goes last. What is in hand is noted, should a
         // destructor panic.
         loop {
             while let Some(&slot) = work.stranded.last() {
                 if !self.queue_thawed(slot) {
-                    return withdrawn;
+                    return;
                 }
                 work.stranded.pop();
             }
@@ -351,7 +340,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         work.slots.shrink_to_fit();
-        withdrawn
     }
 
     /// Queues a slot that lay in no queue, or retires it if its residency has ended. False if

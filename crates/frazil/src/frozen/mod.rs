@@ -72,8 +72,8 @@ enum Kept<K, V> {
 }
 
 impl<K, V> Kept<K, V> {
-    /// Shows nothing any more. False if the system refuses a fence.
-    fn withdraw(&self) -> bool {
+    /// Shows nothing any more.
+    fn withdraw(&self) {
         match self {
             Kept::Places(table) => table.withdraw(),
             Kept::Copies(copies) => copies.withdraw(),

@@ -74,16 +74,13 @@ impl<M> Shown<M> {
     }
 
     /// Has every end of a residency told to the table from here on. For the freezer, while
-    /// nothing is published. `None` if the system refuses a fence.
-    pub(crate) fn activate(&self, layout: impl FnOnce() -> M) -> Option<&M> {
+    /// nothing is published.
+    pub(crate) fn activate(&self, layout: impl FnOnce() -> M) -> &M {
         let memory = self.words.0.memory.get_or_init(layout);
         self.words.0.active.store(true, Relaxed);
         // Whoever has not seen it has left its slot's state before.
-        if !fence::heavy() {
-            self.words.0.active.store(false, Relaxed);
-            return None;
-        }
-        Some(memory)
+        fence::heavy();
+        memory
     }
 
     /// Shows to all what was never shown before.
@@ -93,21 +90,18 @@ impl<M> Shown<M> {
     }
 
     /// Shows nothing any more, and has `forget` clear what leads to the entries. For the
-    /// freezer. False if the system refuses a fence: then writers go on looking for entries.
-    pub(crate) fn withdraw(&self, forget: impl FnOnce(&M)) -> bool {
+    /// freezer.
+    pub(crate) fn withdraw(&self, forget: impl FnOnce(&M)) {
         if !self.words.0.active.load(Relaxed) {
-            return true;
+            return;
         }
         // Release: partner is the Acquire of `is_in_sight`.
         self.published().store(0, Release);
         // A `get` that saw it has named what it reads before this.
-        if !fence::heavy() {
-            return false;
-        }
+        fence::heavy();
         if let Some(memory) = self.memory() {
             forget(memory);
         }
         self.words.0.active.store(false, Relaxed);
-        true
     }
 }

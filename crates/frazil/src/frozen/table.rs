@@ -96,24 +96,23 @@ impl Table {
     }
 
     /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
-    /// while nothing is published. `None` if the system refuses a fence.
-    pub(crate) fn begin(&self, entries: u64, last: u32) -> Option<Filling<'_>> {
+    /// while nothing is published.
+    pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_> {
         let most = lines_for(last.into());
         let Memory { lines, berths } = self.shown.activate(|| Memory {
             lines: zeroed_slice(most),
             berths: zeroed_slice(last as usize + 1),
-        })?;
+        });
         let count = lines_for(entries).min(most);
         for line in &lines[..count] {
             line.slots.iter().chain(&line.tags).for_each(|word| word.store(0, Relaxed));
         }
         let shift = u64::BITS - count.ilog2();
-        Some(Filling { table: self, lines: &lines[..count], berths, shift })
+        Filling { table: self, lines: &lines[..count], berths, shift }
     }
 
-    /// Shows nothing any more, and forgets all entries. For the freezer. False if the system
-    /// refuses a fence: then writers go on looking for entries.
-    pub(crate) fn withdraw(&self) -> bool {
+    /// Shows nothing any more, and forgets all entries. For the freezer.
+    pub(crate) fn withdraw(&self) {
         self.shown.withdraw(|memory| {
             memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
         })
@@ -235,7 +234,7 @@ mod tests {
     fn what_is_added_is_found_and_nothing_else() {
         for entries in [1, 2, 7, 100, 5_000] {
             let table = Table::default();
-            let filling = table.begin(entries, 5_000).unwrap();
+            let filling = table.begin(entries, 5_000);
             assert_eq!(table.shown.sight().map(|it| it.0), None);
             let added: Vec<u64> =
                 (1..=entries).filter(|&key| filling.add(mixed(key), key as u32) != 0).collect();
@@ -244,7 +243,7 @@ mod tests {
             added.iter().for_each(|&key| assert_eq!(found(&table, key), Some(key as u32)));
             let wrong = (6_000..16_000).filter(|&key| found(&table, key).is_some()).count();
             assert_eq!(wrong, 0, "{entries}: half of the hash is 31 bits");
-            assert!(table.withdraw());
+            table.withdraw();
             assert_eq!(found(&table, 1), None);
         }
     }
@@ -252,7 +251,7 @@ mod tests {
     #[test]
     fn what_is_taken_out_is_not_found_again() {
         let table = Table::default();
-        let filling = table.begin(100, 300).unwrap();
+        let filling = table.begin(100, 300);
         (1..=100).for_each(|key| assert_ne!(filling.add(mixed(key), key as u32), 0));
         filling.publish(1);
         table.take_out(7);
@@ -260,8 +259,8 @@ mod tests {
         table.take_out(200);
         assert_eq!((found(&table, 7), found(&table, 8)), (None, Some(8)));
         // A generation later the memory is as new.
-        assert!(table.withdraw());
-        let filling = table.begin(50, 300).unwrap();
+        table.withdraw();
+        let filling = table.begin(50, 300);
         assert_ne!(filling.add(mixed(9), 9), 0);
         filling.publish(2);
         assert_eq!((found(&table, 9), found(&table, 10)), (Some(9), None));
@@ -272,7 +271,7 @@ mod tests {
     #[test]
     fn more_than_two_lines_hold_is_left_out() {
         let table = Table::default();
-        let filling = table.begin(8, 100).unwrap();
+        let filling = table.begin(8, 100);
         let one_line = 5 << 60;
         let added =
             (1..=40).filter(|&slot| filling.add(one_line + u64::from(slot), slot) != 0).count();

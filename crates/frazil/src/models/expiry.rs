@@ -36,7 +36,7 @@ fn insert(deadlines: &Deadlines, tick: u64) {
 /// What a writer does, but for taking out what has expired. Whether it had the slot.
 fn turn(deadlines: &Deadlines) -> bool {
     let Some(batch) = deadlines.take_due(NOW) else { return false };
-    assert!(fence::heavy());
+    fence::heavy();
     deadlines.list_again(&batch, NOW);
     batch.slots() == [SLOT]
 }
