@@ -32,7 +32,7 @@ use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
-use crate::{Policy, events, fence, thread};
+use crate::{Policy, events, fence, fork, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
@@ -109,6 +109,7 @@ impl<K, V, S> Cache<K, V, S> {
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
+        fork::prepare();
         let weighted = builder.weigher.is_some();
         let entries = builder.entry_limit();
         let slots = (entries + spare_slots(entries)) as u32;

@@ -505,6 +505,7 @@ mod events;
 mod evict;
 mod expiry;
 mod fence;
+mod fork;
 mod fetch;
 mod frozen;
 mod gate;

@@ -78,6 +78,13 @@ impl Names {
         self.since.store(0, Release);
     }
 
+    /// Forgets all names of a thread that does not exist.
+    pub(crate) fn forget(&self) {
+        self.since.store(0, Relaxed);
+        self.slots.iter().for_each(|slot| slot.store(0, Relaxed));
+        self.count.store(0, Relaxed);
+    }
+
     /// The epoch from which on the thread keeps everything. For others, after a heavy fence.
     pub(crate) fn since(&self) -> Option<u64> {
         // Acquire: partner is the Release of `clear_some`; what was read, was read before the

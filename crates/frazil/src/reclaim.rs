@@ -22,6 +22,7 @@
 use crate::evict::Ensure;
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
+use crate::fork;
 use crate::protect::COPIES;
 use crate::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
 use crate::sync::atomic::{
@@ -60,6 +61,8 @@ pub(crate) struct Reclaim {
     weight_in_hand: AtomicU64,
     /// What readers held up when limbo was gone through last.
     held_up: OwnLine<Crowd>,
+    /// The forks of the process that this cache has followed.
+    forks: AtomicU64,
 }
 
 /// What readers hold up. Read with each insertion of weighed entries, and seldom written.
@@ -100,6 +103,7 @@ impl Reclaim {
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
             held_up: OwnLine::default(),
+            forks: AtomicU64::new(fork::count()),
         };
         if let Some(capacity) = capacity {
             reclaim.set_capacity(capacity);
@@ -297,6 +301,7 @@ impl Reclaim {
         vacate: impl Fn(u32),
     ) -> u64 {
         let mut traffic = Traffic::default();
+        self.forget_lost_threads(stripes);
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
@@ -348,6 +353,17 @@ impl Reclaim {
         gone.slots
     }
 
+    /// Lets go of what threads were reading when the process was forked, in which they are not.
+    #[inline]
+    fn forget_lost_threads(&self, stripes: &Stripes) {
+        let forks = fork::count();
+        if self.forks.load(Relaxed) != forks {
+            let lost = stripes.numbered().filter(|&(number, _)| fork::has_lost(number));
+            lost.for_each(|(_, stripe)| stripe.reader.forget());
+            self.forks.store(forks, Relaxed);
+        }
+    }
+
     /// When limbo is to be gone through again, where so much in it is named.
     fn set_due(&self, slots: u64, weight: u64) {
         let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
@@ -396,6 +412,7 @@ impl Reclaim {
     /// Whether nobody can be reading frozen copies that were withdrawn in an epoch, and behind
     /// it a heavy fence executed.
     pub(crate) fn is_past(&self, epoch: u64, stripes: &Stripes) -> bool {
+        self.forget_lost_threads(stripes);
         // Acquire: partner is the Release with which a reader clears its hazard or pin; what it
         // read, it has read before the copies are written again.
         stripes.iter().map(|stripe| &stripe.reader).all(|reader| {

@@ -97,6 +97,15 @@ impl Reader {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
+    /// Lets go of all that a thread was reading which does not exist.
+    pub(crate) fn forget(&self) {
+        self.hazard.store(0, Relaxed);
+        self.second.store(0, Relaxed);
+        self.names.forget();
+        self.depth.store(0, Relaxed);
+        self.pinned.store(0, Relaxed);
+    }
+
     /// A key is about to be inserted: a request, unless this thread has just missed it. Whether
     /// that miss is timed.
     #[inline(always)]
@@ -310,6 +319,16 @@ impl Stripes {
     /// All stripes that any thread has used, and some that none has.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> {
         self.chunks.iter().filter_map(OnceLock::get).flatten()
+    }
+
+    /// The same, with the numbers of their threads.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Stripe)> {
+        let chunks = (0..).zip(&self.chunks);
+        chunks.flat_map(|(chunk, stripes)| {
+            // As in `of`.
+            let first = FIRST * ((1 << chunk) - 1);
+            (first..).zip(stripes.get().into_iter().flatten())
+        })
     }
 
     /// The buffers of all stripes that nobody is at work with, one after the other: an

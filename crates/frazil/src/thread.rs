@@ -8,14 +8,20 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem::ManuallyDrop;
-
-use parking_lot::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::stripe::{Stripe, Stripes};
 
 /// Numbers given back, and the first never handed out.
-static NUMBERS: Mutex<(BinaryHeap<Reverse<u32>>, u32)> =
-    parking_lot::const_mutex((BinaryHeap::new(), 0));
+type Numbers = (BinaryHeap<Reverse<u32>>, u32);
+
+/// The standard library's mutex, which in a forked process can be unlocked although threads wait
+/// for it that do not exist there.
+static NUMBERS: Mutex<Numbers> = Mutex::new((BinaryHeap::new(), 0));
+
+fn numbers() -> MutexGuard<'static, Numbers> {
+    NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A number while it is held.
 pub(crate) struct Lease(u32);
@@ -23,7 +29,7 @@ pub(crate) struct Lease(u32);
 impl Lease {
     /// The lowest number that nobody has.
     pub(crate) fn new() -> Self {
-        let mut numbers = NUMBERS.lock();
+        let mut numbers = numbers();
         let number = numbers.0.pop().map(|Reverse(number)| number).unwrap_or_else(|| {
             numbers.1 += 1;
             numbers.1 - 1
@@ -38,7 +44,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        NUMBERS.lock().0.push(Reverse(self.0));
+        numbers().0.push(Reverse(self.0));
     }
 }
 
@@ -138,3 +144,42 @@ fn register() -> u32 {
     CURRENT.with(|current| current.set(number + 1));
     number
 }
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+mod at_fork {
+    use super::*;
+
+    std::thread_local! {
+        /// The numbers, while this thread forks: no other must be changing them then.
+        static SEIZED: Cell<Option<MutexGuard<'static, Numbers>>> = const { Cell::new(None) };
+    }
+
+    /// Keeps other threads from the numbers, until they are released.
+    pub(crate) extern "C" fn seize_numbers() {
+        // A thread that forks while its variables are destroyed does without.
+        _ = SEIZED.try_with(|seized| seized.set(Some(numbers())));
+    }
+
+    /// Hands out no number any more that was ever handed out, in a process of which only this
+    /// thread is left, and which has them seized. The first that is new, and this thread's.
+    pub(crate) fn restart_numbers() -> (u32, Option<u32>) {
+        let first = SEIZED.try_with(|seized| {
+            let mut numbers = seized.take();
+            let first = numbers.as_mut().map_or(0, |numbers| {
+                numbers.0.clear();
+                numbers.1
+            });
+            seized.set(numbers);
+            first
+        });
+        (first.unwrap_or(0), CURRENT.try_with(Cell::get).unwrap_or(0).checked_sub(1))
+    }
+
+    /// Lets others have them.
+    pub(crate) extern "C" fn release_numbers() {
+        _ = SEIZED.try_with(Cell::take);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) use at_fork::{release_numbers, restart_numbers, seize_numbers};

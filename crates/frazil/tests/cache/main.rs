@@ -27,6 +27,8 @@ mod locked;
 mod many;
 mod nested;
 mod poor_hashes;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod processes;
 mod prometheus;
 mod recording;
 mod rivals;

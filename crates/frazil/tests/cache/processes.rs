@@ -1,0 +1,201 @@
+//! What the system does to a process: it forbids a call that worked, or doubles the process.
+//!
+//! Either can't be taken back, so each of these tests runs in a process of its own, which is this
+//! program again, with that test alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::extent::PATIENCE;
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{Cache, Policy};
+
+const CAPACITY: u64 = 2_000;
+/// What waits for a reclamation, and what threads have in hand.
+const WAITING: u64 = 1_000;
+/// Set in a process that is to run one test.
+const ALONE: &str = "FRAZIL_TEST_ALONE";
+
+/// Runs the work of a test in a process of its own.
+fn alone(test: &str, work: impl FnOnce()) {
+    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
+        return work();
+    }
+    let name = format!("processes::{test}");
+    let program = std::env::current_exe().expect("this program");
+    let run = Command::new(program).args([&name, "--exact", "--nocapture"]).env(ALONE, test).output();
+    let run = run.expect("this program runs");
+    let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && told.contains("1 passed"), "{told}");
+}
+
+/// Has the system refuse `membarrier` to all threads of this process, as a sandbox may.
+fn forbid_membarrier() {
+    let load = |at| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: at };
+    let is = |number, yes, no| libc::sock_filter { code: 0x15, jt: yes, jf: no, k: number };
+    let answer = |with| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: with };
+    let mut filter = [
+        // The number of the call.
+        load(0),
+        is(libc::SYS_membarrier as u32, 0, 1),
+        answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: both calls read what they are given, which lives until they return.
+    let outcomes = unsafe {
+        [
+            i64::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_TSYNC,
+                &raw const program,
+            ),
+            libc::syscall(libc::SYS_membarrier, 0, 0, 0),
+        ]
+    };
+    assert_eq!(outcomes, [0, 0, -1], "the system takes filters");
+}
+
+fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
+    for key in keys {
+        cache.insert(key, Tracked::new(census, key));
+        assert!(cache.contains_key(&key), "{key} was not admitted");
+    }
+}
+
+#[test]
+fn a_sandbox_that_forbids_membarrier_costs_no_insertion() {
+    alone("a_sandbox_that_forbids_membarrier_costs_no_insertion", || {
+        let census = Census::default();
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(CAPACITY).build();
+        fill(&cache, &census, 0..CAPACITY);
+        let (over, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for number in 0..3 {
+                let (cache, over, looks) = (&cache, &over, &looks);
+                scope.spawn(move || {
+                    let mut chance = Chance(number);
+                    while !over.load(SeqCst) {
+                        let pin = cache.pin();
+                        for key in (0..5).map(|_| chance.below(4 * CAPACITY)) {
+                            pin.get(&key).into_iter().for_each(|value| value.check(key));
+                            cache.get(&key).into_iter().for_each(|value| value.check(key));
+                        }
+                        looks.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            let begun = Instant::now();
+            while looks.load(SeqCst) < 100 && begun.elapsed() < PATIENCE {
+                std::thread::yield_now();
+            }
+            forbid_membarrier();
+            let filled = catch_unwind(AssertUnwindSafe(|| {
+                fill(&cache, &census, CAPACITY..20 * CAPACITY);
+            }));
+            over.store(true, SeqCst);
+            assert!(filled.is_ok());
+        });
+        fill(&cache, &census, 0..10 * CAPACITY);
+        assert_eq!(cache.stats().refusals, 0);
+        assert!(census.living() as u64 <= CAPACITY + WAITING, "{} live", census.living());
+        cache.validate().unwrap();
+        drop(cache);
+        assert_eq!(census.living(), 0);
+    });
+}
+
+/// Doubles the process, and has the other one do `work`. What that came to.
+fn fork(work: impl FnOnce()) -> bool {
+    // SAFETY: the child runs `work`, which the tests see to that it can, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            // SAFETY: ends the process, and with it all that the parent's test would clean up.
+            unsafe { libc::_exit(outcome.is_err().into()) }
+        }
+        child => {
+            let begun = Instant::now();
+            let mut status = 0;
+            // SAFETY: both calls are about a child of this process.
+            unsafe {
+                while libc::waitpid(child, &raw mut status, libc::WNOHANG) == 0 {
+                    if begun.elapsed() > PATIENCE {
+                        libc::kill(child, libc::SIGKILL);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+/// A value that stops whoever clones it.
+struct Stops<'c>(Tracked<'c>, &'c Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Clone for Stops<'_> {
+    fn clone(&self) -> Self {
+        let stop = self.1.lock().unwrap().take();
+        if let Some((arrived, held)) = stop {
+            arrived.send(()).expect("the test waits");
+            _ = held.recv();
+        }
+        Stops(self.0.clone(), self.1)
+    }
+}
+
+/// In the child there is none of the threads that read, and nothing that they read is wanted; but
+/// what the thread that forks has pinned is.
+#[test]
+fn a_process_that_forks_while_others_read_refuses_nothing() {
+    alone("a_process_that_forks_while_others_read_refuses_nothing", || {
+        for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
+            let (census, stop) = (Census::default(), Mutex::new(None));
+            let cache: Cache<u64, Stops<'_>> = Cache::builder(CAPACITY).policy(policy).build();
+            let insert = |key| {
+                cache.insert(key, Stops(Tracked::new(&census, key), &stop));
+                assert!(cache.contains_key(&key), "{policy}: {key} was not admitted");
+            };
+            (0..CAPACITY).for_each(insert);
+            let (arrived, arrivals) = channel();
+            let (release, held) = channel();
+            std::thread::scope(|scope| {
+                let (cache, stop, here) = (&cache, &stop, arrived.clone());
+                scope.spawn(move || {
+                    // More than are named one by one.
+                    let pin = cache.pin();
+                    assert!((0..100).all(|key| pin.get(&key).is_some()));
+                    *stop.lock().unwrap() = Some((here, held));
+                    cache.get(&0);
+                });
+                arrivals.recv_timeout(PATIENCE).expect("it stands still in a clone");
+                let pin = cache.pin();
+                let shown = pin.get(&1).expect("it is there");
+                let child = || {
+                    (CAPACITY..10 * CAPACITY).for_each(insert);
+                    shown.0.check(1);
+                    std::thread::scope(|scope| _ = scope.spawn(|| (0..CAPACITY).for_each(insert)));
+                    assert_eq!(cache.stats().refusals, 0);
+                    assert!(census.living() as u64 <= CAPACITY + WAITING);
+                    shown.0.check(1);
+                    // And so do its own children.
+                    let grandchild = || {
+                        (CAPACITY..10 * CAPACITY).for_each(insert);
+                        assert_eq!(cache.stats().refusals, 0);
+                    };
+                    assert!(fork(grandchild));
+                };
+                let succeeded = fork(child);
+                drop(release);
+                assert!(succeeded, "{policy}: the child failed");
+            });
+        }
+    });
+}
