@@ -498,7 +498,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// An entry that is there throughout is shown once. One that comes, goes, or is
     /// replaced meanwhile may be shown as it was or is, or not at all; one that goes and
-    /// comes again, perhaps twice. Takes no lock; holds up reclamation for a few entries
+    /// comes again, perhaps twice. Takes no lock; keeps one entry from being dropped
     /// at a time.
     ///
     /// ```

@@ -6,13 +6,13 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::cache::Cache;
-use crate::protect::Pinned;
+use crate::protect::{Hazard, Pinned, Protect};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Shows all entries, in no order, where they are: nothing is cloned.
     ///
-    /// It shows what [`Cache::iter`] would. A pin is held for a few entries at a time: those of
-    /// a bucket, while `show` runs, which may use the cache. No request: neither the policy nor
+    /// It shows what [`Cache::iter`] would. An entry is kept from being dropped while `show` looks
+    /// at it, which may use the cache. No request: neither the policy nor
     /// the counts see it. O(capacity).
     ///
     /// ```
@@ -54,14 +54,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         bucket: usize,
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+        self.show_slots(bucket, |_, key, value| show(key, value))
+    }
+
+    /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
+    /// still in between holds up one entry.
+    pub(crate) fn show_slots<B>(
+        &self,
+        bucket: usize,
+        show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.show_slots_under(&hazard, bucket, show),
+            None => self.show_slots_under(&Pinned::new(reader, &self.reclaim), bucket, show),
+        }
+    }
+
+    fn show_slots_under<B>(
+        &self,
+        protection: &impl Protect,
+        bucket: usize,
+        mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         for cell in self.index.cells(bucket) {
-            if let Some((_, slot)) = self.protected(&pinned, cell)
+            if let Some((_, slot)) = self.protected(protection, cell)
                 && !self.has_expired(slot)
             {
-                // SAFETY: published and protected.
+                // SAFETY: published, and protected until the next one is.
                 let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
-                show(key, value)?;
+                show(slot, key, value)?;
             }
         }
         ControlFlow::Continue(())

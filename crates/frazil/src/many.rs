@@ -12,9 +12,9 @@ use equivalent::Equivalent;
 use crate::cache::Cache;
 use crate::index::Place;
 use crate::listen::Steps;
-use crate::protect::Pinned;
+use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
-use crate::stripe::add;
+use crate::stripe::{Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::write::Ending;
 
@@ -27,8 +27,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// Where the cache is larger than the processor's, this takes less than half as long as
     /// a loop of gets, because it waits for the memory of 16 keys at once. It is no
-    /// snapshot: each key is looked up at its own moment. A pin is held for 16 keys at a
-    /// time.
+    /// snapshot: each key is looked up at its own moment.
     ///
     /// ```
     /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -43,7 +42,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut keys = keys.into_iter();
         let mut values = Vec::with_capacity(keys.size_hint().0);
         loop {
-            // The caller's iterator runs before anything is pinned.
+            // The caller's iterator runs before anything is looked at.
             let mut batch: [Option<(&Q, (u64, Place))>; BATCH] = [None; BATCH];
             for (place, key) in batch.iter_mut().zip(keys.by_ref()) {
                 *place = Some((key, self.place(key)));
@@ -66,16 +65,34 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
     {
         let reader = &self.stripe().reader;
-        let pinned = Pinned::new(reader, &self.reclaim);
         keys.clone().for_each(|(_, (_, place))| self.index.prefetch(place));
         for (_, (_, place)) in keys.clone() {
             if let Some(slot) = self.index.candidate(place) {
                 self.slab.prefetch_for_reading(slot);
             }
         }
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.get_batch_under(&hazard, reader, keys, values),
+            None => {
+                let pinned = Pinned::new(reader, &self.reclaim);
+                self.get_batch_under(&pinned, reader, keys, values);
+            }
+        }
+    }
+
+    fn get_batch_under<'q, Q>(
+        &self,
+        protection: &impl Protect,
+        reader: &Reader,
+        keys: impl Iterator<Item = (&'q Q, (u64, Place))>,
+        values: &mut Vec<Option<V>>,
+    ) where
+        Q: Hash + Equivalent<K> + ?Sized + 'q,
+        V: Clone,
+    {
         for (key, (hash, place)) in keys {
             if let Some(frozen) = &self.frozen
-                && let Some(value) = self.find_frozen(frozen, &pinned, hash, key)
+                && let Some(value) = self.find_frozen(frozen, protection, hash, key)
             {
                 add(&reader.frozen_hits, 1);
                 if self.recorder.wants(hash) {
@@ -84,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 values.push(Some(value.clone()));
                 continue;
             }
-            let found = self.find(&pinned, place, key);
+            let found = self.find(protection, place, key);
             let found = found.filter(|found| {
                 let expired = self.has_expired_in_use(found.slot);
                 if expired {
@@ -156,7 +173,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         self.sweep(&self.steps(), |slot| {
-            // SAFETY: the sweep shows slots that it has found in the index under its pin.
+            // SAFETY: the sweep shows slots that it has found in the index and protects.
             let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
             !keep(key, value)
         });
@@ -171,30 +188,48 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // have admitted one key just now, the older goes first.
         for bucket in (0..self.index.len()).rev() {
             let telling = self.telling();
-            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket).iter().rev() {
-                let Some((_, slot)) = self.protected(&pinned, cell) else { continue };
-                // Nobody's to judge: it is absent.
-                let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
-                let ending = match expired {
-                    true => Ending::Expired,
-                    false if is_doomed(slot) => Ending::Removed,
-                    false => continue,
-                };
-                // SAFETY: published and protected.
-                let key = unsafe { self.slab.key(slot) };
-                // One that cannot be hashed cannot be found by its word: it stays.
-                let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
-                // The word of this slot, which no other entry can have while it is pinned.
-                self.leave(slot);
-                if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot, ending);
-                    expirations += u64::from(expired);
+            let reader = &self.stripe().reader;
+            expirations += match Hazard::of(&reader.hazard) {
+                Some(hazard) => self.sweep_bucket(&hazard, steps, bucket, &mut is_doomed),
+                None => {
+                    let pinned = Pinned::new(reader, &self.reclaim);
+                    self.sweep_bucket(&pinned, steps, bucket, &mut is_doomed)
                 }
-            }
-            drop(pinned);
+            };
             drop(telling);
             steps.take(|| self.reclaim_if_due());
+        }
+        expirations
+    }
+
+    /// One bucket of a sweep. How many entries had expired.
+    fn sweep_bucket(
+        &self,
+        protection: &impl Protect,
+        steps: &Steps<'_>,
+        bucket: usize,
+        is_doomed: &mut impl FnMut(u32) -> bool,
+    ) -> u64 {
+        let mut expirations = 0;
+        for cell in self.index.cells(bucket).iter().rev() {
+            let Some((_, slot)) = self.protected(protection, cell) else { continue };
+            // Nobody's to judge: it is absent.
+            let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
+            let ending = match expired {
+                true => Ending::Expired,
+                false if is_doomed(slot) => Ending::Removed,
+                false => continue,
+            };
+            // SAFETY: published, and protected until the next one is.
+            let key = unsafe { self.slab.key(slot) };
+            // One that cannot be hashed cannot be found by its word: it stays.
+            let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
+            // The word of this slot, which no other entry can have while it is protected.
+            self.leave(slot);
+            if self.index.unlink(place, slot) {
+                self.bury(&mut self.hold(), slot, ending);
+                expirations += u64::from(expired);
+            }
         }
         expirations
     }

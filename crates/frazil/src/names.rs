@@ -14,7 +14,7 @@ use crate::fence;
 use crate::reclaim::Reclaim;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Names {
     slots: [AtomicU32; NAMES],
     /// How many of those are in use.
     count: AtomicU32,
+    /// Whether a reclamation has found something held up by them. Written by others as well.
+    blamed: AtomicBool,
 }
 
 impl Names {
@@ -57,18 +59,15 @@ impl Names {
         fence::light();
     }
 
-    /// Forgets all names: the thread has no pin left. Whether there were any.
+    /// Forgets all names: the thread has no pin left. Whether a reclamation was held up by them.
     #[inline(always)]
     pub(crate) fn clear(&self) -> bool {
         let count = self.count.load(Relaxed);
-        if count != 0 {
-            self.clear_some(count);
-        }
-        count != 0
+        count != 0 && self.clear_some(count)
     }
 
     #[inline(never)]
-    fn clear_some(&self, count: u32) {
+    fn clear_some(&self, count: u32) -> bool {
         for slot in self.slots.iter().take(count as usize) {
             // Release: all that was read; partner is the Acquire of `contains`.
             slot.store(0, Release);
@@ -76,6 +75,17 @@ impl Names {
         self.count.store(0, Relaxed);
         // Release: as above, with `since`.
         self.since.store(0, Release);
+        let blamed = self.blamed.load(Relaxed);
+        if blamed {
+            self.blamed.store(false, Relaxed);
+        }
+        blamed
+    }
+
+    /// Has the thread say when it lets go of what it holds up. For others. Late by a moment, it
+    /// says so after its next pin: a reclamation in vain.
+    pub(crate) fn blame(&self) {
+        self.blamed.store(true, Relaxed);
     }
 
     /// Forgets all names of a thread that does not exist.

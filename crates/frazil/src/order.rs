@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
+use std::ops::ControlFlow;
 
 use crate::cache::Cache;
-use crate::protect::Pinned;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Up to `n` keys, those first that would stay longest: the last that the policy would
@@ -91,20 +92,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         ranks
     }
 
-    /// Shows all entries, as [`Cache::iter`] does: slot, key and value, under a pin for a
-    /// bucket at a time.
+    /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
         for bucket in 0..self.index.len() {
-            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket) {
-                if let Some((_, slot)) = self.protected(&pinned, cell)
-                    && !self.has_expired(slot)
-                {
-                    // SAFETY: published and protected.
-                    let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
-                    show(slot, key, value);
-                }
-            }
+            let ControlFlow::Continue(()) = self.show_slots(bucket, |slot, key, value| {
+                show(slot, key, value);
+                ControlFlow::<Infallible>::Continue(())
+            });
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::evict::Ensure;
 use crate::evict::segments::{IDLE, SegmentStack, Segments};
 use crate::fence;
 use crate::fork;
+use crate::names::Names;
 use crate::protect::COPIES;
 use crate::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
 use crate::sync::atomic::{
@@ -305,20 +306,23 @@ impl Reclaim {
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
+            // Another thread has it in hand, and may be suspended: the others need not come again
+            // for each slot.
+            self.set_due(0, 0);
             return 0;
         }
         // Release: all that was unlinked before its segment came to limbo (Acquire in
         // `take_all`) is seen by pins that note a later epoch.
         let stamp = self.epoch.0.fetch_add(1, AcqRel);
         fence::heavy();
-        let named = Named::by(stripes);
+        let mut named = Named::by(stripes);
         let mut held_up = HeldUp::new(self, segments);
         let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
         while let Some(segment) = chain.pop() {
             let stamped = segments.stamp(segment).load(Relaxed);
             let stamped = if stamped == 0 { stamp } else { stamped };
             segments.stamp(segment).store(stamped, Relaxed);
-            let all = stamped >= named.oldest_pin;
+            let all = named.keep_all(stamped);
             let (mut kept, mut slots) = (0u32, 0);
             // Whatever happens in a destructor, no slot is lost.
             let unfinished = Ensure::new(&mut gone, |_| self.put_back(segments, segment));
@@ -346,11 +350,15 @@ impl Reclaim {
                 self.free.push(segments, segment, &mut Traffic::default());
             }
         }
+        named.blame();
+        let freed = gone.slots;
+        drop(gone);
+        self.hold_up(held_up.slots, held_up.weight);
         self.set_due(held_up.slots, held_up.weight);
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
         self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
-        gone.slots
+        freed
     }
 
     /// Lets go of what threads were reading when the process was forked, in which they are not.
@@ -364,30 +372,39 @@ impl Reclaim {
         }
     }
 
-    /// When limbo is to be gone through again, where so much in it is named.
+    /// Says when limbo is to be gone through again, where readers hold up so much: not before as
+    /// much has come as is worth a fence, and half of that. What waits now is what they hold up,
+    /// and what another thread has in hand, which says so again when it is done.
     fn set_due(&self, slots: u64, weight: u64) {
         let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
         let most = self.weight_in_limbo.load(Relaxed);
-        slots_due.store(slots + self.batch.max(slots / 2), Relaxed);
-        weight_due.store(weight.saturating_add(most.max(weight / 2)), Relaxed);
+        slots_due.store(self.waiting() + self.batch.max(slots / 2), Relaxed);
+        let waiting = self.waiting_weight();
+        weight_due.store(waiting.saturating_add(most.max(weight / 2)), Relaxed);
+    }
+
+    /// Says what readers hold up. Read with every insertion, and so written only if it changes.
+    fn hold_up(&self, slots: u64, weight: u64) {
         let Crowd { slots: held_up, full } = &self.held_up.0;
-        // Read by every pin that ends.
         if held_up.load(Relaxed) != slots {
             held_up.store(slots, Relaxed);
-            full.store(weight > most.saturating_mul(LIMBO_SHARE / CROWD_SHARE), Relaxed);
+        }
+        let most = self.weight_in_limbo.load(Relaxed).saturating_mul(LIMBO_SHARE / CROWD_SHARE);
+        if full.load(Relaxed) != (weight > most) {
+            full.store(weight > most, Relaxed);
         }
     }
 
-    /// A reader has let go of all that it named: limbo may be worth going through.
-    #[inline]
+    /// A reader has let go of what it held up: limbo is worth going through.
+    #[cold]
     pub(crate) fn named_no_more(&self) {
-        if self.held_up() != 0 {
-            self.set_due(0, 0);
-        }
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        slots_due.store(self.batch, Relaxed);
+        weight_due.store(self.weight_in_limbo.load(Relaxed), Relaxed);
     }
 
     /// How many slots readers held up when limbo was gone through last.
-    #[inline(always)]
+    #[cfg(feature = "tracing")]
     pub(crate) fn held_up(&self) -> u64 {
         self.held_up.0.slots.load(Relaxed)
     }
@@ -460,32 +477,60 @@ impl Drop for Chain<'_> {
 }
 
 /// What readers kept when a heavy fence had been executed.
-struct Named {
-    slots: Vec<u32>,
+struct Named<'s> {
+    /// With the reader whose pin names it, if it is one's.
+    slots: Vec<(u32, Option<&'s Names>)>,
     /// A bit for each, by the lowest bits of its number.
     bits: u64,
-    /// The earliest epoch from which on a pin keeps everything.
+    /// Since when on pins keep everything, and the earliest of them.
+    keepers: Vec<(u64, &'s Names)>,
     oldest_pin: u64,
+    /// The latest stamp of what was kept because of those.
+    latest_kept: u64,
 }
 
-impl Named {
-    fn by(stripes: &Stripes) -> Self {
-        let mut named = Named { slots: Vec::new(), bits: 0, oldest_pin: u64::MAX };
+impl<'s> Named<'s> {
+    fn by(stripes: &'s Stripes) -> Self {
+        let mut slots = Vec::new();
+        let mut keepers = Vec::new();
         for Stripe { reader, .. } in stripes.iter() {
             // Acquire: partner is the Release with which a reader clears its hazard; what it
             // read, it has read before the slot is written again.
             let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
-            named.slots.extend(hazards.into_iter().filter(|&slot| slot != 0));
-            named.slots.extend(reader.names.slots());
-            named.oldest_pin = named.oldest_pin.min(reader.names.since().unwrap_or(u64::MAX));
+            slots.extend(hazards.into_iter().filter(|&slot| slot != 0).map(|slot| (slot, None)));
+            slots.extend(reader.names.slots().map(|slot| (slot, Some(&reader.names))));
+            keepers.extend(reader.names.since().map(|since| (since, &reader.names)));
         }
-        named.bits = named.slots.iter().fold(0, |bits, slot| bits | 1 << (slot & 63));
-        named
+        let bits = slots.iter().fold(0, |bits, (slot, _)| bits | 1 << (slot & 63));
+        let oldest_pin = keepers.iter().map(|&(since, _)| since).min().unwrap_or(u64::MAX);
+        Named { slots, bits, keepers, oldest_pin, latest_kept: 0 }
+    }
+
+    /// Whether all that has this stamp is kept.
+    fn keep_all(&mut self, stamp: u64) -> bool {
+        let kept = stamp >= self.oldest_pin;
+        if kept {
+            self.latest_kept = self.latest_kept.max(stamp);
+        }
+        kept
     }
 
     #[inline(always)]
     fn contains(&self, slot: u32) -> bool {
-        self.bits >> (slot & 63) & 1 != 0 && self.slots.contains(&slot)
+        self.bits >> (slot & 63) & 1 != 0 && self.finds(slot)
+    }
+
+    fn finds(&self, slot: u32) -> bool {
+        let mut named = self.slots.iter().filter(|&&(named, _)| named == slot).peekable();
+        let found = named.peek().is_some();
+        named.filter_map(|&(_, by)| by).for_each(Names::blame);
+        found
+    }
+
+    /// Has those tell that kept everything, when they let go of it.
+    fn blame(&self) {
+        let keepers = self.keepers.iter().filter(|&&(since, _)| since <= self.latest_kept);
+        keepers.for_each(|(_, names)| names.blame());
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::Cache;
 use crate::evict::Ensure;
 use crate::slab::{Slab, VACANT};
+use crate::stripe::Held;
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -39,6 +40,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         freed
     }
 
+    /// Sends all that a stripe has in hand to where others find it.
+    fn empty(&self, held: &mut Held<'_>) {
+        self.hand(held, |hand| self.order.flush(hand));
+        let buffers = &mut **held;
+        self.reclaim.flush_retired(&self.segments, buffers);
+        self.reclaim.flush_vacant(&self.segments, buffers);
+        buffers.spares.flush(&self.segments, &mut buffers.traffic);
+        self.places.flush(&mut buffers.places, &mut buffers.traffic);
+        if let Some(weights) = &self.weights {
+            weights.flush(&mut buffers.credit, &mut buffers.traffic);
+        }
+    }
+
     /// Drops the values of all entries that have gone, but for those that a reader is looking at
     /// now.
     ///
@@ -71,15 +85,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {
         for mut held in self.stripes.claims() {
-            self.hand(&mut held, |hand| self.order.flush(hand));
-            let buffers = &mut *held;
-            self.reclaim.flush_retired(&self.segments, buffers);
-            self.reclaim.flush_vacant(&self.segments, buffers);
-            buffers.spares.flush(&self.segments, &mut buffers.traffic);
-            self.places.flush(&mut buffers.places, &mut buffers.traffic);
-            if let Some(weights) = &self.weights {
-                weights.flush(&mut buffers.credit, &mut buffers.traffic);
-            }
+            self.empty(&mut held);
         }
         if pack {
             let mut held = self.hold();
@@ -107,5 +113,71 @@ impl<K, V, S> Drop for Cache<K, V, S> {
         // Should one panic, the others are dropped all the same.
         let others = Ensure::new(&mut slots, drop_all);
         drop_all(others.on);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::Cache;
+    use crate::fence::EXECUTED;
+
+    const ENTRIES: u64 = 20_000;
+
+    /// Heavy fences that `work` executes on this thread.
+    fn fences(work: impl FnOnce()) -> u64 {
+        let before = EXECUTED.get();
+        work();
+        EXECUTED.get() - before
+    }
+
+    fn filled() -> Cache<u64, String> {
+        let cache = Cache::builder(ENTRIES).build();
+        (0..ENTRIES).for_each(|key| cache.insert(key, key.to_string()));
+        cache
+    }
+
+    /// The next reclamation comes when half as much has come again as a pin held up the last
+    /// time, and the stripes of the threads are gathered once.
+    #[test]
+    fn a_pin_that_keeps_all_makes_no_removal_dearer() {
+        let works: [fn(&Cache<u64, String>); 3] = [
+            Cache::clear,
+            |cache| cache.retain(|_, _| false),
+            |cache| (0..ENTRIES).for_each(|key| assert!(cache.invalidate(&key))),
+        ];
+        for work in works {
+            for pinned_here in [true, false] {
+                let cache = filled();
+                let pin = || {
+                    let pin = cache.pin();
+                    assert!((ENTRIES - 100..ENTRIES).all(|key| pin.get(&key).is_some()));
+                    pin
+                };
+                let executed = std::thread::scope(|scope| {
+                    let (pinned, wait) = std::sync::mpsc::channel();
+                    let (release, held) = std::sync::mpsc::channel::<()>();
+                    let here = pinned_here.then(pin);
+                    scope.spawn(move || {
+                        let there = (!pinned_here).then(pin);
+                        pinned.send(()).expect("the test waits");
+                        _ = held.recv();
+                        drop(there);
+                    });
+                    wait.recv().expect("it has pinned");
+                    let executed = fences(|| work(&cache));
+                    // Others read in the meantime, whose pins end.
+                    let reads = fences(|| {
+                        for key in 0..1_000 {
+                            assert!(cache.pin().get(&key).is_none());
+                            cache.insert(key, String::new());
+                            assert!(cache.pin().get(&key).is_some());
+                        }
+                    });
+                    drop((release, here));
+                    executed.max(reads)
+                });
+                assert!(executed < 40, "{executed} fences");
+            }
+        }
     }
 }
