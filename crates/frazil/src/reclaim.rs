@@ -35,6 +35,8 @@ use crate::sync::{CHECKED, OwnLine};
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
+/// Slots that become free while a thread must do nothing to be taken for idle, at least.
+const TURNOVER_MIN: u64 = 1024;
 /// Of the capacity, the weight that may wait in limbo: a share of one in so many.
 const LIMBO_SHARE: u64 = 16;
 /// The same in the hands of one thread.
@@ -62,6 +64,10 @@ pub(crate) struct Reclaim {
     weight_in_hand: AtomicU64,
     /// What readers held up when limbo was gone through last.
     held_up: OwnLine<Crowd>,
+    /// Slots that have become free since the stripes of idle threads were emptied, and how many
+    /// are to before they are again.
+    freed: AtomicU64,
+    turnover: u64,
     /// The forks of the process that this cache has followed.
     forks: AtomicU64,
 }
@@ -104,6 +110,8 @@ impl Reclaim {
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
             held_up: OwnLine::default(),
+            freed: AtomicU64::new(0),
+            turnover: entries.max(TURNOVER_MIN),
             forks: AtomicU64::new(fork::count()),
         };
         if let Some(capacity) = capacity {
@@ -353,12 +361,20 @@ impl Reclaim {
         named.blame();
         let freed = gone.slots;
         drop(gone);
+        self.freed.fetch_add(freed, Relaxed);
         self.hold_up(held_up.slots, held_up.weight);
         self.set_due(held_up.slots, held_up.weight);
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
         self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
         freed
+    }
+
+    /// Whether as many slots have become free as there are entries since this was true last. To
+    /// one thread.
+    pub(crate) fn has_turned_over(&self) -> bool {
+        let freed = self.freed.load(Relaxed);
+        freed >= self.turnover && self.freed.compare_exchange(freed, 0, Relaxed, Relaxed).is_ok()
     }
 
     /// Lets go of what threads were reading when the process was forked, in which they are not.

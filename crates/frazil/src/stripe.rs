@@ -189,6 +189,17 @@ pub(crate) struct Counts {
     pub(crate) weight: AtomicU64,
 }
 
+impl Counts {
+    /// How often anything was done that may leave something in the buffers; wraps.
+    fn operations(&self) -> u32 {
+        let Counts { insertions, replacements, evictions, removals, expirations, refusals, .. } =
+            self;
+        [insertions, replacements, evictions, removals, expirations, refusals]
+            .into_iter()
+            .fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed))) as u32
+    }
+}
+
 // What the documentation says.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Stripe>() == 1024);
@@ -202,6 +213,10 @@ pub(crate) struct Stripe {
     /// Whether another thread wants to be, or is.
     claimed: AtomicBool,
     pub(crate) counts: Counts,
+    /// What its writers had done when it was looked at last, and when it was emptied because
+    /// they did nothing more.
+    seen: AtomicU32,
+    emptied: AtomicU32,
     buffers: UnsafeCell<Buffers>,
 }
 
@@ -228,6 +243,22 @@ impl Stripe {
             return None;
         }
         Some(Held { stripe: self, flag: &self.busy })
+    }
+
+    /// Whether nobody has written to it since this was asked last, and something may be in its
+    /// buffers.
+    pub(crate) fn has_rested(&self) -> bool {
+        let done = self.counts.operations();
+        if self.seen.load(Relaxed) != done {
+            self.seen.store(done, Relaxed);
+            return false;
+        }
+        self.emptied.load(Relaxed) != done
+    }
+
+    /// Says that nothing is in the buffers of a stripe that [has rested](Stripe::has_rested).
+    pub(crate) fn is_empty_now(&self) {
+        self.emptied.store(self.seen.load(Relaxed), Relaxed);
     }
 
     /// The buffers, for another thread than the owner. `None` if they are in use. Costs a

