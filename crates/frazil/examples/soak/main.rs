@@ -4,8 +4,10 @@
 //! Short tests begin with fresh caches and fresh threads. This one looks for what
 //! builds up: slots, segments, credit or values that are lost once in a million
 //! operations, memory that grows, a cache that ends up refusing. So the caches are the
-//! same from begin to end, and threads come and go, some pins outlast many operations,
-//! and small caches are built and dropped beside the lasting ones.
+//! same from begin to end, and threads come and go, some pins outlast many operations and some
+//! iterations stand still, listeners panic, and small caches are built and dropped beside the
+//! lasting ones. On Linux the process is forked again and again, and the child uses a cache for a
+//! while whose other threads are not there.
 //!
 //! The run is cut into phases. After each, all threads end and every cache is validated.
 //! The soak fails if a value is seen under a wrong key, or after the only thread that
@@ -14,6 +16,7 @@
 //! left; if a listener is told of more or fewer entries than have gone; or if what is on the
 //! heap grows after the warm-up.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,6 +27,7 @@ use std::time::{Duration, Instant};
 use frazil::{Builder, Cache, Cause, Compute, Freezing, Policy, Promotion};
 
 mod counted;
+mod fork;
 #[path = "../../tests/cache/tracked/mod.rs"]
 mod tracked;
 
@@ -74,6 +78,24 @@ const SPELL: u64 = 40;
 const RARELY: u64 = 200;
 /// Keys of each cache that only the threads of one line write.
 const OWN: usize = 16;
+/// How long a pin or an iteration stands still that does.
+const STILL: Duration = Duration::from_millis(20);
+/// Of so many calls of a listener one panics.
+const PANICS: u64 = 10_007;
+/// From one fork to the next.
+const BETWEEN_FORKS: Duration = Duration::from_millis(500);
+
+/// What listeners panic with.
+struct Planned;
+
+/// Does what may call a listener.
+fn bear(work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work))
+        && !panic.is::<Planned>()
+    {
+        resume_unwind(panic);
+    }
+}
 
 fn main() -> ExitCode {
     let seconds = std::env::args().nth(1).and_then(|seconds| seconds.parse().ok());
@@ -99,15 +121,18 @@ fn soak(duration: Duration) -> Result<(), String> {
     let totals = Totals { started: Instant::now(), operations, threads };
     admits_all(&caches, &census)?;
     // What is laid out when something is first frozen is no growth.
+    let mut doubled = fork::Doubled::new();
     for cache in &caches {
-        cache.freeze(1.0);
-        cache.thaw();
+        bear(|| _ = cache.freeze(1.0));
+        bear(|| cache.thaw());
     }
     let started = Instant::now();
     let mut memory = Vec::with_capacity(PHASES as usize);
     for phase in 1..=PHASES {
         let end = (duration / PHASES).max(SHORTEST) * phase;
-        run_phase(&caches, &census, &mut lines, &totals, started + end.min(duration))?;
+        let end_of_phase = started + end.min(duration);
+        run_phase(&caches, &doubled, &census, &mut lines, &totals, end_of_phase)?;
+        doubled.validate()?;
         for soaked in &mut caches {
             let policy = soaked.policy();
             soaked.cache.validate().map_err(|findings| format!("{policy}:\n{findings}"))?;
@@ -121,8 +146,9 @@ fn soak(duration: Duration) -> Result<(), String> {
     }
     admits_all(&caches, &census)?;
     drop(caches);
-    if census.living() != 0 {
-        return Err(format!("{} values lost, or dropped twice", census.living()));
+    let living = census.living() + doubled.end();
+    if living != 0 {
+        return Err(format!("{living} values lost, or dropped twice"));
     }
     is_flat(&memory)?;
     println!("nothing lost, nothing twice, every value dropped once");
@@ -142,7 +168,11 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
         let builder =
             Cache::builder(room).policy(policy).listener(move |key, value: &Tracked<'_>, cause| {
                 value.check(*key);
-                heard.fetch_add((cause != Cause::Refused).into(), Relaxed);
+                let told = heard.fetch_add((cause != Cause::Refused).into(), Relaxed);
+                if told % PANICS == PANICS - 1 && cause != Cause::Refused {
+                    // Without a word on the terminal.
+                    resume_unwind(Box::new(Planned));
+                }
             });
         let cache = if weighted {
             let weight = |key: &u64, value: &Tracked<'_>| key % 5 + value.serial % 3;
@@ -198,6 +228,7 @@ impl Line {
 
 fn run_phase<'c>(
     caches: &[Soaked<'c>],
+    doubled: &fork::Doubled,
     census: &'c Census,
     lines: &mut [Line],
     totals: &Totals,
@@ -216,19 +247,27 @@ fn run_phase<'c>(
                 while !over.load(Relaxed) {
                     // What a thread panics with goes on to `scope`.
                     std::thread::scope(|life| {
-                        life.spawn(|| live(caches, census, line, totals, over));
+                        life.spawn(|| live(caches, doubled, census, line, totals, over));
                     });
                 }
             });
         }
-        let (mut living, mut kept, mut looks) = (0, Ok(()), 0);
+        let (mut living, mut kept, mut looks, mut forked) = (0, Ok(()), 0, Instant::now());
         while Instant::now() < end && living <= most && kept.is_ok() {
             std::thread::sleep(Duration::from_millis(5));
             living = census.living();
             looks += 1;
+            if forked.elapsed() > BETWEEN_FORKS {
+                kept = doubled.fork();
+                forked = Instant::now();
+            }
+            let kept = &mut kept;
+            if kept.is_err() {
+                break;
+            }
             if looks % 50 == 0 {
                 let soaked = &caches[looks / 50 % caches.len()];
-                kept = keep_in_file(soaked, census).and_then(|()| record(soaked));
+                *kept = keep_in_file(soaked, census).and_then(|()| record(soaked));
             }
         }
         over.store(true, Relaxed);
@@ -243,6 +282,7 @@ fn run_phase<'c>(
 /// One thread, from its first operation to its last.
 fn live<'c>(
     caches: &[Soaked<'c>],
+    doubled: &fork::Doubled,
     census: &'c Census,
     line: &mut Line,
     totals: &Totals,
@@ -257,18 +297,21 @@ fn live<'c>(
         }
         let at = line.chance.below(caches.len() as u64) as usize;
         for _ in 0..SPELL {
-            operate(&caches[at], census, &mut line.chance);
+            bear(|| operate(&caches[at], census, &mut line.chance));
         }
-        if line.chance.below(RARELY) == 0 {
-            resize(&caches[at], &mut line.chance);
-        }
+        doubled.operate(&mut line.chance);
         match line.chance.below(RARELY) {
-            0 => _ = caches[at].freeze(line.chance.below(11) as f64 / 10.0),
-            1 => caches[at].thaw(),
-            2..20 => _ = caches[at].step_freezing(totals.started.elapsed()),
+            0 => bear(|| resize(&caches[at], &mut line.chance)),
+            1 => stand_still(&caches[at], &mut line.chance),
             _ => {}
         }
-        operate_on_own(&caches[at], at, census, line);
+        match line.chance.below(RARELY) {
+            0 => bear(|| _ = caches[at].freeze(line.chance.below(11) as f64 / 10.0)),
+            1 => bear(|| caches[at].thaw()),
+            2..20 => bear(|| _ = caches[at].step_freezing(totals.started.elapsed())),
+            _ => {}
+        }
+        bear(|| operate_on_own(&caches[at], at, census, line));
         operate(&of_its_own, census, &mut line.chance);
         if line.chance.below(8) == 0 {
             kept = (line.chance.below(2) == 0).then(|| caches[at].pin());
@@ -278,6 +321,35 @@ fn live<'c>(
             value.check(*shown);
         }
         totals.operations.fetch_add(SPELL + 3, Relaxed);
+    }
+}
+
+/// In the middle of an iteration, or with a pin that has shown few or many.
+fn stand_still(cache: &Cache<u64, Tracked<'_>>, chance: &mut Chance) {
+    match chance.below(3) {
+        0 => {
+            let mut entries = cache.iter();
+            entries.by_ref().take(20).for_each(|(key, value)| value.check(key));
+            std::thread::sleep(STILL);
+            entries.take(200).for_each(|(key, value)| value.check(key));
+        }
+        1 => {
+            let mut left = 20i64;
+            cache.for_each(|key, value| {
+                if left == 0 {
+                    std::thread::sleep(STILL);
+                }
+                left -= 1;
+                value.check(*key);
+            });
+        }
+        _ => {
+            let pin = cache.pin();
+            let keys = (0..chance.below(40)).map(|_| chance.below(1_000));
+            let shown: Vec<_> = keys.filter_map(|key| pin.peek(&key)).collect();
+            std::thread::sleep(STILL);
+            shown.into_iter().for_each(|(key, value)| value.check(*key));
+        }
     }
 }
 
@@ -446,7 +518,8 @@ fn operate_on_own<'c>(cache: &Soaked<'c>, at: usize, census: &'c Census, line: &
 /// Without pins every newcomer gets in.
 fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), String> {
     for cache in caches {
-        if cache.set_capacity(cache.room) != cache.room {
+        bear(|| _ = cache.set_capacity(cache.room));
+        if cache.capacity() != cache.room {
             return Err(format!("{} does not get its capacity back", cache.policy()));
         }
         // These weigh a newcomer against what would go for it.
@@ -454,7 +527,7 @@ fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), Strin
             matches!(cache.policy(), Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
         let refusals = cache.stats().refusals;
         for key in 0..cache.room * ROTATIONS {
-            cache.insert(key, Tracked::new(census, key));
+            bear(|| cache.insert(key, Tracked::new(census, key)));
             if !cache.contains_key(&key) && !may_refuse {
                 return Err(format!("{}: key {key} was not admitted", cache.policy()));
             }

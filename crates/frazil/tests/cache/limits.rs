@@ -169,6 +169,65 @@ fn who_iterates_or_pins_makes_no_writer_give_up() {
     }
 }
 
+/// Threads replace what is theirs in a cache with room, while others iterate and hold pins over
+/// thousands of replacements.
+#[test]
+fn replacements_beside_iterators_and_pins_lose_nothing() {
+    const KEYS: u64 = 1_024 / SCALE;
+    const WRITERS: u64 = 4;
+    let replacements = turns(400_000) / SCALE;
+    for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
+        let census = Census::default();
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(2 * KEYS).policy(policy).build();
+        (0..KEYS).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+        let (done, missing, begun) = (AtomicI64::new(0), AtomicI64::new(0), Instant::now());
+        let most = replacements.next_multiple_of(WRITERS) as i64;
+        let goes_on = || done.load(SeqCst) < most && begun.elapsed() < PATIENCE;
+        std::thread::scope(|scope| {
+            for thread in 0..WRITERS {
+                let (cache, census, done, missing) = (&cache, &census, &done, &missing);
+                scope.spawn(move || {
+                    for key in (0..KEYS)
+                        .cycle()
+                        .filter(|key| key % WRITERS == thread)
+                        .take(most as usize / WRITERS as usize)
+                    {
+                        cache.insert(key, Tracked::new(census, key));
+                        missing.fetch_add((!cache.contains_key(&key)).into(), SeqCst);
+                        done.fetch_add(1, SeqCst);
+                    }
+                });
+                scope.spawn(|| {
+                    while goes_on() {
+                        let shown = cache.iter().inspect(|(key, value)| value.check(*key)).count();
+                        assert!(shown as u64 <= KEYS);
+                    }
+                });
+                scope.spawn(move || {
+                    let mut chance = Chance(thread);
+                    while goes_on() {
+                        let pin = cache.pin();
+                        let shown: Vec<_> =
+                            (0..8).filter_map(|_| pin.get(&chance.below(KEYS))).collect();
+                        // A tenth of all that is replaced, and more than there are slots.
+                        let until = (done.load(SeqCst) + most / 10).min(most);
+                        while done.load(SeqCst) < until && goes_on() {
+                            std::thread::yield_now();
+                        }
+                        shown.into_iter().for_each(|value| value.check(value.key));
+                    }
+                });
+            }
+        });
+        let found = (0..KEYS).filter(|key| cache.contains_key(key)).count() as u64;
+        let refusals = cache.stats().refusals;
+        assert_eq!((missing.into_inner(), found, refusals), (0, KEYS, 0), "{policy}");
+        validate(&mut cache);
+        drop(cache);
+        assert_eq!(census.living(), 0);
+    }
+}
+
 /// What is kept beside the entries weighs a quarter of the capacity at most, whatever one of them
 /// weighs, and with a pin that is held.
 #[test]

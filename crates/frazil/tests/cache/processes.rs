@@ -27,7 +27,8 @@ fn alone(test: &str, work: impl FnOnce()) {
     }
     let name = format!("processes::{test}");
     let program = std::env::current_exe().expect("this program");
-    let run = Command::new(program).args([&name, "--exact", "--nocapture"]).env(ALONE, test).output();
+    let run =
+        Command::new(program).args([&name, "--exact", "--nocapture"]).env(ALONE, test).output();
     let run = run.expect("this program runs");
     let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && told.contains("1 passed"), "{told}");

@@ -1,0 +1,213 @@
+//! How far a process grows whose cache has a capacity of 64 MiB: ours beside moka and
+//! quick_cache.
+//!
+//! `cargo run --release -p frazil-bench --features rivals --example byte_growth`
+//!
+//! Threads look up keys, four times as many as fit, and insert what they miss, until eight
+//! capacities were inserted. An entry weighs its bytes and 56 for what comes with it: the key, the
+//! pointer, the counts of the `Arc` and the allocator's word. Each figure is the median of three
+//! processes, at the end of the run: MiB of resident memory beyond what there was before the cache
+//! was built, and behind it the most that there was. Values that threads have made and not
+//! inserted yet are in that. `*`: more than 1.25 capacities and 8 MiB at the end.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use anyhow::{Context as _, bail, ensure};
+
+const MIB: u64 = 1 << 20;
+const CAPACITY: u64 = 64 * MIB;
+const ROUNDS: u64 = 8;
+/// What an entry weighs beside its value.
+const BESIDE: u64 = 56;
+const ENGINES: [&str; 3] = ["frazil", "moka", "quick_cache"];
+const SIZES: [(&str, u64); 6] = [
+    ("64 B", 64),
+    ("1 KiB", 1 << 10),
+    ("16 KiB", 16 << 10),
+    ("128 KiB", 128 << 10),
+    ("1 MiB", MIB),
+    ("8 MiB", 8 * MIB),
+];
+const THREADS: [u64; 3] = [1, 2, 8];
+/// Processes for each figure.
+const RUNS: usize = 3;
+
+type Value = Arc<[u8]>;
+
+/// One process: what is measured.
+#[derive(Clone, Copy)]
+struct Cell {
+    size: u64,
+    threads: u64,
+    pinned: bool,
+}
+
+impl Cell {
+    fn entries(self) -> u64 {
+        CAPACITY / (self.size + BESIDE)
+    }
+
+    fn value(self, key: u64) -> Value {
+        // Every page is written.
+        std::iter::repeat_n(key as u8, self.size as usize).collect()
+    }
+
+    /// Has all threads look up and insert; `held` is made by the first when it has inserted.
+    fn drive<C: Sync, H>(
+        self,
+        cache: &C,
+        get: impl Fn(&C, u64) -> bool + Sync,
+        insert: impl Fn(&C, u64, Value) + Sync,
+        held: impl FnOnce() -> H,
+    ) -> anyhow::Result<(u64, u64)> {
+        insert(cache, 0, self.value(0));
+        let _held = self.pinned.then(held);
+        let (inserted, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..self.threads {
+                let (get, insert, inserted, most) = (&get, &insert, &inserted, &most);
+                scope.spawn(move || {
+                    let mut chance = thread << 32;
+                    let mut looks = 0;
+                    while inserted.load(Relaxed) < ROUNDS * CAPACITY {
+                        let key = next(&mut chance) % (4 * self.entries());
+                        if !get(cache, key) {
+                            insert(cache, key, self.value(key));
+                            inserted.fetch_add(self.size + BESIDE, Relaxed);
+                            looks += 1;
+                            if looks * self.size / (4 * MIB) != (looks - 1) * self.size / (4 * MIB)
+                            {
+                                most.fetch_max(resident().unwrap_or(0), Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let end = resident()?;
+        Ok((end, most.into_inner().max(end)))
+    }
+}
+
+/// SplitMix64.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Resident bytes of this process.
+fn resident() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("a system with /proc")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 =
+        line.and_then(|line| line.trim().strip_suffix("kB")).context("VmRSS")?.trim().parse()?;
+    Ok(kib * 1024)
+}
+
+/// Growth at the end and at most.
+fn measure(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
+    let weigh = |value: &Value| value.len() as u64 + BESIDE;
+    let before = resident()?;
+    let (end, most) = match engine {
+        "frazil" => {
+            let cache: frazil::Cache<u64, Value> = frazil::Cache::builder(CAPACITY)
+                .entries(cell.entries())
+                .weigher(move |_, value| weigh(value))
+                .build();
+            let held = || {
+                let pin = cache.pin();
+                pin.get(&0);
+                pin
+            };
+            let get = |cache: &frazil::Cache<u64, Value>, key| cache.get(&key).is_some();
+            cell.drive(&cache, get, |cache, key, value| cache.insert(key, value), held)?
+        }
+        "moka" => {
+            let weigher = move |_: &u64, value: &Value| weigh(value) as u32;
+            let cache: moka::sync::Cache<u64, Value> =
+                moka::sync::Cache::builder().max_capacity(CAPACITY).weigher(weigher).build();
+            let get = |cache: &moka::sync::Cache<u64, Value>, key| cache.get(&key).is_some();
+            let held = || cache.get(&0);
+            cell.drive(&cache, get, |cache, key, value| cache.insert(key, value), held)?
+        }
+        "quick_cache" => {
+            #[derive(Clone)]
+            struct Weighed;
+            impl quick_cache::Weighter<u64, Value> for Weighed {
+                fn weight(&self, _: &u64, value: &Value) -> u64 {
+                    value.len() as u64 + BESIDE
+                }
+            }
+            let cache =
+                quick_cache::sync::Cache::with_weighter(cell.entries() as usize, CAPACITY, Weighed);
+            let get = |cache: &quick_cache::sync::Cache<u64, Value, Weighed>, key| {
+                cache.get(&key).is_some()
+            };
+            let held = || cache.get(&0);
+            cell.drive(&cache, get, |cache, key, value| cache.insert(key, value), held)?
+        }
+        other => bail!("no engine `{other}`"),
+    };
+    Ok((end.saturating_sub(before), most.saturating_sub(before)))
+}
+
+/// The same in a process of its own, the median of several.
+fn measure_alone(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let words = [cell.size, cell.threads, cell.pinned.into()].map(|word| word.to_string());
+        let run = Command::new(std::env::current_exe()?).arg(engine).args(words).output()?;
+        ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let text = String::from_utf8(run.stdout)?;
+        let figures: Vec<u64> =
+            text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let &[end, most] = &figures[..] else { bail!("`{text}`") };
+        runs.push((end, most));
+    }
+    runs.sort_unstable();
+    Ok(runs[RUNS / 2])
+}
+
+fn main() -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [engine, size, threads, pinned] = &words[..] {
+        let cell = Cell { size: size.parse()?, threads: threads.parse()?, pinned: pinned == "1" };
+        let (end, most) = measure(engine, cell)?;
+        println!("{end} {most}");
+        return Ok(());
+    }
+    println!(
+        "{:<9} {:<8} {:<6} {}",
+        "value",
+        "threads",
+        "pin",
+        ENGINES.map(|it| format!("{it:>14}")).concat()
+    );
+    let bound = CAPACITY + CAPACITY / 4 + 8 * MIB;
+    let mut beyond = 0;
+    for (name, size) in SIZES {
+        for threads in THREADS {
+            for pinned in [false, true] {
+                let mut line =
+                    format!("{name:<9} {threads:<8} {:<6} ", if pinned { "held" } else { "none" });
+                for engine in ENGINES {
+                    let (end, most) = measure_alone(engine, Cell { size, threads, pinned })?;
+                    beyond += u64::from(engine == "frazil" && end > bound);
+                    let mark = if end > bound { "*" } else { " " };
+                    line += &format!("{:>7}{mark}/{:>5}", end.div_ceil(MIB), most.div_ceil(MIB));
+                }
+                println!("{line}");
+            }
+        }
+    }
+    println!(
+        "beyond {} MiB: frazil in {beyond} of {} cells",
+        bound / MIB,
+        SIZES.len() * THREADS.len() * 2
+    );
+    Ok(())
+}
