@@ -3,10 +3,10 @@
 //!
 //! `cargo run --release -p frazil-bench --features rivals --example byte_growth`
 //!
-//! Threads look up keys, four times as many as fit, and insert what they miss, until eight
+//! Threads look up keys, four times as many as fit, and insert what they miss, until four
 //! capacities were inserted. An entry weighs its bytes and 56 for what comes with it: the key, the
-//! pointer, the counts of the `Arc` and the allocator's word. Each figure is the median of three
-//! processes, at the end of the run: MiB of resident memory beyond what there was before the cache
+//! pointer, the counts of the `Arc` and the allocator's word. Each figure is of a
+//! process of its own, at the end of the run: MiB of resident memory beyond what there was before the cache
 //! was built, and behind it the most that there was. Values that threads have made and not
 //! inserted yet are in that. `*`: more than 1.25 capacities and 8 MiB at the end.
 
@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 64 * MIB;
-const ROUNDS: u64 = 8;
+const ROUNDS: u64 = 4;
 /// What an entry weighs beside its value.
 const BESIDE: u64 = 56;
 const ENGINES: [&str; 3] = ["frazil", "moka", "quick_cache"];
@@ -31,8 +31,6 @@ const SIZES: [(&str, u64); 6] = [
     ("8 MiB", 8 * MIB),
 ];
 const THREADS: [u64; 3] = [1, 2, 8];
-/// Processes for each figure.
-const RUNS: usize = 3;
 
 type Value = Arc<[u8]>;
 
@@ -155,21 +153,15 @@ fn measure(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
     Ok((end.saturating_sub(before), most.saturating_sub(before)))
 }
 
-/// The same in a process of its own, the median of several.
+/// The same in a process of its own.
 fn measure_alone(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
-    let mut runs = Vec::new();
-    for _ in 0..RUNS {
-        let words = [cell.size, cell.threads, cell.pinned.into()].map(|word| word.to_string());
-        let run = Command::new(std::env::current_exe()?).arg(engine).args(words).output()?;
-        ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        let text = String::from_utf8(run.stdout)?;
-        let figures: Vec<u64> =
-            text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-        let &[end, most] = &figures[..] else { bail!("`{text}`") };
-        runs.push((end, most));
-    }
-    runs.sort_unstable();
-    Ok(runs[RUNS / 2])
+    let words = [cell.size, cell.threads, cell.pinned.into()].map(|word| word.to_string());
+    let run = Command::new(std::env::current_exe()?).arg(engine).args(words).output()?;
+    ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let text = String::from_utf8(run.stdout)?;
+    let figures: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let &[end, most] = &figures[..] else { bail!("`{text}`") };
+    Ok((end, most))
 }
 
 fn main() -> anyhow::Result<()> {

@@ -625,3 +625,121 @@ impl Drop for Gone<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::protect::Pinned;
+
+    /// Slots that hold something; each weighs ten times its number.
+    struct Rig {
+        segments: Segments,
+        reclaim: Reclaim,
+        stripes: Stripes,
+        occupied: RefCell<BTreeSet<u32>>,
+    }
+
+    impl Rig {
+        /// With slots up to `last`, all of them retired.
+        fn new(last: u32) -> Self {
+            let rig = Rig {
+                segments: Segments::new(64, 4),
+                reclaim: Reclaim::new(last, last.into(), Some(1_000)),
+                stripes: Stripes::default(),
+                occupied: RefCell::new((1..=last).collect()),
+            };
+            _ = rig.stripes.of(0);
+            let mut buffers = Buffers::default();
+            for slot in 1..=last {
+                assert!(buffers.spares.stock(&rig.segments, &mut Traffic::default()));
+                buffers.retired_weight += u64::from(slot) * 10;
+                rig.reclaim.retire(&rig.segments, &mut buffers, slot);
+            }
+            rig.reclaim.flush_retired(&rig.segments, &mut buffers);
+            rig
+        }
+
+        fn run(&self) -> u64 {
+            let weigh = |slot| match self.occupied.borrow().contains(&slot) {
+                true => u64::from(slot) * 10,
+                false => 0,
+            };
+            let vacate = |slot| _ = self.occupied.borrow_mut().remove(&slot);
+            self.reclaim.run(&self.segments, &self.stripes, weigh, vacate)
+        }
+
+        fn waiting(&self) -> (u64, u64) {
+            (self.reclaim.waiting(), self.reclaim.waiting_weight())
+        }
+
+        fn pin(&self) -> Pinned<'_> {
+            Pinned::new(&self.stripes.of(0).reader, &self.reclaim)
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_gathered_in_few_segments() {
+        for last in [4, 5, 8, 11, 40] {
+            let rig = Rig::new(last);
+            let pin = rig.pin();
+            let named: BTreeSet<u32> = [3, 1, last, last / 2 + 1].into();
+            named.iter().for_each(|&slot| pin.keep(slot));
+            let freed = rig.run();
+            assert_eq!(*rig.occupied.borrow(), named, "{last}");
+            // One segment, whose other slots wait with them.
+            let waiting = u64::from(last) - freed;
+            assert!(waiting <= 4, "{waiting} of {last} wait");
+            let weight = named.iter().map(|&slot| u64::from(slot) * 10).sum();
+            assert_eq!(rig.waiting(), (waiting, weight), "{last}");
+            assert_eq!((rig.run(), rig.waiting()), (0, (waiting, weight)), "{last}");
+            drop(pin);
+            assert_eq!((rig.run(), rig.waiting()), (waiting, (0, 0)), "{last}");
+            assert!(rig.occupied.borrow().is_empty(), "{last}");
+        }
+    }
+
+    /// What was retired before it kept all is nothing that it has seen.
+    #[test]
+    fn a_pin_that_keeps_all_keeps_what_is_retired_later() {
+        let rig = Rig::new(40);
+        let pin = rig.pin();
+        for slot in 0..=crate::names::NAMES as u32 {
+            pin.keep(100 + slot);
+        }
+        assert!(pin.keeps_all());
+        assert_eq!((rig.run(), rig.waiting()), (0, (40, 8_200)));
+        assert!(rig.reclaim.is_crowded(), "8,200 of 1,000");
+        drop(pin);
+        assert!(rig.reclaim.due(), "who held it up has let go");
+        assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));
+        assert!(!rig.reclaim.is_crowded() && !rig.reclaim.due());
+        let later = rig.pin();
+        for slot in 0..=crate::names::NAMES as u32 {
+            later.keep(100 + slot);
+        }
+        drop(later);
+        assert!(!rig.reclaim.due(), "it held up nothing");
+    }
+
+    /// Of as many slots as the last time, but heavy ones.
+    #[test]
+    fn what_readers_hold_up_is_judged_by_its_weight() {
+        let rig = Rig::new(40);
+        let (first, second) = (rig.pin(), rig.stripes.of(1));
+        first.keep(3);
+        let second = Pinned::new(&second.reader, &rig.reclaim);
+        second.keep(40);
+        rig.reclaim.set_capacity(1_700);
+        rig.run();
+        assert!(rig.reclaim.is_crowded(), "430 of 1,700");
+        drop(second);
+        rig.run();
+        assert!(!rig.reclaim.is_crowded(), "30 of 1,700");
+        rig.reclaim.set_capacity(100);
+        rig.run();
+        assert!(rig.reclaim.is_crowded(), "30 of 100, and as many slots as before");
+    }
+}
