@@ -67,13 +67,19 @@ mod system {
     fn do_without() {
         let lowered = LOWERED.get_or_init(|| {
             ASYMMETRIC.store(false, SeqCst);
-            #[cfg(feature = "tracing")]
-            tracing::warn!(target: "frazil", "system refuses membarrier");
             Instant::now()
         });
         // Every caller, until then. No sleep, which a sandbox may forbid as well.
         while lowered.elapsed() < DRAIN {
             std::thread::yield_now();
+        }
+        #[cfg(feature = "tracing")]
+        {
+            // Not in the closure above: a subscriber may call a cache.
+            static TOLD: AtomicBool = AtomicBool::new(false);
+            if !TOLD.swap(true, Relaxed) {
+                tracing::warn!(target: "frazil", "system refuses membarrier");
+            }
         }
     }
 }

@@ -329,7 +329,7 @@
 //! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`, `keys`; after a load, for the cache and for those who wait | the cache is as after the call |
 //! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
 //! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
-//! | what `for_each` is given, `Debug` of keys and values | outside all locks; what it reads is pinned | nothing has changed |
+//! | what `for_each` is given, `Debug` of keys and values | outside all locks; what it reads is kept | nothing has changed |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
@@ -372,9 +372,9 @@
 //!
 //! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is
 //!   a shared line after all; a [pin](Pin) is not.
-//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what it has shown: 16
-//!   entries one by one, and if it shows more, all that goes after that. A full cache starts to
-//!   refuse newcomers when a quarter of its entries (and 512 more) wait for pins.
+//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what its first 16 gets
+//!   have found; with the next it keeps all that goes until it ends, and the cache refuses
+//!   newcomers when a quarter of its entries and 512 more wait, or a quarter of its weight.
 //! - Do not write the same value again and again. A `get` before an `insert` is cheaper
 //!   than a replacement.
 //! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
@@ -431,8 +431,10 @@
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a quarter of that and 512. A cache that nobody writes
-//! to leaves them waiting; [`clear`](Cache::clear) drops all that nobody can be looking at.
+//! built for, a quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 16th of
+//! the capacity, a 1,024th for each thread, and a quarter that readers may keep. A cache that
+//! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
+//! looking at.
 //! So do not put into a cache what must be closed at a certain moment.
 //!
 //! ```
@@ -451,9 +453,12 @@
 //! Any platform of Rust's with atomics of 64 bits. On Linux reads are ordered against
 //! reclamation by the system call `membarrier`, and cost no fence; elsewhere, or where a
 //! sandbox forbids the call from the beginning, each read that finds something and each
-//! write pays a sequentially consistent fence. If the call is forbidden later nothing is
-//! reclaimed any more, so that newcomers are refused in the end. On x86-64 a bucket is
-//! scanned with SSE2.
+//! write pays a sequentially consistent fence; so do they from then on if the call is
+//! forbidden later. On x86-64 a bucket is scanned with SSE2.
+//!
+//! A process that forks may use its caches in the child, on Linux, if their policies take no lock
+//! and nothing is loaded or expires: what the threads were reading that are not there is let go
+//! of. A mutex that one of them held stays held, and so does a load that was under way.
 //!
 //! - At most 2^29 entries. A capacity beyond that, or none to speak of (`u64::MAX`) without
 //!   [`entries`](Builder::entries), lays out a table of that size: 48 GB of
@@ -486,7 +491,7 @@
 //! | `snapshot written`, `snapshot restored` | info | `entries` | how many went into the file, or came out of it |
 //! | `slots held up by a pin` | warn | `waiting`, `spare`, `pins`, `age` | more than half of the spare slots wait for a [`Pin`] that is `age` reclamations old: told once for each doubling of its age. Let go of pins sooner |
 //! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins`, `age` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
-//! | `system refuses membarrier` | error | | once for a process, see [above](#platforms-and-limits): it reclaims nothing any more |
+//! | `system refuses membarrier` | warn | | once for a process, see [above](#platforms-and-limits): from here on reads pay a fence |
 //!
 //! `pins` are the threads that hold one at that moment. What a caller is told by a result is
 //! no event: a loader that fails, for one. A subscriber is called outside all

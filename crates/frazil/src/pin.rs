@@ -18,11 +18,12 @@ use crate::thread::Lodger;
 /// instruction, and writes no line that other threads read once the entry's mark is set:
 /// it costs the look-up.
 ///
-/// What a pin has shown keeps its memory while the pin lives, evicted, replaced or removed: 16
-/// entries one by one, and if it shows more, all that goes after that. A full cache has room for
-/// a quarter of its entries and 512 more in that state; when that is used up it refuses
-/// newcomers ([`Stats::refusals`](crate::Stats::refusals)) until the pin goes. So hold it for a batch of gets, not for the life of a thread. It stays on
-/// its thread.
+/// While a pin lives, what its first 16 gets have found keeps its memory, whatever becomes of the
+/// entries. With the next get it keeps all that is evicted, replaced or removed from then on. There
+/// is room for a quarter of the entries and 512 more in that state, and a quarter of the weight;
+/// when that is used up the cache refuses newcomers
+/// ([`Stats::refusals`](crate::Stats::refusals)) until the pin goes. So hold it for a batch of
+/// gets, not for the life of a thread. It stays on its thread.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
