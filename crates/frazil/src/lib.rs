@@ -431,8 +431,9 @@
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 16th of
-//! the capacity, a 1,024th for each thread, and a quarter that readers may keep. A cache that
+//! built for, a quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 64th of
+//! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
+//! each that is suspended while it drops others, and a quarter that readers may keep. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
 //! looking at.
 //! So do not put into a cache what must be closed at a certain moment.

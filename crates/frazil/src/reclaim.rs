@@ -15,7 +15,7 @@
 //!
 //! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
 //! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as
-//! soon as a batch of slots or a 16th of the capacity has come to it. What a reader names waits
+//! soon as a batch of slots or a share of the capacity has come to it. What a reader names waits
 //! for that reader. So that it is not gone through in vain for each slot that comes, the next
 //! time is when as much has come again as was named the last time, and half of it.
 
@@ -37,8 +37,13 @@ const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
 /// Slots that become free while a thread must do nothing to be taken for idle, at least.
 const TURNOVER_MIN: u64 = 1024;
-/// Of the capacity, the weight that may wait in limbo: a share of one in so many.
-const LIMBO_SHARE: u64 = 16;
+/// Of the capacity, the weight that may wait in limbo: a share of one in so many, of entries that
+/// are many or heavy, and of others. A thread may be suspended with all of it in hand while the
+/// next share comes; but a fence for a few light entries is dear.
+const LIMBO_SHARE: u64 = 64;
+const LIMBO_SHARE_OF_FEW: u64 = 16;
+const MANY: u64 = 1024;
+const HEAVY: u64 = 4096;
 /// The same in the hands of one thread.
 const HAND_SHARE: u64 = 1024;
 /// The same that readers may hold up before newcomers are refused.
@@ -62,6 +67,9 @@ pub(crate) struct Reclaim {
     /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
     weight_in_limbo: AtomicU64,
     weight_in_hand: AtomicU64,
+    /// What readers may hold up before newcomers are refused.
+    weight_held_up: AtomicU64,
+    entries: u64,
     /// What readers held up when limbo was gone through last.
     held_up: OwnLine<Crowd>,
     /// Slots that have become free since the stripes of idle threads were emptied, and how many
@@ -109,6 +117,8 @@ impl Reclaim {
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
+            weight_held_up: AtomicU64::new(u64::MAX),
+            entries,
             held_up: OwnLine::default(),
             freed: AtomicU64::new(0),
             turnover: entries.max(TURNOVER_MIN),
@@ -122,9 +132,12 @@ impl Reclaim {
 
     /// Follows the capacity of a cache whose entries are weighed.
     pub(crate) fn set_capacity(&self, weight: u64) {
-        self.weight_in_limbo.store(weight / LIMBO_SHARE, Relaxed);
+        let heavy = self.entries >= MANY || weight / self.entries.max(1) >= HEAVY;
+        let limbo = weight / if heavy { LIMBO_SHARE } else { LIMBO_SHARE_OF_FEW };
+        self.weight_in_limbo.store(limbo, Relaxed);
         self.weight_in_hand.store(weight / HAND_SHARE, Relaxed);
-        self.waiting.0.weight_due.store(weight / LIMBO_SHARE, Relaxed);
+        self.weight_held_up.store(weight / CROWD_SHARE, Relaxed);
+        self.waiting.0.weight_due.store(limbo, Relaxed);
     }
 
     /// The epoch, for a pin that begins.
@@ -405,7 +418,7 @@ impl Reclaim {
         if held_up.load(Relaxed) != slots {
             held_up.store(slots, Relaxed);
         }
-        let most = self.weight_in_limbo.load(Relaxed).saturating_mul(LIMBO_SHARE / CROWD_SHARE);
+        let most = self.weight_held_up.load(Relaxed);
         if full.load(Relaxed) != (weight > most) {
             full.store(weight > most, Relaxed);
         }

@@ -73,7 +73,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
     /// sure that nobody reads it is shared: some hundred entries, and with a
-    /// [weigher](crate::Builder::weigher) a 16th of the capacity and a 1,024th for each thread.
+    /// [weigher](crate::Builder::weigher) a 64th of the capacity and a 1,024th for each thread.
     /// O(threads + entries that wait).
     ///
     /// ```
