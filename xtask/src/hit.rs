@@ -137,8 +137,8 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
         on_stack
             && match &body[..at] {
-                // Nothing falls into it.
-                [.., before, label] if is_label(label) => before.starts_with("jmp"),
+                // It is entered by a jump, or where one is not taken.
+                [.., before, label] if is_label(label) => before.starts_with('j'),
                 [.., before] => before.starts_with('j') && !before.starts_with("jmp"),
                 [] => false,
             }
