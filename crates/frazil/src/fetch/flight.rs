@@ -529,6 +529,12 @@ impl<'t, K, V> Turn<'t, K, V> {
         awaiting
     }
 
+    /// Ends the flight without an outcome: those who wait look for themselves.
+    pub(crate) fn leave_to_look(mut self) {
+        self.end(self.flight.state.lock(), Phase::Over);
+        self.has_landed = true;
+    }
+
     /// Ends the flight with a value, as `store_and_land`, and stores nothing.
     pub(crate) fn land(mut self, value: &V) -> u64
     where

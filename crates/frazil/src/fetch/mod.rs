@@ -297,7 +297,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         }
                         None => continue,
                     },
-                    None => continue,
+                    // What the flight's own caller has found is there for all, or is gone.
+                    None => match self.peek(key) {
+                        Some(value) => {
+                            tally.late_hits.fetch_add(1, Relaxed);
+                            return Ok(value);
+                        }
+                        None => continue,
+                    },
                 },
                 Arrival::Remembered(flight) => match self.recall(&flight, &manner) {
                     Some(error) => {
@@ -319,7 +326,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             };
             if let Some(value) = self.peek(key) {
                 tally.late_hits.fetch_add(1, Relaxed);
-                turn.land(&value);
+                // It may have been removed since, and have others asked after that: no outcome.
+                turn.leave_to_look();
                 return Ok(value);
             }
             let counted = Counted::new(tally, &self.expiry.clock);

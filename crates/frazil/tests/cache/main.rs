@@ -36,6 +36,7 @@ mod settings;
 mod shared_writes;
 mod simulator;
 mod snapshot;
+mod stale;
 mod stress;
 mod stuck;
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -1,0 +1,147 @@
+//! Who asks after a removal has returned does not get what was removed, whatever others were
+//! loading meanwhile.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Waker};
+
+use crate::extent::{PATIENCE, policies};
+use crate::tasks;
+use frazil::Cache;
+
+/// Code of the user's that the cache calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Call {
+    Hash,
+    Eq,
+    Clone,
+}
+
+type Plan = VecDeque<(Call, Box<dyn FnOnce()>)>;
+
+thread_local! {
+    /// What to do at the next call of that kind on this thread, and then at the next.
+    static PLAN: RefCell<Plan> = const { RefCell::new(VecDeque::new()) };
+}
+
+fn called(call: Call) {
+    let act = PLAN.with_borrow_mut(|plan| {
+        let is_next = plan.front().is_some_and(|(next, _)| *next == call);
+        is_next.then(|| plan.pop_front()).flatten()
+    });
+    if let Some((_, act)) = act {
+        act();
+    }
+}
+
+fn plan(call: Call, act: impl FnOnce() + 'static) {
+    PLAN.with_borrow_mut(|plan| plan.push_back((call, Box::new(act))));
+}
+
+#[derive(Clone)]
+struct Key(u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        called(Call::Hash);
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        called(Call::Eq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+#[derive(Debug, PartialEq)]
+struct Value(&'static str);
+
+impl Clone for Value {
+    fn clone(&self) -> Value {
+        called(Call::Clone);
+        Value(self.0)
+    }
+}
+
+type Tested = Cache<Key, Value>;
+
+/// Two threads that go on one after the other.
+fn steps() -> (Sender<()>, Receiver<()>) {
+    channel()
+}
+
+fn wait(step: &Receiver<()>) {
+    step.recv_timeout(PATIENCE).expect("the other goes on");
+}
+
+/// A removal, and the call of the user's code in it that comes when it has looked for loads and
+/// has not yet removed the entry.
+type Removal = (&'static str, Call, fn(&Tested));
+
+const REMOVALS: [Removal; 5] = [
+    ("invalidate", Call::Eq, |cache| assert!(cache.invalidate(&Key(1)))),
+    ("remove", Call::Eq, |cache| assert!(cache.remove(&Key(1)).is_some())),
+    ("clear", Call::Hash, Cache::clear),
+    ("retain", Call::Hash, |cache| cache.retain(|_, _| false)),
+    ("insert", Call::Eq, |cache| cache.insert(Key(1), Value("new"))),
+];
+
+#[test]
+fn who_asks_after_a_removal_does_not_get_what_was_removed() {
+    for policy in policies() {
+        for removal in REMOVALS {
+            let what = format!("{policy}, {}", removal.0);
+            let cache = Cache::builder(100).policy(policy).build();
+            assert_eq!(asked_after(&cache, removal), Value("new"), "{what}");
+            assert_eq!(cache.get(&Key(1)), Some(Value("new")), "{what}");
+            assert_eq!(cache.flights(), 0, "{what}");
+        }
+    }
+}
+
+/// A loader that has missed finds, when it is about to load, what is just being removed, and is
+/// slow to clone it. What they get who ask meanwhile, after the removal.
+fn asked_after(cache: &Tested, (_, call, remove): Removal) -> Value {
+    let (missed, misses) = steps();
+    let (go, goes) = steps();
+    let (cloning, clones) = steps();
+    let (release, released) = steps();
+    std::thread::scope(|scope| {
+        let loader = scope.spawn(move || {
+            plan(Call::Hash, || {});
+            plan(Call::Hash, move || {
+                missed.send(()).unwrap();
+                wait(&goes);
+            });
+            plan(Call::Clone, move || {
+                cloning.send(()).unwrap();
+                wait(&released);
+            });
+            cache.get_or_insert_with(&Key(1), || Value("loaded by the first"))
+        });
+        wait(&misses);
+        cache.insert(Key(1), Value("old"));
+        plan(call, move || {
+            go.send(()).unwrap();
+            wait(&clones);
+        });
+        remove(cache);
+        PLAN.with_borrow(|plan| assert!(plan.is_empty(), "not called as planned"));
+        let mut asked = Box::pin(cache.get_or_insert_async(&Key(1), async { Value("new") }));
+        let at_once = asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        release.send(()).unwrap();
+        let value = match at_once {
+            Poll::Ready(value) => value,
+            Poll::Pending => tasks::block_on(asked),
+        };
+        // It had asked before the removal returned.
+        assert_eq!(loader.join().unwrap(), Value("old"));
+        value
+    })
+}
