@@ -240,6 +240,9 @@ pub(crate) enum Joined<'t, K, V> {
     TooLate,
 }
 
+/// In the owner of a flight: it runs the loader, or the computation.
+const RUNS: u32 = 1 << 31;
+
 /// A key whose value is on its way.
 #[derive(Debug)]
 pub(crate) struct Flight<K, V> {
@@ -251,8 +254,8 @@ pub(crate) struct Flight<K, V> {
     /// before. Written before the mutex is taken that ends the flight, and read after it is.
     began: AtomicU64,
     landed: AtomicU64,
-    /// The thread that is running the user's code of the turn, and one; 0 for none. Relaxed: a
-    /// thread asks only whether it is itself.
+    /// The thread that is at the turn, and one, and [`RUNS`] while that runs the code which the
+    /// turn is for; 0 while none is. Relaxed: a thread asks only whether it is itself.
     owner: AtomicU32,
     /// Whether the key was written since: what this flight brings is not stored. Written under
     /// the mutex; read without it, a hint.
@@ -294,9 +297,14 @@ impl<K, V> Flight<K, V> {
         self.outcome.get()
     }
 
-    /// Whether the calling thread is inside the code of the turn.
+    /// Whether the calling thread is at the turn, called back by code of the user's.
     fn is_own(&self) -> bool {
-        self.owner.load(Relaxed) == thread::number() + 1
+        self.owner.load(Relaxed) & !RUNS == thread::number() + 1
+    }
+
+    /// Whether that code is what the turn is for.
+    fn runs_here(&self) -> bool {
+        self.owner.load(Relaxed) == (thread::number() + 1) | RUNS
     }
 
     /// Takes the turn if it is vacant, or a place among those who wait.
@@ -323,8 +331,15 @@ impl<K, V> Flight<K, V> {
             drop(state);
             return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight)));
         }
-        if is_storing() || self.is_own() {
+        if is_storing() || self.runs_here() {
             return Joined::Arrival(Arrival::Apart);
+        }
+        if self.is_own() {
+            drop(state);
+            panic!(
+                "a load or computation waits for itself: `Clone`, `Eq`, `Hash`, the clock or a \
+                 function of the cache's builder has asked for the very key that it was called for"
+            );
         }
         if state.awaiting >= patience.waiters_max {
             return Joined::Arrival(Arrival::Vain(Vain::Crowded));
@@ -429,16 +444,32 @@ pub(crate) struct Turn<'t, K, V> {
 impl<'t, K, V> Turn<'t, K, V> {
     /// The turn of a flight, which the caller has just made or taken.
     pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>) -> Self {
-        Turn { table, flight, has_landed: false }
+        let turn = Turn { table, flight, has_landed: false };
+        turn.attend();
+        turn
+    }
+
+    /// This thread is at the turn: code of the user's that it runs must not wait for it.
+    fn attend(&self) {
+        self.flight.owner.store(thread::number() + 1, Relaxed);
     }
 
     /// Runs the user's code that the turn is for. If that asks for the key on this thread it
     /// need not wait for itself.
     pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.flight.owner.store(thread::number() + 1, Relaxed);
+        self.flight.owner.store((thread::number() + 1) | RUNS, Relaxed);
         // A panic drops the turn, and with it the owner.
         let result = work();
-        self.flight.owner.store(0, Relaxed);
+        self.attend();
+        result
+    }
+
+    /// The same of a future. While it is pending no thread is at the turn.
+    pub(crate) fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+        let result = self.run(poll);
+        if result.is_pending() {
+            self.flight.owner.store(0, Relaxed);
+        }
         result
     }
 

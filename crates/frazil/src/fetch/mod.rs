@@ -331,7 +331,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return Ok(value);
             }
             let counted = Counted::new(tally, &self.expiry.clock);
-            match poll_fn(|context| turn.run(|| load.as_mut().poll(context))).await {
+            match poll_fn(|context| turn.poll(|| load.as_mut().poll(context))).await {
                 Ok(value) => {
                     turn.fetched(counted.loaded());
                     self.store(turn, (hash, place), key, &value);

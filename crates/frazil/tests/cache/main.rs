@@ -26,6 +26,7 @@ mod loading;
 mod locked;
 mod many;
 mod nested;
+mod own_key;
 mod poor_hashes;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod processes;

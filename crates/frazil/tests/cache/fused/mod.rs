@@ -26,6 +26,16 @@ pub(crate) fn quietly() {
     }));
 }
 
+/// The same of panics with such a message.
+pub(crate) fn quietly_when(is_planned: fn(&str) -> bool) {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.payload_as_str().is_some_and(is_planned) {
+            told(panic);
+        }
+    }));
+}
+
 /// Panics if the fuse burns down here.
 pub(crate) fn burn() {
     let left = FUSE.get();

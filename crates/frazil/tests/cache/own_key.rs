@@ -1,0 +1,172 @@
+//! Code of the user's that the cache calls while a key is loaded or computed, and that asks for
+//! that very key: it never waits for itself.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::extent::PATIENCE;
+use crate::fused::quietly_when;
+use frazil::{Cache, Compute, Policy};
+
+/// Who asks, called by the cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Who {
+    Hash,
+    Eq,
+    KeyClone,
+    ValueClone,
+    Clock,
+    Weigher,
+    Lifetime,
+}
+
+const WHO: [Who; 7] =
+    [Who::Hash, Who::Eq, Who::KeyClone, Who::ValueClone, Who::Clock, Who::Weigher, Who::Lifetime];
+
+type Asking = Rc<dyn Fn()>;
+
+thread_local! {
+    /// Who is to ask, and at which of its calls.
+    static PLAN: Cell<Option<(Who, u32)>> = const { Cell::new(None) };
+    static ASKING: RefCell<Option<Asking>> = const { RefCell::new(None) };
+}
+
+fn called(who: Who) {
+    let Some((planned, call)) = PLAN.get().filter(|(planned, _)| *planned == who) else { return };
+    PLAN.set((call > 1).then(|| (planned, call - 1)));
+    if call == 1 {
+        let asking = ASKING.with_borrow(Option::clone).expect("set with the plan");
+        asking();
+    }
+}
+
+#[derive(Debug)]
+struct Key(u64);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        called(Who::Hash);
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        called(Who::Eq);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Key {}
+
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        called(Who::KeyClone);
+        Key(self.0)
+    }
+}
+
+#[derive(Debug)]
+struct Value(u64);
+
+impl Clone for Value {
+    fn clone(&self) -> Value {
+        called(Who::ValueClone);
+        Value(self.0)
+    }
+}
+
+type Tested = Cache<Key, Value>;
+type Call = (&'static str, fn(&Tested));
+
+/// Ways to ask for the key; each is tried within each.
+const CALLS: [Call; 6] = [
+    ("load", |cache| _ = cache.get_or_insert_with(&Key(1), || Value(1))),
+    ("fetch", |cache| _ = cache.get_or_fetch_blocking(&Key(1), || Ok::<_, ()>(Value(1)))),
+    ("failing", |cache| _ = cache.get_or_fetch_blocking(&Key(1), || Err::<Value, _>(()))),
+    ("compute", |cache| _ = cache.entry(Key(1)).and_compute(|_| Compute::Put(Value(1)))),
+    ("look", |cache| _ = cache.entry(Key(1)).and_compute(|_| Compute::Keep)),
+    ("task", |cache| {
+        let mut load = Box::pin(cache.get_or_insert_async(&Key(1), async { Value(1) }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(load.as_mut().poll(&mut context).is_ready(), "it waits for itself");
+    }),
+];
+
+fn cache(policy: Policy) -> Tested {
+    let ticks = AtomicU64::new(0);
+    Cache::builder(8)
+        .policy(policy)
+        .weigher(|_: &Key, _: &Value| {
+            called(Who::Weigher);
+            1
+        })
+        .expire_after(|_, _| {
+            called(Who::Lifetime);
+            Some(Duration::from_secs(1_000))
+        })
+        .clock(move || {
+            called(Who::Clock);
+            Duration::from_micros(ticks.fetch_add(1, Relaxed))
+        })
+        .build()
+}
+
+/// Each call of each kind in turn asks; how many of them had to panic.
+fn ask_from(who: Who, (name, outer): Call, (inner_name, inner): Call, is_there: bool) -> u32 {
+    let mut panics = 0;
+    for call in 1..40 {
+        let what = format!("{who:?} number {call} in {name}, {inner_name}, there: {is_there}");
+        let mut cache = Rc::new(cache(Policy::Lru));
+        if is_there {
+            cache.insert(Key(1), Value(0));
+        }
+        let within = Rc::downgrade(&cache);
+        ASKING.set(Some(Rc::new(move || inner(&within.upgrade().expect("in use")))));
+        PLAN.set(Some((who, call)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| outer(&cache)));
+        let has_asked = PLAN.take().is_none();
+        if let Err(panic) = outcome {
+            let message = panic.downcast_ref::<&str>().map_or("", |message| message);
+            assert!(message.contains("the very key"), "{what}: {message}");
+            panics += 1;
+        }
+        assert_eq!(cache.flights(), 0, "{what}");
+        ASKING.take();
+        let tested = Rc::get_mut(&mut cache).expect("nobody else has it");
+        tested.validate().unwrap_or_else(|found| panic!("{what}:\n{found}"));
+        if !has_asked {
+            break;
+        }
+    }
+    panics
+}
+
+#[test]
+fn who_asks_for_the_key_that_is_loaded_never_waits_for_itself() {
+    quietly_when(|message| message.contains("the very key"));
+    let (ended, ends) = channel();
+    std::thread::spawn(move || {
+        for who in WHO {
+            let mut panics = 0;
+            for outer in CALLS {
+                for inner in CALLS {
+                    panics += ask_from(who, outer, inner, false);
+                    panics += ask_from(who, outer, inner, true);
+                }
+            }
+            ended.send((who, panics)).unwrap();
+        }
+    });
+    for who in WHO {
+        let (asked, panics) =
+            ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{who:?} hangs"));
+        assert!(panics > 0, "{asked:?} has never asked within a turn");
+    }
+}
