@@ -3,6 +3,7 @@
 use crate::builder::Builder;
 use crate::evict::locked::{SHARDS_MAX, weighs_delay};
 use crate::evict::takes_lock;
+use crate::fetch::fetching::OnError;
 use crate::frozen::{COPY_BYTES_MAX, Freezing};
 use crate::{Policy, Promotion};
 
@@ -43,6 +44,9 @@ pub enum BuildError {
     /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
     #[error("`backends` is set, but the policy {0} does not ask how long fetches take")]
     BackendsUnasked(Policy),
+    /// [`negative_ttl`](crate::Builder::negative_ttl) where errors are their fetcher's own.
+    #[error("`negative_ttl` is set, but `on_error` is Elect: no error is shared or remembered")]
+    NegativeTtlUnshared,
     /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
     #[error("`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen")]
     CannotFreeze {
@@ -88,6 +92,9 @@ impl<K, V, S> Builder<K, V, S> {
         }
         if !(0.0..=1.0).contains(&self.terms.jitter) {
             return Err(BuildError::Jitter(self.terms.jitter));
+        }
+        if self.negative_ttl.is_some() && self.fetching.on_error != OnError::Share {
+            return Err(BuildError::NegativeTtlUnshared);
         }
         self.check_freezing()
     }

@@ -8,7 +8,7 @@ use crate::build_error::BuildError;
 use crate::cache::Cache;
 use crate::expiry::Terms;
 use crate::fetch::backends::Backends;
-use crate::fetch::fetching::Fetching;
+use crate::fetch::fetching::{Fetching, NegativeTtl};
 use crate::frozen::{Copies, Freezing};
 use crate::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
@@ -47,6 +47,9 @@ pub struct Builder<K, V, S = RandomState> {
     /// Whether copies are asked for, and where they would be: `None` if they are too large.
     pub(crate) copies: Option<Option<Copies<K, V>>>,
     pub(crate) fetching: Fetching,
+    pub(crate) negative_ttl: Option<NegativeTtl>,
+    /// In nanoseconds; 0 for never.
+    pub(crate) refresh_ahead: u64,
     pub(crate) backends: Option<Backends<K>>,
 }
 
@@ -67,6 +70,8 @@ impl<K, V> Builder<K, V> {
             lifetime: None,
             copies: None,
             fetching: Fetching::default(),
+            negative_ttl: None,
+            refresh_ahead: 0,
             backends: None,
         }
     }
@@ -221,6 +226,8 @@ impl<K, V, S> Builder<K, V, S> {
             lifetime: self.lifetime,
             copies: self.copies,
             fetching: self.fetching,
+            negative_ttl: self.negative_ttl,
+            refresh_ahead: self.refresh_ahead,
             backends: self.backends,
         }
     }

@@ -13,7 +13,7 @@ use crate::evict::segments::Segments;
 use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
 use crate::fetch::backends::Backends;
-use crate::fetch::fetching::Fetching;
+use crate::fetch::fetching::{Fetching, NegativeTtl};
 use crate::fetch::table::Table;
 use crate::frozen::Frozen;
 use crate::index::{Index, Place, Seen};
@@ -70,6 +70,9 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) expiry: Expiry<K, V>,
     pub(crate) frozen: Option<Box<Frozen<K, V>>>,
     pub(crate) fetching: Fetching,
+    pub(crate) negative_ttl: Option<NegativeTtl>,
+    /// How long before its end an entry is due to be loaded anew, in nanoseconds; 0 for never.
+    pub(crate) refresh_ahead: u64,
     pub(crate) backends: Option<Backends<K>>,
     policy: Policy,
     /// By which threads remember their stripe.
@@ -144,6 +147,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             backends: builder.backends,
             frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
             fetching: builder.fetching,
+            negative_ttl: builder.negative_ttl,
+            refresh_ahead: builder.refresh_ahead,
             policy: builder.policy,
             identity: thread::identity(),
             #[cfg(feature = "tracing")]

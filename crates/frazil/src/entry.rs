@@ -1,10 +1,20 @@
 //! One key, to be looked at and changed in one step.
 
+use std::convert::Infallible;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::pin::pin;
 
 use crate::cache::Cache;
+use crate::clock::nanoseconds;
 use crate::evict::Newcomer;
+use crate::fetch::Cold;
+use crate::fetch::detached::Detached;
+use crate::fetch::fetching::FetchError;
 use crate::fetch::flight::{Arrival, Patience, Turn};
+use crate::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
+use crate::fetch::loaded::Loaded;
 use crate::fetch::park::block_on;
 use crate::index::Place;
 use crate::listen::Telling;
@@ -12,18 +22,19 @@ use crate::listen::Telling;
 /// How often a computation begins again that runs inside another of its own key.
 const NESTED_ATTEMPTS: usize = 64;
 
-/// A key of a cache, there or not: [`Cache::entry`].
+/// A key of a cache, there or not: [`Cache::entry`], [`Cache::entry_by_ref`].
 ///
 /// Holds nothing up and takes no lock by itself.
 ///
 /// ```
 /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
 /// assert_eq!(cache.entry("one".to_owned()).or_insert(1), 1);
-/// assert_eq!(cache.entry("one".to_owned()).or_insert(2), 1);
+/// assert_eq!(cache.entry_by_ref("one").or_insert(2), 1);
 /// ```
-pub struct Entry<'c, K, V, S = foldhash::fast::RandomState> {
+pub struct Entry<'c, K, V, S = foldhash::fast::RandomState, A = ByValue<K>> {
     cache: &'c Cache<K, V, S>,
-    key: K,
+    key: A,
+    of: PhantomData<K>,
 }
 
 /// What [`Entry::and_compute`] is to do with the key.
@@ -72,20 +83,36 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.entry(1).or_default().is_empty());
     /// assert!(cache.contains_key(&1));
     /// ```
-    pub fn entry(&self, key: K) -> Entry<'_, K, V, S> {
-        Entry { cache: self, key }
+    pub fn entry(&self, key: K) -> Entry<'_, K, V, S, ByValue<K>> {
+        Entry { cache: self, key: ByValue(key), of: PhantomData }
+    }
+
+    /// The same by what is equivalent to the key, which is made only on a miss, or for a
+    /// computation.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let cache: frazil::Cache<Arc<str>, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.entry_by_ref("one").or_insert_with(|| 1), 1);
+    /// assert_eq!(cache.entry_by_ref("one").or_insert_with(|| unreachable!()), 1);
+    /// ```
+    pub fn entry_by_ref<'q, Q>(&self, key: &'q Q) -> Entry<'_, K, V, S, ByRef<'q, Q>>
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+    {
+        Entry { cache: self, key: ByRef(key), of: PhantomData }
     }
 }
 
-impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
-    /// The key.
+impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, A> {
+    /// The key, or what stands for it.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
     /// assert_eq!(cache.entry(1).key(), &1);
     /// ```
-    pub fn key(&self) -> &K {
-        &self.key
+    pub fn key(&self) -> &A::Query {
+        self.key.query()
     }
 
     /// As [`Cache::get`].
@@ -95,7 +122,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
     /// assert_eq!(cache.entry(1).get(), None);
     /// ```
     pub fn get(&self) -> Option<V> {
-        self.cache.get(&self.key)
+        self.cache.get(self.key.query())
     }
 
     /// The value; `value`, if the key is absent, which is then put in.
@@ -120,7 +147,8 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
     ///
     /// If `load` does; then nothing has changed.
     pub fn or_insert_with(self, load: impl FnOnce() -> V) -> V {
-        self.cache.get_or_insert_with(&self.key, load)
+        let Ok(value) = self.or_try_insert_with(|| Ok::<V, Infallible>(load()));
+        value
     }
 
     /// As [`Cache::try_get_or_insert_with`].
@@ -138,7 +166,189 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
     ///
     /// If `load` does; then nothing has changed.
     pub fn or_try_insert_with<E>(self, load: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
-        self.cache.try_get_or_insert_with(&self.key, load)
+        let Entry { cache, key, .. } = self;
+        match cache.get(key.query()) {
+            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            found => cache.load_here(key, load, found),
+        }
+    }
+
+    /// As [`Cache::get_or_insert_async`].
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(block_on(cache.entry(1).or_insert_async(async { 10 })), 10);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed.
+    pub async fn or_insert_async(self, load: impl Future<Output = V>) -> V {
+        let load = async { Ok::<V, Infallible>(load.await) };
+        let Ok(value) = self.or_try_insert_async(load).await;
+        value
+    }
+
+    /// As [`Cache::try_get_or_insert_async`].
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// let load = cache.entry(1).or_try_insert_async(async { Err("none") });
+    /// assert_eq!(block_on(load), Err("none"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of `load`.
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed.
+    pub async fn or_try_insert_async<E>(
+        self,
+        load: impl Future<Output = Result<V, E>>,
+    ) -> Result<V, E> {
+        let Entry { cache, key, .. } = self;
+        match cache.get(key.query()) {
+            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            found => Cold(cache.load_task(key, load, found)).await,
+        }
+    }
+
+    /// As [`Cache::get_or_fetch`], by a fetch that may say more than a value: [`Loaded`].
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// use frazil::Loaded;
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
+    /// let hour = Duration::from_secs(3600);
+    /// let fetch = async { Ok::<_, ()>(Loaded::new(10).lifetime(hour)) };
+    /// assert_eq!(block_on(cache.entry_by_ref("token").or_fetch(fetch)), Ok(10));
+    /// assert!(cache.lifetime_left("token").unwrap() < 2 * hour);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Cache::get_or_fetch`].
+    ///
+    /// # Panics
+    ///
+    /// If `fetch` does; then nothing has changed.
+    pub async fn or_fetch<L, E>(
+        self,
+        fetch: impl Future<Output = Result<L, E>>,
+    ) -> Result<V, FetchError<E>>
+    where
+        L: Into<Loaded<V>>,
+        E: Send + Sync + 'static,
+    {
+        let Entry { cache, key, .. } = self;
+        match cache.get(key.query()) {
+            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            found => Cold(cache.fetch_task(key, fetch, None, found)).await,
+        }
+    }
+
+    /// As [`or_fetch`](Entry::or_fetch), for threads: waits by blocking.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.entry(1).or_fetch_blocking(|| Ok::<_, ()>(10)), Ok(10));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Cache::get_or_fetch`].
+    ///
+    /// # Panics
+    ///
+    /// If `fetch` does; then nothing has changed.
+    pub fn or_fetch_blocking<L, E>(
+        self,
+        fetch: impl FnOnce() -> Result<L, E>,
+    ) -> Result<V, FetchError<E>>
+    where
+        L: Into<Loaded<V>>,
+        E: Send + Sync + 'static,
+    {
+        let Entry { cache, key, .. } = self;
+        match cache.get(key.query()) {
+            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            found => cache.fetch_here(key, fetch, found),
+        }
+    }
+
+    /// As [`or_fetch`](Entry::or_fetch), by a fetch that outlives its caller.
+    ///
+    /// Whoever fetches with [`or_fetch`](Entry::or_fetch) and is dropped, by a timeout say, takes
+    /// its fetch along: an origin that takes longer than callers have patience is asked again and
+    /// again, and never answers. A detached fetch stays with the key. The next who waits, or who
+    /// asks within [`Fetching::linger`](crate::Fetching::linger), goes on with it, and its own is
+    /// not begun. It is polled by callers alone: to have it go on while there is none, await this
+    /// in a task of its own. Threads do not go on with it, they load. A write of the key, and
+    /// `clear`, drop one that nobody polls. One allocation more.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # let mut context = Context::from_waker(Waker::noop());
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// let mut polls = 0;
+    /// let slow = std::future::poll_fn(move |_| {
+    ///     polls += 1;
+    ///     if polls > 1 { Poll::Ready(Ok::<u64, ()>(10)) } else { Poll::Pending }
+    /// });
+    /// let mut first = Box::pin(cache.entry(1).or_fetch_detached(slow));
+    /// assert!(first.as_mut().poll(&mut context).is_pending());
+    /// drop(first); // has no patience
+    /// let second = cache.entry(1).or_fetch_detached(async { Ok::<u64, ()>(20) });
+    /// assert_eq!(std::pin::pin!(second).poll(&mut context), Poll::Ready(Ok(10)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Cache::get_or_fetch`]. Who goes on with a fetch has its error, and if that is of
+    /// another type begins its own.
+    ///
+    /// # Panics
+    ///
+    /// If the fetch does that it polls.
+    pub async fn or_fetch_detached<L, E>(
+        self,
+        fetch: impl Future<Output = Result<L, E>> + Send + 'static,
+    ) -> Result<V, FetchError<E>>
+    where
+        L: Into<Loaded<V>> + 'static,
+        E: Send + Sync + 'static,
+        V: 'static,
+    {
+        let Entry { cache, key, .. } = self;
+        match cache.get(key.query()) {
+            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            found => {
+                let linger = nanoseconds(cache.fetching.linger);
+                let detached = Some(Detached::new(fetch, linger));
+                let none = std::future::pending::<Result<V, E>>();
+                Cold(cache.fetch_task(key, none, detached, found)).await
+            }
+        }
     }
 
     /// The value; if the key is absent, its type's default, which is then put in.
@@ -180,24 +390,20 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
     /// # Panics
     ///
     /// If `compute` does; then nothing has changed.
-    pub fn and_compute(self, mut compute: impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V> {
-        let Entry { cache, key } = self;
-        let (hash, place) = cache.place(&key);
-        let work = Work { cache, key, hash, place };
-        let mut patience = Patience::endless();
+    pub fn and_compute(self, mut compute: impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V>
+    where
+        K: Clone,
+    {
+        let work = self.work();
+        let cache = work.cache;
+        let mut patience = Patience::endless(false);
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
-            let (computed, telling) =
-                match block_on(cache.arrive(hash, &work.key, &mut patience), None) {
-                    Arrival::Turn(turn) => work.compute_in_turn(&turn, &mut compute),
-                    Arrival::Over(..) => continue,
-                    Arrival::Remembered(flight) => {
-                        flight.forget(&cache.flights);
-                        continue;
-                    }
-                    Arrival::Vain(vain) => unreachable!("{vain:?}, with endless patience"),
-                    Arrival::Apart => break work.compute_apart(&mut compute),
-                };
+            let (computed, telling) = match block_on(work.arrive(&mut patience), None) {
+                Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
+                Some(_) => break work.compute_apart(&mut compute),
+                None => continue,
+            };
             // Only now that the turn is given up: the listener may wait for who waits for it.
             drop(telling);
             if let Some(computed) = computed {
@@ -207,6 +413,65 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Entry<'_, K, V, S> {
         cache.reclaim_if_due();
         computed
     }
+
+    /// As [`and_compute`](Entry::and_compute), for tasks: by a function whose answer is a future,
+    /// which gets a clone of what is there.
+    ///
+    /// It waits for others without blocking the thread. While the answer is on its way others who
+    /// compute or load the key wait for it; look-ups and writes do not. If the key is written,
+    /// removed or evicted meanwhile the answer is dropped and `compute` asked again. The future
+    /// may be dropped at any time: then nothing has changed, and the next who waits has the turn.
+    ///
+    /// What is said of insertions that had begun before holds here for keys that are there, too, if
+    /// two of them end meanwhile.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// use frazil::{Cache, Compute, Computed};
+    /// let cache: Cache<&str, u64> = Cache::builder(100).build();
+    /// let add = |count: Option<u64>| async move { Compute::Put(count.unwrap_or(0) + 1) };
+    /// assert_eq!(block_on(cache.entry("a").and_compute_async(add)), Computed::Inserted(1));
+    /// assert_eq!(block_on(cache.entry("a").and_compute_async(add)), Computed::Replaced(2));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `compute` or its answer does; then nothing has changed.
+    pub async fn and_compute_async<F>(self, mut compute: impl FnMut(Option<V>) -> F) -> Computed<V>
+    where
+        K: Clone,
+        F: Future<Output = Compute<V>>,
+    {
+        let work = self.work();
+        let cache = work.cache;
+        let mut patience = Patience::endless(true);
+        let computed = loop {
+            match work.arrive(&mut patience).await {
+                Some(Arrival::Turn(turn)) => {
+                    if let Some(computed) = work.await_in_turn(turn, &mut compute).await {
+                        break computed;
+                    }
+                }
+                Some(_) => break work.await_apart(&mut compute).await,
+                None => {}
+            }
+        };
+        cache.reclaim_if_due();
+        computed
+    }
+}
+
+impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> {
+    fn work(self) -> Work<'c, K, V, S> {
+        let Entry { cache, key, .. } = self;
+        let (hash, place) = cache.place(key.query());
+        Work { cache, key: ByValue(key.into_key()), hash, place }
+    }
 }
 
 /// What a computation has done, and what a listener is to be told of it.
@@ -215,12 +480,96 @@ type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 /// A computation of a key.
 struct Work<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
-    key: K,
+    key: ByValue<K>,
     hash: u64,
     place: Place,
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
+    /// Waits for the turn. It, or that the caller must not wait; `None` if a flight is over.
+    async fn arrive(&self, patience: &mut Patience<'c>) -> Option<Arrival<'c, K, V>> {
+        match self.cache.arrive(self.hash, &self.key, patience).await {
+            Arrival::Over(..) => None,
+            Arrival::Remembered(flight) => {
+                flight.forget(&self.cache.flights);
+                None
+            }
+            Arrival::Vain(vain) => unreachable!("{vain:?}, with endless patience"),
+            arrival => Some(arrival),
+        }
+    }
+
+    /// What is there: the word that leads to it, and a clone.
+    fn see(&self) -> Option<(u32, V)> {
+        self.cache.with_found(self.place, &self.key.0, |found| {
+            // SAFETY: published, and protected while this runs.
+            found.map(|found| (found.word, unsafe { self.cache.slab.value(found.slot) }.clone()))
+        })
+    }
+
+    /// As `compute_in_turn`, by a future.
+    async fn await_in_turn<F: Future<Output = Compute<V>>>(
+        &self,
+        mut turn: Turn<'c, K, V>,
+        compute: &mut impl FnMut(Option<V>) -> F,
+    ) -> Option<Computed<V>> {
+        if turn.is_overtaken() {
+            return None;
+        }
+        let seen = self.see();
+        let word = seen.as_ref().map(|(word, _)| *word);
+        let mut answer = pin!(turn.run(|| compute(seen.map(|(_, value)| value))));
+        let answer = poll_fn(|context| turn.poll(|| answer.as_mut().poll(context))).await;
+        self.follow_in_turn(turn, word, answer)
+    }
+
+    /// Does as an answer says to what was seen. `None` if another has written the key meanwhile.
+    fn follow_in_turn(
+        &self,
+        turn: Turn<'c, K, V>,
+        seen: Option<u32>,
+        answer: Compute<V>,
+    ) -> Option<Computed<V>> {
+        let mut answer = Some(answer);
+        let exchange = |work: &mut dyn FnMut() -> bool| {
+            turn.store(work, || self.cache.remove_any(self.place, &self.key.0)).unwrap_or(false)
+        };
+        let mut outcome = self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
+        // What the function itself has written stands.
+        if outcome.0.is_none() && turn.is_overtaken_by_itself() {
+            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key.0)));
+        }
+        // As in `and_compute`.
+        drop(turn);
+        outcome.0
+    }
+
+    /// As `compute_apart`, by a future.
+    async fn await_apart<F: Future<Output = Compute<V>>>(
+        &self,
+        compute: &mut impl FnMut(Option<V>) -> F,
+    ) -> Computed<V> {
+        for _ in 0..NESTED_ATTEMPTS {
+            let seen = self.see();
+            let word = seen.as_ref().map(|(word, _)| *word);
+            let answer = compute(seen.map(|(_, value)| value)).await;
+            if let Some(computed) = self.follow_apart(word, answer) {
+                return computed;
+            }
+        }
+        Computed::Unchanged(self.cache.peek(&self.key.0))
+    }
+
+    /// As `follow_in_turn`, without one.
+    fn follow_apart(&self, seen: Option<u32>, answer: Compute<V>) -> Option<Computed<V>> {
+        let mut answer = Some(answer);
+        let exchange = |work: &mut dyn FnMut() -> bool| {
+            self.cache.overtake(self.hash, &self.key.0);
+            work()
+        };
+        self.compute_once(&mut answered(&mut answer), exchange, Some(seen)).0
+    }
+
     /// Computes. `None` if another has written the key meanwhile. And what is to be told.
     fn compute_in_turn(
         &self,
@@ -231,13 +580,13 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                turn.store(work, || self.cache.remove_any(self.place, &self.key)).unwrap_or(false)
+                turn.store(work, || self.cache.remove_any(self.place, &self.key.0)).unwrap_or(false)
             };
-            outcome = self.compute_once(&mut compute, exchange);
+            outcome = self.compute_once(&mut compute, exchange, None);
         }
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key.0)));
         }
         outcome
     }
@@ -246,25 +595,29 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     fn compute_apart(&self, compute: &mut impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V> {
         for _ in 0..NESTED_ATTEMPTS {
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                self.cache.overtake(self.hash, &self.key);
+                self.cache.overtake(self.hash, &self.key.0);
                 work()
             };
-            if let (Some(computed), _) = self.compute_once(compute, exchange) {
+            if let (Some(computed), _) = self.compute_once(compute, exchange, None) {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.peek(&self.key))
+        Computed::Unchanged(self.cache.peek(&self.key.0))
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
-    /// is no longer as it was. And what is to be told.
+    /// is no longer as it was, or not as it was `seen`. And what is to be told.
     fn compute_once(
         &self,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
         exchange: impl FnOnce(&mut dyn FnMut() -> bool) -> bool,
+        seen: Option<Option<u32>>,
     ) -> Outcome<'c, K, V, S> {
-        let Work { cache, key, hash, place } = self;
+        let Work { cache, key: ByValue(key), hash, place } = self;
         cache.with_found(*place, key, |found| {
+            if seen.is_some_and(|seen| seen != found.map(|found| found.word)) {
+                return (None, None);
+            }
             // SAFETY: published, and protected while this runs.
             let old = found.map(|found| unsafe { cache.slab.value(found.slot) });
             match (compute(old), found) {
@@ -299,7 +652,12 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     }
 }
 
-impl<K: std::fmt::Debug, V, S> std::fmt::Debug for Entry<'_, K, V, S> {
+/// An answer that has come, as a function that is asked once.
+fn answered<V>(answer: &mut Option<Compute<V>>) -> impl FnMut(Option<&V>) -> Compute<V> {
+    |_| answer.take().expect("asked once")
+}
+
+impl<K, V, S, A: std::fmt::Debug> std::fmt::Debug for Entry<'_, K, V, S, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Entry").field("key", &self.key).finish_non_exhaustive()
     }

@@ -548,6 +548,8 @@ pub use entry::{Compute, Computed, Entry};
 pub use equivalent::Equivalent;
 pub use evict::locked::Promotion;
 pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
+pub use fetch::key::{ByRef, ByValue, EntryKey, ToKey};
+pub use fetch::loaded::Loaded;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use frozen::Freezing;
 pub use frozen::control::{FreezingControl, FreezingState};

@@ -243,7 +243,7 @@ const PHASES: [(FreezingPhase, &str); 6] = [
 ];
 
 /// What is told of loads and fetches beside what all counts tell.
-fn measure_fetches(stats: FetchStats) -> [Metric; 8] {
+fn measure_fetches(stats: FetchStats) -> [Metric; 10] {
     let FetchStats {
         latency,
         delay,
@@ -252,6 +252,8 @@ fn measure_fetches(stats: FetchStats) -> [Metric; 8] {
         remembered_errors,
         timed_out,
         crowded,
+        blocked,
+        unblocked,
         errors,
     } = stats;
     let times = || TIMES.step_by(2);
@@ -267,6 +269,8 @@ fn measure_fetches(stats: FetchStats) -> [Metric; 8] {
         ),
         counter("frazil_timed_out_total", "Requests that waited too long.", timed_out),
         counter("frazil_crowded_total", "Requests beside too many that wait.", crowded),
+        counter("frazil_blocked_total", "Threads that blocked for a task's load.", blocked),
+        counter("frazil_unblocked_total", "Threads that were kept from that.", unblocked),
         gauge("frazil_errors", "Errors that are remembered.", errors),
         histogram(fetch, &latency, times(), seconds),
         histogram(delays, &delay, times(), seconds),

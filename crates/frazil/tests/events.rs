@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::task::{Context, Poll, Waker};
 
 use frazil::{Cache, Freezing, Policy};
 use tracing::field::{Field, Visit};
@@ -110,6 +113,36 @@ fn a_cache_that_is_built_says_what_it_is() {
     assert_eq!((told[0].number("capacity"), told[1].number("capacity")), (1_000, 2_000));
     assert!(told[0].number("reserved_bytes") > 10_000);
     assert_ne!(told[0].number("cache"), told[1].number("cache"));
+}
+
+#[test]
+fn threads_that_block_for_tasks_are_told_of() {
+    let cache = cache(100);
+    let mut context = Context::from_waker(Waker::noop());
+    let ready = AtomicBool::new(false);
+    let mut task = Box::pin(cache.get_or_insert_async(
+        &1,
+        poll_fn(|_| match ready.load(SeqCst) {
+            true => Poll::Ready("loaded".to_owned()),
+            false => Poll::Pending,
+        }),
+    ));
+    let told = events(|| {
+        assert!(task.as_mut().poll(&mut context).is_pending());
+        // This thread has polled it, and would wait for itself.
+        assert_eq!(cache.get_or_insert_with(&1, || "apart".to_owned()), "apart");
+    });
+    assert_eq!((told.len(), told[0].level, told[0].number("unblocked")), (1, Level::WARN, 1));
+    std::thread::scope(|scope| {
+        let blocks = scope.spawn(|| events(|| _ = cache.get_or_insert_with(&1, || unreachable!())));
+        while cache.fetch_stats().blocked == 0 {
+            std::thread::yield_now();
+        }
+        ready.store(true, SeqCst);
+        assert!(task.as_mut().poll(&mut context).is_ready());
+        let told = blocks.join().unwrap();
+        assert_eq!((told.len(), told[0].level, told[0].number("blocked")), (1, Level::WARN, 1));
+    });
 }
 
 #[test]

@@ -4,17 +4,20 @@
 //! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
 
 use std::any::Any;
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::builder::Builder;
 use crate::cache::Cache;
 use crate::clock::nanoseconds;
 use crate::distribution::Distribution;
+use crate::fetch::detached::Detached;
 use crate::fetch::flight::{Patience, SharedError, Vain};
+use crate::fetch::key::{ByRef, EntryKey, ToKey};
+use crate::fetch::loaded::Loaded;
 use crate::fetch::table::Table;
-use crate::fetch::{Cold, Manner, park};
+use crate::fetch::{Cold, Manner, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of the error of a fetch, for those who wait for it.
@@ -57,8 +60,13 @@ pub struct Fetching {
     /// [clock](crate::Builder::clock); not at all (zero) unless set. Only with
     /// [`OnError::Share`]. An insertion, a removal and a computation of the key end it, and
     /// [`clear`](Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
-    /// then the oldest is forgotten.
+    /// then the oldest is forgotten. [`Builder::negative_ttl`](crate::Builder::negative_ttl) may
+    /// say it of each error.
     pub negative_ttl: Duration,
+    /// How long a [detached](crate::Entry::or_fetch_detached) fetch that its last caller has left
+    /// waits for another, by the cache's clock; ten seconds unless set. Such fetches are bounded
+    /// as remembered errors are, together with them.
+    pub linger: Duration,
 }
 
 impl Default for Fetching {
@@ -68,6 +76,7 @@ impl Default for Fetching {
             timeout: None,
             on_error: OnError::Elect,
             negative_ttl: Duration::ZERO,
+            linger: Duration::from_secs(10),
         }
     }
 }
@@ -93,6 +102,21 @@ pub enum FetchError<E> {
     /// end the wait in time.
     #[error("too many callers wait for the key")]
     Crowded,
+}
+
+/// A caller's own error, so that `?` makes one of it.
+///
+/// ```
+/// use frazil::FetchError;
+/// fn number(text: &str) -> Result<u64, FetchError<std::num::ParseIntError>> {
+///     Ok(text.parse()?)
+/// }
+/// assert!(matches!(number("x"), Err(FetchError::Failed(_))));
+/// ```
+impl<E> From<E> for FetchError<E> {
+    fn from(error: E) -> Self {
+        FetchError::Failed(Arc::new(error))
+    }
 }
 
 impl<E> Clone for FetchError<E> {
@@ -132,13 +156,54 @@ pub struct FetchStats {
     pub timed_out: u64,
     /// Callers who were not let wait.
     pub crowded: u64,
+    /// Threads that blocked for what a task loads. If those are threads of that task's executor,
+    /// it stands still meanwhile.
+    pub blocked: u64,
+    /// Threads that were kept from that, because they had polled a loader that was not done: such
+    /// a call loads by itself, and stores nothing.
+    pub unblocked: u64,
     /// Errors that are remembered now, with those that have expired and were not met yet.
     pub errors: u64,
+}
+
+/// How long an error is remembered, if it is of the kind that is known.
+pub(crate) type NegativeTtl =
+    Box<dyn Fn(&(dyn Any + Send + Sync)) -> Option<Duration> + Send + Sync>;
+
+impl<K, V, S> Builder<K, V, S> {
+    /// How long each error of this type answers later callers too, in the place of
+    /// [`Fetching::negative_ttl`], which holds for those of other types. Zero: not at all. Called
+    /// once for each error, outside all locks. Refused without [`OnError::Share`].
+    ///
+    /// ```
+    /// use frazil::{Cache, Fetching, OnError};
+    /// use std::time::Duration;
+    /// #[derive(Clone, Copy)] enum Failure { NoSuchRow, Busy }
+    /// let rows: Cache<u64, u64> = Cache::builder(100)
+    ///     .fetching(Fetching { on_error: OnError::Share, ..Fetching::default() })
+    ///     .negative_ttl(|failure: &Failure| match failure {
+    ///         Failure::NoSuchRow => Duration::from_secs(60),
+    ///         Failure::Busy => Duration::ZERO,
+    ///     })
+    ///     .build();
+    /// for failure in [Failure::Busy, Failure::NoSuchRow] {
+    ///     assert!(rows.get_or_fetch_blocking(&1, || Err(failure)).is_err());
+    /// }
+    /// assert_eq!(rows.fetch_stats().errors, 1);
+    /// ```
+    pub fn negative_ttl<E: 'static>(
+        mut self,
+        ttl: impl Fn(&E) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.negative_ttl = Some(Box::new(move |error| error.downcast_ref().map(&ttl)));
+        self
+    }
 }
 
 /// A caller who fetches: a task, or else a thread.
 struct Fetches<'c> {
     fetching: &'c Fetching,
+    negative_ttl: Option<&'c NegativeTtl>,
     is_task: bool,
 }
 
@@ -160,8 +225,13 @@ impl<E: Send + Sync + 'static> Manner<E> for Fetches<'_> {
         (FetchError::Failed(error), shared)
     }
 
-    fn remember(&self) -> Option<u64> {
-        Some(nanoseconds(self.fetching.negative_ttl)).filter(|&span| span > 0)
+    fn shares(&self) -> bool {
+        self.fetching.on_error == OnError::Share
+    }
+
+    fn remember(&self, error: &SharedError) -> Option<u64> {
+        let own = self.negative_ttl.and_then(|ttl| ttl(&**error));
+        Some(nanoseconds(own.unwrap_or(self.fetching.negative_ttl))).filter(|&span| span > 0)
     }
 
     fn others(&self, error: &SharedError) -> Option<FetchError<E>> {
@@ -226,17 +296,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         fetch: impl Future<Output = Result<V, E>>,
     ) -> Result<V, FetchError<E>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
         E: Send + Sync + 'static,
     {
         match self.get(key) {
-            Some(value) => Ok(value),
-            None => {
-                let manner = Fetches { fetching: &self.fetching, is_task: true };
-                Cold(self.load(key, fetch, manner)).await
-            }
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => Cold(self.fetch_task(ByRef(key), fetch, None, found)).await,
         }
     }
 
@@ -264,33 +330,59 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         fetch: impl FnOnce() -> Result<V, E>,
     ) -> Result<V, FetchError<E>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
         E: Send + Sync + 'static,
     {
         match self.get(key) {
-            Some(value) => Ok(value),
-            None => self.fetch_here(key, fetch),
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => self.fetch_here(ByRef(key), fetch, found),
         }
     }
 
+    /// Fetches on this thread, or waits. With what was found, if that is to be fetched anew.
     #[cold]
     #[inline(never)]
-    fn fetch_here<Q, E>(
+    pub(crate) fn fetch_here<A, L, E>(
         &self,
-        key: &Q,
-        fetch: impl FnOnce() -> Result<V, E>,
+        key: A,
+        fetch: impl FnOnce() -> Result<L, E>,
+        stale: Option<V>,
     ) -> Result<V, FetchError<E>>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        A: EntryKey<K>,
+        L: Into<Loaded<V>>,
         V: Clone,
         E: Send + Sync + 'static,
     {
-        let manner = Fetches { fetching: &self.fetching, is_task: false };
+        let manner = self.fetches(false);
         let timeout = self.fetching.timeout.map(nanoseconds);
-        park::block_on(self.load(key, async { fetch() }, manner), timeout)
+        let load = async { fetch().map(Into::into) };
+        park::block_on(self.load(Request { key, load, detached: None, stale }, manner), timeout)
+    }
+
+    /// The same of a task, by the fetch that outlives it if there is one.
+    pub(crate) async fn fetch_task<A, L, E>(
+        &self,
+        key: A,
+        fetch: impl Future<Output = Result<L, E>>,
+        detached: Option<Detached<V>>,
+        stale: Option<V>,
+    ) -> Result<V, FetchError<E>>
+    where
+        A: EntryKey<K>,
+        L: Into<Loaded<V>>,
+        V: Clone,
+        E: Send + Sync + 'static,
+    {
+        let load = async { fetch.await.map(Into::into) };
+        let request = Request { key, load, detached, stale };
+        self.load(request, self.fetches(true)).await
+    }
+
+    fn fetches(&self, is_task: bool) -> Fetches<'_> {
+        let negative_ttl = self.negative_ttl.as_ref();
+        Fetches { fetching: &self.fetching, negative_ttl, is_task }
     }
 
     /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.
@@ -310,6 +402,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             remembered_errors: tally.remembered_errors.load(Relaxed),
             timed_out: tally.timed_out.load(Relaxed),
             crowded: tally.crowded.load(Relaxed),
+            blocked: tally.blocked.load(Relaxed),
+            unblocked: tally.unblocked.load(Relaxed),
             errors: self.flights.len().1 as u64,
         }
     }

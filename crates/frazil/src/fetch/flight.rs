@@ -19,6 +19,10 @@
 //! storing waits for nobody, or two whose user's code calls the cache could wait for each
 //! other; it notes that the stored is to be taken out again.
 //!
+//! A thread that would wait for a loader which is a future is counted, and refused where it may be
+//! the one that has to poll it (`blocking.rs`). Threads are called before tasks: a task that is
+//! called goes on only if a thread polls it, and all of them may be waiting.
+//!
 //! The mutex is held for a few instructions, and none of the user's: keys, values, errors and
 //! wakers are compared, cloned, dropped and woken outside it. One allocation a flight.
 //! `docs/design/fetching.md` has the whole, with what is bounded.
@@ -26,12 +30,16 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::exact_ns;
 use crate::evict::Ensure;
+use crate::fetch::blocking::{Left, Polling, has_left_pending, is_polling};
+use crate::fetch::detached::Detached;
+use crate::fetch::loaded::Loaded;
 use crate::fetch::park::{Parker, has_passed};
 use crate::fetch::table::Table;
 use crate::fetch::timer::{Alarm, Timer};
@@ -83,9 +91,14 @@ enum Phase {
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// Whether who has the turn is a task, or was when it was left.
+    by_task: bool,
+    /// Until when, by the cache's clock, a fetch that was left waits for a caller; only while
+    /// vacant.
+    lingers: Option<u64>,
     /// Whether what is being stored must be taken out again.
     undo: bool,
-    /// By the order in which they came.
+    /// Threads first, and then by the order in which they came.
     waiters: BTreeMap<u64, Waker>,
     /// The waiter that was woken to take the turn and has not come yet.
     called: Option<u64>,
@@ -105,6 +118,18 @@ impl State {
         self.called.is_some() || !self.waiters.is_empty()
     }
 
+    /// Gives the vacant turn to a task or a thread.
+    fn take_turn(&mut self, by_task: bool) {
+        self.phase = Phase::Loading;
+        self.by_task = by_task;
+        self.lingers = None;
+    }
+
+    /// Whether it is vacant, and nobody waits who was called to take the turn.
+    fn is_left(&self) -> bool {
+        self.phase == Phase::Vacant && self.lingers.is_some() && !self.is_awaited()
+    }
+
     /// One who began to wait at this time does no longer.
     fn leave(&mut self, since: u64) {
         self.awaiting -= 1;
@@ -114,7 +139,7 @@ impl State {
     /// Leaves the turn to whoever waits. Whom to wake.
     fn vacate(&mut self, overtaken: bool) -> Wakes {
         let mut wakers = std::mem::take(&mut self.overtakers);
-        if overtaken || !self.is_awaited() {
+        if overtaken || !self.is_awaited() && self.lingers.is_none() {
             self.phase = Phase::Over;
             wakers.extend(std::mem::take(&mut self.waiters).into_values());
         } else {
@@ -190,6 +215,8 @@ pub(crate) enum Vain {
 
 /// How long a caller waits, all its waits together, and beside how many.
 pub(crate) struct Patience<'t> {
+    /// Whether the caller is a task; else it is a thread, which blocks.
+    pub(crate) is_task: bool,
     waiters_max: u64,
     /// Nanoseconds.
     timeout: Option<u64>,
@@ -201,12 +228,14 @@ pub(crate) struct Patience<'t> {
 
 impl<'t> Patience<'t> {
     /// Waits as long as it takes, beside any number.
-    pub(crate) fn endless() -> Self {
-        Patience { waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
+    pub(crate) fn endless(is_task: bool) -> Self {
+        Patience { is_task, waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
     }
 
+    /// A task's if there is a timer.
     pub(crate) fn new(waiters_max: usize, timeout: Option<u64>, timer: Option<&'t Timer>) -> Self {
-        Patience { waiters_max: waiters_max as u64, timeout, deadline: None, timer }
+        let is_task = timer.is_some();
+        Patience { is_task, waiters_max: waiters_max as u64, timeout, deadline: None, timer }
     }
 
     /// The deadline of who begins to wait now.
@@ -227,6 +256,8 @@ pub(crate) enum Arrival<'t, K, V> {
     Remembered(Arc<Flight<K, V>>),
     /// The caller must not wait: it is called by what it would wait for.
     Apart,
+    /// It is a thread that may be the one to poll what it would wait for.
+    Refused,
     /// It has waited long enough, or may not.
     Vain(Vain),
 }
@@ -262,14 +293,19 @@ pub(crate) struct Flight<K, V> {
     overtaken: AtomicBool,
     /// Whether that was done by the user's code that has the turn.
     by_owner: AtomicBool,
+    /// A fetch that its caller has left; only while the flight is vacant, and taken by who takes
+    /// the turn or ends the flight.
+    left: Mutex<Option<Detached<V>>>,
     state: Mutex<State>,
 }
 
 impl<K, V> Flight<K, V> {
-    /// One whose turn is the caller's.
-    pub(crate) fn new(hash: u64, key: K) -> Self {
+    /// One whose turn is the caller's, a task or a thread.
+    pub(crate) fn new(hash: u64, key: K, by_task: bool) -> Self {
         let state = State {
             phase: Phase::Loading,
+            by_task,
+            lingers: None,
             undo: false,
             waiters: BTreeMap::new(),
             called: None,
@@ -288,6 +324,7 @@ impl<K, V> Flight<K, V> {
             owner: AtomicU32::new(0),
             overtaken: AtomicBool::new(false),
             by_owner: AtomicBool::new(false),
+            left: Mutex::new(None),
             state: Mutex::new(state),
         }
     }
@@ -327,9 +364,9 @@ impl<K, V> Flight<K, V> {
             return Joined::Arrival(Arrival::Remembered(flight));
         }
         if state.phase == Phase::Vacant {
-            state.phase = Phase::Loading;
+            state.take_turn(patience.is_task);
             drop(state);
-            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight)));
+            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, patience.is_task)));
         }
         if is_storing() || self.runs_here() {
             return Joined::Arrival(Arrival::Apart);
@@ -344,7 +381,20 @@ impl<K, V> Flight<K, V> {
         if state.awaiting >= patience.waiters_max {
             return Joined::Arrival(Arrival::Vain(Vain::Crowded));
         }
-        let number = state.next;
+        let blocks = state.by_task && !patience.is_task;
+        // A wait that ends by itself does no lasting harm.
+        let may_hang = blocks && patience.timeout.is_none();
+        if may_hang && is_polling() {
+            drop(state);
+            panic!(
+                "a loader that is a future blocks its thread for a key that another future loads: \
+                 await the asynchronous form of the call"
+            );
+        }
+        if may_hang && has_left_pending() {
+            return Joined::Arrival(Arrival::Refused);
+        }
+        let number = u64::from(patience.is_task) << 63 | state.next;
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
@@ -353,7 +403,34 @@ impl<K, V> Flight<K, V> {
         drop(state);
         let deadline = patience.deadline();
         let alarm = patience.timer.filter(|_| deadline.is_some()).map(Alarm::new);
-        Joined::Waiting(Waiting { table, flight, number, since, deadline, alarm, waits: true })
+        let is_task = patience.is_task;
+        let waits = true;
+        Joined::Waiting(Waiting {
+            table,
+            flight,
+            number,
+            since,
+            deadline,
+            alarm,
+            is_task,
+            blocks,
+            waits,
+        })
+    }
+
+    /// Takes the turn if it is vacant.
+    pub(crate) fn take_if_vacant<'t>(
+        self: &Arc<Self>,
+        table: &'t Table<K, V>,
+        is_task: bool,
+    ) -> Option<Turn<'t, K, V>> {
+        let mut state = self.state.lock();
+        if self.overtaken.load(Relaxed) || state.phase != Phase::Vacant {
+            return None;
+        }
+        state.take_turn(is_task);
+        drop(state);
+        Some(Turn::begin(table, Arc::clone(self), is_task))
     }
 
     /// What was loaded up to now is not to be stored. Waits if it is just being stored,
@@ -387,6 +464,7 @@ impl<K, V> Flight<K, V> {
         // While it is being stored the next who comes must find it, and wait as well.
         if !stores {
             table.remove(self);
+            self.drop_left();
         }
         drop(wakes);
         let mut waits = stores && !is_storing();
@@ -405,14 +483,31 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Ends it if it is only there for its error.
+    /// Until when it stays, if that is for its error, or for a fetch that waits for a caller.
+    pub(crate) fn is_kept(&self) -> Option<u64> {
+        let state = self.state.lock();
+        match state.phase {
+            Phase::Failed { until } => Some(until),
+            _ => state.lingers.filter(|_| state.is_left()),
+        }
+    }
+
+    /// Ends it if it is only there for its error, or for a fetch that waits for a caller.
     pub(crate) fn forget(self: &Arc<Self>, table: &Table<K, V>) {
         let mut state = self.state.lock();
-        if let Phase::Failed { .. } = state.phase {
+        if matches!(state.phase, Phase::Failed { .. }) || state.is_left() {
             state.phase = Phase::Over;
             drop(state);
             table.remove(self);
+            self.drop_left();
         }
+    }
+
+    /// Drops the fetch that was left in a flight which is over or overtaken, under no lock: it is
+    /// the user's. If somebody has the turn there is none.
+    fn drop_left(&self) {
+        let left = self.left.lock().take();
+        drop(left);
     }
 
     /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
@@ -427,6 +522,7 @@ impl<K, V> Flight<K, V> {
         drop(state);
         if over {
             table.remove(self);
+            self.drop_left();
         }
         drop(wakes);
     }
@@ -437,14 +533,21 @@ impl<K, V> Flight<K, V> {
 pub(crate) struct Turn<'t, K, V> {
     table: &'t Table<K, V>,
     flight: Arc<Flight<K, V>>,
+    /// Whether it is a task's.
+    is_task: bool,
+    /// While the loader is pending: the thread that has polled it.
+    left: Option<Left>,
+    /// What is left to the next if this is dropped.
+    detached: Option<Detached<V>>,
     /// Whether the flight is over with an outcome, or without anybody who waits.
     has_landed: bool,
 }
 
 impl<'t, K, V> Turn<'t, K, V> {
     /// The turn of a flight, which the caller has just made or taken.
-    pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>) -> Self {
-        let turn = Turn { table, flight, has_landed: false };
+    pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>, is_task: bool) -> Self {
+        let (left, detached) = (None, None);
+        let turn = Turn { table, flight, is_task, left, detached, has_landed: false };
         turn.attend();
         turn
     }
@@ -465,12 +568,42 @@ impl<'t, K, V> Turn<'t, K, V> {
     }
 
     /// The same of a future. While it is pending no thread is at the turn.
-    pub(crate) fn poll<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+        self.left = None;
+        let polling = self.is_task.then(Polling::new);
         let result = self.run(poll);
+        drop(polling);
         if result.is_pending() {
             self.flight.owner.store(0, Relaxed);
+            self.left = self.is_task.then(Left::new);
         }
         result
+    }
+
+    /// The fetch that another has left, if its time is not over and this is a task.
+    pub(crate) fn take_left(&self) -> Option<Detached<V>> {
+        let left = self.flight.left.lock().take()?;
+        (self.is_task && self.table.clock.coarse() < left.until).then_some(left)
+    }
+
+    /// Sees a fetch through, or leaves it to the next.
+    pub(crate) async fn drive(&mut self, detached: Detached<V>) -> Result<Loaded<V>, SharedError> {
+        self.detached = Some(detached);
+        poll_fn(|context| {
+            // A panic drops it.
+            let mut detached = self.detached.take().expect("put back while it is pending");
+            let polled = self.poll(|| detached.work.as_mut().poll(context));
+            if polled.is_pending() {
+                self.detached = Some(detached);
+            }
+            polled
+        })
+        .await
+    }
+
+    /// What the turn is of.
+    pub(crate) fn flight(&self) -> Arc<Flight<K, V>> {
+        Arc::clone(&self.flight)
     }
 
     /// Whether nothing of this flight is to be stored.
@@ -634,10 +767,22 @@ impl<'t, K, V> Turn<'t, K, V> {
 
 impl<K, V> Drop for Turn<'_, K, V> {
     fn drop(&mut self) {
-        if !self.has_landed {
-            self.flight.owner.store(0, Relaxed);
-            self.flight.vacate(self.table, self.flight.state.lock());
+        if self.has_landed {
+            return;
         }
+        self.flight.owner.store(0, Relaxed);
+        self.left = None;
+        let Some(mut detached) = self.detached.take() else {
+            return self.flight.vacate(self.table, self.flight.state.lock());
+        };
+        let until = self.table.clock.coarse().saturating_add(detached.linger);
+        detached.until = until;
+        // Before the flight is vacant: who takes the turn finds it.
+        *self.flight.left.lock() = Some(detached);
+        let mut state = self.flight.state.lock();
+        state.lingers = Some(until);
+        self.flight.vacate(self.table, state);
+        self.table.remember(&self.flight);
     }
 }
 
@@ -650,6 +795,10 @@ pub(crate) struct Waiting<'t, K, V> {
     since: u64,
     deadline: Option<u64>,
     alarm: Option<Alarm<'t>>,
+    /// Whether it is a task's.
+    is_task: bool,
+    /// Whether it is a thread's that blocks for a loader which is a future.
+    pub(crate) blocks: bool,
     waits: bool,
 }
 
@@ -676,9 +825,9 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
                 return this.pend(context.waker());
             }
             Phase::Vacant => {
-                state.phase = Phase::Loading;
+                state.take_turn(this.is_task);
                 state.leave(this.since);
-                let turn = Turn::begin(this.table, Arc::clone(&this.flight));
+                let turn = Turn::begin(this.table, Arc::clone(&this.flight), this.is_task);
                 (Arrival::Turn(turn), state.waiters.remove(&this.number))
             }
             Phase::Over | Phase::Failed { .. } => {
@@ -732,16 +881,17 @@ impl<K, V> Drop for Waiting<'_, K, V> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
+    use crate::fetch::key::ByValue;
 
     #[test]
     fn who_comes_after_the_end_has_no_delay() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));
-        let (flight, _) = table.find_or_begin(1, &1);
-        let turn = Turn::begin(&table, Arc::clone(&flight));
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let turn = Turn::begin(&table, Arc::clone(&flight), true);
         let ended = table.clock.exact();
         turn.fetched(Span { began: ended - 500, ended });
         while table.clock.exact() == ended {}
-        let mut patience = Patience::endless();
+        let mut patience = Patience::endless(true);
         let joined = flight.join(&table, Waker::noop(), &mut patience);
         assert!(matches!(joined, Joined::Waiting(_)));
         let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
@@ -751,9 +901,9 @@ mod tests {
     #[test]
     fn an_absence_counts_those_who_wait_and_their_time() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));
-        let (flight, _) = table.find_or_begin(1, &1);
-        let turn = Turn::begin(&table, Arc::clone(&flight));
-        let mut patience = Patience::endless();
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let turn = Turn::begin(&table, Arc::clone(&flight), true);
+        let mut patience = Patience::endless(true);
         let before = table.clock.exact();
         let mut waits: Vec<_> = (0..3)
             .map(|_| match flight.join(&table, Waker::noop(), &mut patience) {

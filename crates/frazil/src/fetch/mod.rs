@@ -13,14 +13,18 @@
 //! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
 
 pub(crate) mod backends;
+pub(crate) mod blocking;
+pub(crate) mod detached;
 pub(crate) mod fetching;
 pub(crate) mod flight;
+pub(crate) mod key;
+pub(crate) mod loaded;
 pub(crate) mod park;
+mod refresh;
 pub(crate) mod table;
 pub(crate) mod tally;
 pub(crate) mod timer;
 
-use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
@@ -31,10 +35,14 @@ use std::task::{Context, Poll};
 use equivalent::Equivalent;
 
 use crate::cache::Cache;
+use crate::events;
 use crate::evict::Newcomer;
 use crate::index::Place;
 use crate::sync::atomic::Ordering::Relaxed;
+use detached::Detached;
 use flight::{Absence, Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use key::{ByRef, EntryKey, ToKey};
+use loaded::Loaded;
 use tally::Counted;
 
 /// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
@@ -47,8 +55,11 @@ pub(crate) trait Manner<E> {
     /// Its own error; and the same for others, if they are to have it.
     fn own(&self, error: E) -> (Self::Error, Option<SharedError>);
 
-    /// For how long others are to have it, in nanoseconds.
-    fn remember(&self) -> Option<u64>;
+    /// Whether others are to have errors.
+    fn shares(&self) -> bool;
+
+    /// For how long others are to have this one, in nanoseconds.
+    fn remember(&self, error: &SharedError) -> Option<u64>;
 
     /// Another's error, if this caller can make anything of it.
     fn others(&self, error: &SharedError) -> Option<Self::Error>;
@@ -57,21 +68,27 @@ pub(crate) trait Manner<E> {
     fn in_vain(&self, vain: Vain) -> Self::Error;
 }
 
-/// Waits as long as it takes, and keeps errors to itself.
-struct Loading;
+/// Waits as long as it takes, and keeps errors to itself: a task, or else a thread.
+pub(crate) struct Loading {
+    pub(crate) is_task: bool,
+}
 
 impl<E> Manner<E> for Loading {
     type Error = E;
 
     fn patience<'t, K, V>(&self, _: &'t table::Table<K, V>) -> Patience<'t> {
-        Patience::endless()
+        Patience::endless(self.is_task)
     }
 
     fn own(&self, error: E) -> (E, Option<SharedError>) {
         (error, None)
     }
 
-    fn remember(&self) -> Option<u64> {
+    fn shares(&self) -> bool {
+        false
+    }
+
+    fn remember(&self, _: &SharedError) -> Option<u64> {
         None
     }
 
@@ -84,9 +101,29 @@ impl<E> Manner<E> for Loading {
     }
 }
 
+/// What a caller brings along: its key, its loader, and what it has found.
+pub(crate) struct Request<A, F, V> {
+    pub(crate) key: A,
+    pub(crate) load: F,
+    /// In the place of `load`, one that outlives its caller.
+    pub(crate) detached: Option<Detached<V>>,
+    /// What was found, if it is to be loaded anew.
+    pub(crate) stale: Option<V>,
+}
+
+/// What a caller has from an arrival, if not the turn.
+enum Answer<V, E> {
+    Value(V),
+    Error(E),
+    /// Look for another flight.
+    Again,
+    /// Load by itself.
+    Apart,
+}
+
 /// What follows on a miss, kept out of the code of a hit: the future around it makes room on the
 /// stack for nothing of this, 39 instructions less of 429.
-struct Cold<F>(F);
+pub(crate) struct Cold<F>(pub(crate) F);
 
 impl<F: Future> Future for Cold<F> {
     type Output = F::Output;
@@ -129,14 +166,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn get_or_insert_with<Q>(&self, key: &Q, load: impl FnOnce() -> V) -> V
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
         match self.get(key) {
-            Some(value) => value,
-            None => {
-                let Ok(value) = self.load_here(key, || Ok::<V, Infallible>(load()));
+            Some(value) if self.is_fresh(key) => value,
+            found => {
+                let load = || Ok::<V, Infallible>(load());
+                let Ok(value) = self.load_here(ByRef(key), load, found);
                 value
             }
         }
@@ -166,13 +203,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         load: impl FnOnce() -> Result<V, E>,
     ) -> Result<V, E>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
         match self.get(key) {
-            Some(value) => Ok(value),
-            None => self.load_here(key, load),
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => self.load_here(ByRef(key), load, found),
         }
     }
 
@@ -205,8 +241,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// If `load` does; then nothing has changed.
     pub async fn get_or_insert_async<Q>(&self, key: &Q, load: impl Future<Output = V>) -> V
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
         let load = async { Ok::<V, Infallible>(load.await) };
@@ -243,105 +278,208 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         load: impl Future<Output = Result<V, E>>,
     ) -> Result<V, E>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
         match self.get(key) {
-            Some(value) => Ok(value),
-            None => Cold(self.load(key, load, Loading)).await,
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => Cold(self.load_task(ByRef(key), load, found)).await,
         }
     }
 
-    /// Loads on this thread, or waits.
+    /// Loads on this thread, or waits. With what was found, if that is to be loaded anew.
     #[cold]
     #[inline(never)]
-    fn load_here<Q, E>(&self, key: &Q, load: impl FnOnce() -> Result<V, E>) -> Result<V, E>
+    pub(crate) fn load_here<A, E>(
+        &self,
+        key: A,
+        load: impl FnOnce() -> Result<V, E>,
+        stale: Option<V>,
+    ) -> Result<V, E>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        A: EntryKey<K>,
         V: Clone,
     {
-        park::block_on(self.load(key, async { load() }, Loading), None)
+        let load = async { load().map(Loaded::new) };
+        let request = Request { key, load, detached: None, stale };
+        park::block_on(self.load(request, Loading { is_task: false }), None)
     }
 
-    /// What follows on a `get` that has found nothing.
-    async fn load<Q, E, M: Manner<E>>(
+    /// The same of a task.
+    pub(crate) async fn load_task<A, E>(
         &self,
-        key: &Q,
+        key: A,
         load: impl Future<Output = Result<V, E>>,
+        stale: Option<V>,
+    ) -> Result<V, E>
+    where
+        A: EntryKey<K>,
+        V: Clone,
+    {
+        let load = async { load.await.map(Loaded::new) };
+        let request = Request { key, load, detached: None, stale };
+        self.load(request, Loading { is_task: true }).await
+    }
+
+    /// What follows on a `get` that has found nothing, or what is to be loaded anew.
+    pub(crate) async fn load<A, F, E, M>(
+        &self,
+        request: Request<A, F, V>,
         manner: M,
     ) -> Result<V, M::Error>
     where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        A: EntryKey<K>,
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
         V: Clone,
     {
-        let (hash, place) = self.place(key);
+        let Request { key, load, mut detached, stale } = request;
+        let (hash, place) = self.place(key.query());
         let mut load = pin!(load);
         let tally = &self.flights.tally.0;
         let mut patience = manner.patience(&self.flights);
+        if stale.is_some() {
+            return self.reload(key, (hash, place), load, detached, manner, stale).await;
+        }
         // Each time round a flight that was waited for has failed or was overtaken, all of it.
         loop {
-            let turn = match self.arrive(hash, key, &mut patience).await {
+            let mut turn = match self.arrive(hash, &key, &mut patience).await {
                 Arrival::Turn(turn) => turn,
-                Arrival::Over(flight, delay) => match flight.outcome() {
-                    Some(Outcome::Value(value)) => {
-                        tally.delayed_hit(delay);
-                        return Ok(value.clone());
-                    }
-                    Some(Outcome::Error(error)) => match manner.others(error) {
-                        Some(error) => {
-                            tally.shared_errors.fetch_add(1, Relaxed);
-                            return Err(error);
-                        }
-                        None => continue,
-                    },
-                    // What the flight's own caller has found is there for all, or is gone.
-                    None => match self.peek(key) {
-                        Some(value) => {
-                            tally.late_hits.fetch_add(1, Relaxed);
-                            return Ok(value);
-                        }
-                        None => continue,
-                    },
+                arrival => match self.answer(arrival, &key, &manner) {
+                    Answer::Value(value) => return Ok(value),
+                    Answer::Error(error) => return Err(error),
+                    Answer::Again => continue,
+                    Answer::Apart => return self.load_apart(load, detached, &manner).await,
                 },
-                Arrival::Remembered(flight) => match self.recall(&flight, &manner) {
-                    Some(error) => {
-                        tally.remembered_errors.fetch_add(1, Relaxed);
-                        return Err(error);
-                    }
-                    None => continue,
-                },
-                Arrival::Apart => {
-                    let counted = Counted::new(tally, &self.expiry.clock);
-                    let value = load.await.map_err(|error| manner.own(error).0)?;
-                    counted.loaded();
-                    return Ok(value);
-                }
-                Arrival::Vain(vain) => {
-                    tally.in_vain(vain);
-                    return Err(manner.in_vain(vain));
-                }
             };
-            if let Some(value) = self.peek(key) {
+            if let Some(value) = self.peek(key.query()) {
                 tally.late_hits.fetch_add(1, Relaxed);
                 // It may have been removed since, and have others asked after that: no outcome.
                 turn.leave_to_look();
                 return Ok(value);
             }
-            let counted = Counted::new(tally, &self.expiry.clock);
-            match poll_fn(|context| turn.poll(|| load.as_mut().poll(context))).await {
-                Ok(value) => {
-                    turn.fetched(counted.loaded());
-                    self.store(turn, (hash, place), key, &value);
+            match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &manner).await {
+                Ok(loaded) => {
+                    self.store(turn, (hash, place), key.into_key(), &loaded, None);
                     self.reclaim_if_due();
-                    return Ok(value);
+                    return Ok(loaded.value);
+                }
+                Err((error, shared)) => {
+                    self.fail(turn, shared, &manner);
+                    // Without one, another had left what failed, and it is not of this kind.
+                    let Some(error) = error else { continue };
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// What a caller makes of an arrival that is not the turn.
+    fn answer<A, E, M>(
+        &self,
+        arrival: Arrival<'_, K, V>,
+        key: &A,
+        manner: &M,
+    ) -> Answer<V, M::Error>
+    where
+        A: EntryKey<K>,
+        M: Manner<E>,
+        V: Clone,
+    {
+        let tally = &self.flights.tally.0;
+        match arrival {
+            Arrival::Turn(_) => unreachable!("taken by the caller"),
+            Arrival::Over(flight, delay) => match flight.outcome() {
+                Some(Outcome::Value(value)) => {
+                    tally.delayed_hit(delay);
+                    Answer::Value(value.clone())
+                }
+                Some(Outcome::Error(error)) => {
+                    manner.others(error).map_or(Answer::Again, |error| {
+                        tally.shared_errors.fetch_add(1, Relaxed);
+                        Answer::Error(error)
+                    })
+                }
+                // What the flight's own caller has found is there for all, or is gone.
+                None => self.peek(key.query()).map_or(Answer::Again, |value| {
+                    tally.late_hits.fetch_add(1, Relaxed);
+                    Answer::Value(value)
+                }),
+            },
+            Arrival::Remembered(flight) => {
+                self.recall(&flight, manner).map_or(Answer::Again, |error| {
+                    tally.remembered_errors.fetch_add(1, Relaxed);
+                    Answer::Error(error)
+                })
+            }
+            Arrival::Apart | Arrival::Refused => Answer::Apart,
+            Arrival::Vain(vain) => {
+                tally.in_vain(vain);
+                Answer::Error(manner.in_vain(vain))
+            }
+        }
+    }
+
+    /// Loads without a turn, and stores nothing.
+    async fn load_apart<F, E, M>(
+        &self,
+        load: Pin<&mut F>,
+        detached: Option<Detached<V>>,
+        manner: &M,
+    ) -> Result<V, M::Error>
+    where
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
+    {
+        let counted = Counted::new(&self.flights.tally.0, &self.expiry.clock);
+        let loaded = match detached {
+            None => load.await.map_err(|error| manner.own(error).0)?,
+            Some(detached) => detached
+                .work
+                .await
+                .map_err(|error| manner.others(&error).expect("its own is of its kind"))?,
+        };
+        counted.loaded();
+        Ok(loaded.value)
+    }
+
+    /// Loads in a turn: what another has left, or else by the caller's own loader. An error for
+    /// the caller, if it is of its kind, and for others, if they are to have it.
+    async fn fetch_in<F, E, M>(
+        &self,
+        turn: &mut Turn<'_, K, V>,
+        mut load: Pin<&mut F>,
+        detached: &mut Option<Detached<V>>,
+        manner: &M,
+    ) -> Result<Loaded<V>, (Option<M::Error>, Option<SharedError>)>
+    where
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
+    {
+        let (tally, clock) = (&self.flights.tally.0, &self.expiry.clock);
+        if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
+            let counted = Counted::detached(tally, clock, &mut detached.began);
+            return match turn.drive(detached).await {
+                Ok(loaded) => {
+                    turn.fetched(counted.loaded());
+                    Ok(loaded)
                 }
                 Err(error) => {
-                    drop(counted);
-                    return Err(self.fail(turn, error, &manner));
+                    counted.failed();
+                    Err((manner.others(&error), Some(error).filter(|_| manner.shares())))
                 }
+            };
+        }
+        let counted = Counted::new(tally, clock);
+        match poll_fn(|context| turn.poll(|| load.as_mut().poll(context))).await {
+            Ok(loaded) => {
+                turn.fetched(counted.loaded());
+                Ok(loaded)
+            }
+            Err(error) => {
+                drop(counted);
+                let (error, shared) = manner.own(error);
+                Err((Some(error), shared))
             }
         }
     }
@@ -363,41 +501,53 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Ends a turn with an error, which those who wait get, or the next of them tries.
     #[cold]
-    fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, error: E, manner: &M) -> M::Error {
-        let (error, shared) = manner.own(error);
-        if let Some(shared) = shared {
-            let clock = &self.expiry.clock;
-            turn.fail(shared, manner.remember().map(|span| clock.exact().saturating_add(span)));
-        }
-        error
+    fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, shared: Option<SharedError>, manner: &M) {
+        let Some(shared) = shared else { return };
+        let span = manner.remember(&shared);
+        let clock = &self.expiry.clock;
+        turn.fail(shared, span.map(|span| clock.exact().saturating_add(span)));
     }
 
-    /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands.
-    fn store<Q>(&self, turn: Turn<'_, K, V>, (hash, place): (u64, Place), key: &Q, value: &V)
-    where
-        K: Borrow<Q>,
-        Q: Eq + ToOwned<Owned = K> + ?Sized,
+    /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands. In the
+    /// place of what was `seen`, if that was to be loaded anew, and of nothing that came since.
+    fn store(
+        &self,
+        turn: Turn<'_, K, V>,
+        (hash, place): (u64, Place),
+        key: K,
+        loaded: &Loaded<V>,
+        seen: Option<u32>,
+    ) where
         V: Clone,
     {
+        let value = &loaded.value;
         let mut telling;
         // Given up first: the listener may wait for who waits for it.
         let turn = turn;
         let waiters = if turn.is_overtaken() {
             turn.land(value)
         } else {
-            let (owned, copy) = (key.to_owned(), value.clone());
-            let weight = self.weigh(&owned, &copy);
+            let copy = value.clone();
+            let weight = loaded.weight.filter(|_| self.weights.is_some());
+            let weight = weight.unwrap_or_else(|| self.weigh(&key, &copy));
             telling = self.telling();
-            let term = self.term(&owned, &copy);
+            let term = match loaded.lifetime {
+                Some(lifetime) => self.term_for(lifetime),
+                None => self.term(&key, &copy),
+            };
             let mut newcomer = Newcomer::new(hash, weight, term);
             if self.order.weighs_delay() {
-                newcomer.absence = Some(self.absence(&turn, &owned));
+                newcomer.absence = Some(self.absence(&turn, &key));
             }
-            turn.store_and_land(
-                value,
-                || self.exchange(place, newcomer, None, (owned, copy), &mut telling),
-                || self.remove_any(place, key),
-            )
+            let flight = turn.flight();
+            let put = || match seen {
+                None => self.exchange(place, newcomer, None, (key, copy), &mut telling),
+                Some(seen) => self.with_found(place, &flight.key, |found| {
+                    found.is_none_or(|found| found.word == seen)
+                        && self.exchange(place, newcomer, found, (key, copy), &mut telling)
+                }),
+            };
+            turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
         };
         self.flights.tally.0.landed(waiters);
     }
@@ -413,22 +563,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
-    pub(crate) async fn arrive<'c, Q>(
+    pub(crate) async fn arrive<'c, A>(
         &'c self,
         hash: u64,
-        key: &Q,
+        key: &A,
         patience: &mut Patience<'c>,
     ) -> Arrival<'c, K, V>
     where
-        K: Borrow<Q>,
-        Q: Eq + ToOwned<Owned = K> + ?Sized,
+        A: EntryKey<K>,
     {
         let join = poll_fn(|context| {
             // Each time round a flight is taken out that was over.
             loop {
-                let (flight, is_new) = self.flights.find_or_begin(hash, key);
+                let is_task = patience.is_task;
+                let (flight, is_new) = self.flights.find_or_begin(hash, key, is_task);
                 if is_new {
-                    let turn = Turn::begin(&self.flights, flight);
+                    let turn = Turn::begin(&self.flights, flight, is_task);
                     return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
                 }
                 match flight.join(&self.flights, context.waker(), patience) {
@@ -438,7 +588,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         });
         match join.await {
-            Joined::Waiting(waiting) => waiting.await,
+            Joined::Waiting(waiting) => {
+                if waiting.blocks {
+                    self.blocks_for_task();
+                }
+                waiting.await
+            }
+            Joined::Arrival(Arrival::Refused) => {
+                self.does_not_block_for_task();
+                Arrival::Refused
+            }
             Joined::Arrival(arrival) => arrival,
             Joined::TooLate => unreachable!("looked for another"),
         }
@@ -471,6 +630,29 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn overtake_all(&self) {
         if !self.flights.is_empty() {
             self.flights.all().for_each(|flight| flight.overtake(&self.flights));
+        }
+    }
+
+    /// A thread is about to block for a loader that is a future.
+    #[cold]
+    fn blocks_for_task(&self) {
+        let blocked = self.flights.tally.0.blocked.fetch_add(1, Relaxed) + 1;
+        if blocked.is_power_of_two() {
+            events::event!(self, WARN, "a thread blocks for what a task loads", blocked);
+        }
+    }
+
+    /// A thread was kept from that: it may be the one that has to poll it.
+    #[cold]
+    fn does_not_block_for_task(&self) {
+        let unblocked = self.flights.tally.0.unblocked.fetch_add(1, Relaxed) + 1;
+        if unblocked.is_power_of_two() {
+            events::event!(
+                self,
+                WARN,
+                "a thread that polls loaders was about to block for one",
+                unblocked
+            );
         }
     }
 

@@ -24,13 +24,13 @@
 //! read the old after the change; but there even a load that begins after the writer has
 //! returned may do so.
 //!
-//! A flight that has failed and is *remembered* stays in the table, in a list of its shard's
+//! A flight that has failed and is *remembered* stays in the table, and so does one whose fetch
+//! waits for a caller (`detached.rs`). They are in a list of their shard's
 //! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
 //! reference in the list.
 //!
 //! 128 bytes a shard. A flight that ends leaves nothing but room in its shard's table.
 
-use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;
 use std::sync::{Arc, Weak};
@@ -40,6 +40,7 @@ use hashbrown::HashTable;
 
 use crate::clock::Clock;
 use crate::fetch::flight::Flight;
+use crate::fetch::key::EntryKey;
 use crate::fetch::tally::Tally;
 use crate::fetch::timer::Timer;
 use crate::sync::atomic::{
@@ -51,7 +52,7 @@ use crate::sync::{CHECKED, Mutex, OwnLine};
 
 const SHARDS: usize = if CHECKED { 1 } else { 32 };
 
-/// The most errors that a shard remembers.
+/// The most errors that a shard remembers, with fetches that wait for a caller.
 const REMEMBERED_MAX: usize = if CHECKED { 1 } else { 256 };
 /// Of those how many a write of any key looks at, whether they have expired.
 const TIDIED: u32 = 2;
@@ -60,7 +61,7 @@ const TIDIED: u32 = 2;
 #[derive(Debug)]
 struct Shard<K, V> {
     flights: HashTable<Arc<Flight<K, V>>>,
-    /// Those that have failed, by the order in which they did.
+    /// Those that have failed, or that linger, by the order in which they began to.
     remembered: VecDeque<Weak<Flight<K, V>>>,
 }
 
@@ -132,14 +133,19 @@ impl<K, V> Table<K, V> {
         candidates.into_iter().find(|flight| key.equivalent(&flight.key))
     }
 
-    /// The flight of `key`, or a new one: then true.
-    pub(crate) fn find_or_begin<Q>(&self, hash: u64, key: &Q) -> (Arc<Flight<K, V>>, bool)
+    /// The flight of `key`, or a new one, whose turn is the caller's, a task or a thread: then
+    /// true.
+    pub(crate) fn find_or_begin<A>(
+        &self,
+        hash: u64,
+        key: &A,
+        by_task: bool,
+    ) -> (Arc<Flight<K, V>>, bool)
     where
-        K: Borrow<Q>,
-        Q: Eq + ToOwned<Owned = K> + ?Sized,
+        A: EntryKey<K>,
     {
         let mut compared = Vec::new();
-        let new = || Arc::new(Flight::new(hash, key.to_owned()));
+        let new = || Arc::new(Flight::new(hash, key.copy(), by_task));
         // Most find none, and then need not look before they have made one.
         let mut newcomer = self.is_empty().then(new);
         // Each time round another thread has begun a flight with this very hash.
@@ -165,7 +171,7 @@ impl<K, V> Table<K, V> {
                 return (flight, true);
             }
             drop(shard);
-            let of_key = |flight: &&Arc<Flight<K, V>>| flight.key.borrow() == key;
+            let of_key = |flight: &&Arc<Flight<K, V>>| key.query().equivalent(&flight.key);
             if let Some(flight) = compared[from..].iter().find(of_key) {
                 return (Arc::clone(flight), false);
             }
@@ -194,8 +200,8 @@ impl<K, V> Table<K, V> {
         })
     }
 
-    /// Lists a flight that has failed and is to be remembered; forgets the oldest if there are
-    /// too many.
+    /// Lists a flight that has failed and is to be remembered, or that lingers; forgets the oldest
+    /// if there are too many.
     pub(crate) fn remember(&self, flight: &Arc<Flight<K, V>>) {
         let mut shard = self.shard(flight.hash).lock();
         let is_full = shard.remembered.len() >= REMEMBERED_MAX;
@@ -215,7 +221,7 @@ impl<K, V> Table<K, V> {
             let oldest = self.shard(hash).lock().remembered.front().cloned();
             let Some(listed) = oldest else { return };
             let flight = listed.upgrade();
-            let until = flight.as_ref().and_then(|flight| flight.is_remembered());
+            let until = flight.as_ref().and_then(|flight| flight.is_kept());
             if until.is_some_and(|until| now() < until) {
                 return;
             }
@@ -233,7 +239,7 @@ impl<K, V> Table<K, V> {
     /// Forgets all that has expired. O(flights).
     pub(crate) fn forget_expired(&self, now: u64) {
         let has_expired =
-            |flight: &Arc<Flight<K, V>>| flight.is_remembered().is_some_and(|until| until <= now);
+            |flight: &Arc<Flight<K, V>>| flight.is_kept().is_some_and(|until| until <= now);
         self.all().filter(has_expired).for_each(|flight| flight.forget(self));
     }
 }

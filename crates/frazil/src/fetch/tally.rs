@@ -25,6 +25,9 @@ pub(crate) struct Tally {
     pub(super) crowded: AtomicU64,
     pub(super) shared_errors: AtomicU64,
     pub(super) remembered_errors: AtomicU64,
+    /// Threads that blocked for a loader that is a future, and those that were kept from it.
+    pub(super) blocked: AtomicU64,
+    pub(super) unblocked: AtomicU64,
     histograms: OnceLock<Box<Histograms>>,
 }
 
@@ -126,12 +129,28 @@ pub(super) struct Counted<'t> {
     tally: &'t Tally,
     clock: &'t Clock,
     began: u64,
+    /// Whether it goes on when it is dropped.
+    is_detached: bool,
     has_ended: bool,
 }
 
 impl<'t> Counted<'t> {
     pub(super) fn new(tally: &'t Tally, clock: &'t Clock) -> Self {
-        Counted { tally, clock, began: clock.exact(), has_ended: false }
+        let began = clock.exact();
+        Counted { tally, clock, began, is_detached: false, has_ended: false }
+    }
+
+    /// One that outlives its callers, and may have begun before.
+    pub(super) fn detached(tally: &'t Tally, clock: &'t Clock, began: &mut u64) -> Self {
+        if *began == 0 {
+            *began = clock.exact();
+        }
+        Counted { tally, clock, began: *began, is_detached: true, has_ended: false }
+    }
+
+    /// It has brought an error.
+    pub(super) fn failed(mut self) {
+        self.is_detached = false;
     }
 
     /// It has brought a value.
@@ -145,7 +164,7 @@ impl<'t> Counted<'t> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if !self.has_ended {
+        if !self.has_ended && (!self.is_detached || std::thread::panicking()) {
             self.tally.load_failures.fetch_add(1, Relaxed);
         }
     }

@@ -5,10 +5,12 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod admission;
+mod blocking;
 #[path = "../../../policy/tests/policies/cache/mod.rs"]
 mod cache;
 mod capacity;
 mod delays;
+mod detached;
 mod entry;
 mod equivalent;
 mod expiry;
@@ -22,6 +24,7 @@ mod invalidating;
 mod lifetimes;
 mod limits;
 mod listener;
+mod loaders;
 mod loading;
 mod locked;
 mod many;
@@ -32,6 +35,7 @@ mod poor_hashes;
 mod processes;
 mod prometheus;
 mod recording;
+mod refresh;
 mod rivals;
 mod settings;
 mod shared_writes;

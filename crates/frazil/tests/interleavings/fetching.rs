@@ -250,3 +250,33 @@ fn remembered_errors_are_bounded() {
         at_rest(cache);
     });
 }
+
+/// A fetch goes from caller to caller, however they come, leave and write.
+#[test]
+fn a_detached_fetch_is_begun_once() {
+    explore(SCHEDULES, || {
+        let cache = Arc::new(cache(Fetching::default()));
+        let fetches = Arc::new(AtomicU64::new(0));
+        let seed = thread_rng().next_u64();
+        let writes = seed % 3 == 0;
+        let fetch = |fetches: &Arc<AtomicU64>| {
+            let fetches = Arc::clone(fetches);
+            let answer = move || Ok(fetches.fetch_add(1, SeqCst));
+            slowly(answer)
+        };
+        together(3, |number| {
+            let polls = 1 + Chance(seed ^ number).below(3);
+            if number == 2 && writes {
+                cache.invalidate(&1);
+                return;
+            }
+            let fetched = poll_for(cache.entry(1).or_fetch_detached(fetch(&fetches)), polls);
+            assert!(fetched.is_none_or(|fetched| fetched.unwrap() < 3));
+        });
+        let last = poll_for(cache.entry(1).or_fetch_detached(fetch(&fetches)), u64::MAX);
+        assert!(last.is_some_and(|fetched| fetched.unwrap() < 3));
+        let begun = fetches.load(SeqCst);
+        assert!(begun == 1 || writes && begun <= 3, "{begun}");
+        at_rest(Arc::into_inner(cache).expect("the threads have ended"));
+    });
+}

@@ -7,6 +7,7 @@
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering::Relaxed};
 use std::task::Poll;
+use std::time::Duration;
 
 use crate::schedules::explore;
 use crate::tracked::Chance;
@@ -230,6 +231,99 @@ fn additions_are_all_counted() {
             }
         });
         assert_eq!(cache.get(&1), Some(6));
+        at_rest(cache);
+    });
+}
+
+/// What is removed is not handed on by a load that has found it just before.
+#[test]
+fn a_removal_outlasts_what_a_load_has_found() {
+    explore(SCHEDULES, || {
+        let cache = cache(8);
+        let source = AtomicU64::new(0);
+        let by_clear = thread_rng().next_u64() % 2 == 0;
+        together(3, |number| {
+            let ask = || cache.get_or_insert_with(&1, || source.load(SeqCst));
+            if number == 0 {
+                source.store(1, SeqCst);
+                if by_clear {
+                    cache.clear()
+                } else {
+                    _ = cache.invalidate(&1)
+                }
+                assert_eq!(ask(), 1, "removed before it was asked for");
+            } else {
+                ask();
+            }
+        });
+        at_rest(cache);
+    });
+}
+
+/// Computations that block and that are awaited exclude each other.
+#[test]
+fn awaited_additions_are_all_counted() {
+    explore(SCHEDULES, || {
+        let cache = cache(8);
+        let polls = 1 + thread_rng().next_u64() % 2;
+        let given_up = PlainU64::new(0);
+        together(3, |number| {
+            let add = |count: Option<u64>| async move {
+                slowly(0).await;
+                Compute::Put(count.unwrap_or(0) + 1)
+            };
+            match number {
+                0 => {
+                    let dropped = poll_for(cache.entry(1).and_compute_async(add), polls);
+                    given_up.fetch_add(u64::from(dropped.is_none()), Relaxed);
+                }
+                1 => _ = poll_for(cache.entry(1).and_compute_async(add), u64::MAX),
+                _ => {
+                    let add = |count: Option<&u64>| Compute::Put(count.unwrap_or(&0) + 1);
+                    cache.entry(1).and_compute(add);
+                }
+            }
+        });
+        assert_eq!(cache.get(&1), Some(3 - given_up.load(Relaxed)));
+        at_rest(cache);
+    });
+}
+
+/// Of those who find an entry that is due one loads at a time, and a write stands.
+#[test]
+fn one_loads_anew() {
+    const LONG: Duration = Duration::from_secs(1_000);
+    explore(SCHEDULES, || {
+        let cache: Tested =
+            Cache::builder(8).refresh_ahead(LONG).with_hasher(Hashes::default()).build();
+        cache.insert_for(1, 5, LONG / 2);
+        let writes = thread_rng().next_u64() % 2 == 0;
+        let (loading, loads) = (PlainU64::new(0), PlainU64::new(0));
+        together(3, |number| {
+            let load = || {
+                assert_eq!(loading.fetch_add(1, Relaxed), 0, "two load");
+                thread::yield_now();
+                loading.fetch_sub(1, Relaxed);
+                loads.fetch_add(1, Relaxed);
+                7
+            };
+            match number {
+                0 if writes => cache.insert(1, 20),
+                1 => {
+                    let slow = async {
+                        slowly(0).await;
+                        load()
+                    };
+                    let value = poll_for(cache.get_or_insert_async(&1, slow), 2);
+                    assert!(value.is_none_or(|value| [5, 7, 20].contains(&value)));
+                }
+                _ => assert!([5, 7, 20].contains(&cache.get_or_insert_with(&1, load))),
+            }
+        });
+        // What replaces it lives for ever, so it is due no more.
+        let left = cache.get(&1);
+        assert!(if writes { left == Some(20) } else { left == Some(7) }, "{left:?}");
+        assert!(loads.load(Relaxed) <= 1);
         at_rest(cache);
     });
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -136,4 +136,92 @@ pub(crate) async fn turn() {
         Poll::Pending
     })
     .await;
+}
+
+type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What workers have to do.
+#[derive(Default)]
+struct Jobs {
+    woken: Mutex<VecDeque<Arc<Shared>>>,
+    more: Condvar,
+}
+
+/// A task of any of the workers.
+struct Shared {
+    job: Mutex<Option<Job>>,
+    jobs: Arc<Jobs>,
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        let jobs = Arc::clone(&self.jobs);
+        jobs.woken.lock().unwrap().push_back(self);
+        jobs.more.notify_one();
+    }
+}
+
+/// Threads that poll whatever was woken, as an executor's workers do. They are not waited for.
+#[derive(Default)]
+pub(crate) struct Workers {
+    jobs: Arc<Jobs>,
+}
+
+impl Workers {
+    pub(crate) fn new(threads: usize) -> Self {
+        let workers = Workers::default();
+        for _ in 0..threads {
+            let jobs = Arc::clone(&workers.jobs);
+            std::thread::spawn(move || {
+                loop {
+                    let mut woken = jobs.woken.lock().unwrap();
+                    let task = loop {
+                        match woken.pop_front() {
+                            Some(task) => break task,
+                            None => woken = jobs.more.wait(woken).unwrap(),
+                        }
+                    };
+                    drop(woken);
+                    let waker = Waker::from(Arc::clone(&task));
+                    let mut job = task.job.lock().unwrap();
+                    let Some(polled) = job.as_mut() else { continue };
+                    if polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+                        *job = None;
+                    }
+                }
+            });
+        }
+        workers
+    }
+
+    pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
+        let job = Mutex::new(Some(Box::pin(job) as Job));
+        Waker::from(Arc::new(Shared { job, jobs: Arc::clone(&self.jobs) })).wake();
+    }
+}
+
+/// Something that tasks wait for until it has come.
+#[derive(Clone, Default)]
+pub(crate) struct Signal(Arc<Mutex<(bool, Vec<Waker>)>>);
+
+impl Signal {
+    pub(crate) fn give(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.0 = true;
+        let wakers = std::mem::take(&mut state.1);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) async fn given(&self) {
+        std::future::poll_fn(|context| {
+            let mut state = self.0.lock().unwrap();
+            if state.0 {
+                return Poll::Ready(());
+            }
+            state.1.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
 }
