@@ -1,5 +1,6 @@
 //! The shape of moka's caches, over ours.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -353,7 +354,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
         match self.get(&key) {
             Some(value) if !is_to_go(&value) => return (value, false),
             Some(_) => {
-                // A function cannot wait, so what is to go goes first, and then it is loaded.
+                // The loader runs once, so what is to go goes first, and then it is loaded.
                 self.and_compute_with(key.clone(), |value| match value {
                     Some(value) if is_to_go(value) => Compute::Remove,
                     _ => Compute::Keep,
@@ -366,6 +367,51 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
             load.await
         };
         (self.get_with_async(&key, load).await, is_fresh)
+    }
+}
+
+/// Computations that tasks await.
+impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
+    pub(crate) async fn and_compute_with_async<F: Future<Output = Compute<V>>>(
+        &self,
+        key: K,
+        compute: impl FnMut(Option<V>) -> F,
+    ) -> Computed<V> {
+        self.ours.entry(key).and_compute_async(compute).await
+    }
+
+    pub(crate) async fn and_upsert_with_async<F: Future<Output = V>>(
+        &self,
+        key: K,
+        mut upsert: impl FnMut(Option<V>) -> F,
+    ) -> V {
+        let compute = |value| {
+            let upserted = upsert(value);
+            async { Compute::Put(upserted.await) }
+        };
+        match self.and_compute_with_async(key, compute).await {
+            Computed::Inserted(value) | Computed::Replaced(value) => value,
+            Computed::Removed(_) | Computed::Unchanged(_) => unreachable!("it puts"),
+        }
+    }
+
+    pub(crate) async fn and_try_compute_with_async<E, F: Future<Output = Result<Compute<V>, E>>>(
+        &self,
+        key: K,
+        mut compute: impl FnMut(Option<V>) -> F,
+    ) -> Result<Computed<V>, E> {
+        let failure = Cell::new(None);
+        let compute = |value| {
+            let (answer, failure) = (compute(value), &failure);
+            async move {
+                answer.await.unwrap_or_else(|error| {
+                    failure.set(Some(error));
+                    Compute::Keep
+                })
+            }
+        };
+        let computed = self.and_compute_with_async(key, compute).await;
+        failure.take().map_or(Ok(computed), Err)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
+use frazil::{Compute, Computed};
+
 use super::adapter::{Cache, Shape};
+use super::loads::{COMPUTED, Does, Shared, TRIED, expect_computed, expect_tried};
 use crate::tasks::{Tasks, block_on, turn};
 use crate::wait::Gate;
 
@@ -24,6 +27,7 @@ pub(super) fn futures_are_send() {
     is_send(cache.try_get_with_async(&KEY, async { Err(()) }));
     is_send(cache.optionally_get_with_async(&KEY, async { None }));
     is_send(cache.or_insert_with_if_async(KEY, async { "" }, |_| false));
+    is_send(cache.and_compute_with_async(KEY, |_| async { Compute::Keep }));
     // All else is no future in ours.
 }
 
@@ -199,4 +203,49 @@ pub(super) fn abort_get_with() {
 
 pub(super) fn abort_try_get_with() {
     abort(true);
+}
+
+/// Has a task for each step, all begun in this order before the first has ended.
+fn awaited<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
+    let mut tasks = Tasks::new();
+    steps.into_iter().for_each(|step| tasks.spawn(step));
+    tasks.run()
+}
+
+pub(super) fn upsert_with() {
+    let cache = Cache::<u64, u64>::new(Shape::Future, 100);
+    let step = |expected: Option<u64>| {
+        cache.and_upsert_with_async(KEY, move |value: Option<u64>| async move {
+            all_wait().await;
+            assert_eq!(value, expected);
+            value.unwrap_or(0) + 1
+        })
+    };
+    assert_eq!(awaited(vec![step(None), step(Some(1)), step(Some(2))]), [1, 2, 3]);
+    assert_eq!(cache.get(&KEY), Some(3));
+}
+
+/// A task that awaits what a step does.
+async fn step(
+    cache: &Cache<u64, Shared>,
+    sees: Option<&'static [u64]>,
+    does: Does,
+) -> Result<Computed<Shared>, ()> {
+    let compute = |value: Option<Shared>| async move {
+        let seen = value.as_ref().map(|value| value.read().expect("no panic under it").clone());
+        assert_eq!(seen.as_deref(), sees);
+        all_wait().await;
+        does.to(value.as_ref())
+    };
+    cache.and_try_compute_with_async(KEY, compute).await
+}
+
+pub(super) fn compute_with() {
+    let cache = &Cache::<u64, Shared>::new(Shape::Future, 100);
+    expect_computed(awaited(COMPUTED.map(|(sees, does)| step(cache, sees, does)).into()));
+}
+
+pub(super) fn try_compute_with() {
+    let cache = &Cache::<u64, Shared>::new(Shape::Future, 100);
+    expect_tried(awaited(TRIED.map(|(sees, does)| step(cache, sees, does)).into()));
 }

@@ -197,11 +197,11 @@ pub(super) fn upsert_with() {
     assert_eq!(cache.get(&KEY), Some(3));
 }
 
-type Shared = Arc<RwLock<Vec<u64>>>;
+pub(super) type Shared = Arc<RwLock<Vec<u64>>>;
 
 /// What a step expects to see, and what it does.
 #[derive(Clone, Copy)]
-enum Does {
+pub(super) enum Does {
     PutNew(u64),
     Push(u64),
     Remove,
@@ -209,9 +209,42 @@ enum Does {
     Fail,
 }
 
+impl Does {
+    pub(super) fn to(self, value: Option<&Shared>) -> Result<Compute<Shared>, ()> {
+        Ok(match (self, value) {
+            (Does::PutNew(item), _) => Compute::Put(Arc::new(RwLock::new(vec![item]))),
+            (Does::Push(item), Some(value)) => {
+                value.write().expect("no panic under it").push(item);
+                Compute::Put(Arc::clone(value))
+            }
+            (Does::Remove, _) => Compute::Remove,
+            (Does::Keep | Does::Push(_), _) => Compute::Keep,
+            (Does::Fail, _) => return Err(()),
+        })
+    }
+}
+
+type Sees = Option<&'static [u64]>;
+
+pub(super) const COMPUTED: [(Sees, Does); 6] = [
+    (None, Does::PutNew(1)),
+    (Some(&[1]), Does::Push(2)),
+    (Some(&[1, 2]), Does::Remove),
+    (None, Does::Keep),
+    (None, Does::PutNew(5)),
+    (Some(&[5]), Does::Keep),
+];
+
+pub(super) const TRIED: [(Sees, Does); 4] = [
+    (None, Does::PutNew(1)),
+    (Some(&[1]), Does::Push(2)),
+    (Some(&[1, 2]), Does::Fail),
+    (Some(&[1, 2]), Does::Remove),
+];
+
 fn compute(
     cache: &Cache<u64, Shared>,
-    sees: Option<&'static [u64]>,
+    sees: Sees,
     does: Does,
 ) -> Step<Result<Computed<Shared>, ()>> {
     let cache = cache.clone();
@@ -220,16 +253,7 @@ fn compute(
             let seen = value.map(|value| value.read().expect("no panic under it").clone());
             assert_eq!(seen.as_deref(), sees);
             held();
-            Ok(match (does, value) {
-                (Does::PutNew(item), _) => Compute::Put(Arc::new(RwLock::new(vec![item]))),
-                (Does::Push(item), Some(value)) => {
-                    value.write().expect("no panic under it").push(item);
-                    Compute::Put(Arc::clone(value))
-                }
-                (Does::Remove, _) => Compute::Remove,
-                (Does::Keep | Does::Push(_), _) => Compute::Keep,
-                (Does::Fail, _) => return Err(()),
-            })
+            does.to(value)
         })
     })
 }
@@ -247,17 +271,8 @@ fn shown(computed: Result<Computed<Shared>, ()>) -> (&'static str, Vec<u64>) {
     }
 }
 
-pub(super) fn compute_with() {
-    let cache = Cache::<u64, Shared>::new(Shape::Sync, 100);
-    let steps = vec![
-        compute(&cache, None, Does::PutNew(1)),
-        compute(&cache, Some(&[1]), Does::Push(2)),
-        compute(&cache, Some(&[1, 2]), Does::Remove),
-        compute(&cache, None, Does::Keep),
-        compute(&cache, None, Does::PutNew(5)),
-        compute(&cache, Some(&[5]), Does::Keep),
-    ];
-    let done: Vec<_> = one_after_the_other(steps).into_iter().map(shown).collect();
+pub(super) fn expect_computed(done: Vec<Result<Computed<Shared>, ()>>) {
+    let done: Vec<_> = done.into_iter().map(shown).collect();
     let expected = [
         ("inserted", vec![1, 2]),
         ("replaced", vec![1, 2]),
@@ -269,15 +284,14 @@ pub(super) fn compute_with() {
     assert_eq!(done, expected);
 }
 
-pub(super) fn try_compute_with() {
+pub(super) fn compute_with() {
     let cache = Cache::<u64, Shared>::new(Shape::Sync, 100);
-    let steps = vec![
-        compute(&cache, None, Does::PutNew(1)),
-        compute(&cache, Some(&[1]), Does::Push(2)),
-        compute(&cache, Some(&[1, 2]), Does::Fail),
-        compute(&cache, Some(&[1, 2]), Does::Remove),
-    ];
-    let done: Vec<_> = one_after_the_other(steps).into_iter().map(shown).collect();
+    let steps = COMPUTED.map(|(sees, does)| compute(&cache, sees, does));
+    expect_computed(one_after_the_other(steps.into()));
+}
+
+pub(super) fn expect_tried(done: Vec<Result<Computed<Shared>, ()>>) {
+    let done: Vec<_> = done.into_iter().map(shown).collect();
     let expected = [
         ("inserted", vec![1, 2]),
         ("replaced", vec![1, 2]),
@@ -285,4 +299,10 @@ pub(super) fn try_compute_with() {
         ("removed", vec![1, 2]),
     ];
     assert_eq!(done, expected);
+}
+
+pub(super) fn try_compute_with() {
+    let cache = Cache::<u64, Shared>::new(Shape::Sync, 100);
+    let steps = TRIED.map(|(sees, does)| compute(&cache, sees, does));
+    expect_tried(one_after_the_other(steps.into()));
 }

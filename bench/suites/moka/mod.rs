@@ -20,8 +20,7 @@ const PANIC: &str = "the panic of a listener is that call's, and later ends are 
 const IN_ORDER: &str = "notices for one key from several threads come in no order";
 const HOUSEKEEPER: &str =
     "counts the calls of a private round of maintenance, between which theirs exceeds its capacity";
-const ASYNC_LISTENER: &str = "no listener is a future, and no operation but a load is one";
-const ASYNC_COMPUTE: &str = "a computation whose function is `async`";
+const ASYNC_LISTENER: &str = "no listener is a future, and none but a load or computation is one";
 const WRITES: &str = "a private channel of writes";
 const SKETCH: &str = "the length of a private sketch";
 const COMPILE: &str = "error messages of the compiler about their bounds";
@@ -156,6 +155,9 @@ fn future() -> Vec<Case> {
         case!(Same try_get_with_by_ref, awaits::try_get_with),
         case!(Same optionally_get_with, awaits::optionally_get_with),
         case!(Same optionally_get_with_by_ref, awaits::optionally_get_with),
+        case!(Same upsert_with, awaits::upsert_with),
+        case!(Same compute_with, awaits::compute_with),
+        case!(Same try_compute_with, awaits::try_compute_with),
         case!(Same handle_panic_in_get_with, awaits::handle_panic_in_get_with),
         case!(Same handle_panic_in_try_get_with, awaits::handle_panic_in_try_get_with),
         case!(Same abort_get_with, awaits::abort_get_with),
@@ -164,9 +166,6 @@ fn future() -> Vec<Case> {
             notices::test_immediate_removal_notifications_with_updates(Future);
         }),
     ]);
-    for name in ["upsert_with", "compute_with", "try_compute_with"] {
-        cases.push(Case { name, port: Port::Lacks(ASYNC_COMPUTE) });
-    }
     for name in [
         "cancel_future_while_running_pending_tasks",
         "cancel_future_while_calling_eviction_listener",

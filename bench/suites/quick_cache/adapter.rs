@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
-use frazil::{Compute, Computed, FetchError, Fetching};
+use frazil::{Compute, Computed, Equivalent, FetchError, Fetching};
 
 use crate::case::number;
 
@@ -63,7 +63,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         self.ours.insert(key, value);
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    pub(crate) fn get<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q) -> Option<V> {
         self.ours.get(key)
     }
 
@@ -183,21 +183,49 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
             let Some(value) = value else { return Compute::Keep };
             let mut changed = value.clone();
             let action = action.insert(act(&mut changed));
-            match action {
-                EntryAction::Retain(_) if changed == *value => Compute::Keep,
-                EntryAction::Retain(_) => Compute::Put(changed),
-                EntryAction::Remove | EntryAction::ReplaceWithGuard => Compute::Remove,
-            }
+            follow(action, value, changed)
         });
-        match (computed, action) {
-            (Computed::Removed(value), Some(EntryAction::ReplaceWithGuard)) => {
-                EntryResult::Replaced(value)
-            }
-            (Computed::Removed(value), _) => EntryResult::Removed(value),
-            (Computed::Unchanged(None), _) => EntryResult::Vacant,
-            (_, Some(EntryAction::Retain(value))) => EntryResult::Retained(value),
-            _ => unreachable!("what is there was shown"),
+        entry_result(computed, action)
+    }
+
+    /// The same of a task, which waits for a guard without blocking its thread.
+    pub(crate) async fn entry_async<T>(
+        &self,
+        key: &K,
+        mut act: impl FnMut(&mut V) -> EntryAction<T>,
+    ) -> EntryResult<V, T> {
+        let mut action = None;
+        let compute = |value: Option<V>| {
+            let answer = value.map_or(Compute::Keep, |value| {
+                let mut changed = value.clone();
+                let action = action.insert(act(&mut changed));
+                follow(action, &value, changed)
+            });
+            std::future::ready(answer)
+        };
+        let computed = self.ours.entry(key.clone()).and_compute_async(compute).await;
+        entry_result(computed, action)
+    }
+}
+
+/// Does as it is told to what was there, and was changed to this.
+fn follow<V: PartialEq, T>(action: &EntryAction<T>, value: &V, changed: V) -> Compute<V> {
+    match action {
+        EntryAction::Retain(_) if changed == *value => Compute::Keep,
+        EntryAction::Retain(_) => Compute::Put(changed),
+        EntryAction::Remove | EntryAction::ReplaceWithGuard => Compute::Remove,
+    }
+}
+
+fn entry_result<V, T>(computed: Computed<V>, action: Option<EntryAction<T>>) -> EntryResult<V, T> {
+    match (computed, action) {
+        (Computed::Removed(value), Some(EntryAction::ReplaceWithGuard)) => {
+            EntryResult::Replaced(value)
         }
+        (Computed::Removed(value), _) => EntryResult::Removed(value),
+        (Computed::Unchanged(None), _) => EntryResult::Vacant,
+        (_, Some(EntryAction::Retain(value))) => EntryResult::Retained(value),
+        _ => unreachable!("what is there was shown"),
     }
 }
 

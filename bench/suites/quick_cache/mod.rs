@@ -6,9 +6,7 @@ mod together;
 
 use crate::case::{Case, Port, Suite, case};
 
-const EQUIVALENT: &str = "look-ups by `Equivalent` keys";
 const TIMEOUT: &str = "a computation that waits no longer than it is told";
-const AWAITED: &str = "a computation that waits for a load without blocking its thread";
 const GROWTH: &str = "a capacity beyond what the cache was built for";
 const HUGE: &str = "a capacity of 2^64 - 1 entries, and memory only as they come";
 const WEIGHTLESS: &str = "what weighs nothing makes room like all else";
@@ -39,8 +37,11 @@ pub(crate) fn suites() -> Vec<Suite> {
             vec![
                 case!(Same test_guard_works, together::test_guard_works),
                 case!(Same test_waker_change_race, together::test_waker_change_race),
-                Case { name: "test_entry_works", port: Port::Lacks(AWAITED) },
-                Case { name: "test_entry_waker_change_race", port: Port::Lacks(AWAITED) },
+                case!(Same test_entry_works, together::test_entry_works),
+                case!(
+                    Same test_entry_waker_change_race,
+                    together::test_entry_waker_change_race
+                ),
             ],
         ),
         suite("src/shard.rs", private(PLACES, &["reserve_caps_ghost_headroom", "entry_overhead"])),
@@ -58,8 +59,8 @@ fn library() -> Vec<Case> {
         case!(Same test_capacity_one, plain::test_capacity_one),
         case!(Same test_custom_cost, plain::test_custom_cost),
         case!(Same test_change_get_mut_change_weight, plain::test_change_get_mut_change_weight),
-        Case { name: "test_equivalent", port: Port::Lacks(EQUIVALENT) },
-        Case { name: "test_borrow_keys", port: Port::Lacks(EQUIVALENT) },
+        case!(Same test_equivalent, plain::test_equivalent),
+        case!(Same test_borrow_keys, plain::test_borrow_keys),
         case!(Same test_get_or_insert, together::test_get_or_insert),
         case!(Same test_get_or_insert_unsync, plain::test_get_or_insert_unsync),
         case!(Same test_get_or_insert_sync, plain::test_get_or_insert_sync),
@@ -102,8 +103,11 @@ fn sync() -> Vec<Case> {
         ),
         case!(Same test_entry_concurrent_stress, t::test_entry_concurrent_stress),
         case!(Same test_entry_async_actions, p::test_entry_async_actions),
-        Case { name: "test_entry_async_concurrent_wait", port: Port::Lacks(AWAITED) },
-        Case { name: "test_entry_async_concurrent_guard_abandoned", port: Port::Lacks(AWAITED) },
+        case!(Same test_entry_async_concurrent_wait, t::test_entry_async_concurrent_wait),
+        case!(
+            Same test_entry_async_concurrent_guard_abandoned,
+            t::test_entry_async_concurrent_guard_abandoned
+        ),
         case!(Same test_entry_async_concurrent_stress, t::test_entry_async_concurrent_stress),
         case!(Same test_try_contains_key, p::test_try_contains_key),
         case!(Same test_try_get, p::test_try_get),

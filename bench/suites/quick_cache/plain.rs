@@ -1,5 +1,7 @@
 //! What one thread sees.
 
+use frazil::Equivalent;
+
 use super::adapter::{Cache, EntryAction, EntryResult, GuardResult};
 use crate::tasks::block_on;
 
@@ -352,4 +354,32 @@ pub(super) fn test_guard_drop_after_remove_and_reuse() {
     });
     assert_eq!(given_up, GuardResult::Guard(false));
     assert_eq!(cache.get(&2), Some(222));
+}
+
+/// Two references that stand for a pair.
+#[derive(Hash)]
+struct Pair<A, B>(A, B);
+
+impl<A, B, C, D> Equivalent<(C, D)> for Pair<A, B>
+where
+    A: PartialEq<C>,
+    B: PartialEq<D>,
+{
+    fn equivalent(&self, rhs: &(C, D)) -> bool {
+        self.0 == rhs.0 && self.1 == rhs.1
+    }
+}
+
+pub(super) fn test_equivalent() {
+    let cache = Cache::<(String, u64), &'static str>::new(5);
+    cache.insert(("square".to_owned(), 2022), "blue");
+    cache.insert(("square".to_owned(), 2023), "black");
+    assert_eq!(cache.get(&Pair("square", 2022)), Some("blue"));
+}
+
+pub(super) fn test_borrow_keys() {
+    let cache = Cache::<(Vec<u8>, Vec<u8>), u64>::new(1);
+    assert_eq!(cache.get(&Pair(&b""[..], &b""[..])), None);
+    let cache = Cache::<(String, String), u64>::new(1);
+    assert_eq!(cache.get(&Pair("", "")), None);
 }

@@ -330,3 +330,108 @@ pub(super) fn test_guard_works() {
         assert_eq!(cache.get(&0), Some(1));
     }
 }
+
+pub(super) fn test_entry_async_concurrent_wait() {
+    let cache = Arc::new(Numbers::new(100));
+    let (may_go_on, holder) = holder(&cache, Some(42));
+    let mut entry = std::pin::pin!(cache.entry_async(&1, |value| EntryAction::Retain(*value)));
+    assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    may_go_on.open();
+    assert_eq!(crate::tasks::block_on(entry), EntryResult::Retained(42));
+    holder.join().expect("no panic");
+}
+
+pub(super) fn test_entry_async_concurrent_guard_abandoned() {
+    let cache = Arc::new(Numbers::new(100));
+    let (may_go_on, holder) = holder(&cache, None);
+    let mut entry = std::pin::pin!(cache.entry_async(&1, |value| EntryAction::Retain(*value)));
+    assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    may_go_on.open();
+    assert_eq!(crate::tasks::block_on(entry), EntryResult::<u64, u64>::Vacant);
+    cache.insert(1, 99);
+    assert_eq!(cache.get(&1), Some(99));
+    holder.join().expect("no panic");
+}
+
+/// As `test_waker_change_race`, of a computation.
+pub(super) fn test_entry_waker_change_race() {
+    for _ in 0..ROUNDS {
+        let cache = Arc::new(Numbers::new(100));
+        let (may_go_on, holder) = holder(&cache, Some(42));
+        let mut entry = std::pin::pin!(cache.entry_async(&1, |value| EntryAction::Retain(*value)));
+        assert!(entry.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        may_go_on.open();
+        assert_eq!(crate::tasks::block_on(entry), EntryResult::Retained(42));
+        holder.join().expect("no panic");
+    }
+}
+
+/// As `test_guard_works`, with computations that look, remove and give way, until all have seen
+/// the value.
+pub(super) fn test_entry_works() {
+    const PAIRS: u64 = 10;
+    for round in 0..ROUNDS {
+        let cache = Numbers::new(100);
+        let (entered, barrier) = (AtomicU64::new(0), Barrier::new(1 + PAIRS as usize));
+        let solves = round * 37 % 100;
+        let act = |chance: u64| {
+            move |value: &mut u64| match (*value, chance % 3) {
+                (1, _) | (_, 0) => EntryAction::Retain(*value),
+                (_, 1) => EntryAction::Remove,
+                _ => EntryAction::ReplaceWithGuard,
+            }
+        };
+        // Whether it has seen the value. Who finds none fills the place at last.
+        let seen = |chance: u64, result| match result {
+            EntryResult::Retained(1) => true,
+            EntryResult::Retained(_) => {
+                if chance.is_multiple_of(2) {
+                    cache.remove(&0);
+                }
+                false
+            }
+            EntryResult::Removed(_) => false,
+            EntryResult::Vacant | EntryResult::Replaced(_) => {
+                let number = entered.fetch_add(1, SeqCst);
+                if number >= solves {
+                    cache.insert(0, 1);
+                } else if number.is_multiple_of(10) {
+                    cache.insert(0, 0);
+                }
+                false
+            }
+        };
+        scope(|scope| {
+            for thread in 0..PAIRS {
+                let (cache, barrier, seen) = (&cache, &barrier, &seen);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let mut chances = thread..;
+                    loop {
+                        let chance = chances.next().unwrap_or_default();
+                        if seen(chance, cache.entry(&0, act(chance))) {
+                            break;
+                        }
+                    }
+                });
+            }
+            barrier.wait();
+            let mut tasks = Tasks::new();
+            for task in 0..PAIRS {
+                let (cache, seen) = (&cache, &seen);
+                tasks.spawn(async move {
+                    for chance in task.. {
+                        // Given up now and then, while it waits.
+                        let result = within(chance as u32 % 5, cache.entry_async(&0, act(chance)));
+                        if result.await.is_some_and(|result| seen(chance, result)) {
+                            break;
+                        }
+                        turn().await;
+                    }
+                });
+            }
+            tasks.run();
+        });
+        assert_eq!(cache.get(&0), Some(1));
+    }
+}

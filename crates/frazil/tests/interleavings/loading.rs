@@ -301,7 +301,8 @@ fn one_loads_anew() {
         let (loading, loads) = (PlainU64::new(0), PlainU64::new(0));
         together(3, |number| {
             let load = || {
-                assert_eq!(loading.fetch_add(1, Relaxed), 0, "two load");
+                // Who asks after a write has begun does not wait for what it has overtaken.
+                assert!(loading.fetch_add(1, Relaxed) == 0 || writes, "two load");
                 thread::yield_now();
                 loading.fetch_sub(1, Relaxed);
                 loads.fetch_add(1, Relaxed);
@@ -323,7 +324,7 @@ fn one_loads_anew() {
         // What replaces it lives for ever, so it is due no more.
         let left = cache.get(&1);
         assert!(if writes { left == Some(20) } else { left == Some(7) }, "{left:?}");
-        assert!(loads.load(Relaxed) <= 1);
+        assert!(loads.load(Relaxed) <= 1 || writes);
         at_rest(cache);
     });
 }
