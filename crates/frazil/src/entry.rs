@@ -377,7 +377,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// computed from what was inserted.
     ///
     /// `compute` runs outside all locks and may use the cache. If it writes this very key
-    /// itself, that stands, and what it answers does not count.
+    /// itself, that stands, and what it answers does not count. In a task use
+    /// [`and_compute_async`](Entry::and_compute_async): this blocks as
+    /// [`get_or_insert_with`](Cache::get_or_insert_with) does.
     ///
     /// ```
     /// use frazil::{Cache, Compute, Computed};

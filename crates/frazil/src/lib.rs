@@ -130,9 +130,22 @@
 //! }
 //! ```
 //!
+//! **More of a fetch.** [`entry(key)`](Cache::entry), or [`entry_by_ref`](Cache::entry_by_ref), has
+//! [`or_fetch`](Entry::or_fetch), of which the origin says how long the value lives and what it
+//! weighs ([`Loaded`]), and [`or_fetch_detached`](Entry::or_fetch_detached), which goes on when its
+//! caller has lost patience. [`Builder::refresh_ahead`] has one caller load an entry before its time
+//! is over, while others are answered. Keys are asked for by whatever can be made a key
+//! ([`ToKey`]), as `&str` for `Arc<str>`.
+//!
+//! **Threads and tasks.** Calls that wait for others block their thread, but for those that are
+//! `async`: await these in tasks. A thread of an executor that blocks for what a task loads
+//! keeps that task from being polled. [`FetchStats::blocked`] counts such waits; a thread that has
+//! polled a loader which is pending does not wait, it loads by itself; and inside a loader that
+//! is a future such a wait panics.
+//!
 //! **One key in one step.** [`entry(key)`](Cache::entry) has `or_insert` and its like, and
 //! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
-//! seen what is there.
+//! seen what is there; [`and_compute_async`](Entry::and_compute_async) awaits the answer.
 //!
 //! **Looking around.** [`for_each`](Cache::for_each) shows all entries in place,
 //! [`iter`](Cache::iter) clones of them, [`keys`](Cache::keys) of their keys;
@@ -332,6 +345,9 @@
 //! | what `for_each` is given, `Debug` of keys and values | outside all locks; what it reads is kept | nothing has changed |
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
+//!
+//! Around a load or a computation, code other than the loader must not ask for the very key: it
+//! would wait for itself, and panics. A loader that does loads by itself.
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
 //! on working and has lost nothing. What they call of the cache finds the thread's buffers

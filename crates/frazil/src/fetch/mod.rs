@@ -151,8 +151,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// stored, and who asks later does not wait for it.
     ///
     /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's
-    /// keys wait for each other for ever; and a loader that waits for a task of this thread's
-    /// executor should be [asynchronous](Cache::get_or_insert_async).
+    /// keys wait for each other for ever. In a task use the
+    /// [asynchronous](Cache::get_or_insert_async) form: this one blocks the thread while
+    /// another loads. If that is a task ([counted](crate::FetchStats::blocked)), and this thread
+    /// has polled a loader that is pending, it may be the one that has to poll it: then it does not
+    /// wait, it loads by itself and stores nothing.
     ///
     /// ```
     /// let cache: frazil::Cache<String, usize> = frazil::Cache::builder(100).build();
@@ -162,7 +165,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If `load` does; then nothing has changed.
+    /// If `load` does; then nothing has changed. If it would wait for itself: code that the cache
+    /// calls for a key that is loaded, other than its loader, has asked for that key; or a loader
+    /// that is a future blocks for a key that another future loads.
     #[inline]
     pub fn get_or_insert_with<Q>(&self, key: &Q, load: impl FnOnce() -> V) -> V
     where
