@@ -8,6 +8,9 @@
 //! tasks and wait for them at least the one that has polled last stays free, and it can poll
 //! any of them again. `docs/design/fetching.md` argues it.
 //!
+//! Nor does a thread that runs a loader itself: others may block for that, the one that would have to
+//! poll among them.
+//!
 //! A thread that is inside a poll of a loader is surely an executor's, and its task blocks what it
 //! should await: that is an error in the program, and panics.
 
@@ -20,6 +23,10 @@ use crate::thread;
 crate::sync::checked_thread_local! {
     /// How many polls of loaders this thread is inside.
     static POLLS: Cell<u32> = const { Cell::new(0) };
+}
+crate::sync::checked_thread_local! {
+    /// How many loaders this thread runs that are no futures, one inside the other.
+    static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// How many counts there are. Threads with numbers that are alike in this share one: then one of
@@ -34,24 +41,28 @@ pub(crate) fn is_polling() -> bool {
     POLLS.with(Cell::get) > 0
 }
 
-/// Whether there is a loader that this thread was the last to poll.
-pub(crate) fn has_left_pending() -> bool {
-    LEFT[thread::number() as usize % COUNTS].load(Relaxed) > 0
+/// Whether a loader that is pending, or another thread, may need this one to go on.
+pub(crate) fn is_needed() -> bool {
+    RUNS.with(Cell::get) > 0 || LEFT[thread::number() as usize % COUNTS].load(Relaxed) > 0
 }
 
-/// A poll of a loader, while it lasts.
-pub(crate) struct Polling(());
+/// A poll of a loader, or a run of one that is no future, while it lasts.
+pub(crate) struct AtWork {
+    polls: bool,
+}
 
-impl Polling {
-    pub(crate) fn new() -> Self {
-        POLLS.with(|polls| polls.set(polls.get() + 1));
-        Polling(())
+impl AtWork {
+    pub(crate) fn new(polls: bool) -> Self {
+        let depth = if polls { &POLLS } else { &RUNS };
+        depth.with(|depth| depth.set(depth.get() + 1));
+        AtWork { polls }
     }
 }
 
-impl Drop for Polling {
+impl Drop for AtWork {
     fn drop(&mut self) {
-        POLLS.with(|polls| polls.set(polls.get() - 1));
+        let depth = if self.polls { &POLLS } else { &RUNS };
+        depth.with(|depth| depth.set(depth.get() - 1));
     }
 }
 

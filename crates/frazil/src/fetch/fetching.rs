@@ -159,8 +159,8 @@ pub struct FetchStats {
     /// Threads that blocked for what a task loads. If those are threads of that task's executor,
     /// it stands still meanwhile.
     pub blocked: u64,
-    /// Threads that were kept from that, because they had polled a loader that was not done: such
-    /// a call loads by itself, and stores nothing.
+    /// Threads that were kept from that, because they had polled a loader that was not done, or were
+    /// running one: such a call loads by itself, and stores nothing.
     pub unblocked: u64,
     /// Errors that are remembered now, with those that have expired and were not met yet.
     pub errors: u64,

@@ -37,7 +37,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::clock::exact_ns;
 use crate::evict::Ensure;
-use crate::fetch::blocking::{Left, Polling, has_left_pending, is_polling};
+use crate::fetch::blocking::{AtWork, Left, is_needed, is_polling};
 use crate::fetch::detached::Detached;
 use crate::fetch::loaded::Loaded;
 use crate::fetch::park::{Parker, has_passed};
@@ -256,7 +256,7 @@ pub(crate) enum Arrival<'t, K, V> {
     Remembered(Arc<Flight<K, V>>),
     /// The caller must not wait: it is called by what it would wait for.
     Apart,
-    /// It is a thread that may be the one to poll what it would wait for.
+    /// It is a thread that others may need, and would wait for a task.
     Refused,
     /// It has waited long enough, or may not.
     Vain(Vain),
@@ -391,7 +391,7 @@ impl<K, V> Flight<K, V> {
                  await the asynchronous form of the call"
             );
         }
-        if may_hang && has_left_pending() {
+        if may_hang && is_needed() {
             return Joined::Arrival(Arrival::Refused);
         }
         let number = u64::from(patience.is_task) << 63 | state.next;
@@ -561,8 +561,10 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// need not wait for itself.
     pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
         self.flight.owner.store((thread::number() + 1) | RUNS, Relaxed);
+        let at_work = AtWork::new(self.is_task);
         // A panic drops the turn, and with it the owner.
         let result = work();
+        drop(at_work);
         self.attend();
         result
     }
@@ -570,9 +572,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// The same of a future. While it is pending no thread is at the turn.
     pub(crate) fn poll<R>(&mut self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
         self.left = None;
-        let polling = self.is_task.then(Polling::new);
         let result = self.run(poll);
-        drop(polling);
         if result.is_pending() {
             self.flight.owner.store(0, Relaxed);
             self.left = self.is_task.then(Left::new);

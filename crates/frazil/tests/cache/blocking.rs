@@ -97,6 +97,37 @@ fn two_workers_that_block_for_a_task_leave_one_to_poll_it() {
     }
 }
 
+/// One worker has polled a task and blocks for a thread's loader, and the other is that thread, whose
+/// loader asks for what the task loads.
+#[test]
+fn a_thread_that_others_wait_for_does_not_wait_for_a_task() {
+    let cache: Arc<Tested> = Arc::new(Cache::builder(100).build());
+    let (signal, begun, nested) = (Signal::default(), Signal::default(), Signal::default());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut task = Box::pin(cache.get_or_insert_async(&1, async {
+        signal.given().await;
+        7
+    }));
+    assert!(task.as_mut().poll(&mut context).is_pending());
+    let (home, begins, goes_on) = (Arc::clone(&cache), begun.clone(), nested.clone());
+    let (ended, ends) = channel();
+    std::thread::spawn(move || {
+        let value = home.get_or_insert_with(&2, || {
+            begins.give();
+            block_on(goes_on.given());
+            home.get_or_insert_with(&1, || 8) + 1
+        });
+        ended.send(value).unwrap();
+    });
+    block_on(begun.given());
+    nested.give();
+    // This thread waits, and cannot poll.
+    assert_eq!(ends.recv_timeout(PATIENCE), Ok(9), "it waits for a task");
+    signal.give();
+    assert_eq!(task.as_mut().poll(&mut context), Poll::Ready(7));
+    assert_eq!((cache.get(&1), cache.flights()), (Some(7), 0));
+}
+
 /// Loads whose origin another thread answers.
 struct Origin(Sender<Signal>);
 
