@@ -515,6 +515,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         mut turn: Turn<'c, K, V>,
         compute: &mut impl FnMut(Option<V>) -> F,
     ) -> Option<Computed<V>> {
+        // As in `compute_in_turn`.
+        drop(turn.take_left());
         if turn.is_overtaken() {
             return None;
         }
@@ -578,6 +580,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         turn: &Turn<'_, K, V>,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
+        // It began before what is computed now.
+        drop(turn.take_left());
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));

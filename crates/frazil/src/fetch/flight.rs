@@ -271,6 +271,21 @@ pub(crate) enum Joined<'t, K, V> {
     TooLate,
 }
 
+/// Whether a caller may wait.
+enum Standing<'t, K, V> {
+    Waits,
+    /// It may, and its thread blocks for a task.
+    Blocks,
+    Not(Arrival<'t, K, V>),
+    /// It is an error in the program.
+    Wrong(&'static str),
+}
+
+const OWN_KEY: &str = "a load or computation waits for itself: `Clone`, `Eq`, `Hash`, the clock or a function of \
+     the cache's builder has asked for the very key that it was called for";
+const BLOCKS_TASK: &str = "a loader that is a future blocks its thread for a key that another future loads: await the \
+     asynchronous form of the call";
+
 /// In the owner of a flight: it runs the loader, or the computation.
 const RUNS: u32 = 1 << 31;
 
@@ -344,6 +359,29 @@ impl<K, V> Flight<K, V> {
         self.owner.load(Relaxed) == (thread::number() + 1) | RUNS
     }
 
+    /// Whether a caller may wait for who has the turn.
+    fn standing<'t>(&self, state: &State, patience: &Patience<'_>) -> Standing<'t, K, V> {
+        if is_storing() || self.runs_here() {
+            return Standing::Not(Arrival::Apart);
+        }
+        if self.is_own() {
+            return Standing::Wrong(OWN_KEY);
+        }
+        if state.awaiting >= patience.waiters_max {
+            return Standing::Not(Arrival::Vain(Vain::Crowded));
+        }
+        if !state.by_task || patience.is_task {
+            return Standing::Waits;
+        }
+        // A wait that ends by itself does no lasting harm.
+        match patience.timeout {
+            Some(_) => Standing::Blocks,
+            None if is_polling() => Standing::Wrong(BLOCKS_TASK),
+            None if is_needed() => Standing::Not(Arrival::Refused),
+            None => Standing::Blocks,
+        }
+    }
+
     /// Takes the turn if it is vacant, or a place among those who wait.
     pub(crate) fn join<'t>(
         self: &Arc<Self>,
@@ -368,32 +406,16 @@ impl<K, V> Flight<K, V> {
             drop(state);
             return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, patience.is_task)));
         }
-        if is_storing() || self.runs_here() {
-            return Joined::Arrival(Arrival::Apart);
-        }
-        if self.is_own() {
-            drop(state);
-            panic!(
-                "a load or computation waits for itself: `Clone`, `Eq`, `Hash`, the clock or a \
-                 function of the cache's builder has asked for the very key that it was called for"
-            );
-        }
-        if state.awaiting >= patience.waiters_max {
-            return Joined::Arrival(Arrival::Vain(Vain::Crowded));
-        }
-        let blocks = state.by_task && !patience.is_task;
-        // A wait that ends by itself does no lasting harm.
-        let may_hang = blocks && patience.timeout.is_none();
-        if may_hang && is_polling() {
-            drop(state);
-            panic!(
-                "a loader that is a future blocks its thread for a key that another future loads: \
-                 await the asynchronous form of the call"
-            );
-        }
-        if may_hang && is_needed() {
-            return Joined::Arrival(Arrival::Refused);
-        }
+        let blocks = match self.standing(&state, patience) {
+            Standing::Waits => false,
+            Standing::Blocks => true,
+            Standing::Not(arrival) => return Joined::Arrival(arrival),
+            // Not under the mutex: what hears of panics is the user's.
+            Standing::Wrong(message) => {
+                drop(state);
+                panic!("{message}");
+            }
+        };
         let number = u64::from(patience.is_task) << 63 | state.next;
         state.next += 1;
         state.awaiting += 1;

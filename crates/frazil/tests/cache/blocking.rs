@@ -204,7 +204,7 @@ fn a_loader_that_blocks_for_another_future_panics() {
         };
         let task = AssertUnwindSafe(|| block_on(cache.get_or_insert_async(&2, load)));
         let panic = catch_unwind(task).expect_err(name);
-        let message = panic.downcast_ref::<&str>().unwrap_or(&"");
+        let message = panic.downcast_ref::<String>().map_or("", String::as_str);
         assert!(message.contains("blocks its thread"), "{name}: {message}");
         signal.give();
         assert_eq!(other.as_mut().poll(&mut context), Poll::Ready(7), "{name}");

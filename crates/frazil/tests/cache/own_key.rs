@@ -133,7 +133,7 @@ fn ask_from(who: Who, (name, outer): Call, (inner_name, inner): Call, is_there: 
         let outcome = catch_unwind(AssertUnwindSafe(|| outer(&cache)));
         let has_asked = PLAN.take().is_none();
         if let Err(panic) = outcome {
-            let message = panic.downcast_ref::<&str>().map_or("", |message| message);
+            let message = panic.downcast_ref::<String>().map_or("", String::as_str);
             assert!(message.contains("the very key"), "{what}: {message}");
             panics += 1;
         }
