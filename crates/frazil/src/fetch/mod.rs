@@ -537,7 +537,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let weight = weight.unwrap_or_else(|| self.weigh(&key, &copy));
             telling = self.telling();
             let term = match loaded.lifetime {
-                Some(lifetime) => self.term_for(lifetime),
+                Some(lifetime) => self.term_for(&key, lifetime),
                 None => self.term(&key, &copy),
             };
             let mut newcomer = Newcomer::new(hash, weight, term);
