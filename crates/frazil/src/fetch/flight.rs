@@ -909,7 +909,9 @@ mod tests {
     fn who_comes_after_the_end_has_no_delay() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));
         let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
-        let turn = Turn::begin(&table, Arc::clone(&flight), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        // While it is pending this thread may wait for it.
+        _ = turn.poll(|| Poll::<()>::Pending);
         let ended = table.clock.exact();
         turn.fetched(Span { began: ended - 500, ended });
         while table.clock.exact() == ended {}
@@ -924,7 +926,9 @@ mod tests {
     fn an_absence_counts_those_who_wait_and_their_time() {
         let table: Table<u64, u64> = Table::new(Clock::new(None));
         let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
-        let turn = Turn::begin(&table, Arc::clone(&flight), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        // While it is pending this thread may wait for it.
+        _ = turn.poll(|| Poll::<()>::Pending);
         let mut patience = Patience::endless(true);
         let before = table.clock.exact();
         let mut waits: Vec<_> = (0..3)

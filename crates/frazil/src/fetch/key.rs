@@ -110,7 +110,8 @@ impl<T: Clone + Eq> ToKey<Box<[T]>> for [T] {
 ///
 /// ```
 /// use frazil::{Cache, Entry, EntryKey};
-/// fn load<A: EntryKey<String>>(entry: Entry<'_, String, u64, A>) -> u64 {
+/// use std::hash::BuildHasher;
+/// fn load<S: BuildHasher, A: EntryKey<String>>(entry: Entry<'_, String, u64, S, A>) -> u64 {
 ///     entry.or_insert_with(|| 1)
 /// }
 /// let cache: Cache<String, u64> = Cache::builder(100).build();
@@ -140,7 +141,7 @@ mod sealed {
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-/// let entry: frazil::Entry<'_, u64, u64, frazil::ByValue<u64>> = cache.entry(1);
+/// let entry: frazil::Entry<'_, u64, u64, _, frazil::ByValue<u64>> = cache.entry(1);
 /// # entry.or_insert(1);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +152,7 @@ pub struct ByValue<K>(pub(crate) K);
 ///
 /// ```
 /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
-/// let entry: frazil::Entry<'_, String, u64, frazil::ByRef<'_, str>> = cache.entry_by_ref("one");
+/// let entry: frazil::Entry<'_, _, u64, _, frazil::ByRef<'_, str>> = cache.entry_by_ref("one");
 /// # entry.or_insert(1);
 /// ```
 #[derive(Debug)]

@@ -35,7 +35,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// To have nobody wait ask [`is_due`](Cache::is_due) after a `get`, and load in a task or a
     /// thread of your own. [`get`](Cache::get) itself loads nothing, and a hit of it costs
     /// what it did; a hit of the loading calls looks for the deadline once more. By the lifetime
-    /// that an entry was given, so an entry that lives no longer than this is due at once; the time
+    /// that an entry was given, so one that lives clearly shorter than this is due at once; the time
     /// to idle does not count.
     ///
     /// ```
@@ -46,7 +46,7 @@ impl<K, V, S> Builder<K, V, S> {
     ///     Cache::builder(100).time_to_live(life).refresh_ahead(last).build();
     /// assert_eq!(cache.get_or_insert_with(&1, || 10), 10);
     /// assert_eq!(cache.get_or_insert_with(&1, || 11), 10); // fresh
-    /// cache.insert_for(1, 20, last); // due
+    /// cache.insert_for(1, 20, last / 2); // due
     /// assert_eq!(cache.get_or_insert_with(&1, || 21), 21);
     /// assert_eq!(cache.get_or_insert_with(&1, || 22), 21);
     /// ```
@@ -68,7 +68,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// let cache: Cache<u64, u64> =
     ///     Cache::builder(100).time_to_live(life).refresh_ahead(last).build();
     /// let cache = Arc::new(cache);
-    /// cache.insert_for(1, 10, last);
+    /// cache.insert_for(1, 10, last / 2);
     /// # let mut threads = Vec::new();
     /// if let Some(value) = cache.get(&1) {
     ///     if cache.is_due(&1) {
