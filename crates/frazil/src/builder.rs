@@ -346,21 +346,26 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What the table is laid out for.
-    pub(crate) fn entry_limit(&self) -> u64 {
-        let by_capacity = match (&self.weigher, self.entries) {
-            (None, entries) => entries.unwrap_or(self.capacity),
-            (Some(_), Some(entries)) => entries,
-            (Some(_), None) => self.capacity.min((1 << 16).max(self.capacity / 256)),
+    /// The most entries that there can be, whatever the capacity.
+    pub(crate) fn entry_bound(&self) -> u64 {
+        self.entries.unwrap_or(ENTRIES_MAX).min(ENTRIES_MAX)
+    }
+
+    /// How many there will be, where nobody says: what threads may have in hand of them, and the
+    /// sizes that the table goes through, depend on it, and no bound.
+    pub(crate) fn expected_entries(&self) -> u64 {
+        let by_capacity = match self.weigher {
+            None => self.capacity,
+            Some(_) => self.capacity.min((1 << 16).max(self.capacity / 256)),
         };
-        by_capacity.min(ENTRIES_MAX)
+        self.entries.unwrap_or(by_capacity).min(ENTRIES_MAX)
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     /// The cache.
     ///
-    /// Reserves address space for all entries; memory is used as they come.
+    /// Lays out nothing for entries: memory and address space are used as they come.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
@@ -407,7 +412,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
             .field("capacity", &self.capacity)
-            .field("entries", &self.entry_limit())
+            .field("entries", &self.entries)
             .field("policy", &self.policy)
             .field("weighted", &self.weigher.is_some())
             .field("terms", &self.terms)

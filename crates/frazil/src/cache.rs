@@ -14,14 +14,14 @@ use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
 use crate::fetch::backends::Backends;
 use crate::fetch::fetching::Fetching;
-use crate::fetch::table::Table;
+use crate::fetch::table::Table as Flights;
 use crate::frozen::Frozen;
-use crate::index::{Index, Place, Seen};
+use crate::index::{Index, Place, Seen, Table};
 use crate::iter::{Iter, Keys};
 use crate::listen::Listener;
 use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Reclaim, Supply};
 use crate::record::{Deed, Recorder};
 use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
 use crate::slab::{Header, Slab};
@@ -57,7 +57,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) reclaim: Reclaim,
     pub(crate) segments: Segments,
     /// Values on their way.
-    pub(crate) flights: Table<K, V>,
+    pub(crate) flights: Flights<K, V>,
     /// How many more entries there may be.
     pub(crate) places: Budget,
     /// How much more they may weigh, where they are weighed.
@@ -110,31 +110,29 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
         fence::prepare();
         let weighted = builder.weigher.is_some();
-        let entries = builder.entry_limit();
-        let slots = (entries + spare_slots(entries)) as u32;
+        let (bound, entries) = (builder.entry_bound(), builder.expected_entries());
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
-        let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
-        let places = places_for(builder.capacity, entries, weighted);
-        let step = length.min(fitting_step(places));
+        let segments = Segments::new(SPARE_SEGMENTS, length);
+        let places = places_for(builder.capacity, bound, weighted);
+        let step = length.min(fitting_step(places.min(entries)));
         segments.set_step(step as u32);
         let capacity = if weighted { builder.capacity } else { places };
-        let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
+        let order = Order::new(&builder, capacity, [places.min(entries), entries]);
         // A copy does not show that it has expired: no such builder comes here.
         let copies = builder.copies.flatten();
-        let expiry = Expiry::new(builder.terms, slots);
+        let expiry = Expiry::new(builder.terms, slots_for(entries));
         let cache = Cache {
-            // Threads that admit a key at the same time have two words for it.
-            index: Index::new(slots, entries + entries / 32 + 128),
-            slab: Slab::new(slots, weighted),
+            index: Index::new(words_for(entries)),
+            slab: Slab::new(weighted),
             mark_max: order.mark_max(),
             order,
             stripes: Stripes::default(),
-            reclaim: Reclaim::new(slots, entries, weighted.then_some(capacity)),
+            reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
             places: Budget::new(places, step as u64 - 1),
             weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
-            resize: Resize::new(entries),
+            resize: Resize::new(bound, entries),
             segments,
-            flights: Table::new(expiry.clock.clone()),
+            flights: Flights::new(expiry.clock.clone()),
             weigher: builder.weigher,
             listener: builder.listener,
             hasher: builder.hasher,
@@ -178,21 +176,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let (found, further) =
-            self.index.find_at_home(place, |cell, word| self.look(protection, key, cell, word));
-        if found.is_none() && further {
-            return self.find_further(protection, place, key);
+        let table = self.index.table();
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let (found, further) = table.find_at_home(place, look);
+        if found.is_none() && (further || self.index.has_left(table)) {
+            return self.find_further(protection, table, place, key);
         }
         found
     }
 
     // Apart, so that what `find` works with can stay in registers.
     #[inline(never)]
-    fn find_further<Q>(&self, protection: &impl Protect, place: Place, key: &Q) -> Option<Found<'_>>
+    fn find_further<'c, Q>(
+        &'c self,
+        protection: &impl Protect,
+        table: &'c Table,
+        place: Place,
+        key: &Q,
+    ) -> Option<Found<'c>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        self.index.find_further(place, |cell, word| self.look(protection, key, cell, word))
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let found = table.find_further(place, look);
+        if found.is_none() && self.index.has_left(table) {
+            return self.index.find(place, look);
+        }
+        found
     }
 
     /// Whether a word with the right tag leads to `key`.
@@ -201,13 +211,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &'c self,
         protection: &impl Protect,
         key: &Q,
-        cell: &'c AtomicU32,
-        word: u32,
+        (cell, word, slot): (&'c AtomicU32, u32, u32),
     ) -> Seen<Found<'c>>
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let slot = self.index.slot(word);
         if !protection.covers(cell, word, slot) {
             return Seen::Changed;
         }
@@ -234,29 +242,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let mut first = true;
-        let look = |cell: &'c AtomicU32, word| {
+        let look = |cell: &'c AtomicU32, word, slot| {
             if std::ptr::eq(cell, own) && word == own_word {
                 first = false;
                 return Seen::Other;
             }
-            self.look(protection, key, cell, word)
+            self.look(protection, key, (cell, word, slot))
         };
         let found = self.index.find(place, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
-    /// The word and the slot in a cell of the index, if there is one, protected as by
+    /// The word and the slot in a cell of a table, if there is one, protected as by
     /// [`Cache::find`].
     #[inline]
     pub(crate) fn protected(
         &self,
         protection: &impl Protect,
+        table: &Table,
         cell: &AtomicU32,
     ) -> Option<(u32, u32)> {
         loop {
             // Acquire: partner is the Release with which the word was published.
             let word = cell.load(Acquire);
-            let slot = self.index.slot(word);
+            let slot = table.slot(word);
             if slot == 0 {
                 return None;
             }
@@ -276,12 +285,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         slot: u32,
         key: &K,
     ) -> bool {
-        let own = self.index.word(place, slot);
-        let look = |cell, word| {
-            if word == own {
+        let look = |cell, word, other| {
+            if other == slot {
                 return Seen::Match(true);
             }
-            match self.look(protection, key, cell, word) {
+            match self.look(protection, key, (cell, word, other)) {
                 Seen::Match(_) => Seen::Match(false),
                 Seen::Other => Seen::Other,
                 Seen::Changed => Seen::Changed,
@@ -645,12 +653,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         stats
     }
 
-    /// Bytes that the cache has laid out for itself, beside what keys and values point
-    /// to: the most that it can take. The system maps a page when it is first used.
+    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and
+    /// values point to. It grows with the entries there are; the system maps a page when it is
+    /// first used.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();
-    /// assert!(cache.reserved_bytes() < 56_000_000);
+    /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
         self.index.heap_bytes()
@@ -666,8 +675,76 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
 /// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
 /// are there for what pins have shown, all at once, and has been replaced since.
-fn spare_slots(entries: u64) -> u64 {
+pub(crate) fn spare_slots(entries: u64) -> u64 {
     if CHECKED { 8 } else { entries / 4 + 512 }
+}
+
+/// How many slots there may be, of which so many are resident at once.
+fn slots_for(entries: u64) -> u32 {
+    (entries + spare_slots(entries)) as u32
+}
+
+/// How many words there may be: threads that admit a key at the same time have two for it.
+fn words_for(entries: u64) -> u64 {
+    entries + entries / 32 + 128
+}
+
+impl<K, V, S> Supply for Cache<K, V, S> {
+    fn limits(&self) -> (u32, u32) {
+        let entries = self.places.capacity();
+        self.index.limits(words_for(entries), slots_for(entries))
+    }
+
+    fn prepare(&self, slot: u32) {
+        // SAFETY: `vacant` shows each slot once, before anyone knows it.
+        unsafe { self.slab.prepare(slot) }
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// Whether the table has no room for more slots than were handed out, or little.
+    pub(crate) fn is_outgrown(&self) -> bool {
+        self.reclaim.slots() >= self.limits().0.into()
+    }
+
+    /// Slots for which what is frozen is laid out, and what is learned of it: entries in others
+    /// are not frozen.
+    pub(crate) fn expected_slots(&self) -> u32 {
+        let expected = slots_for(self.resize.expected());
+        let used = self.reclaim.used().end.saturating_mul(2);
+        used.max(expected).min(slots_for(self.places.capacity()))
+    }
+
+    /// Makes room for more entries than there were so far. True if there is some. The caller holds
+    /// no stripe.
+    ///
+    /// Stops all who write for as long as it takes to copy the table: see
+    /// `docs/design/growth.md`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&self) -> bool {
+        if !self.is_outgrown() {
+            return false;
+        }
+        let stopping = self.stripes.stopping();
+        // Another may have seen to it meanwhile.
+        if !self.is_outgrown() {
+            return true;
+        }
+        let entries = self.places.capacity();
+        let larger = self.index.larger(words_for(entries), slots_for(entries));
+        let stopped = self.stripes.stop(stopping);
+        if stopped.is_some() {
+            self.index.grow(larger);
+            self.segments.allow(segments_for(self.limits().1, self.segments.length()));
+        }
+        stopped.is_some()
+    }
+}
+
+/// How many segments so many slots may need.
+fn segments_for(slots: u32, length: u32) -> u32 {
+    (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
 }
 
 /// A sum of counts that were read one after the other. Those of different moments may add

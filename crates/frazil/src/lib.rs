@@ -495,6 +495,7 @@ mod budget;
 mod build_error;
 mod builder;
 mod cache;
+mod chunks;
 mod clock;
 mod distribution;
 mod entry;

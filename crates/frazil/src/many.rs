@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::cache::Cache;
-use crate::index::Place;
+use crate::index::{Place, Tour};
 use crate::listen::Steps;
 use crate::protect::Pinned;
 use crate::record::Deed;
@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let found = found.filter(|found| {
                 let expired = self.has_expired_in_use(found.slot);
                 if expired {
-                    self.take_out_expired(place, found.cell, found.word);
+                    self.take_out_expired(place, found);
                 }
                 !expired
             });
@@ -168,11 +168,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) {
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
-        for bucket in (0..self.index.len()).rev() {
+        let mut tour = Tour::back(&self.index);
+        while let Some((table, bucket)) = tour.next() {
             let telling = self.telling();
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket).iter().rev() {
-                let Some((_, slot)) = self.protected(&pinned, cell) else { continue };
+            for cell in table.cells(bucket).iter().rev() {
+                let Some((_, slot)) = self.protected(&pinned, table, cell) else { continue };
                 // Nobody's to judge: it is absent.
                 let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
                 let ending = match expired {
@@ -186,8 +187,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
                 // The word of this slot, which no other entry can have while it is pinned.
                 self.leave(slot);
+                let mut held = self.hold();
                 if self.index.unlink(place, slot) {
-                    self.bury(&mut self.hold(), slot, ending);
+                    self.bury(&mut held, slot, ending);
                 }
             }
             drop(pinned);

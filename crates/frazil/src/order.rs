@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
+use crate::index::Tour;
 use crate::protect::Pinned;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -82,7 +83,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
     /// may be used again meanwhile, by an entry of another rank.
     pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
-        let mut ranks = vec![0; self.slab.last() as usize + 1];
+        let mut ranks = vec![0; self.reclaim.used().end as usize];
         for (rank, &slot) in (1..).zip(order) {
             if let Some(known) = ranks.get_mut(slot as usize) {
                 *known = rank;
@@ -94,10 +95,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Shows all entries, as [`Cache::iter`] does: slot, key and value, under a pin for a
     /// bucket at a time.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
-        for bucket in 0..self.index.len() {
+        let mut tour = Tour::of(&self.index);
+        while let Some((table, bucket)) = tour.next() {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-            for cell in self.index.cells(bucket) {
-                if let Some((_, slot)) = self.protected(&pinned, cell)
+            for cell in table.cells(bucket) {
+                if let Some((_, slot)) = self.protected(&pinned, table, cell)
                     && !self.has_expired(slot)
                 {
                     // SAFETY: published and protected.

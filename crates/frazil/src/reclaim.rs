@@ -53,7 +53,6 @@ pub(crate) struct Reclaim {
     fresh: OwnLine<AtomicU32>,
     /// Writes of reclamations to lines that all threads write.
     shared_writes: OwnLine<AtomicU64>,
-    last: u32,
     batch: u64,
     /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
     weight_in_limbo: AtomicU64,
@@ -70,6 +69,15 @@ struct Crowd {
     full: AtomicBool,
 }
 
+/// Where slots come from that were never used.
+pub(crate) trait Supply {
+    /// How many there may be before room is to be made for more, and how many at most.
+    fn limits(&self) -> (u32, u32);
+
+    /// Makes the header of a slot that was never used.
+    fn prepare(&self, slot: u32);
+}
+
 /// What waits, and how much makes it worth a fence.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -80,8 +88,8 @@ struct Waiting {
 }
 
 impl Reclaim {
-    /// For slots 1 ..= `last` of a cache of `entries`, and of a capacity where they are weighed.
-    pub(crate) fn new(last: u32, entries: u64, capacity: Option<u64>) -> Self {
+    /// Of a cache of so many `entries`, and of a capacity where they are weighed.
+    pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
         let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
             slots_due: AtomicU64::new(batch),
@@ -95,7 +103,6 @@ impl Reclaim {
             epoch: OwnLine(AtomicU64::new(1)),
             fresh: OwnLine(AtomicU32::new(1)),
             shared_writes: OwnLine::default(),
-            last,
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
@@ -122,10 +129,17 @@ impl Reclaim {
         self.epoch.0.load(Acquire)
     }
 
-    /// How many slots there are.
+    /// How many slots were ever handed out: no more than that are resident.
     #[inline(always)]
     pub(crate) fn slots(&self) -> u64 {
-        u64::from(self.last)
+        u64::from(self.fresh.0.load(Relaxed) - 1)
+    }
+
+    /// Takes slots up to `last` as handed out, to whoever asks.
+    #[cfg(test)]
+    pub(crate) fn hand_out(self, last: u32) -> Self {
+        self.fresh.0.store(last + 1, Relaxed);
+        self
     }
 
     /// Slots that wait in limbo.
@@ -152,18 +166,18 @@ impl Reclaim {
             || self.waiting_weight() > weight_due.load(Relaxed)
     }
 
-    /// A vacant slot, if one can be had without reclaiming. `prepare` is told of every
-    /// slot that was never used.
+    /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
+    /// that `supply` has.
     #[inline(always)]
     pub(crate) fn vacant(
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
-        prepare: impl Fn(u32),
+        supply: &impl Supply,
     ) -> Option<u32> {
         loop {
             if buffers.vacant.segment == 0 {
-                buffers.vacant = self.refill(segments, buffers, &prepare)?;
+                buffers.vacant = self.refill(segments, buffers, supply)?;
             }
             // Consumed from the top, so that a segment half filled is half consumed.
             if buffers.vacant.next > 0 {
@@ -197,17 +211,20 @@ impl Reclaim {
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
-        prepare: impl Fn(u32),
+        supply: &impl Supply,
     ) -> Option<Cursor> {
         if let Some(segment) = self.free.pop(segments, &mut buffers.traffic) {
             return Some(Cursor { segment, next: segments.length() });
         }
+        let (enough, last) = supply.limits();
         let mut fresh = self.fresh.0.load(Relaxed);
         loop {
-            let count = segments.length().min(self.last + 1 - fresh);
+            let count = segments.length().min((last + 1).saturating_sub(fresh));
             if count == 0 {
                 return None;
             }
+            // Whoever has them is to see to it that there will be others.
+            buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
                     buffers.traffic.writes += 1;
@@ -215,7 +232,7 @@ impl Reclaim {
                     // The lowest on top, so that memory is used in order.
                     for index in 0..count {
                         let slot = fresh + count - 1 - index;
-                        prepare(slot);
+                        supply.prepare(slot);
                         let word = segments.word(segments.position(segment, index));
                         word.store(slot | IDLE, Relaxed);
                     }

@@ -32,7 +32,7 @@ use crate::fence;
 use crate::frozen::learn::Samples;
 use crate::listen::Departed;
 use crate::names::Names;
-use crate::sync::CHECKED;
+use crate::sync::{CHECKED, Mutex, MutexGuard};
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -144,7 +144,7 @@ pub(crate) struct Buffers {
     /// Slots that wait to be reclaimed, and what they weigh where entries are weighed.
     pub(crate) retired: Cursor,
     pub(crate) retired_weight: u64,
-    /// Whether some have gone to limbo since someone asked.
+    /// Whether some have gone to limbo since someone asked, or slots become few.
     pub(crate) flushed: bool,
     /// This stripe's ends of the policy's queues.
     pub(crate) ends: [Ends; 2],
@@ -192,6 +192,8 @@ pub(crate) struct Stripe {
     busy: AtomicBool,
     /// Whether another thread wants to be, or is.
     claimed: AtomicBool,
+    /// Whether whoever is at work runs code of the user's, for which nobody may wait.
+    outside: AtomicBool,
     pub(crate) counts: Counts,
     buffers: UnsafeCell<Buffers>,
 }
@@ -243,11 +245,37 @@ pub(crate) struct Held<'s> {
     flag: &'s AtomicBool,
 }
 
-impl Held<'_> {
+impl<'s> Held<'s> {
     /// The counts that go with these buffers.
     #[inline(always)]
     pub(crate) fn counts(&self) -> &Counts {
         &self.stripe.counts
+    }
+
+    /// Where to say that code of the user's runs.
+    #[inline(always)]
+    pub(crate) fn outside(&self) -> &'s AtomicBool {
+        &self.stripe.outside
+    }
+}
+
+/// Says that code of the user's runs under a stripe, until it is dropped: those who want all
+/// writers to stop do not wait for it.
+pub(crate) struct Outside<'s>(&'s AtomicBool);
+
+impl<'s> Outside<'s> {
+    #[inline(always)]
+    pub(crate) fn new(outside: &'s AtomicBool) -> Self {
+        // No data hangs on it.
+        outside.store(true, Relaxed);
+        Outside(outside)
+    }
+}
+
+impl Drop for Outside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
     }
 }
 
@@ -280,10 +308,40 @@ impl Drop for Held<'_> {
 const FIRST: u32 = if CHECKED { 1 } else { 8 };
 const CHUNKS: usize = 29;
 
+/// How often who stops the writers looks whether one has ended, before it gives up.
+const LOOKS: u32 = if CHECKED { 2 } else { 1_000 };
+
 /// The stripes of a cache, made when their threads first come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stripes {
     chunks: [OnceLock<Box<[Stripe]>>; CHUNKS],
+    /// Whether nobody is to begin to write.
+    stopped: AtomicBool,
+    /// Taken by who stops the writers, and by those who wait for it.
+    stopping: Mutex<()>,
+}
+
+impl Default for Stripes {
+    fn default() -> Self {
+        Stripes {
+            chunks: Default::default(),
+            stopped: AtomicBool::new(false),
+            stopping: Mutex::new(()),
+        }
+    }
+}
+
+/// No stripe is held while this lives.
+pub(crate) struct Stopped<'s> {
+    stripes: &'s Stripes,
+    _stopping: MutexGuard<'s, ()>,
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        // Release: what was done meanwhile; partner is the Acquire of `is_stopped`.
+        self.stripes.stopped.store(false, Release);
+    }
 }
 
 impl Stripes {
@@ -315,7 +373,51 @@ impl Stripes {
     /// The buffers of all stripes that nobody is at work with, one after the other: an
     /// owner whose stripe is claimed makes do with another, and must find one.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_>> {
-        self.iter().filter_map(Stripe::claim)
+        // After the heavy fence of `claim`, whose partner is that of `stop`.
+        self.iter().filter_map(Stripe::claim).filter(|_| !self.is_stopped())
+    }
+
+    /// Whether who has just taken a stripe has to give it back, and to [wait](Self::wait).
+    #[inline(always)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Acquire: partner is the Release of who has stopped the writers before.
+        self.stopped.load(Acquire)
+    }
+
+    /// Waits until writers may go on. The caller holds no stripe for which others wait.
+    pub(crate) fn wait(&self) {
+        if self.is_stopped() {
+            drop(self.stopping.lock());
+        }
+    }
+
+    /// Lets whoever stops the writers finish first.
+    pub(crate) fn stopping(&self) -> MutexGuard<'_, ()> {
+        self.stopping.lock()
+    }
+
+    /// Stops all writers: waits until those at work have ended. `None` if one runs code of the
+    /// user's, or takes too long, or the system refuses a fence.
+    pub(crate) fn stop<'s>(&'s self, stopping: MutexGuard<'s, ()>) -> Option<Stopped<'s>> {
+        self.stopped.store(true, Relaxed);
+        let stopped = Stopped { stripes: self, _stopping: stopping };
+        // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
+        if !fence::heavy() {
+            return None;
+        }
+        // Those that are made from here on are of threads that find them stopped.
+        let mut looks = 0;
+        for stripe in self.iter() {
+            // Acquire: partner is the Release with which a writer leaves.
+            while stripe.busy.load(Acquire) || stripe.claimed.load(Acquire) {
+                looks += 1;
+                if looks > LOOKS || stripe.outside.load(Relaxed) {
+                    return None;
+                }
+                crate::sync::thread::yield_now();
+            }
+        }
+        Some(stopped)
     }
 
     /// Bytes on the heap.

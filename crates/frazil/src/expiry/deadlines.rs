@@ -22,7 +22,7 @@
 //!
 //! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
 //! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
-//! idle, mapped when first used; 4 kB a wheel.
+//! idle, laid out as slots are first used; 4 kB a wheel.
 
 use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
@@ -32,7 +32,8 @@ use crate::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
+use crate::chunks::Chunks;
+use crate::sync::{Mutex, MutexGuard, OwnLine};
 
 /// Slots that are looked at under one lock, at most.
 pub(crate) const STEP: usize = 64;
@@ -97,13 +98,13 @@ impl Batch {
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     /// Twice the time, and 1 more when the residency has ended.
-    by_slot: Box<[AtomicU64]>,
+    by_slot: Chunks<AtomicU64>,
     horizon: Horizon,
     pub(crate) hints: Hints,
     /// Empty without time to idle.
-    limits: Box<[AtomicU64]>,
+    limits: Chunks<AtomicU64>,
     /// Written under the lock of the slot's wheel.
-    listed: Box<[AtomicU64]>,
+    listed: Chunks<AtomicU64>,
     idle: Option<Idle>,
     wheels: Box<[OwnLine<Mutex<Wheel>>]>,
     /// By wheel: the tick at which there is something to look at. Written under its lock,
@@ -116,7 +117,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// For slots 1 ..= `last`, of which those below `used` have been used already, and for
+    /// Where slots up to `last` are expected, of which those below `used` have been used already, and for
     /// entries that live as long and may be idle as long as is said.
     pub(crate) fn new(
         last: u32,
@@ -124,7 +125,6 @@ impl Deadlines {
         (live, span): (u64, Option<u64>),
         clock: &Clock,
     ) -> Self {
-        let length = last + 1;
         let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
         let room =
             |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
@@ -135,15 +135,13 @@ impl Deadlines {
             Idle { span, grain: span / 64 + 2 * lag, lag }
         });
         Deadlines {
-            by_slot: zeroed_slice(length as usize),
+            by_slot: Chunks::default(),
             horizon: Horizon::default(),
             hints: Hints::new(live, span),
-            limits: zeroed_slice(if idle.is_some() { length as usize } else { 0 }),
-            listed: zeroed_slice(length as usize),
+            limits: Chunks::default(),
+            listed: Chunks::default(),
             idle,
-            wheels: (0..count)
-                .map(|_| OwnLine(Mutex::new(Wheel::new(room(length), used))))
-                .collect(),
+            wheels: (0..count).map(|_| OwnLine(Mutex::new(Wheel::new(used)))).collect(),
             next: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             quiet: OwnLine::default(),
             first: AtomicU32::new(0),
@@ -176,7 +174,7 @@ impl Deadlines {
         loop {
             // Before the clock, so that one that another has found over is over by it too.
             // Acquire: partner is the Release of `settle`.
-            let kept = self.by_slot[slot as usize].load(Acquire);
+            let kept = self.by_slot.get_or_make(slot).load(Acquire);
             let now = clock();
             if !is_over(kept >> 1, now) {
                 return Some((kept, now));
@@ -196,7 +194,7 @@ impl Deadlines {
         self.idle.is_none()
             || kept & ENDED != 0
             || kept == OVER
-            || exchange(&self.by_slot[slot as usize]).is_ok()
+            || exchange(self.by_slot.get_or_make(slot)).is_ok()
     }
 
     /// The deadline of a slot, or 0.
@@ -206,7 +204,7 @@ impl Deadlines {
 
     /// The time that use cannot move the deadline of a slot beyond, or 0.
     pub(crate) fn limit(&self, slot: u32) -> u64 {
-        let limit = self.limits.get(slot as usize).map(|limit| limit.load(Relaxed));
+        let limit = self.limits.get(slot).map(|limit| limit.load(Relaxed));
         limit.unwrap_or_else(|| self.deadline(slot))
     }
 
@@ -225,10 +223,7 @@ impl Deadlines {
 
     #[inline(always)]
     fn kept(&self, slot: u32) -> u64 {
-        debug_assert!((slot as usize) < self.by_slot.len());
-        // SAFETY: there is one for every slot of the slab, and slots are of the slab: they
-        // come from its index, or from a wheel in which they were listed by their number.
-        unsafe { self.by_slot.get_unchecked(slot as usize) }.load(Relaxed)
+        self.by_slot.get(slot).map_or(0, |by_slot| by_slot.load(Relaxed))
     }
 
     /// Whether the deadline of a slot lies so far ahead that no clock need be read for it, nor
@@ -290,12 +285,12 @@ impl Deadlines {
 
     /// Moves a deadline to a later time, within its limit.
     fn postpone(&self, slot: u32, deadline: u64, wanted: u64, hint: &AtomicU16) {
-        let limit = self.limits[slot as usize].load(Relaxed);
+        let limit = self.limits.get_or_make(slot).load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
         // After the end of the residency it stays: the exchange fails, or what it writes is
         // what the end overwrites.
         if deadline != 0 && wanted > deadline {
-            let by_slot = &self.by_slot[slot as usize];
+            let by_slot = self.by_slot.get_or_make(slot);
             if by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed).is_ok() {
                 // Later, so that the hint is never that of a later deadline.
                 self.hints.improve(hint, wanted);
@@ -307,15 +302,16 @@ impl Deadlines {
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
         // Release: the header, to who takes back its hint.
-        self.by_slot[slot as usize].store(term.deadline << 1, Release);
+        self.by_slot.get_or_make(slot).store(term.deadline << 1, Release);
         self.hints.begin(hint, term.deadline);
-        if let Some(limit) = self.limits.get(slot as usize) {
-            limit.store(term.limit, Relaxed);
+        if self.idle.is_some() {
+            self.limits.get_or_make(slot).store(term.limit, Relaxed);
         }
         if term.deadline != 0 {
             // Partner: the heavy fence between `take` and a look at the deadline.
             fence::light();
-            let (tick, listed) = (tick_of(term.deadline), self.listed[slot as usize].load(Relaxed));
+            let tick = tick_of(term.deadline);
+            let listed = self.listed.get_or_make(slot).load(Relaxed);
             if listed == 0 || listed > tick {
                 self.list(slot, tick);
             }
@@ -327,7 +323,7 @@ impl Deadlines {
     pub(crate) fn end(&self, slot: u32) {
         let kept = self.kept(slot);
         if kept != 0 {
-            self.by_slot[slot as usize].store(kept | ENDED, Relaxed);
+            self.by_slot.get_or_make(slot).store(kept | ENDED, Relaxed);
         }
     }
 
@@ -357,7 +353,7 @@ impl Deadlines {
 
     /// Lists a slot for `tick`, unless it is listed for one that is no later.
     fn list_in(&self, wheel: &mut Wheel, (slot, at): (u32, u32), tick: u64, later: bool) {
-        let listed = &self.listed[slot as usize];
+        let listed = self.listed.get_or_make(slot);
         let was = listed.load(Relaxed);
         if was != 0 && was <= tick {
             return;
@@ -413,7 +409,7 @@ impl Deadlines {
 
     /// How many batches a wheel can hand out of what is in it.
     pub(crate) fn batches(&self) -> usize {
-        self.listed.len().div_ceil(STEP) + 1
+        (self.listed.end() as usize).div_ceil(STEP) + 1
     }
 
     /// Makes a wheel hand out again what was looked at too early.
@@ -433,7 +429,7 @@ impl Deadlines {
             && let Some(at) = wheel.pop(upto)
         {
             let slot = self.slot(number, at);
-            self.listed[slot as usize].store(0, Relaxed);
+            self.listed.get_or_make(slot).store(0, Relaxed);
             batch.slots[batch.count] = slot;
             batch.count += 1;
         }
@@ -464,11 +460,11 @@ impl Deadlines {
     /// Whether every slot is listed in its place or not at all, and no later than it may
     /// be looked at; slots that are not resident have no deadline to come. For tests.
     pub(crate) fn check(&self, is_resident: impl Fn(u32) -> bool) -> Result<(), String> {
-        let mut listed = vec![0; self.listed.len()];
+        let mut listed = vec![0; self.listed.end().max(self.by_slot.end()) as usize];
         let mut current = Vec::new();
         for (number, wheel) in self.wheels.iter().enumerate() {
             let wheel = wheel.0.lock();
-            let tick_of = |at| self.listed[self.slot(number, at) as usize].load(Relaxed);
+            let tick_of = |at| self.listed.get_or_make(self.slot(number, at)).load(Relaxed);
             let slots = wheel.check(tick_of).map_err(|what| format!("wheel {number}: {what}"))?;
             slots.into_iter().for_each(|at| listed[self.slot(number, at) as usize] += 1);
             if self.next[number].load(Relaxed) > wheel.next() {
@@ -478,7 +474,7 @@ impl Deadlines {
         }
         for (slot, count) in (0..).zip(listed) {
             let (deadline, tick) =
-                (self.deadline_to_come(slot), self.listed[slot as usize].load(Relaxed));
+                (self.deadline_to_come(slot), self.listed.get_or_make(slot).load(Relaxed));
             if count != u32::from(tick != 0) {
                 return Err(format!("slot {slot}, of tick {tick}, is listed {count} times"));
             }
@@ -497,9 +493,10 @@ impl Deadlines {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let by_slot = self.by_slot.len() + self.limits.len() + self.listed.len();
+        let by_slot = [&self.by_slot, &self.limits, &self.listed];
+        let by_slot: usize = by_slot.into_iter().map(Chunks::heap_bytes).sum();
         let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
-        by_slot * size_of::<u64>() + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
+        by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
 }
 

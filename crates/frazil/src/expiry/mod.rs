@@ -23,14 +23,14 @@ use std::time::Duration;
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Found};
 use crate::clock::{Clock, END, UserClock, nanoseconds};
 use crate::evict::Ensure;
 use crate::fence;
 use crate::index::Place;
 use crate::stripe::{Held, Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::atomic::{AtomicU16, AtomicU32};
+use crate::sync::atomic::AtomicU16;
 use crate::write::Ending;
 
 use deadlines::{Batch, Deadlines, Term};
@@ -68,22 +68,26 @@ pub(crate) struct Expiry<K, V> {
     /// Nanoseconds, if entries go that nobody uses.
     to_idle: Option<u64>,
     of_entry: Option<Lifetime<K, V>>,
+    /// How many slots are expected.
+    slots: u32,
 }
 
 impl<K, V> Expiry<K, V> {
-    /// For slots 1 ..= `last`.
-    pub(crate) fn new(terms: Terms<K, V>, last: u32) -> Self {
-        let expiry = Expiry {
+    /// Where so many slots are expected.
+    pub(crate) fn new(terms: Terms<K, V>, slots: u32) -> Self {
+        Expiry {
             deadlines: OnceLock::new(),
             clock: Clock::new(terms.clock),
             to_live: terms.to_live.map_or(END, nanoseconds),
             to_idle: terms.to_idle.map(nanoseconds).filter(|&span| span < END),
             of_entry: terms.of_entry,
-        };
-        if expiry.to_live < END || expiry.to_idle.is_some() || expiry.of_entry.is_some() {
-            expiry.make(last, 0);
+            slots,
         }
-        expiry
+    }
+
+    /// Whether entries have deadlines of which nobody speaks who inserts them.
+    fn is_set(&self) -> bool {
+        self.to_live < END || self.to_idle.is_some() || self.of_entry.is_some()
     }
 
     /// The deadlines, if any entry has ever had one.
@@ -93,9 +97,9 @@ impl<K, V> Expiry<K, V> {
     }
 
     #[cold]
-    fn make(&self, last: u32, used: u32) -> &Deadlines {
-        self.deadlines
-            .get_or_init(|| Deadlines::new(last, used, (self.to_live, self.to_idle), &self.clock))
+    fn make(&self, used: u32) -> &Deadlines {
+        let spans = (self.to_live, self.to_idle);
+        self.deadlines.get_or_init(|| Deadlines::new(self.slots, used, spans, &self.clock))
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -143,7 +147,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn term_for(&self, lifetime: Duration) -> Term {
         let deadlines = self.expiry.deadlines();
         let deadlines = deadlines
-            .unwrap_or_else(|| self.expiry.make(self.slab.last(), self.reclaim.used().end));
+            .unwrap_or_else(|| self.expiry.make(self.reclaim.used().end));
         self.term_of(deadlines, nanoseconds(lifetime))
     }
 
@@ -152,7 +156,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
         match self.expiry.deadlines() {
-            None => Term::NEVER,
+            None if !self.expiry.is_set() => Term::NEVER,
+            None => self.term_now(self.expiry.make(self.reclaim.used().end), key, value),
             Some(deadlines) => self.term_now(deadlines, key, value),
         }
     }
@@ -219,9 +224,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         reader.missed.store(hash, Relaxed);
         let telling = self.telling();
         self.leave(slot);
+        let mut held = self.hold();
         if self.index.unlink(place, slot) {
-            self.bury(&mut self.hold(), slot, Ending::Expired);
+            self.bury(&mut held, slot, Ending::Expired);
         }
+        drop(held);
         drop(telling);
         self.reclaim_if_due();
     }
@@ -229,11 +236,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out an entry that has expired, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_out_expired(&self, place: Place, cell: &AtomicU32, word: u32) {
+    pub(crate) fn take_out_expired(&self, place: Place, found: &Found<'_>) {
         let _telling = self.telling();
-        self.leave(self.index.slot(word));
+        self.leave(found.slot);
+        let mut held = self.hold();
+        let (cell, word) = self.as_it_is(place, found);
         if self.index.unlink_cell(place, cell, word) {
-            self.bury(&mut self.hold(), self.index.slot(word), Ending::Expired);
+            self.bury(&mut held, found.slot, Ending::Expired);
         }
     }
 

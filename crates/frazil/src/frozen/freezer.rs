@@ -10,7 +10,7 @@ use crate::events;
 use crate::evict::locked::Locked;
 use crate::evict::{Ensure, Order};
 use crate::fence;
-use crate::index::mix;
+use crate::index::{Tour, mix};
 use crate::protect::Pinned;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
@@ -190,7 +190,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries: u64,
         work: &Work,
     ) -> Option<Filling<'f, K, V>> {
-        let last = self.slab.last();
+        let last = self.expected_slots();
         let copies = match &frozen.kept {
             Kept::Places(table) => return table.begin(entries, last).map(Filling::Places),
             Kept::Copies(copies) => copies,
@@ -283,17 +283,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work: &mut Work,
     ) -> bool {
         let mut added = Vec::new();
-        for first in (0..self.index.len()).step_by(BUCKETS) {
+        let mut tour = Tour::of(&self.index);
+        let mut ended = false;
+        while !ended {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             added.clear();
-            for bucket in first..self.index.len().min(first + BUCKETS) {
-                for cell in self.index.cells(bucket) {
-                    // The rank may be that of the entry which was in the slot before.
-                    let slot = self.index.slot(cell.load(Relaxed));
-                    if slot == 0 || !wanted.contains(&ranks[slot as usize]) {
+            for _ in 0..BUCKETS {
+                let Some((table, bucket)) = tour.next() else {
+                    ended = true;
+                    break;
+                };
+                for cell in table.cells(bucket) {
+                    // The rank may be that of the entry which was in the slot before. What came
+                    // later has none.
+                    let slot = table.slot(cell.load(Relaxed));
+                    let rank = ranks.get(slot as usize);
+                    if slot == 0 || !rank.is_some_and(|rank| wanted.contains(rank)) {
                         continue;
                     }
-                    let Some((word, slot)) = self.protected(&pinned, cell) else { continue };
+                    let Some((word, slot)) = self.protected(&pinned, table, cell) else { continue };
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.add(filling, slot);
                     added.push((slot, at, self.index.place(hash), (cell, word)));

@@ -18,7 +18,8 @@ use super::{Decision, Hand, Headers, Newcomer};
 use crate::protect::Pinned;
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::sync::{CHECKED, OwnLine, zeroed_slice};
+use crate::chunks::Chunks;
+use crate::sync::{CHECKED, OwnLine};
 
 pub(crate) use notes::Notes;
 use notes::TURN;
@@ -125,7 +126,7 @@ pub(crate) struct Caller<'c> {
     headers: &'c dyn Headers,
     reader: &'c Reader,
     epochs: &'c [OwnLine<AtomicU8>],
-    stamps: &'c [std::sync::atomic::AtomicU64],
+    stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     clock: &'c Ticks,
 }
 
@@ -266,8 +267,8 @@ pub(crate) struct Locked {
     /// By shard, the epoch that its policy is in. Apart from what the lock's holders write:
     /// readers look at it.
     epochs: Box<[OwnLine<AtomicU8>]>,
-    /// By slot, for policies that keep a time beside the entry; else empty.
-    stamps: Box<[std::sync::atomic::AtomicU64]>,
+    /// By slot, for policies that keep a time beside the entry.
+    stamps: Option<Box<Chunks<std::sync::atomic::AtomicU64>>>,
     clock: Ticks,
     capacity: AtomicU64,
 }
@@ -293,14 +294,13 @@ impl HotFirstVisitor for ShelveHot {
 }
 
 impl Locked {
-    /// `policy` for so many entries, in slots up to `last`, in so many shards, rounded up to a
-    /// power of two.
+    /// `policy` for so many entries in so many shards, rounded up to a power of two.
     pub(crate) fn new(
         policy: Online,
         promotion: Promotion,
         shards: u32,
         capacity: u64,
-        [entries, last]: [u64; 2],
+        entries: u64,
     ) -> Self {
         let bits = shards.clamp(1, SHARDS_MAX).next_power_of_two().ilog2();
         let gate = match policy {
@@ -319,7 +319,6 @@ impl Locked {
             }
         };
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
-        let stamps = if stamped { last + 1 } else { 0 };
         Locked {
             shelves: (0..1 << bits).map(shelf).collect(),
             shift: u64::BITS - bits,
@@ -329,7 +328,7 @@ impl Locked {
             policy,
             drawing: AtomicU64::new(0),
             epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
-            stamps: zeroed_slice(stamps as usize),
+            stamps: stamped.then(Box::default),
             clock: Ticks::of(policy),
             capacity: AtomicU64::new(capacity),
         }
@@ -380,7 +379,7 @@ impl Locked {
             headers,
             reader: headers.reader(),
             epochs: &self.epochs,
-            stamps: &self.stamps,
+            stamps: self.stamps.as_deref(),
             clock: &self.clock,
         }
     }
@@ -443,7 +442,8 @@ impl Locked {
             Gate::Open => true,
             Gate::Chance { q, seed } => self.draw(reader, q, seed),
             Gate::Window(window) => {
-                let promoted = self.stamps[slot as usize].load(Relaxed);
+                let stamps = self.stamps.as_ref();
+                let promoted = stamps.map_or(0, |stamps| stamps.get_or_make(slot).load(Relaxed));
                 LruDelayed::is_due(window, promoted, reader.now())
             }
         }
@@ -621,7 +621,7 @@ impl Locked {
 
     pub(crate) fn heap_bytes(&self) -> usize {
         let shelves: usize = self.shelves.iter().map(|shelf| shelf.heap_bytes()).sum();
-        shelves + size_of_val(&*self.stamps)
+        shelves + self.stamps.as_ref().map_or(0, |stamps| stamps.heap_bytes())
     }
 }
 
@@ -753,7 +753,7 @@ mod tests {
     #[test]
     fn what_finds_the_lock_taken_is_told_later_and_lately_heard_of_is_passed_over() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=3).for_each(|slot| insert(&locked, &headers, slot));
         // One more would wait for the lock.
         let room = 2 * notes::ENOUGH - 1;
@@ -779,7 +779,7 @@ mod tests {
     #[test]
     fn what_a_crowded_lock_cannot_bear_is_thrown_away() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=3).for_each(|slot| insert(&locked, &headers, slot));
         (0..100).for_each(|_| headers.reader.notes.crowd());
         assert!(headers.reader.notes.is_most_crowded());
@@ -821,7 +821,7 @@ mod tests {
     #[test]
     fn a_relaxed_hit_does_not_wait() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, [100, 9]);
+        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, 100);
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         while_taken(&locked, || locked.hit(&headers, 1));
         assert_eq!(skipped(&headers), 1);
@@ -836,7 +836,7 @@ mod tests {
     #[test]
     fn a_stale_note_promotes_nothing() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         locked.hit(&headers, 1);
         let caller = locked.caller(&headers);
@@ -850,7 +850,7 @@ mod tests {
     #[test]
     fn more_newcomers_than_tickets_are_admitted_all_the_same() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, [4, 9]);
+        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, 4);
         (1..=4).for_each(|slot| insert(&locked, &headers, slot));
         let caller = locked.caller(&headers);
         // Each is told of, and then nothing comes of it: as if its thread had panicked.
