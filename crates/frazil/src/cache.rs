@@ -61,7 +61,7 @@ pub struct Cache<K, V, S = RandomState> {
     /// How many more entries there may be.
     pub(crate) places: Budget,
     /// How much more they may weigh, where they are weighed.
-    pub(crate) weights: Option<Budget>,
+    pub(crate) weights: Option<Box<Budget>>,
     pub(crate) resize: Resize,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
@@ -129,7 +129,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             stripes: Stripes::default(),
             reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
             places: Budget::new(places, step as u64 - 1),
-            weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
+            weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
             resize: Resize::new(bound, entries),
             segments,
             flights: Flights::new(expiry.clock.clone()),
@@ -597,7 +597,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.capacity(), 100);
     /// ```
     pub fn capacity(&self) -> u64 {
-        self.weights.as_ref().unwrap_or(&self.places).capacity()
+        self.weights.as_deref().unwrap_or(&self.places).capacity()
     }
 
     /// The policy.
@@ -779,5 +779,15 @@ impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
     }
     fn coarse_ns(&self) -> u64 {
         self.expiry.clock.coarse()
+    }
+}
+
+#[cfg(test)]
+mod sizes {
+    #[test]
+    fn sizes() {
+        use super::*;
+        macro_rules! p { ($($t:ty),*) => { $( println!("{:5} {}", size_of::<$t>(), stringify!($t)); )* } }
+        p!(Cache<u64,u64>, Index, Slab<u64,u64>, Order, crate::evict::mobius::Mobius, crate::evict::queue::Queue, crate::evict::ring::Ring, Stripes, Reclaim, Segments, Flights<u64,u64>, Budget, Option<Budget>, Resize, Recorder, Expiry<u64,u64>, Fetching, Option<Backends<u64>>, Policy, crate::chunks::Chunks<AtomicU32>, crate::frozen::Frozen<u64,u64>, crate::fetch::tally::Tally, crate::fetch::timer::Timer, crate::clock::Clock, crate::expiry::deadlines::Deadlines);
     }
 }

@@ -51,14 +51,12 @@ pub(crate) struct Reclaim {
     epoch: OwnLine<AtomicU64>,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
-    /// Writes of reclamations to lines that all threads write.
-    shared_writes: OwnLine<AtomicU64>,
     batch: u64,
     /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
     weight_in_limbo: AtomicU64,
     weight_in_hand: AtomicU64,
     /// What readers held up when limbo was gone through last.
-    held_up: OwnLine<Crowd>,
+    held_up: Crowd,
 }
 
 /// What readers hold up. Read with each insertion of weighed entries, and seldom written.
@@ -85,6 +83,8 @@ struct Waiting {
     weight: AtomicU64,
     slots_due: AtomicU64,
     weight_due: AtomicU64,
+    /// Writes of reclamations to lines that all threads write.
+    shared_writes: AtomicU64,
 }
 
 impl Reclaim {
@@ -102,11 +102,10 @@ impl Reclaim {
             waiting: OwnLine(waiting),
             epoch: OwnLine(AtomicU64::new(1)),
             fresh: OwnLine(AtomicU32::new(1)),
-            shared_writes: OwnLine::default(),
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
-            held_up: OwnLine::default(),
+            held_up: Crowd::default(),
         };
         if let Some(capacity) = capacity {
             reclaim.set_capacity(capacity);
@@ -155,7 +154,7 @@ impl Reclaim {
 
     /// What reclamations wrote to lines that every thread writes.
     pub(crate) fn shared_writes(&self) -> u64 {
-        self.shared_writes.0.load(Relaxed)
+        self.waiting.0.shared_writes.load(Relaxed)
     }
 
     /// Whether enough waits to be worth a fence.
@@ -363,7 +362,7 @@ impl Reclaim {
         self.set_due(held_up.slots, held_up.weight);
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
-        self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
+        self.waiting.0.shared_writes.fetch_add(traffic.writes, Relaxed);
         gone.slots
     }
 
@@ -373,7 +372,7 @@ impl Reclaim {
         let most = self.weight_in_limbo.load(Relaxed);
         slots_due.store(slots + self.batch.max(slots / 2), Relaxed);
         weight_due.store(weight.saturating_add(most.max(weight / 2)), Relaxed);
-        let Crowd { slots: held_up, full } = &self.held_up.0;
+        let Crowd { slots: held_up, full } = &self.held_up;
         // Read by every pin that ends.
         if held_up.load(Relaxed) != slots {
             held_up.store(slots, Relaxed);
@@ -392,13 +391,13 @@ impl Reclaim {
     /// How many slots readers held up when limbo was gone through last.
     #[inline(always)]
     pub(crate) fn held_up(&self) -> u64 {
-        self.held_up.0.slots.load(Relaxed)
+        self.held_up.slots.load(Relaxed)
     }
 
     /// Whether readers hold up so much weight that nothing more may be let go for what comes.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.held_up.0.full.load(Relaxed)
+        self.held_up.full.load(Relaxed)
     }
 
     fn put_back(&self, segments: &Segments, segment: u32) {

@@ -6,6 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 use frazil_policy::Mark;
 
@@ -138,7 +139,7 @@ unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
 pub(crate) struct Slab<K, V> {
     entries: Chunks<Cell<K, V>>,
     /// By slot; none where every entry weighs 1.
-    weights: Chunks<AtomicU64>,
+    weights: OnceLock<Box<Chunks<AtomicU64>>>,
     weighted: bool,
 }
 
@@ -150,7 +151,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
 
 impl<K, V> Slab<K, V> {
     pub(crate) fn new(weighted: bool) -> Self {
-        Slab { entries: Chunks::default(), weights: Chunks::default(), weighted }
+        Slab { entries: Chunks::default(), weights: OnceLock::new(), weighted }
     }
 
     #[inline(always)]
@@ -206,7 +207,7 @@ impl<K, V> Slab<K, V> {
             (&raw mut (*entry).value).write(MaybeUninit::new(value));
         }
         if self.weighted {
-            self.weights.get_or_make(slot).store(weight, Relaxed);
+            self.weights.get_or_init(Box::default).get_or_make(slot).store(weight, Relaxed);
         }
         self.header(slot).state.store(OCCUPIED, Relaxed);
     }
@@ -237,7 +238,8 @@ impl<K, V> Slab<K, V> {
     /// The weight of an occupied slot; 1 without a weigher.
     #[inline(always)]
     pub(crate) fn weight(&self, slot: u32) -> u64 {
-        self.weights.get(slot).map_or(1, |weight| weight.load(Relaxed))
+        let weight = self.weights.get().and_then(|weights| weights.get(slot));
+        weight.map_or(1, |weight| weight.load(Relaxed))
     }
 
     /// Takes key and value out of an occupied slot.
@@ -255,7 +257,7 @@ impl<K, V> Slab<K, V> {
 
     /// Bytes on the heap, whether mapped or not.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.entries.heap_bytes() + self.weights.heap_bytes()
+        self.entries.heap_bytes() + self.weights.get().map_or(0, |weights| weights.heap_bytes())
     }
 
     /// Whether vacating a slot runs anyone's code.

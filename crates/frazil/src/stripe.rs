@@ -306,7 +306,8 @@ impl Drop for Held<'_> {
 
 /// Stripes in the first chunk; each chunk after it has twice as many.
 const FIRST: u32 = if CHECKED { 1 } else { 8 };
-const CHUNKS: usize = 29;
+/// Eight million stripes: no system has as many threads.
+const CHUNKS: usize = 20;
 
 /// How often who stops the writers looks whether one has ended, before it gives up.
 const LOOKS: u32 = if CHECKED { 2 } else { 1_000 };
@@ -314,7 +315,9 @@ const LOOKS: u32 = if CHECKED { 2 } else { 1_000 };
 /// The stripes of a cache, made when their threads first come.
 #[derive(Debug)]
 pub(crate) struct Stripes {
-    chunks: [OnceLock<Box<[Stripe]>>; CHUNKS],
+    /// The first of each chunk, or null. Not a checker's business: whose chunk it is does not
+    /// matter.
+    chunks: [std::sync::atomic::AtomicPtr<Stripe>; CHUNKS],
     /// Whether nobody is to begin to write.
     stopped: AtomicBool,
     /// Taken by who stops the writers, and by those who wait for it.
@@ -324,7 +327,7 @@ pub(crate) struct Stripes {
 impl Default for Stripes {
     fn default() -> Self {
         Stripes {
-            chunks: Default::default(),
+            chunks: std::array::from_fn(|_| Default::default()),
             stopped: AtomicBool::new(false),
             stopping: Mutex::new(()),
         }
@@ -352,22 +355,37 @@ impl Stripes {
         let shifted = thread + FIRST;
         let chunk = (shifted.ilog2() - FIRST.ilog2()) as usize;
         let offset = shifted - (FIRST << chunk);
-        let stripes = match self.chunks[chunk].get() {
-            Some(stripes) => stripes,
-            None => self.make(chunk),
-        };
+        let stripes = self.chunk(chunk).unwrap_or_else(|| self.make(chunk));
         &stripes[offset as usize]
     }
 
+    #[inline(always)]
+    fn chunk(&self, chunk: usize) -> Option<&[Stripe]> {
+        // Acquire: partner is the Release of `make`.
+        let first = self.chunks[chunk].load(Acquire);
+        let count = (FIRST as usize) << chunk;
+        // SAFETY: what is not null was made with so many, and lives as long as this.
+        (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, count) })
+    }
+
     #[cold]
+    #[inline(never)]
     fn make(&self, chunk: usize) -> &[Stripe] {
         let count = (FIRST as usize) << chunk;
-        self.chunks[chunk].get_or_init(|| (0..count).map(|_| Stripe::default()).collect())
+        let made: Box<[Stripe]> = (0..count).map(|_| Stripe::default()).collect();
+        let made = Box::into_raw(made);
+        let place = &self.chunks[chunk];
+        // Release: the stripes; partner is the Acquire of `chunk`.
+        if place.compare_exchange(std::ptr::null_mut(), made.cast(), Release, Relaxed).is_err() {
+            // SAFETY: made above, and known to nobody.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.chunk(chunk).expect("it was made just now")
     }
 
     /// All stripes that any thread has used, and some that none has.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> {
-        self.chunks.iter().filter_map(OnceLock::get).flatten()
+        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).flatten()
     }
 
     /// The buffers of all stripes that nobody is at work with, one after the other: an
@@ -426,6 +444,19 @@ impl Stripes {
             let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
             size_of_val(chunk) + sampling.count() * size_of::<Samples>()
         };
-        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
+        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(of).sum()
+    }
+}
+
+impl Drop for Stripes {
+    fn drop(&mut self) {
+        for chunk in 0..CHUNKS {
+            let first = *self.chunks[chunk].get_mut();
+            if !first.is_null() {
+                let stripes = std::ptr::slice_from_raw_parts_mut(first, (FIRST as usize) << chunk);
+                // SAFETY: they came from a box of so many, and nobody else has this any more.
+                drop(unsafe { Box::from_raw(stripes) });
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@
 
 use crate::stripe::Traffic;
 use crate::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicPtr, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 use crate::sync::{CHECKED, OwnLine, zeroed_slice};
@@ -27,21 +27,67 @@ use crate::sync::{CHECKED, OwnLine, zeroed_slice};
 /// Cells of the first ring.
 const FIRST: usize = if CHECKED { 2 } else { 16 };
 
-/// With twice as many cells in each as in the one before, the last has room for every segment.
-const RINGS: usize = 30;
-
 /// The value of the cell that ends a ring: no segment's.
 const CLOSED: u32 = u32::MAX;
 
 /// A lock-free first-in-first-out queue of numbers that are neither 0 nor [`CLOSED`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ring {
-    /// Made one after the other; null are those to come.
-    rings: [AtomicPtr<Cells>; RINGS],
-    /// The ring to push to, and the one to pop from, or ones that were left behind. Written
-    /// when a ring is closed.
-    filled: AtomicU32,
-    emptied: AtomicU32,
+    /// Null until something is pushed.
+    first: Next,
+    /// The ring to push to, and the one to pop from, or ones that were left behind; null for the
+    /// first. Written when a ring is closed.
+    filled: Next,
+    emptied: Next,
+}
+
+/// Where another ring is, or nowhere.
+#[derive(Debug)]
+struct Next(AtomicPtr<Cells>);
+
+impl Default for Next {
+    fn default() -> Self {
+        Next(AtomicPtr::new(std::ptr::null_mut()))
+    }
+}
+
+impl Next {
+    fn get(&self) -> Option<&Cells> {
+        // Acquire: partner is the Release of `get_or_make` and of `go_on`.
+        // SAFETY: what is not null came from a box that the queue keeps for as long as it lives.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    /// The ring, which is made with so many cells if there is none.
+    fn get_or_make(&self, cells: usize) -> &Cells {
+        match self.get() {
+            Some(ring) => ring,
+            None => self.make(cells),
+        }
+    }
+
+    #[cold]
+    fn make(&self, cells: usize) -> &Cells {
+        let made = Box::into_raw(Box::new(Cells::new(cells)));
+        // Release: the ring; partner is the Acquire of `get`.
+        if let Err(others) = self.0.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
+            // SAFETY: made above, and known to nobody; another's lives as long as the queue.
+            unsafe {
+                drop(Box::from_raw(made));
+                return &*others;
+            }
+        }
+        // SAFETY: it is the queue's now.
+        unsafe { &*made }
+    }
+
+    /// Goes on from a ring to the next, unless another thread has.
+    fn go_on(&self, from: Option<&Cells>, to: &Cells, traffic: &mut Traffic) {
+        let from = from.map_or(std::ptr::null_mut(), |from| std::ptr::from_ref(from).cast_mut());
+        // AcqRel: who reads the new one finds the ring before it closed, or emptied.
+        let _ = self.0.compare_exchange(from, std::ptr::from_ref(to).cast_mut(), AcqRel, Relaxed);
+        traffic.writes += 1;
+    }
 }
 
 /// One ring.
@@ -54,6 +100,8 @@ struct Cells {
     head: OwnLine<AtomicU64>,
     /// The next position to push to, or one already filled. Never past [`CLOSED`].
     tail: OwnLine<AtomicU64>,
+    /// The ring that what does not fit goes to, once this is closed.
+    next: Next,
 }
 
 impl Cells {
@@ -65,7 +113,13 @@ impl Cells {
             lap_shift: cells.trailing_zeros(),
             head: OwnLine::default(),
             tail: OwnLine::default(),
+            next: Next::default(),
         }
+    }
+
+    /// The next ring, which there is when this is closed.
+    fn next(&self) -> &Cells {
+        self.next.get_or_make(2 * self.cells.len())
     }
 
     fn cell(&self, position: u64) -> &AtomicU64 {
@@ -189,69 +243,27 @@ fn is_value(value: u32) -> bool {
     value != 0 && value != CLOSED
 }
 
-impl Default for Ring {
-    fn default() -> Self {
-        Ring {
-            rings: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-            filled: AtomicU32::new(0),
-            emptied: AtomicU32::new(0),
-        }
-    }
-}
-
 impl Ring {
-    /// A ring, if it was made.
-    fn ring(&self, number: u32) -> Option<&Cells> {
-        // Acquire: partner is the Release of `make`.
-        let ring = self.rings[number as usize].load(Acquire);
-        // SAFETY: what is not null came from a box, and lives as long as this.
-        unsafe { ring.as_ref() }
-    }
-
-    #[cold]
-    fn make(&self, number: u32) -> &Cells {
-        let made = Box::into_raw(Box::new(Cells::new(FIRST << number)));
-        let place = &self.rings[number as usize];
-        // Release: the ring; partner is the Acquire of `ring`.
-        if let Err(others) = place.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
-            // SAFETY: made above, and known to nobody; another's lives as long as this.
-            unsafe {
-                drop(Box::from_raw(made));
-                return &*others;
-            }
-        }
-        // SAFETY: it is ours now, and lives as long as this.
-        unsafe { &*made }
-    }
-
-    /// Goes on to the next ring.
-    fn go_on(&self, at: &AtomicU32, number: u32, traffic: &mut Traffic) {
-        // AcqRel: who reads the new number finds the ring before it closed, or emptied.
-        let _ = at.compare_exchange(number, number + 1, AcqRel, Relaxed);
-        traffic.writes += 1;
-    }
-
     /// Appends `value`, which is neither 0 nor [`CLOSED`].
     pub(crate) fn push(&self, value: u32, traffic: &mut Traffic) {
         debug_assert!(is_value(value));
         loop {
-            // Acquire: partner is `go_on`.
-            let number = self.filled.load(Acquire);
-            let ring = self.ring(number).unwrap_or_else(|| self.make(number));
+            let filled = self.filled.get();
+            let ring = filled.unwrap_or_else(|| self.first.get_or_make(FIRST));
             if ring.push(value, traffic) {
                 return;
             }
-            self.go_on(&self.filled, number, traffic);
+            self.filled.go_on(filled, ring.next(), traffic);
         }
     }
 
     /// Takes the oldest value. `None` if there was none at one moment of the call.
     pub(crate) fn pop(&self, traffic: &mut Traffic) -> Option<u32> {
         loop {
-            // Acquire: partner is `go_on`.
-            let number = self.emptied.load(Acquire);
-            match self.ring(number)?.pop(traffic)? {
-                CLOSED => self.go_on(&self.emptied, number, traffic),
+            let emptied = self.emptied.get();
+            let ring = emptied.or_else(|| self.first.get())?;
+            match ring.pop(traffic)? {
+                CLOSED => self.emptied.go_on(emptied, ring.next(), traffic),
                 value => return Some(value),
             }
         }
@@ -260,9 +272,10 @@ impl Ring {
     /// Whether it held nothing at one moment of the call.
     pub(crate) fn is_empty(&self) -> bool {
         loop {
-            let number = self.emptied.load(Acquire);
-            match self.ring(number).and_then(Cells::first) {
-                Some(CLOSED) => self.go_on(&self.emptied, number, &mut Traffic::default()),
+            let emptied = self.emptied.get();
+            let Some(ring) = emptied.or_else(|| self.first.get()) else { return true };
+            match ring.first() {
+                Some(CLOSED) => self.emptied.go_on(emptied, ring.next(), &mut Traffic::default()),
                 first => return first.is_none(),
             }
         }
@@ -270,8 +283,8 @@ impl Ring {
 
     /// The rings that may hold something, oldest first, within what changes meanwhile.
     fn rings(&self) -> impl Iterator<Item = &Cells> {
-        let emptied = self.emptied.load(Relaxed);
-        (emptied..RINGS as u32).map_while(|number| self.ring(number))
+        let emptied = self.emptied.get().or_else(|| self.first.get());
+        std::iter::successors(emptied, |ring| ring.next.get())
     }
 
     /// How many values it holds, within what changes during the call.
@@ -291,19 +304,17 @@ impl Ring {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let made = (0..RINGS as u32).map_while(|number| self.ring(number));
+        let made = std::iter::successors(self.first.get(), |ring| ring.next.get());
         made.map(|ring| size_of::<Cells>() + size_of_val(&*ring.cells)).sum()
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        for ring in &self.rings {
-            let ring = ring.load(Relaxed);
-            if !ring.is_null() {
-                // SAFETY: it came from a box, and nobody else has this any more.
-                drop(unsafe { Box::from_raw(ring) });
-            }
+        let mut ring = self.first.0.load(Relaxed);
+        while !ring.is_null() {
+            // SAFETY: it came from a box, and nobody else has this any more.
+            ring = unsafe { Box::from_raw(ring) }.next.0.load(Relaxed);
         }
     }
 }

@@ -61,7 +61,7 @@ impl<K, V> Terms<K, V> {
 
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
-    deadlines: OnceLock<Deadlines>,
+    deadlines: OnceLock<Box<Deadlines>>,
     pub(crate) clock: Clock,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
@@ -93,13 +93,14 @@ impl<K, V> Expiry<K, V> {
     /// The deadlines, if any entry has ever had one.
     #[inline(always)]
     pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
-        self.deadlines.get()
+        self.deadlines.get().map(|deadlines| &**deadlines)
     }
 
     #[cold]
     fn make(&self, used: u32) -> &Deadlines {
         let spans = (self.to_live, self.to_idle);
-        self.deadlines.get_or_init(|| Deadlines::new(self.slots, used, spans, &self.clock))
+        let make = || Box::new(Deadlines::new(self.slots, used, spans, &self.clock));
+        self.deadlines.get_or_init(make)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {

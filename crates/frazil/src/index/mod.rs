@@ -23,8 +23,6 @@
 mod bucket;
 mod table;
 
-use std::ptr::NonNull;
-
 pub(crate) use bucket::{prefetch_for_reading, prefetch_for_writing};
 pub(crate) use table::Table;
 
@@ -40,8 +38,6 @@ use crate::sync::atomic::{
 const GROWTH: usize = 4;
 /// Buckets of the first table: so many, and fewer than [`GROWTH`] times as many.
 const FIRST: usize = if CHECKED { 1 } else { 16 };
-/// Tables, the last of which has more buckets than there are entries.
-const TABLES: usize = 16;
 
 /// A hash, as the index uses it: where to look, and for what. The same in every table.
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +63,11 @@ pub(crate) fn mix(hash: u64) -> u64 {
 /// The concurrent hash table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// The last of `tables`, or the static one.
+    /// The last of all tables that there ever were, or the static one.
     current: AtomicPtr<Table>,
     /// By slot: the upper half of its key's mixed hash, written before the slot is published and
     /// read when the table grows.
     homes: Chunks<AtomicU32>,
-    /// All tables that there ever were; null are those to come. A reader may be looking at any.
-    tables: [AtomicPtr<Table>; TABLES],
     /// Buckets of the first table.
     first: AtomicUsize,
 }
@@ -98,13 +92,12 @@ impl Index {
         let index = Index {
             current: AtomicPtr::new(std::ptr::null_mut()),
             homes: Chunks::default(),
-            tables: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             first: AtomicUsize::new(first.max(FIRST)),
         };
         #[cfg(not(any(loom, shuttle)))]
         index.current.store(Table::empty().as_ptr(), Relaxed);
         #[cfg(any(loom, shuttle))]
-        index.show(0, Table::new(first.max(FIRST), 1));
+        index.show(Table::new(first.max(FIRST), 1));
         index
     }
 
@@ -271,23 +264,27 @@ impl Index {
                 }
             }
         }
-        let number = self.made().count();
-        self.show(number, larger);
+        self.show(larger);
         if !table.is_static() {
             table.wipe();
         }
     }
 
-    fn show(&self, number: usize, table: Table) {
-        let table = Box::into_raw(Box::new(table));
-        self.tables[number].store(table, Relaxed);
+    fn show(&self, mut table: Table) {
+        // Who looks at the one before may do so for as long as this lives.
+        table.before = self.current.load(Relaxed);
         // Release: its buckets, and the words in them; partner is the Acquire of `table`.
-        self.current.store(table, Release);
+        self.current.store(Box::into_raw(Box::new(table)), Release);
     }
 
-    /// All tables that were made.
-    fn made(&self) -> impl Iterator<Item = NonNull<Table>> {
-        self.tables.iter().map_while(|table| NonNull::new(table.load(Relaxed)))
+    /// All tables that there ever were, the last first.
+    fn made(&self) -> impl Iterator<Item = &Table> {
+        // SAFETY: tables live as long as this.
+        let deref = |table: *mut Table| unsafe { table.as_ref() };
+        let made = std::iter::successors(deref(self.current.load(Acquire)), move |table| {
+            deref(table.before)
+        });
+        made.filter(|table| !table.is_static())
     }
 
     /// What does not fit together, of words whose places `place_of` tells by their slots.
@@ -303,9 +300,7 @@ impl Index {
                 }
             }
         }
-        for left in self.made().filter(|&made| !std::ptr::eq(made.as_ptr(), table)) {
-            // SAFETY: tables live as long as this.
-            let left = unsafe { left.as_ref() };
+        for left in self.made().filter(|&made| !std::ptr::eq(made, table)) {
             if (0..left.len()).flat_map(|at| left.cells(at)).any(|word| word.load(Relaxed) != 0) {
                 return Err("a table that was left has a word".to_owned());
             }
@@ -315,17 +310,18 @@ impl Index {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        // SAFETY: tables live as long as this.
-        let tables = self.made().map(|table| unsafe { table.as_ref() }.heap_bytes());
-        tables.sum::<usize>() + self.homes.heap_bytes()
+        self.made().map(Table::heap_bytes).sum::<usize>() + self.homes.heap_bytes()
     }
 }
 
 impl Drop for Index {
     fn drop(&mut self) {
-        for table in self.made() {
-            // SAFETY: it came from a box, and nobody else has this any more.
-            drop(unsafe { Box::from_raw(table.as_ptr()) });
+        let mut table = self.current.load(Relaxed);
+        // SAFETY: those that are not static came from boxes, and nobody else has this any more.
+        unsafe {
+            while table.as_ref().is_some_and(|table| !table.is_static()) {
+                table = Box::from_raw(table).before;
+            }
         }
     }
 }

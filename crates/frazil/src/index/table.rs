@@ -22,6 +22,8 @@ pub(crate) struct Table {
     buckets: NonNull<Bucket>,
     len: usize,
     slot_mask: u32,
+    /// The table that it has replaced, or null.
+    pub(super) before: *mut Table,
 }
 
 // SAFETY: buckets are atomics, and the table owns them.
@@ -33,7 +35,8 @@ unsafe impl Sync for Table {}
 #[cfg(not(any(loom, shuttle)))]
 static EMPTY: Table = {
     static BUCKET: Bucket = Bucket::EMPTY;
-    Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0 }
+    let before = std::ptr::null_mut();
+    Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0, before }
 };
 
 impl Table {
@@ -55,7 +58,7 @@ impl Table {
     /// So many buckets, for words with slots up to `last`.
     pub(super) fn new(len: usize, last: u32) -> Self {
         let slot_mask = u32::MAX >> (last | 1).leading_zeros();
-        Table { buckets: Block::new(len).0, len, slot_mask }
+        Table { buckets: Block::new(len).0, len, slot_mask, before: std::ptr::null_mut() }
     }
 
     /// How many buckets there are to be for so many words.
