@@ -24,7 +24,7 @@ use crate::protect::{Hazard, Pinned, Protect};
 use crate::reclaim::{Reclaim, Supply};
 use crate::record::{Deed, Recorder};
 use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
-use crate::slab::{Header, Slab};
+use crate::slab::{At, Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::CHECKED;
@@ -83,6 +83,7 @@ pub(crate) struct Found<'c> {
     pub(crate) cell: &'c AtomicU32,
     pub(crate) word: u32,
     pub(crate) slot: u32,
+    pub(crate) at: At<'c>,
 }
 
 impl<K, V> Cache<K, V> {
@@ -219,10 +220,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if !protection.covers(cell, word, slot) {
             return Seen::Changed;
         }
+        let at = self.slab.at(slot);
         // SAFETY: the word was in the index, so the slot is published, and it is
         // protected.
-        if key.equivalent(unsafe { self.slab.key(slot) }) {
-            Seen::Match(Found { cell, word, slot })
+        if key.equivalent(unsafe { self.slab.key_at(at) }) {
+            Seen::Match(Found { cell, word, slot, at })
         } else {
             Seen::Other
         }
@@ -306,8 +308,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Marks a hit, where the policy wants it. It was counted before.
     #[inline(always)]
-    pub(crate) fn touch(&self, slot: u32) {
-        let mark: &Mark = &self.slab.header(slot).mark;
+    pub(crate) fn touch(&self, &Found { slot, at, .. }: &Found<'_>) {
+        let mark: &Mark = &self.slab.header_at(at).mark;
         if mark.count() < self.mark_max {
             match &self.order {
                 Order::Locked(locked) if !locked.marks() => self.used_under_lock(locked, slot),
@@ -399,14 +401,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             reader.missed.store(hash, Relaxed);
             return None;
         };
-        if self.has_expired_in_use(found.slot) {
+        if self.has_expired_in_use(found.slot, found.at) {
             self.miss_expired(reader, key, found.slot);
             return None;
         }
         add(&reader.hits, 1);
-        self.touch(found.slot);
+        self.touch(&found);
         // SAFETY: published and protected.
-        Some(unsafe { self.slab.value(found.slot) }.clone())
+        Some(unsafe { self.slab.value_at(found.at) }.clone())
     }
 
     /// From code of the user's that another look-up of this thread runs.

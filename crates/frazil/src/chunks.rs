@@ -33,7 +33,8 @@ pub(crate) struct Chunks<T: ZeroDefault> {
 /// The chunk of an element.
 #[inline(always)]
 fn chunk_of(at: u32) -> usize {
-    ((at | ((1 << FIRST_BITS) - 1)).ilog2() - (FIRST_BITS - 1)) as usize
+    // In the width of an address, of which the subtraction becomes a part.
+    ((at | ((1 << FIRST_BITS) - 1)).ilog2() as usize).wrapping_sub(FIRST_BITS as usize - 1)
 }
 
 /// The first element of a chunk, and how many there are.

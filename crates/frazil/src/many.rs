@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             let found = self.find(&pinned, place, key);
             let found = found.filter(|found| {
-                let expired = self.has_expired_in_use(found.slot);
+                let expired = self.has_expired_in_use(found.slot, found.at);
                 if expired {
                     self.take_out_expired(place, found);
                 }
@@ -106,9 +106,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 reader.missed.store(hash, Relaxed);
             }
             values.push(found.map(|found| {
-                self.touch(found.slot);
+                self.touch(&found);
                 // SAFETY: published and protected.
-                unsafe { self.slab.value(found.slot) }.clone()
+                unsafe { self.slab.value_at(found.at) }.clone()
             }));
         }
     }

@@ -5,6 +5,7 @@
 //! an entry beside key and value; with a weigher 8 more.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
@@ -135,6 +136,10 @@ impl<K, V> Default for Cell<K, V> {
 // SAFETY: any bytes are a cell of `MaybeUninit`.
 unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
 
+/// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'s>(*const (), PhantomData<&'s ()>);
+
 /// All slots of a cache, numbered from 1.
 pub(crate) struct Slab<K, V> {
     entries: Chunks<Cell<K, V>>,
@@ -160,6 +165,41 @@ impl<K, V> Slab<K, V> {
         // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
         // holds one holds one of those. So there is something at the address.
         self.entries.address(slot).cast()
+    }
+
+    /// Where a slot is.
+    #[inline(always)]
+    pub(crate) fn at(&self, slot: u32) -> At<'_> {
+        At(self.entry(slot).cast_const().cast(), PhantomData)
+    }
+
+    /// What the policy keeps of a slot of this slab.
+    #[inline(always)]
+    pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
+        // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
+        unsafe { &(*at.0.cast::<Entry<K, V>>()).header }
+    }
+
+    /// The key of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>()).key.assume_init_ref() }
+    }
+
+    /// The value of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>()).value.assume_init_ref() }
     }
 
     /// Makes the header of a slot that was never used.

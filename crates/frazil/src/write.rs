@@ -347,7 +347,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.index.note(place, slot);
         let published = match found {
             None => self.index.admit(place, slot),
-            Some(Found { cell, word, slot: old }) => {
+            Some(Found { cell, word, slot: old, .. }) => {
                 self.leave(*old);
                 self.index.replace(place, cell, *word, slot).then_some(*cell)
             }
@@ -791,7 +791,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// The same as something that was found.
     pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> Found<'c> {
         let (cell, word) = self.as_it_is(place, found);
-        Found { cell, word, slot: found.slot }
+        Found { cell, word, ..*found }
     }
 
     /// Takes out what a look-up of a key would find if `found` went. Two threads may have

@@ -28,6 +28,7 @@ use crate::clock::{Clock, END, UserClock, nanoseconds};
 use crate::evict::Ensure;
 use crate::fence;
 use crate::index::Place;
+use crate::slab::At;
 use crate::stripe::{Held, Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::AtomicU16;
@@ -203,9 +204,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// The same of an entry that is being used.
     #[inline(always)]
-    pub(crate) fn has_expired_in_use(&self, slot: u32) -> bool {
+    pub(crate) fn has_expired_in_use(&self, slot: u32, at: At<'_>) -> bool {
         self.expiry.deadlines().is_some_and(|deadlines| {
-            !deadlines.hints.is_far(self.hint(slot)) && self.is_outlived_in_use(deadlines, slot)
+            !deadlines.hints.is_far(&self.slab.header_at(at).hint)
+                && self.is_outlived_in_use(deadlines, slot)
         })
     }
 
