@@ -86,6 +86,20 @@ pub(crate) struct Found<'c> {
     pub(crate) at: At<'c>,
 }
 
+/// What of it a look-up needs that changes nothing: it stays in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'c> {
+    pub(crate) at: At<'c>,
+    pub(crate) slot: u32,
+}
+
+impl<'c> From<Found<'c>> for Spot<'c> {
+    #[inline(always)]
+    fn from(Found { at, slot, .. }: Found<'c>) -> Self {
+        Spot { at, slot }
+    }
+}
+
 impl<K, V> Cache<K, V> {
     /// Begins a cache of `capacity` entries, or of that weight with a
     /// [`weigher`](Builder::weigher).
@@ -177,6 +191,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
+        self.find_as(protection, place, key)
+    }
+
+    /// The same, or that of it that is wanted.
+    #[inline(always)]
+    pub(crate) fn find_as<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+    ) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
         let table = self.index.table();
         let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
         let (found, further) = table.find_at_home(place, look);
@@ -188,15 +217,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     // Apart, so that what `find` works with can stay in registers.
     #[inline(never)]
-    fn find_further<'c, Q>(
+    fn find_further<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         table: &'c Table,
         place: Place,
         key: &Q,
-    ) -> Option<Found<'c>>
+    ) -> Option<F>
     where
         Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
     {
         let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
         let found = table.find_further(place, look);
@@ -208,14 +238,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Whether a word with the right tag leads to `key`.
     #[inline(always)]
-    fn look<'c, Q>(
+    fn look<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         key: &Q,
         (cell, word, slot): (&'c AtomicU32, u32, u32),
-    ) -> Seen<Found<'c>>
+    ) -> Seen<F>
     where
         Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
     {
         if !protection.covers(cell, word, slot) {
             return Seen::Changed;
@@ -224,7 +255,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // SAFETY: the word was in the index, so the slot is published, and it is
         // protected.
         if key.equivalent(unsafe { self.slab.key_at(at) }) {
-            Seen::Match(Found { cell, word, slot, at })
+            Seen::Match(Found { cell, word, slot, at }.into())
         } else {
             Seen::Other
         }
@@ -291,7 +322,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if other == slot {
                 return Seen::Match(true);
             }
-            match self.look(protection, key, (cell, word, other)) {
+            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
                 Seen::Match(_) => Seen::Match(false),
                 Seen::Other => Seen::Other,
                 Seen::Changed => Seen::Changed,
@@ -308,7 +339,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Marks a hit, where the policy wants it. It was counted before.
     #[inline(always)]
-    pub(crate) fn touch(&self, &Found { slot, at, .. }: &Found<'_>) {
+    pub(crate) fn touch(&self, Spot { at, slot }: Spot<'_>) {
         let mark: &Mark = &self.slab.header_at(at).mark;
         if mark.count() < self.mark_max {
             match &self.order {
@@ -396,7 +427,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             add(&reader.frozen_hits, 1);
             return Some(value.clone());
         }
-        let Some(found) = self.find(protection, self.index.place(hash), key) else {
+        let place = self.index.place(hash);
+        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
             add(&reader.misses, 1);
             reader.missed.store(hash, Relaxed);
             return None;
@@ -406,7 +438,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return None;
         }
         add(&reader.hits, 1);
-        self.touch(&found);
+        self.touch(found);
         // SAFETY: published and protected.
         Some(unsafe { self.slab.value_at(found.at) }.clone())
     }
@@ -450,7 +482,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(&reader.hazard) {
-            let found = self.find(&hazard, place, key)?;
+            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
             (!self.has_expired(found.slot)).then(|| read(found.slot))
         } else {
             let pinned = Pinned::new(reader, &self.reclaim);
@@ -781,15 +813,5 @@ impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
     }
     fn coarse_ns(&self) -> u64 {
         self.expiry.clock.coarse()
-    }
-}
-
-#[cfg(test)]
-mod sizes {
-    #[test]
-    fn sizes() {
-        use super::*;
-        macro_rules! p { ($($t:ty),*) => { $( println!("{:5} {}", size_of::<$t>(), stringify!($t)); )* } }
-        p!(Cache<u64,u64>, Index, Slab<u64,u64>, Order, crate::evict::mobius::Mobius, crate::evict::queue::Queue, crate::evict::ring::Ring, Stripes, Reclaim, Segments, Flights<u64,u64>, Budget, Option<Budget>, Resize, Recorder, Expiry<u64,u64>, Fetching, Option<Backends<u64>>, Policy, crate::chunks::Chunks<AtomicU32>, crate::frozen::Frozen<u64,u64>, crate::fetch::tally::Tally, crate::fetch::timer::Timer, crate::clock::Clock, crate::expiry::deadlines::Deadlines);
     }
 }

@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Spot};
 use crate::index::{Place, Tour};
 use crate::listen::Steps;
 use crate::protect::Pinned;
@@ -106,7 +106,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 reader.missed.store(hash, Relaxed);
             }
             values.push(found.map(|found| {
-                self.touch(&found);
+                self.touch(Spot { at: found.at, slot: found.slot });
                 // SAFETY: published and protected.
                 unsafe { self.slab.value_at(found.at) }.clone()
             }));

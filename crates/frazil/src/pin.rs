@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use equivalent::Equivalent;
 
-use crate::cache::{Cache, Found};
+use crate::cache::{Cache, Spot};
 use crate::protect::{KeepingAll, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::{Reader, add};
@@ -114,7 +114,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             return Some(value);
         }
         let place = self.cache.index.place(hash);
-        let Some(found) = self.cache.find(protection, place, key) else {
+        let Some(found) = self.cache.find_as::<_, Spot<'_>>(protection, place, key) else {
             add(&self.reader.misses, 1);
             self.reader.missed.store(hash, Relaxed);
             return None;
@@ -124,7 +124,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             return None;
         }
         add(&self.reader.hits, 1);
-        self.cache.touch(&found);
+        self.cache.touch(found);
         // SAFETY: published, and protected while the pin lives, which the value borrows.
         Some(unsafe { self.cache.slab.value_at(found.at) })
     }
@@ -143,7 +143,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let (_, place) = self.cache.place(key);
-        let Found { slot, at, .. } = self.cache.find(&self.protection, place, key)?;
+        let Spot { slot, at } = self.cache.find_as(&self.protection, place, key)?;
         if self.cache.has_expired(slot) {
             return None;
         }

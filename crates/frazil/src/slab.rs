@@ -7,6 +7,7 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use frazil_policy::Mark;
@@ -138,7 +139,7 @@ unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
 
 /// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<'s>(*const (), PhantomData<&'s ()>);
+pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
 
 /// All slots of a cache, numbered from 1.
 pub(crate) struct Slab<K, V> {
@@ -170,14 +171,15 @@ impl<K, V> Slab<K, V> {
     /// Where a slot is.
     #[inline(always)]
     pub(crate) fn at(&self, slot: u32) -> At<'_> {
-        At(self.entry(slot).cast_const().cast(), PhantomData)
+        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
+        At(unsafe { NonNull::new_unchecked(self.entry(slot).cast()) }, PhantomData)
     }
 
     /// What the policy keeps of a slot of this slab.
     #[inline(always)]
     pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
         // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
-        unsafe { &(*at.0.cast::<Entry<K, V>>()).header }
+        unsafe { &(*at.0.cast::<Entry<K, V>>().as_ptr()).header }
     }
 
     /// The key of an occupied slot of this slab.
@@ -188,7 +190,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Entry<K, V>>()).key.assume_init_ref() }
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).key.assume_init_ref() }
     }
 
     /// The value of an occupied slot of this slab.
@@ -199,7 +201,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Entry<K, V>>()).value.assume_init_ref() }
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).value.assume_init_ref() }
     }
 
     /// Makes the header of a slot that was never used.

@@ -9,7 +9,7 @@
 //! mark up to [`Order::mark_max`].
 
 pub(crate) mod locked;
-pub(crate) mod mobius;
+mod mobius;
 pub(crate) mod queue;
 pub(crate) mod ring;
 pub(crate) mod s3_fifo;
