@@ -137,3 +137,9 @@ unsafe impl ZeroDefault for std::sync::atomic::AtomicU64 {}
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
+
+/// The same for what is written once for many operations: a line is enough, and a cache that is
+/// never used should be small.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Line<T>(pub(crate) T);

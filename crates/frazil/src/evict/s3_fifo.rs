@@ -16,7 +16,7 @@ use super::{Decision, Hand, Headers, Newcomer};
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, FROZEN};
 use crate::stripe::Buffers;
-use crate::sync::OwnLine;
+use crate::sync::Line;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -42,7 +42,7 @@ pub(crate) struct S3Fifo {
     /// The evicted weight that the ghost remembers: the capacity.
     window: AtomicU64,
     /// Weight in the small queue, and weight evicted from it; both wrap.
-    sums: [OwnLine<AtomicU64>; 2],
+    sums: [Line<AtomicU64>; 2],
     /// The change that a thread keeps to itself, at most.
     discretion: AtomicU64,
     /// Whether nothing had to go yet at this capacity.

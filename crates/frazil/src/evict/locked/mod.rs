@@ -138,7 +138,7 @@ enum Ticks {
     /// It does not ask for it.
     None,
     /// Requests of all threads, as far as they were told.
-    Requests(OwnLine<AtomicU64>),
+    Requests(Box<OwnLine<AtomicU64>>),
     /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds: for policies that weigh how
     /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
     /// is later: where there are misses enough for delays to matter, they bring it forward, and a
@@ -146,7 +146,7 @@ enum Ticks {
     ///
     /// A clock may be code of the user's. So it is read by [`Ticks::read`] alone, and the policy's
     /// lock is taken with what its thread has read before.
-    Real(OwnLine<AtomicU64>),
+    Real(Box<OwnLine<AtomicU64>>),
 }
 
 /// A tick of 1.024 µs: 32 bits of it, which is what a note has room for, are 73 minutes.
@@ -165,14 +165,14 @@ pub(crate) fn weighs_delay(policy: Online) -> bool {
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
-            Online::Mad { .. } => Ticks::Real(OwnLine::default()),
+            Online::Mad { .. } => Ticks::Real(Box::default()),
             // Of fetches these two are told nothing: they go by rates alone here.
             Online::LaCache { .. }
             | Online::DelayRank { .. }
             | Online::LruDelayed { .. }
             | Online::LruSampled { .. }
             | Online::Hyperbolic { .. }
-            | Online::Lhd { .. } => Ticks::Requests(OwnLine::default()),
+            | Online::Lhd { .. } => Ticks::Requests(Box::default()),
             _ => Ticks::None,
         }
     }
@@ -269,7 +269,8 @@ pub(crate) struct Locked {
     /// Threads whose chance has begun.
     drawing: AtomicU64,
     /// By slot, for policies that keep a time beside the entry.
-    stamps: Option<Box<Chunks<std::sync::atomic::AtomicU64>>>,
+    stamps: OnceLock<Box<Chunks<std::sync::atomic::AtomicU64>>>,
+    stamped: bool,
     clock: Ticks,
     capacity: AtomicU64,
 }
@@ -348,7 +349,8 @@ impl Locked {
             notes: AtomicU32::new(notes_for(policy, entries)),
             policy,
             drawing: AtomicU64::new(0),
-            stamps: stamped.then(Box::default),
+            stamps: OnceLock::new(),
+            stamped,
             clock: Ticks::of(policy),
             capacity: AtomicU64::new(capacity),
         }
@@ -357,6 +359,10 @@ impl Locked {
     fn parts(&self) -> &Parts {
         let make = || Parts::new(self.policy, self.capacity.load(Relaxed), self.bits);
         self.parts.get_or_init(make)
+    }
+
+    fn stamps(&self) -> Option<&Chunks<std::sync::atomic::AtomicU64>> {
+        self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
     }
 
     fn shelves(&self) -> &[Box<dyn Shelf>] {
@@ -413,7 +419,7 @@ impl Locked {
             headers,
             reader: headers.reader(),
             epochs: &self.parts().epochs,
-            stamps: self.stamps.as_deref(),
+            stamps: self.stamps(),
             clock: &self.clock,
         }
     }
@@ -476,7 +482,7 @@ impl Locked {
             Gate::Open => true,
             Gate::Chance { q, seed } => self.draw(reader, q, seed),
             Gate::Window(window) => {
-                let stamps = self.stamps.as_ref();
+                let stamps = self.stamps();
                 let promoted = stamps.map_or(0, |stamps| stamps.get_or_make(slot).load(Relaxed));
                 LruDelayed::is_due(window, promoted, reader.now())
             }
@@ -655,7 +661,7 @@ impl Locked {
 
     pub(crate) fn heap_bytes(&self) -> usize {
         let shelves: usize = self.used().iter().map(|shelf| shelf.heap_bytes()).sum();
-        shelves + self.stamps.as_ref().map_or(0, |stamps| stamps.heap_bytes())
+        shelves + self.stamps.get().map_or(0, |stamps| stamps.heap_bytes())
     }
 }
 
