@@ -421,7 +421,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
-            match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
+            match self.order.evict(&mut self.hand_of(held), newcomer) {
                 Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
                 Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
                 Decision::Empty => return Err(Cause::Shortage),
@@ -475,14 +475,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// it had not.
     #[inline(always)]
     pub(crate) fn let_go(&self, held: &mut Held<'_>, victim: u32, ending: Ending) -> bool {
-        let hash = self.hand(held, |hand| {
-            hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
-        });
+        let put_back = |hand: &mut Hand<'_, Self>| self.order.put_back(hand, victim);
+        let hash = self.hand_of(held).hash_of_taken(victim, put_back);
         self.leave(victim);
         let ours = self.index.unlink(self.index.place(hash), victim);
         if ours {
             self.ended(held, victim, ending);
-            self.hand(held, |hand| hand.retire(victim));
+            self.hand_of(held).retire(victim);
         } else {
             // Whoever has unlinked it has declared it dead or is about to; or its key has
             // another hash than it had, and it is still there for all to read.
@@ -583,7 +582,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         match replaced {
             None => {
-                self.hand(held, |hand| self.order.insert(hand, slot, newcomer));
+                self.order.insert(&mut self.hand_of(held), slot, newcomer);
                 self.is_whole_no_more();
             }
             Some(found) => self.replaced(held, newcomer, found, slot),
@@ -915,15 +914,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         held: &mut Held<'_>,
         work: impl FnOnce(&mut Hand<'_, Self>) -> R,
     ) -> R {
+        work(&mut self.hand_of(held))
+    }
+
+    /// The hand itself: a closure may not be inlined.
+    #[inline(always)]
+    fn hand_of<'h>(&'h self, held: &'h mut Held<'_>) -> Hand<'h, Self> {
         let outside = held.outside();
-        work(&mut Hand {
+        Hand {
             segments: &self.segments,
             reclaim: &self.reclaim,
             stripes: &self.stripes,
             headers: self,
             buffers: held,
             outside,
-        })
+        }
     }
 
     /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.

@@ -43,7 +43,9 @@ fn a_hundred_entries_take_little() {
             let before = counted::bytes();
             (0..100).for_each(|key| cache.insert(key, key));
             let bytes = empty + counted::bytes() - before;
-            assert!(bytes <= 40_000, "{policy}, of {capacity}: {bytes} bytes");
+            // LHD's classes are a table of a fixed size.
+            let most = if policy.to_string().contains("lhd") { 160_000 } else { 40_000 };
+            assert!(bytes <= most, "{policy}, of {capacity}: {bytes} bytes");
         }
     }
 }

@@ -307,6 +307,8 @@ impl Table {
         for at in 0..self.len {
             self.bucket(at).wipe();
         }
+        // SAFETY: it is all zero, and nothing but zeros is ever written to it again.
+        unsafe { crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>()) };
     }
 
     /// What does not fit together, of words whose places `place_of` tells by their slots.
