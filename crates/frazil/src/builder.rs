@@ -172,14 +172,14 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// The most entries that the cache will hold, whatever they weigh.
+    /// The most entries that the cache will hold, whatever they weigh and whatever
+    /// [`set_capacity`](Cache::set_capacity) allows. Unless set they are bounded by the capacity
+    /// alone, and by 2^29.
     ///
-    /// The table and the slots are laid out for this many, at most 2^29. Without a weigher
-    /// it is the capacity unless set: if it is less, the capacity is lowered to it, and if
-    /// it is more, that is room for [`set_capacity`](Cache::set_capacity) to grow into.
-    /// With a weigher and unless set it is the capacity up to 65,536 and beyond that a 256th
-    /// of it, which suits weights in bytes of a few hundred and more; what `set_capacity`
-    /// changes then is the weight.
+    /// Memory grows with the entries that there are, set or not. It is also the number of
+    /// entries that the cache expects, which says how many each thread may have in hand, and which
+    /// sizes the table goes through: unless set the capacity, and with a weigher a 256th of it if
+    /// that is more than 65,536. To be wrong about it costs next to nothing.
     ///
     /// Let the weight be what fills the cache: S3-FIFO's small queue is a tenth of the
     /// weight, and where the number of entries is what ends first it may never fill, and the

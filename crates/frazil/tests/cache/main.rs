@@ -17,6 +17,7 @@ mod fetching;
 mod freezing;
 mod frozen;
 mod fused;
+mod growth;
 mod hashes;
 mod limits;
 mod listener;
