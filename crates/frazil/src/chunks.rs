@@ -8,13 +8,15 @@
 //!
 //! Memory comes zeroed. A page of a large chunk that was never used is not mapped.
 
+#[cfg(not(any(loom, shuttle)))]
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
-
-use crate::sync::atomic::{
+// No checker's: a number is known only to who has it from whoever has made its chunk.
+use std::sync::atomic::{
     AtomicPtr,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+
 use crate::sync::{CHECKED, ZeroDefault};
 
 /// The logarithm of the length of the first chunk. Under checkers, to whom each atomic is dear,

@@ -109,6 +109,11 @@ impl Bucket {
         empty != 0
     }
 
+    /// Writes to it, though nothing else than what is there. Nobody else knows the bucket.
+    pub(crate) fn touch(&self) {
+        self.displaced.store(0, Relaxed);
+    }
+
     /// Takes out all words. The counts of those displaced stay, for who is on the way.
     pub(crate) fn wipe(&self) {
         for word in &self.words {

@@ -248,7 +248,9 @@ impl Index {
         let is_enough = (len as u64) >= Table::buckets_for(words) as u64;
         let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
         // Every bit that a slot needs less is one more to tell keys apart.
-        Table::new(len, if is_enough { last } else { most.min(last) })
+        let table = Table::new(len, if is_enough { last } else { most.min(last) });
+        table.touch();
+        table
     }
 
     /// Replaces the table, in which there are no more words than `larger` has room for. No other

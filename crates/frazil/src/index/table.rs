@@ -61,6 +61,11 @@ impl Table {
         Table { buckets: Block::new(len).0, len, slot_mask, before: std::ptr::null_mut() }
     }
 
+    /// Has the system map its pages, before anyone waits for that.
+    pub(super) fn touch(&self) {
+        (0..self.len).step_by(32).for_each(|at| self.bucket(at).touch());
+    }
+
     /// How many buckets there are to be for so many words.
     pub(super) fn buckets_for(words: u64) -> usize {
         (words * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1) as usize
