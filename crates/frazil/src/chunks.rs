@@ -99,12 +99,8 @@ impl<T: ZeroDefault> Chunks<T> {
         let made = Block::<T>::new(length);
         let biased = made.0.as_ptr().wrapping_sub(first);
         // Release: the elements; partner is the Acquire of `get`. Acquire: those of another.
-        let exchanged = self.biased[chunk].compare_exchange(
-            std::ptr::null_mut(),
-            biased,
-            AcqRel,
-            Acquire,
-        );
+        let exchanged =
+            self.biased[chunk].compare_exchange(std::ptr::null_mut(), biased, AcqRel, Acquire);
         let biased = match exchanged {
             Ok(_) => biased,
             Err(others) => {

@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 
 use frazil_policy::Mark;
 
+use crate::chunks::Chunks;
+use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::chunks::Chunks;
-use crate::sync::ZeroDefault;
 
 /// Nothing is in the slot.
 pub(crate) const VACANT: u8 = 0;

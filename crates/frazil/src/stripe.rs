@@ -32,11 +32,11 @@ use crate::fence;
 use crate::frozen::learn::Samples;
 use crate::listen::Departed;
 use crate::names::Names;
-use crate::sync::{CHECKED, Mutex, MutexGuard};
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use crate::sync::{CHECKED, Mutex, MutexGuard};
 
 /// Written by its own thread, read by all.
 #[derive(Debug, Default)]

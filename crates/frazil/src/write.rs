@@ -775,11 +775,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Where the word is that a look-up has found, should the table have been replaced since. The
     /// caller protects the slot, and holds a stripe.
-    pub(crate) fn as_it_is<'c>(
-        &'c self,
-        place: Place,
-        found: &Found<'c>,
-    ) -> (&'c AtomicU32, u32) {
+    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> (&'c AtomicU32, u32) {
         let same = (found.cell, found.word);
         match found.cell.load(Relaxed) == found.word {
             true => same,

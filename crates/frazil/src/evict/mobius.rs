@@ -32,10 +32,7 @@ pub(crate) struct Mobius {
 
 impl Mobius {
     pub(crate) fn new() -> Self {
-        Mobius {
-            queues: [Queue::new(0), Queue::new(1)],
-            pass: OwnLine::default(),
-        }
+        Mobius { queues: [Queue::new(0), Queue::new(1)], pass: OwnLine::default() }
     }
 
     pub(crate) fn queues(&self) -> &[Queue] {

@@ -230,9 +230,7 @@ impl Order {
     ) -> Self {
         match builder.policy {
             Online::Fifo => Order::Fifo(Queue::new(0)),
-            Online::Clock { bits } => {
-                Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1)
-            }
+            Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
             Online::Mobius => Order::Mobius(Mobius::new()),
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries))),
             policy => {
@@ -487,8 +485,7 @@ mod tests {
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order =
-                Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 2]);
+            let order = Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 2]);
             let term = Term::NEVER;
             let newcomer = Newcomer::new(0, 1, term);
             for slot in [1, 2] {

@@ -17,13 +17,13 @@
 //! says which: a slot in a stack is stored with [`IDLE`], one in the second of a policy's
 //! queues with [`SECOND`].
 
+use crate::chunks::Chunks;
 use crate::slab::Header;
 use crate::stripe::Traffic;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::chunks::Chunks;
 use crate::sync::{OwnLine, ZeroDefault};
 
 /// The most words that a segment has.

@@ -26,13 +26,13 @@
 
 use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
+use crate::chunks::Chunks;
 use crate::clock::{BEGINNING, Clock, END, Horizon};
 use crate::fence;
 use crate::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::chunks::Chunks;
 use crate::sync::{Mutex, MutexGuard, OwnLine};
 
 /// Slots that are looked at under one lock, at most.

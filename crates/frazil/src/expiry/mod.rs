@@ -30,8 +30,8 @@ use crate::fence;
 use crate::index::Place;
 use crate::slab::At;
 use crate::stripe::{Held, Reader, add};
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::AtomicU16;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::write::Ending;
 
 use deadlines::{Batch, Deadlines, Term};
@@ -148,8 +148,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// When a newcomer expires that lives so long, in any cache.
     pub(crate) fn term_for(&self, lifetime: Duration) -> Term {
         let deadlines = self.expiry.deadlines();
-        let deadlines = deadlines
-            .unwrap_or_else(|| self.expiry.make(self.reclaim.used().end));
+        let deadlines = deadlines.unwrap_or_else(|| self.expiry.make(self.reclaim.used().end));
         self.term_of(deadlines, nanoseconds(lifetime))
     }
 

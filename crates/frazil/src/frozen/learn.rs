@@ -25,11 +25,11 @@ use std::sync::OnceLock;
 
 use super::curve::{STEPS, Tally};
 use crate::cache::Cache;
+use crate::chunks::Chunks;
 use crate::clock::{Clock, exact_ns};
 use crate::gate::{self, Asker, Gate};
 use crate::stripe::{Reader, add};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use crate::chunks::Chunks;
 use crate::sync::{OwnLine, ZeroDefault};
 
 /// Requests that a thread times in a burst.

@@ -28,8 +28,9 @@ unsafe impl ZeroDefault for Bucket {}
 impl Bucket {
     /// One that holds nothing.
     #[cfg(not(any(loom, shuttle)))]
-    pub(crate) const EMPTY: Bucket =
-        Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) };
+    pub(crate) const fn empty() -> Self {
+        Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) }
+    }
 
     /// A bit for each word that equals `wanted` under the mask, at one moment or another
     /// of the call: who acts on one looks at it again.

@@ -218,9 +218,12 @@ impl Index {
     /// Where the word of a slot is. The caller holds a stripe.
     #[cold]
     pub(crate) fn locate(&self, place: Place, slot: u32) -> Option<(&AtomicU32, u32)> {
-        self.find(place, |cell, word, other| {
-            if other == slot { Seen::Match((cell, word)) } else { Seen::Other }
-        })
+        self.find(
+            place,
+            |cell, word, other| {
+                if other == slot { Seen::Match((cell, word)) } else { Seen::Other }
+            },
+        )
     }
 
     /// How many slots may have been handed out before it is time to grow, and how many before it

@@ -34,7 +34,7 @@ unsafe impl Sync for Table {}
 /// The table of an index in which nothing is. Nothing is ever written to it.
 #[cfg(not(any(loom, shuttle)))]
 static EMPTY: Table = {
-    static BUCKET: Bucket = Bucket::EMPTY;
+    static BUCKET: Bucket = Bucket::empty();
     let before = std::ptr::null_mut();
     Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0, before }
 };
@@ -313,7 +313,9 @@ impl Table {
             self.bucket(at).wipe();
         }
         // SAFETY: it is all zero, and nothing but zeros is ever written to it again.
-        unsafe { crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>()) };
+        unsafe {
+            crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>())
+        };
     }
 
     /// What does not fit together, of words whose places `place_of` tells by their slots.
