@@ -27,11 +27,11 @@ use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
 use crate::slab::{At, Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
-use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
+use crate::sync::{CHECKED, thread as threads};
 use crate::{Policy, events, fence, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
@@ -127,7 +127,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weighted = builder.weigher.is_some();
         let (bound, entries) = (builder.entry_bound(), builder.expected_entries());
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
-        let segments = Segments::new(SPARE_SEGMENTS, length);
+        let count = segments_for(slots_for(entries), length as u32);
+        let segments = Segments::new(count as usize, length);
         let places = places_for(builder.capacity, bound, weighted);
         let step = length.min(fitting_step(places.min(entries)));
         segments.set_step(step as u32);
@@ -753,26 +754,35 @@ impl<K, V, S> Cache<K, V, S> {
     /// no stripe.
     ///
     /// Stops all who write for as long as it takes to copy the table: see
-    /// `docs/design/growth.md`.
+    /// `docs/design/growth.md`. If they cannot be stopped, because one of them runs code of the
+    /// user's, it lets them go on and tries again, as often as `patience` says.
     #[cold]
     #[inline(never)]
-    pub(crate) fn grow(&self) -> bool {
+    pub(crate) fn grow(&self, patience: u32) -> bool {
         if !self.is_outgrown() {
             return false;
         }
-        let stopping = self.stripes.stopping();
-        // Another may have seen to it meanwhile.
-        if !self.is_outgrown() {
-            return true;
+        let mut larger: Option<Table> = None;
+        for _ in 0..=patience {
+            let stopping = self.stripes.stopping();
+            // Another may have seen to it meanwhile.
+            if !self.is_outgrown() {
+                return true;
+            }
+            let entries = self.places.capacity();
+            let table = larger
+                .take()
+                .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)));
+            if let Some(stopped) = self.stripes.stop(stopping) {
+                self.index.grow(table);
+                self.segments.allow(segments_for(self.limits().1, self.segments.length()));
+                drop(stopped);
+                return true;
+            }
+            larger = Some(table);
+            threads::yield_now();
         }
-        let entries = self.places.capacity();
-        let larger = self.index.larger(words_for(entries), slots_for(entries));
-        let stopped = self.stripes.stop(stopping);
-        if stopped.is_some() {
-            self.index.grow(larger);
-            self.segments.allow(segments_for(self.limits().1, self.segments.length()));
-        }
-        stopped.is_some()
+        false
     }
 }
 

@@ -309,8 +309,9 @@ const FIRST: u32 = if CHECKED { 1 } else { 8 };
 /// Eight million stripes: no system has as many threads.
 const CHUNKS: usize = 20;
 
-/// How often who stops the writers looks whether one has ended, before it gives up.
-const LOOKS: u32 = if CHECKED { 2 } else { 1_000 };
+/// How often who stops the writers looks whether one has ended, before it gives up. Under loom,
+/// which lets others go on first, two are enough.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
 /// The stripes of a cache, made when their threads first come.
 #[derive(Debug)]

@@ -33,6 +33,10 @@ use crate::thread;
 /// what it had made room for. Each time another has got on.
 const ATTEMPTS: usize = 64;
 
+/// How often it tries again to make room in the table, while somebody runs code of the user's
+/// under a stripe.
+const PATIENCE: u32 = if cfg!(loom) { 0 } else { 200 };
+
 /// How often it gathers what idle threads have in hand.
 pub(crate) const SCAVENGES: u32 = 3;
 
@@ -295,7 +299,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes more slots and credit available, which the caller, who holds no stripe, has
     /// gathered so often. False if it is no use.
     fn relieve(&self, scavenged: &mut u32) -> bool {
-        if self.grow() || self.reclaim() > 0 {
+        if self.grow(PATIENCE) || self.reclaim() > 0 {
             return true;
         }
         if *scavenged == SCAVENGES {

@@ -97,7 +97,7 @@ impl Index {
         #[cfg(not(any(loom, shuttle)))]
         index.current.store(Table::empty().as_ptr(), Relaxed);
         #[cfg(any(loom, shuttle))]
-        index.show(Table::new(first.max(FIRST), 1));
+        index.show(Table::new(first.max(FIRST), Table::most(first.max(FIRST)) as u32));
         index
     }
 
@@ -233,12 +233,12 @@ impl Index {
         if table.is_static() {
             return (0, 0);
         }
-        let last = last.min(table.last());
-        if table.room() >= words {
+        if table.room() >= words && table.last() >= last {
             return (u32::MAX, last);
         }
         let most = u32::try_from(Table::most(table.len())).unwrap_or(u32::MAX);
-        (u32::try_from(table.room()).unwrap_or(u32::MAX), last.min(most))
+        let most = last.min(most).min(table.last());
+        (u32::try_from(table.room()).unwrap_or(u32::MAX).min(most), most)
     }
 
     /// A table to replace the current one by. To be made before writers are stopped.

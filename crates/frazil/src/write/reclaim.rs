@@ -13,7 +13,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn reclaim_if_due(&self) {
         if self.is_outgrown() {
-            self.grow();
+            self.grow(0);
         }
         if self.reclaim.due() {
             self.reclaim();

@@ -162,3 +162,17 @@ fn a_capacity_is_raised_beyond_what_it_was_built_for() {
         cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
     }
 }
+
+/// Each capacity needs other tables, and slots with more bits.
+#[test]
+fn a_capacity_is_raised_again_and_again() {
+    let mut cache: Cache<u64, u64> = Cache::builder(50).build();
+    let mut capacity = 50;
+    while capacity < 40_000 {
+        capacity += capacity / 5 + 1;
+        assert_eq!(cache.set_capacity(capacity), capacity);
+        (0..capacity).for_each(|key| cache.insert(key, key));
+        assert_eq!((cache.len() as u64, cache.stats().refusals), (capacity, 0));
+    }
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+}
