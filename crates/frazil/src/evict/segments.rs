@@ -201,6 +201,13 @@ impl Segments {
         self.empty.pop(self, traffic)
     }
 
+    /// For models, which do not know who makes a chunk.
+    #[cfg(all(test, loom))]
+    pub(crate) fn laid_out(self) -> Self {
+        (0..=self.count()).for_each(|segment| self.lay_out(segment * self.length));
+        self
+    }
+
     fn lay_out(&self, segment: u32) {
         self.words.ensure(segment);
         self.tails.ensure(segment >> self.length.trailing_zeros());
