@@ -232,9 +232,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
         let found = table.find_further(place, look);
         if found.is_none() && self.index.has_left(table) {
-            return self.index.find(place, look);
+            return self.find_anew(protection, place, key);
         }
         found
+    }
+
+    /// When the table was replaced under a look-up.
+    #[cold]
+    #[inline(never)]
+    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        self.index.find(place, look)
     }
 
     /// Whether a word with the right tag leads to `key`.
