@@ -137,8 +137,9 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
         on_stack
             && match &body[..at] {
-                // Nothing falls into it.
-                [.., before, label] if is_label(label) => before.starts_with("jmp"),
+                // Nothing falls into it, or what was not jumped around it: as below, and it is
+                // jumped to from another such place.
+                [.., before, label] if is_label(label) => before.starts_with('j'),
                 [.., before] => before.starts_with('j') && !before.starts_with("jmp"),
                 [] => false,
             }
