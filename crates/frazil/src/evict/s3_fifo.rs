@@ -130,7 +130,8 @@ impl S3Fifo {
         // Of entries that are weighed nobody knew how many there would be.
         let entries = if reclaim.weighs() { reclaim.slots() } else { 0 };
         let room = self.ghosts.max(entries);
-        self.ghost.get_or_init(|| AgedGhost::new(self.window.load(Relaxed), room))
+        let window = self.window.load(Relaxed);
+        self.ghost.get_or_init(|| AgedGhost::new(window, room))
     }
 
     #[inline(always)]

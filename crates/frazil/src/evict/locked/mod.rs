@@ -357,8 +357,13 @@ impl Locked {
     }
 
     fn parts(&self) -> &Parts {
-        let make = || Parts::new(self.policy, self.capacity.load(Relaxed), self.bits);
-        self.parts.get_or_init(make)
+        if let Some(parts) = self.parts.get() {
+            return parts;
+        }
+        // Who changes it meanwhile tells the parts of it. Loaded before: a checker may suspend a
+        // thread at a load, and must not while others wait for what it makes.
+        let capacity = self.capacity.load(Relaxed);
+        self.parts.get_or_init(|| Parts::new(self.policy, capacity, self.bits))
     }
 
     fn stamps(&self) -> Option<&Chunks<std::sync::atomic::AtomicU64>> {
