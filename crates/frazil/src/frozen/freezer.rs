@@ -267,7 +267,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let complete = self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work)
             && self.gather_ranked(filling, &ranks, 1..=hottest, work);
         work.entries = work.slots.len() as u64;
-        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
+        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
         let mut held = self.hold();
         self.hand(&mut held, |hand| self.order.compact(hand));
         complete
