@@ -344,7 +344,7 @@ impl<V: Value> Engine for Ours<V> {
 }
 
 impl<V: Value> Shared for Ours<V> {
-    #[inline]
+    #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         self.cache.get(&key).map(|value| value.read())
     }

@@ -6,7 +6,7 @@
 //! the capacity, not even for a moment.
 
 use crate::stripe::Traffic;
-use crate::sync::OwnLine;
+use crate::sync::Line;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Budget {
     /// [`Budget::withdraw`] only.
     capacity: AtomicU64,
     /// What no thread has in hand and no entry uses.
-    free: OwnLine<AtomicU64>,
+    free: Line<AtomicU64>,
     /// What a thread takes at once beyond its need, and may keep.
     chunk: AtomicU64,
 }
@@ -24,7 +24,7 @@ impl Budget {
     pub(crate) fn new(capacity: u64, chunk: u64) -> Self {
         Budget {
             capacity: AtomicU64::new(capacity),
-            free: OwnLine(AtomicU64::new(capacity)),
+            free: Line(AtomicU64::new(capacity)),
             chunk: AtomicU64::new(chunk),
         }
     }

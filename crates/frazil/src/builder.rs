@@ -177,14 +177,14 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// The most entries that the cache will hold, whatever they weigh.
+    /// The most entries that the cache will hold, whatever they weigh and whatever
+    /// [`set_capacity`](Cache::set_capacity) allows. Unless set they are bounded by the capacity
+    /// alone, and by 2^29.
     ///
-    /// The table and the slots are laid out for this many, at most 2^29. Without a weigher
-    /// it is the capacity unless set: if it is less, the capacity is lowered to it, and if
-    /// it is more, that is room for [`set_capacity`](Cache::set_capacity) to grow into.
-    /// With a weigher and unless set it is the capacity up to 65,536 and beyond that a 256th
-    /// of it, which suits weights in bytes of a few hundred and more; what `set_capacity`
-    /// changes then is the weight.
+    /// Memory grows with the entries that there are, set or not. It is also the number of
+    /// entries that the cache expects, which says how many each thread may have in hand, and which
+    /// sizes the table goes through: unless set the capacity, and with a weigher a 256th of it if
+    /// that is more than 65,536. To be wrong about it costs next to nothing.
     ///
     /// Let the weight be what fills the cache: S3-FIFO's small queue is a tenth of the
     /// weight, and where the number of entries is what ends first it may never fill, and the
@@ -353,21 +353,26 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What the table is laid out for.
-    pub(crate) fn entry_limit(&self) -> u64 {
-        let by_capacity = match (&self.weigher, self.entries) {
-            (None, entries) => entries.unwrap_or(self.capacity),
-            (Some(_), Some(entries)) => entries,
-            (Some(_), None) => self.capacity.min((1 << 16).max(self.capacity / 256)),
+    /// The most entries that there can be, whatever the capacity.
+    pub(crate) fn entry_bound(&self) -> u64 {
+        self.entries.unwrap_or(ENTRIES_MAX).min(ENTRIES_MAX)
+    }
+
+    /// How many there will be, where nobody says: what threads may have in hand of them, and the
+    /// sizes that the table goes through, depend on it, and no bound.
+    pub(crate) fn expected_entries(&self) -> u64 {
+        let by_capacity = match self.weigher {
+            None => self.capacity,
+            Some(_) => self.capacity.min((1 << 16).max(self.capacity / 256)),
         };
-        by_capacity.min(ENTRIES_MAX)
+        self.entries.unwrap_or(by_capacity).min(ENTRIES_MAX)
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     /// The cache.
     ///
-    /// Reserves address space for all entries; memory is used as they come.
+    /// Lays out nothing for entries: memory and address space are used as they come.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
@@ -414,7 +419,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
             .field("capacity", &self.capacity)
-            .field("entries", &self.entry_limit())
+            .field("entries", &self.entries)
             .field("policy", &self.policy)
             .field("weighted", &self.weigher.is_some())
             .field("terms", &self.terms)

@@ -14,24 +14,24 @@ use crate::evict::{Headers, Order};
 use crate::expiry::Expiry;
 use crate::fetch::backends::Backends;
 use crate::fetch::fetching::{Fetching, NegativeTtl};
-use crate::fetch::table::Table;
+use crate::fetch::table::Table as Flights;
 use crate::frozen::Frozen;
-use crate::index::{Index, Place, Seen};
+use crate::index::{Index, Place, Seen, Table};
 use crate::iter::{Iter, Keys};
 use crate::listen::Listener;
 use crate::pin::Pin;
 use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Reclaim, Supply};
 use crate::record::{Deed, Recorder};
 use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
-use crate::slab::{Header, Slab};
+use crate::slab::{At, Header, Slab};
 use crate::stats::Stats;
 use crate::stripe::{Reader, Stripe, Stripes, add};
-use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
+use crate::sync::{CHECKED, thread as threads};
 use crate::{Policy, events, fence, fork, thread};
 
 /// Segments beyond those that are full, for what threads have in hand.
@@ -57,11 +57,11 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) reclaim: Reclaim,
     pub(crate) segments: Segments,
     /// Values on their way.
-    pub(crate) flights: Table<K, V>,
+    pub(crate) flights: Flights<K, V>,
     /// How many more entries there may be.
     pub(crate) places: Budget,
     /// How much more they may weigh, where they are weighed.
-    pub(crate) weights: Option<Budget>,
+    pub(crate) weights: Option<Box<Budget>>,
     pub(crate) resize: Resize,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) listener: Option<Listener<K, V>>,
@@ -86,6 +86,21 @@ pub(crate) struct Found<'c> {
     pub(crate) cell: &'c AtomicU32,
     pub(crate) word: u32,
     pub(crate) slot: u32,
+    pub(crate) at: At<'c>,
+}
+
+/// What of it a look-up needs that changes nothing: it stays in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'c> {
+    pub(crate) at: At<'c>,
+    pub(crate) slot: u32,
+}
+
+impl<'c> From<Found<'c>> for Spot<'c> {
+    #[inline(always)]
+    fn from(Found { at, slot, .. }: Found<'c>) -> Self {
+        Spot { at, slot }
+    }
 }
 
 impl<K, V> Cache<K, V> {
@@ -114,31 +129,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         fence::prepare();
         fork::prepare();
         let weighted = builder.weigher.is_some();
-        let entries = builder.entry_limit();
-        let slots = (entries + spare_slots(entries)) as u32;
+        let (bound, entries) = (builder.entry_bound(), builder.expected_entries());
         let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
-        let segments = Segments::new(slots as usize * 2 / length + SPARE_SEGMENTS, length);
-        let places = places_for(builder.capacity, entries, weighted);
-        let step = length.min(fitting_step(places));
+        let count = segments_for(slots_for(entries), length as u32);
+        let segments = Segments::new(count as usize, length);
+        let places = places_for(builder.capacity, bound, weighted);
+        let step = length.min(fitting_step(places.min(entries)));
         segments.set_step(step as u32);
         let capacity = if weighted { builder.capacity } else { places };
-        let order = Order::new(&builder, capacity, [places, entries, slots.into()], &segments);
+        let order = Order::new(&builder, capacity, [places.min(entries), entries]);
         // A copy does not show that it has expired: no such builder comes here.
         let copies = builder.copies.flatten();
-        let expiry = Expiry::new(builder.terms, slots);
+        let expiry = Expiry::new(builder.terms, slots_for(entries));
         let cache = Cache {
-            // Threads that admit a key at the same time have two words for it.
-            index: Index::new(slots, entries + entries / 32 + 128),
-            slab: Slab::new(slots, weighted),
+            index: Index::new(words_for(entries)),
+            slab: Slab::new(weighted),
             mark_max: order.mark_max(),
             order,
             stripes: Stripes::default(),
-            reclaim: Reclaim::new(slots, entries, weighted.then_some(capacity)),
+            reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
             places: Budget::new(places, step as u64 - 1),
-            weights: weighted.then(|| Budget::new(capacity, capacity / WEIGHT_STEP_FROM)),
-            resize: Resize::new(entries),
+            weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
+            resize: Resize::new(bound, entries),
             segments,
-            flights: Table::new(expiry.clock.clone()),
+            flights: Flights::new(expiry.clock.clone()),
             weigher: builder.weigher,
             listener: builder.listener,
             hasher: builder.hasher,
@@ -184,43 +198,83 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        let (found, further) =
-            self.index.find_at_home(place, |cell, word| self.look(protection, key, cell, word));
-        if found.is_none() && further {
-            return self.find_further(protection, place, key);
+        self.find_as(protection, place, key)
+    }
+
+    /// The same, or that of it that is wanted.
+    #[inline(always)]
+    pub(crate) fn find_as<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+    ) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let table = self.index.table();
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let (found, further) = table.find_at_home(place, look);
+        if found.is_none() && (further || self.index.has_left(table)) {
+            return self.find_further(protection, table, place, key);
         }
         found
     }
 
     // Apart, so that what `find` works with can stay in registers.
     #[inline(never)]
-    fn find_further<Q>(&self, protection: &impl Protect, place: Place, key: &Q) -> Option<Found<'_>>
+    fn find_further<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        table: &'c Table,
+        place: Place,
+        key: &Q,
+    ) -> Option<F>
     where
         Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
     {
-        self.index.find_further(place, |cell, word| self.look(protection, key, cell, word))
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let found = table.find_further(place, look);
+        if found.is_none() && self.index.has_left(table) {
+            return self.find_anew(protection, place, key);
+        }
+        found
+    }
+
+    /// When the table was replaced under a look-up.
+    #[cold]
+    #[inline(never)]
+    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        self.index.find(place, look)
     }
 
     /// Whether a word with the right tag leads to `key`.
     #[inline(always)]
-    fn look<'c, Q>(
+    fn look<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         key: &Q,
-        cell: &'c AtomicU32,
-        word: u32,
-    ) -> Seen<Found<'c>>
+        (cell, word, slot): (&'c AtomicU32, u32, u32),
+    ) -> Seen<F>
     where
         Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
     {
-        let slot = self.index.slot(word);
         if !protection.covers(cell, word, slot) {
             return Seen::Changed;
         }
+        let at = self.slab.at(slot);
         // SAFETY: the word was in the index, so the slot is published, and it is
         // protected.
-        if key.equivalent(unsafe { self.slab.key(slot) }) {
-            Seen::Match(Found { cell, word, slot })
+        if key.equivalent(unsafe { self.slab.key_at(at) }) {
+            Seen::Match(Found { cell, word, slot, at }.into())
         } else {
             Seen::Other
         }
@@ -240,29 +294,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         let mut first = true;
-        let look = |cell: &'c AtomicU32, word| {
+        let look = |cell: &'c AtomicU32, word, slot| {
             if std::ptr::eq(cell, own) && word == own_word {
                 first = false;
                 return Seen::Other;
             }
-            self.look(protection, key, cell, word)
+            self.look(protection, key, (cell, word, slot))
         };
         let found = self.index.find(place, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
-    /// The word and the slot in a cell of the index, if there is one, protected as by
+    /// The word and the slot in a cell of a table, if there is one, protected as by
     /// [`Cache::find`].
     #[inline]
     pub(crate) fn protected(
         &self,
         protection: &impl Protect,
+        table: &Table,
         cell: &AtomicU32,
     ) -> Option<(u32, u32)> {
         loop {
             // Acquire: partner is the Release with which the word was published.
             let word = cell.load(Acquire);
-            let slot = self.index.slot(word);
+            let slot = table.slot(word);
             if slot == 0 {
                 return None;
             }
@@ -282,12 +337,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         slot: u32,
         key: &K,
     ) -> bool {
-        let own = self.index.word(place, slot);
-        let look = |cell, word| {
-            if word == own {
+        let look = |cell, word, other| {
+            if other == slot {
                 return Seen::Match(true);
             }
-            match self.look(protection, key, cell, word) {
+            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
                 Seen::Match(_) => Seen::Match(false),
                 Seen::Other => Seen::Other,
                 Seen::Changed => Seen::Changed,
@@ -304,8 +358,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Marks a hit, where the policy wants it. It was counted before.
     #[inline(always)]
-    pub(crate) fn touch(&self, slot: u32) {
-        let mark: &Mark = &self.slab.header(slot).mark;
+    pub(crate) fn touch(&self, Spot { at, slot }: Spot<'_>) {
+        let mark: &Mark = &self.slab.header_at(at).mark;
         if mark.count() < self.mark_max {
             match &self.order {
                 Order::Locked(locked) if !locked.marks() => self.used_under_lock(locked, slot),
@@ -392,19 +446,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             add(&reader.frozen_hits, 1);
             return Some(value.clone());
         }
-        let Some(found) = self.find(protection, self.index.place(hash), key) else {
+        let place = self.index.place(hash);
+        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
             add(&reader.misses, 1);
             reader.missed.store(hash, Relaxed);
             return None;
         };
-        if self.has_expired_in_use(found.slot) {
+        if self.has_expired_in_use(found.slot, found.at) {
             self.miss_expired(reader, key, found.slot);
             return None;
         }
         add(&reader.hits, 1);
-        self.touch(found.slot);
+        self.touch(found);
         // SAFETY: published and protected.
-        Some(unsafe { self.slab.value(found.slot) }.clone())
+        Some(unsafe { self.slab.value_at(found.at) }.clone())
     }
 
     /// From code of the user's that another look-up of this thread runs.
@@ -446,7 +501,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(&reader.hazard) {
-            let found = self.find(&hazard, place, key)?;
+            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
             (!self.has_expired(found.slot)).then(|| read(found.slot))
         } else {
             let pinned = Pinned::new(reader, &self.reclaim);
@@ -595,7 +650,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.capacity(), 100);
     /// ```
     pub fn capacity(&self) -> u64 {
-        self.weights.as_ref().unwrap_or(&self.places).capacity()
+        self.weights.as_deref().unwrap_or(&self.places).capacity()
     }
 
     /// The policy.
@@ -651,12 +706,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         stats
     }
 
-    /// Bytes that the cache has laid out for itself, beside what keys and values point
-    /// to: the most that it can take. The system maps a page when it is first used.
+    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and
+    /// values point to. It grows with the entries there are; the system maps a page when it is
+    /// first used.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();
-    /// assert!(cache.reserved_bytes() < 56_000_000);
+    /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
         self.index.heap_bytes()
@@ -672,8 +728,85 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
 /// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
 /// are there for what pins have shown, all at once, and has been replaced since.
-fn spare_slots(entries: u64) -> u64 {
+pub(crate) fn spare_slots(entries: u64) -> u64 {
     if CHECKED { 8 } else { entries / 4 + 512 }
+}
+
+/// How many slots there may be, of which so many are resident at once.
+fn slots_for(entries: u64) -> u32 {
+    (entries + spare_slots(entries)) as u32
+}
+
+/// How many words there may be: threads that admit a key at the same time have two for it.
+fn words_for(entries: u64) -> u64 {
+    entries + entries / 32 + 128
+}
+
+impl<K, V, S> Supply for Cache<K, V, S> {
+    fn limits(&self) -> (u32, u32) {
+        let entries = self.places.capacity();
+        self.index.limits(words_for(entries), slots_for(entries))
+    }
+
+    fn prepare(&self, slot: u32) {
+        // SAFETY: `vacant` shows each slot once, before anyone knows it.
+        unsafe { self.slab.prepare(slot) }
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// Whether the table has no room for more slots than were handed out, or little.
+    pub(crate) fn is_outgrown(&self) -> bool {
+        self.reclaim.slots() >= self.limits().0.into()
+    }
+
+    /// Slots for which what is frozen is laid out, and what is learned of it: entries in others
+    /// are not frozen.
+    pub(crate) fn expected_slots(&self) -> u32 {
+        let expected = slots_for(self.resize.expected());
+        let used = self.reclaim.used().end.saturating_mul(2);
+        used.max(expected).min(slots_for(self.places.capacity()))
+    }
+
+    /// Makes room for more entries than there were so far. True if there is some. The caller holds
+    /// no stripe.
+    ///
+    /// Stops all who write for as long as it takes to copy the table: see
+    /// `docs/design/growth.md`. If they cannot be stopped, because one of them runs code of the
+    /// user's, it lets them go on and tries again, as often as `patience` says.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&self, patience: u32) -> bool {
+        if !self.is_outgrown() {
+            return false;
+        }
+        let mut larger: Option<Table> = None;
+        for _ in 0..=patience {
+            let stopping = self.stripes.stopping();
+            // Another may have seen to it meanwhile.
+            if !self.is_outgrown() {
+                return true;
+            }
+            let entries = self.places.capacity();
+            let table = larger
+                .take()
+                .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)));
+            if let Some(stopped) = self.stripes.stop(stopping) {
+                self.index.grow(table);
+                self.segments.allow(segments_for(self.limits().1, self.segments.length()));
+                drop(stopped);
+                return true;
+            }
+            larger = Some(table);
+            threads::yield_now();
+        }
+        false
+    }
+}
+
+/// How many segments so many slots may need.
+fn segments_for(slots: u32, length: u32) -> u32 {
+    (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
 }
 
 /// A sum of counts that were read one after the other. Those of different moments may add

@@ -57,7 +57,7 @@ mod told {
         /// Tells, after a reclamation, if what pins have shown takes more than half of the spare
         /// slots. Once for each doubling.
         pub(crate) fn tell_of_pins(&self) {
-            let spare = self.reclaim.slots().saturating_sub(self.places.capacity());
+            let spare = crate::cache::spare_slots(self.places.capacity());
             let held_up = self.reclaim.held_up();
             if held_up <= spare / 2 {
                 self.shortages.held_up.store(0, Relaxed);

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::cache::Cache;
+use crate::index::{Table, Tour};
 use crate::protect::{Hazard, Pinned, Protect};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -46,22 +47,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        (0..self.index.len()).try_for_each(|bucket| self.show_bucket(bucket, &mut show))
+        let mut tour = Tour::of(&self.index);
+        while let Some(bucket) = tour.next() {
+            self.show_bucket(bucket, &mut show)?;
+        }
+        ControlFlow::Continue(())
     }
 
     fn show_bucket<B>(
         &self,
-        bucket: usize,
+        (table, bucket): (&Table, usize),
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.show_slots(bucket, |_, key, value| show(key, value))
+        self.show_slots((table, bucket), |_, key, value| show(key, value))
     }
 
     /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
     /// still in between holds up one entry.
     pub(crate) fn show_slots<B>(
         &self,
-        bucket: usize,
+        bucket: (&Table, usize),
         show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let reader = &self.stripe().reader;
@@ -74,11 +79,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn show_slots_under<B>(
         &self,
         protection: &impl Protect,
-        bucket: usize,
+        (table, bucket): (&Table, usize),
         mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for cell in self.index.cells(bucket) {
-            if let Some((_, slot)) = self.protected(protection, cell)
+        for cell in table.cells(bucket) {
+            if let Some((_, slot)) = self.protected(protection, table, cell)
                 && !self.has_expired(slot)
             {
                 // SAFETY: published, and protected until the next one is.
@@ -100,14 +105,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 /// ```
 pub struct Iter<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
-    bucket: usize,
+    tour: Tour<'c>,
     /// Clones of what was in the bucket before.
     entries: Vec<(K, V)>,
 }
 
 impl<'c, K, V, S> Iter<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
-        Iter { cache, bucket: 0, entries: Vec::new() }
+        Iter { cache, tour: Tour::of(&cache.index), entries: Vec::new() }
     }
 }
 
@@ -115,14 +120,14 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
-        let Iter { cache, bucket, entries } = self;
-        next(cache, bucket, entries, |key, value| (key.clone(), value.clone()))
+        let Iter { cache, tour, entries } = self;
+        next(cache, tour, entries, |key, value| (key.clone(), value.clone()))
     }
 }
 
 impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("bucket", &self.bucket).finish_non_exhaustive()
+        f.debug_struct("Iter").field("bucket", &self.tour.bucket()).finish_non_exhaustive()
     }
 }
 
@@ -136,14 +141,14 @@ impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
 /// ```
 pub struct Keys<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
-    bucket: usize,
+    tour: Tour<'c>,
     /// Clones of what was in the bucket before.
     keys: Vec<K>,
 }
 
 impl<'c, K, V, S> Keys<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
-        Keys { cache, bucket: 0, keys: Vec::new() }
+        Keys { cache, tour: Tour::of(&cache.index), keys: Vec::new() }
     }
 }
 
@@ -151,29 +156,30 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Iterator for Keys<'_, K, V, S> {
     type Item = K;
 
     fn next(&mut self) -> Option<K> {
-        next(self.cache, &mut self.bucket, &mut self.keys, |key, _| key.clone())
+        next(self.cache, &mut self.tour, &mut self.keys, |key, _| key.clone())
     }
 }
 
 impl<K, V, S> fmt::Debug for Keys<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("bucket", &self.bucket).finish_non_exhaustive()
+        f.debug_struct("Keys").field("bucket", &self.tour.bucket()).finish_non_exhaustive()
     }
 }
 
 /// The next of `taken`, which is filled from the next buckets when it is empty.
 fn next<K: Hash + Eq, V, S: BuildHasher, T>(
     cache: &Cache<K, V, S>,
-    bucket: &mut usize,
+    tour: &mut Tour<'_>,
     taken: &mut Vec<T>,
     take: impl Fn(&K, &V) -> T,
 ) -> Option<T> {
-    while taken.is_empty() && *bucket < cache.index.len() {
-        let ControlFlow::Continue(()) = cache.show_bucket(*bucket, |key, value| {
+    while taken.is_empty()
+        && let Some(bucket) = tour.next()
+    {
+        let ControlFlow::Continue(()) = cache.show_bucket(bucket, |key, value| {
             taken.push(take(key, value));
             ControlFlow::<Infallible>::Continue(())
         });
-        *bucket += 1;
     }
     taken.pop()
 }

@@ -159,8 +159,7 @@
 //! all.
 //!
 //! **Weights.** With a [`weigher`](Builder::weigher) the capacity is a weight, usually in
-//! bytes. Then say with [`entries`](Builder::entries) how many entries to expect, because
-//! the table is laid out for these and admits no more:
+//! bytes. How many entries that is need not be said; [`entries`](Builder::entries) bounds them:
 //!
 //! ```
 //! let cache: frazil::Cache<u64, Vec<u8>> = frazil::Cache::builder(1 << 20)
@@ -172,7 +171,7 @@
 //! ```
 //!
 //! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time, as far as
-//! [`entries`](Builder::entries) has laid out; with a weigher, to any weight.
+//! [`entries`](Builder::entries) allows, if that is set; with a weigher, to any weight.
 //!
 //! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes or is not
 //! admitted, with its [`Cause`]: once, by the thread that caused it, outside all locks.
@@ -407,47 +406,47 @@
 //!
 //! # Memory
 //!
-//! All is laid out when the cache is built and never grows; pages are mapped when they are
-//! first used, and slots and segments are used lowest first. For a million entries
-//! `u64` → `u64`, bytes an entry:
+//! An empty cache takes less than 4 kB, whatever its capacity and its policy: table, slots and
+//! queues grow with what is in them, and are as large as the most entries that there were at
+//! once. A cache of a million entries `u64` → `u64` has 47.2 bytes an entry in memory with
+//! Mobius and 62.7 with S3-FIFO (`bench/cache.toml`, 24 November 2026). Of those are:
 //!
 //! | part | bytes | |
 //! |---|---|---|
-//! | entry | 30.0 | key, value, and 8 bytes for the policy; a fifth of the slots is spare, for what pins have shown, and is not mapped before it is used |
-//! | index | 7.3 | 15 words of 4 bytes to a line, 60 % full |
-//! | queues | 12.5 | segments of 16 words and their links; half is for those that removals left partly empty |
-//! | rings | 1.0 a queue | one word for each segment; Mobius and S3-FIFO have two |
-//! | S3-FIFO's ghost | 17.8 | mapped from the beginning |
-//! | weights | 10.0 | with a weigher only |
-//! | deadlines | 31.1 | with lifetimes only; from the first entry that has one |
-//! | the same with time to idle | 41.1 | and 10 more with reads that answer beside a time to live |
-//! | generations | 5.2 | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
-//! | what is frozen | 38.6 | with `freezing` only; from the first time. From 20 at other sizes: its lines are a power of two |
-//! | the same with copies | 49.5 | |
+//! | entry | 24 a slot | key, value, and 8 bytes for the policy |
+//! | index | 7.3 | 15 words of 4 bytes to a line, 60 % full. As it grows from 15 % |
+//! | hashes | 4 a slot | read when the table grows |
+//! | queues | 5 a place | segments of 16 words and their links; there are up to twice as many as slots, for those that removals left partly empty |
+//! | rings | 0.5 to 1 a queue | one word for each segment; Mobius and S3-FIFO have two |
+//! | S3-FIFO's ghost | 17.8 | from the first eviction |
+//! | weights | 8 a slot | with a weigher only |
+//! | deadlines | 24 a slot | with lifetimes only; from the first entry that has one |
+//! | the same with time to idle | 32 a slot | and 8 more with reads that answer beside a time to live |
+//! | generations | 4 a slot | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
+//! | what is frozen | 20.9 | with `freezing` only; from the first time. Up to 37 at other sizes: its lines are a power of two |
+//! | the same with copies | 40.8 | |
 //! | what learns | 1.0 | with `Freezing::Learned` only |
 //!
-//! [`Cache::reserved_bytes`] is the sum, for a cache of yours:
+//! What is kept by slot lies in chunks that double, so up to half of the address space may be
+//! unused; its pages are mapped when they are first used. [`Cache::reserved_bytes`] is the
+//! sum, for a cache of yours:
 //!
 //! ```
-//! use frazil::{Cache, Policy};
-//! let bytes_an_entry = |policy| {
-//!     let cache: Cache<u64, u64> = Cache::builder(1_000_000).policy(policy).build();
-//!     cache.reserved_bytes() / 1_000_000
-//! };
-//! assert_eq!(bytes_an_entry(Policy::Fifo), 52);
-//! assert_eq!(bytes_an_entry(Policy::Mobius), 54);
-//! assert_eq!(bytes_an_entry(Policy::S3Fifo), 71);
+//! let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();
+//! assert!(cache.reserved_bytes() < 4_096);
+//! (0..10_000).for_each(|key| cache.insert(key, key));
+//! assert!(cache.reserved_bytes() < 1_300_000);
 //! ```
 //!
-//! A cache of a few entries takes some 130 kB, because a thousand segments and 512 slots are
-//! there for the threads; each thread that uses a cache adds 1,024 bytes, in groups of eight
-//! and more. What keys and values point to comes on top.
+//! While the table is replaced by a larger one, which happens seven times on the way to a million
+//! entries, writers [wait](#platforms-and-limits). Each thread that uses a cache adds 1,024 bytes, in
+//! groups of eight and more. What keys and values point to comes on top.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
-//! entries that are there, those that wait are never more than the entries the cache is
-//! built for, a quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 64th of
+//! entries that are there, those that wait are never more than the entries that there may be, a
+//! quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 64th of
 //! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
 //! each that is suspended while it drops others, and a quarter that readers may keep. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
@@ -477,13 +476,13 @@
 //! and nothing is loaded or expires: what the threads were reading that are not there is let go
 //! of. A mutex that one of them held stays held, and so does a load that was under way.
 //!
-//! - At most 2^29 entries. A capacity beyond that, or none to speak of (`u64::MAX`) without
-//!   [`entries`](Builder::entries), lays out a table of that size: 48 GB of
-//!   address space for `u64` → `u64`. The process aborts if the system does not give it.
+//! - At most 2^29 entries. The process aborts if the system does not give the memory for them.
+//! - When the table has become too small, writers wait until it is copied into one four times as
+//!   large: some milliseconds for a quarter of a million entries. Readers do not.
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
-//! - The policy and the most entries are fixed when a cache is built, and so is the memory
-//!   laid out, whatever [`set_capacity`](Cache::set_capacity) makes of it.
+//! - The policy, and the most [`entries`](Builder::entries) if they are set, are fixed when a cache
+//!   is built. Memory that was laid out stays with the cache, whatever goes.
 //!
 //! # Metrics and events
 //!
@@ -520,6 +519,7 @@ mod budget;
 mod build_error;
 mod builder;
 mod cache;
+mod chunks;
 mod clock;
 mod distribution;
 mod entry;

@@ -9,8 +9,8 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
-use crate::index::Place;
+use crate::cache::{Cache, Spot};
+use crate::index::{Place, Table, Tour};
 use crate::listen::Steps;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
@@ -103,9 +103,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             let found = self.find(protection, place, key);
             let found = found.filter(|found| {
-                let expired = self.has_expired_in_use(found.slot);
+                let expired = self.has_expired_in_use(found.slot, found.at);
                 if expired {
-                    self.take_out_expired(place, found.cell, found.word);
+                    self.take_out_expired(place, found);
                 }
                 !expired
             });
@@ -123,9 +123,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 reader.missed.store(hash, Relaxed);
             }
             values.push(found.map(|found| {
-                self.touch(found.slot);
+                self.touch(Spot { at: found.at, slot: found.slot });
                 // SAFETY: published and protected.
-                unsafe { self.slab.value(found.slot) }.clone()
+                unsafe { self.slab.value_at(found.at) }.clone()
             }));
         }
     }
@@ -186,14 +186,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut expirations = 0;
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
-        for bucket in (0..self.index.len()).rev() {
+        let mut tour = Tour::back(&self.index);
+        while let Some((table, bucket)) = tour.next() {
             let telling = self.telling();
             let reader = &self.stripe().reader;
             expirations += match Hazard::of(&reader.hazard) {
-                Some(hazard) => self.sweep_bucket(&hazard, steps, bucket, &mut is_doomed),
+                Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
                 None => {
                     let pinned = Pinned::new(reader, &self.reclaim);
-                    self.sweep_bucket(&pinned, steps, bucket, &mut is_doomed)
+                    self.sweep_bucket(&pinned, steps, (table, bucket), &mut is_doomed)
                 }
             };
             drop(telling);
@@ -207,12 +208,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &impl Protect,
         steps: &Steps<'_>,
-        bucket: usize,
+        (table, bucket): (&Table, usize),
         is_doomed: &mut impl FnMut(u32) -> bool,
     ) -> u64 {
         let mut expirations = 0;
-        for cell in self.index.cells(bucket).iter().rev() {
-            let Some((_, slot)) = self.protected(protection, cell) else { continue };
+        for cell in table.cells(bucket).iter().rev() {
+            let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
             // Nobody's to judge: it is absent.
             let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
             let ending = match expired {
@@ -226,8 +227,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
             // The word of this slot, which no other entry can have while it is protected.
             self.leave(slot);
+            let mut held = self.hold();
             if self.index.unlink(place, slot) {
-                self.bury(&mut self.hold(), slot, ending);
+                self.bury(&mut held, slot, ending);
                 expirations += u64::from(expired);
             }
         }

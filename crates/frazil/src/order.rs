@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::cache::Cache;
+use crate::index::Tour;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Up to `n` keys, those first that would stay longest: the last that the policy would
@@ -83,7 +84,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
     /// may be used again meanwhile, by an entry of another rank.
     pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
-        let mut ranks = vec![0; self.slab.last() as usize + 1];
+        let mut ranks = vec![0; self.reclaim.used().end as usize];
         for (rank, &slot) in (1..).zip(order) {
             if let Some(known) = ranks.get_mut(slot as usize) {
                 *known = rank;
@@ -94,7 +95,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
-        for bucket in 0..self.index.len() {
+        let mut tour = Tour::of(&self.index);
+        while let Some(bucket) = tour.next() {
             let ControlFlow::Continue(()) = self.show_slots(bucket, |slot, key, value| {
                 show(slot, key, value);
                 ControlFlow::<Infallible>::Continue(())

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Spot};
 use crate::protect::{KeepingAll, Pinned, Protect};
 use crate::record::Deed;
 use crate::stripe::{Reader, add};
@@ -115,19 +115,19 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             return Some(value);
         }
         let place = self.cache.index.place(hash);
-        let Some(found) = self.cache.find(protection, place, key) else {
+        let Some(found) = self.cache.find_as::<_, Spot<'_>>(protection, place, key) else {
             add(&self.reader.misses, 1);
             self.reader.missed.store(hash, Relaxed);
             return None;
         };
-        if self.cache.has_expired_in_use(found.slot) {
+        if self.cache.has_expired_in_use(found.slot, found.at) {
             self.cache.miss_expired(self.reader, key, found.slot);
             return None;
         }
         add(&self.reader.hits, 1);
-        self.cache.touch(found.slot);
+        self.cache.touch(found);
         // SAFETY: published, and protected while the pin lives, which the value borrows.
-        Some(unsafe { self.cache.slab.value(found.slot) })
+        Some(unsafe { self.cache.slab.value_at(found.at) })
     }
 
     /// The key and the value of `key`, without a trace: no mark, no count.
@@ -144,12 +144,12 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let (_, place) = self.cache.place(key);
-        let slot = self.cache.find(&self.protection, place, key)?.slot;
+        let Spot { slot, at } = self.cache.find_as(&self.protection, place, key)?;
         if self.cache.has_expired(slot) {
             return None;
         }
         // SAFETY: published, and protected while the pin lives, which both borrow.
-        Some(unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) })
+        Some(unsafe { (self.cache.slab.key_at(at), self.cache.slab.value_at(at)) })
     }
 }
 

@@ -60,9 +60,6 @@ pub(crate) struct Reclaim {
     epoch: OwnLine<AtomicU64>,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
-    /// Writes of reclamations to lines that all threads write.
-    shared_writes: OwnLine<AtomicU64>,
-    last: u32,
     batch: u64,
     /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
     weight_in_limbo: AtomicU64,
@@ -71,7 +68,7 @@ pub(crate) struct Reclaim {
     weight_held_up: AtomicU64,
     entries: u64,
     /// What readers held up when limbo was gone through last.
-    held_up: OwnLine<Crowd>,
+    held_up: Crowd,
     /// Slots that have become free since the stripes of idle threads were emptied, and how many
     /// are to before they are again.
     freed: AtomicU64,
@@ -88,6 +85,15 @@ struct Crowd {
     full: AtomicBool,
 }
 
+/// Where slots come from that were never used.
+pub(crate) trait Supply {
+    /// How many there may be before room is to be made for more, and how many at most.
+    fn limits(&self) -> (u32, u32);
+
+    /// Makes the header of a slot that was never used.
+    fn prepare(&self, slot: u32);
+}
+
 /// What waits, and how much makes it worth a fence.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -95,11 +101,13 @@ struct Waiting {
     weight: AtomicU64,
     slots_due: AtomicU64,
     weight_due: AtomicU64,
+    /// Writes of reclamations to lines that all threads write.
+    shared_writes: AtomicU64,
 }
 
 impl Reclaim {
-    /// For slots 1 ..= `last` of a cache of `entries`, and of a capacity where they are weighed.
-    pub(crate) fn new(last: u32, entries: u64, capacity: Option<u64>) -> Self {
+    /// Of a cache of so many `entries`, and of a capacity where they are weighed.
+    pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
         let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
             slots_due: AtomicU64::new(batch),
@@ -112,14 +120,12 @@ impl Reclaim {
             waiting: OwnLine(waiting),
             epoch: OwnLine(AtomicU64::new(1)),
             fresh: OwnLine(AtomicU32::new(1)),
-            shared_writes: OwnLine::default(),
-            last,
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
             weight_in_hand: AtomicU64::new(u64::MAX),
             weight_held_up: AtomicU64::new(u64::MAX),
             entries,
-            held_up: OwnLine::default(),
+            held_up: Crowd::default(),
             freed: AtomicU64::new(0),
             turnover: entries.max(TURNOVER_MIN),
             forks: AtomicU64::new(fork::count()),
@@ -148,10 +154,17 @@ impl Reclaim {
         self.epoch.0.load(Acquire)
     }
 
-    /// How many slots there are.
+    /// How many slots were ever handed out: no more than that are resident.
     #[inline(always)]
     pub(crate) fn slots(&self) -> u64 {
-        u64::from(self.last)
+        u64::from(self.fresh.0.load(Relaxed) - 1)
+    }
+
+    /// Takes slots up to `last` as handed out, to whoever asks.
+    #[cfg(test)]
+    pub(crate) fn hand_out(self, last: u32) -> Self {
+        self.fresh.0.store(last + 1, Relaxed);
+        self
     }
 
     /// Slots that wait in limbo.
@@ -167,7 +180,7 @@ impl Reclaim {
 
     /// What reclamations wrote to lines that every thread writes.
     pub(crate) fn shared_writes(&self) -> u64 {
-        self.shared_writes.0.load(Relaxed)
+        self.waiting.0.shared_writes.load(Relaxed)
     }
 
     /// Whether enough waits to be worth a fence.
@@ -178,18 +191,18 @@ impl Reclaim {
             || self.waiting_weight() > weight_due.load(Relaxed)
     }
 
-    /// A vacant slot, if one can be had without reclaiming. `prepare` is told of every
-    /// slot that was never used.
+    /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
+    /// that `supply` has.
     #[inline(always)]
     pub(crate) fn vacant(
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
-        prepare: impl Fn(u32),
+        supply: &impl Supply,
     ) -> Option<u32> {
         loop {
             if buffers.vacant.segment == 0 {
-                buffers.vacant = self.refill(segments, buffers, &prepare)?;
+                buffers.vacant = self.refill(segments, buffers, supply)?;
             }
             // Consumed from the top, so that a segment half filled is half consumed.
             if buffers.vacant.next > 0 {
@@ -223,17 +236,20 @@ impl Reclaim {
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
-        prepare: impl Fn(u32),
+        supply: &impl Supply,
     ) -> Option<Cursor> {
         if let Some(segment) = self.free.pop(segments, &mut buffers.traffic) {
             return Some(Cursor { segment, next: segments.length() });
         }
+        let (enough, last) = supply.limits();
         let mut fresh = self.fresh.0.load(Relaxed);
         loop {
-            let count = segments.length().min(self.last + 1 - fresh);
+            let count = segments.length().min((last + 1).saturating_sub(fresh));
             if count == 0 {
                 return None;
             }
+            // Whoever has them is to see to it that there will be others.
+            buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
                     buffers.traffic.writes += 1;
@@ -241,7 +257,7 @@ impl Reclaim {
                     // The lowest on top, so that memory is used in order.
                     for index in 0..count {
                         let slot = fresh + count - 1 - index;
-                        prepare(slot);
+                        supply.prepare(slot);
                         let word = segments.word(segments.position(segment, index));
                         word.store(slot | IDLE, Relaxed);
                     }
@@ -379,7 +395,7 @@ impl Reclaim {
         self.set_due(held_up.slots, held_up.weight);
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
-        self.shared_writes.0.fetch_add(traffic.writes, Relaxed);
+        self.waiting.0.shared_writes.fetch_add(traffic.writes, Relaxed);
         freed
     }
 
@@ -414,7 +430,7 @@ impl Reclaim {
 
     /// Says what readers hold up. Read with every insertion, and so written only if it changes.
     fn hold_up(&self, slots: u64, weight: u64) {
-        let Crowd { slots: held_up, full } = &self.held_up.0;
+        let Crowd { slots: held_up, full } = &self.held_up;
         if held_up.load(Relaxed) != slots {
             held_up.store(slots, Relaxed);
         }
@@ -435,13 +451,13 @@ impl Reclaim {
     /// How many slots readers held up when limbo was gone through last.
     #[cfg(feature = "tracing")]
     pub(crate) fn held_up(&self) -> u64 {
-        self.held_up.0.slots.load(Relaxed)
+        self.held_up.slots.load(Relaxed)
     }
 
     /// Whether readers hold up so much weight that nothing more may be let go for what comes.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.held_up.0.full.load(Relaxed)
+        self.held_up.full.load(Relaxed)
     }
 
     fn put_back(&self, segments: &Segments, segment: u32) {
@@ -660,7 +676,7 @@ mod tests {
         fn new(last: u32) -> Self {
             let rig = Rig {
                 segments: Segments::new(64, 4),
-                reclaim: Reclaim::new(last, last.into(), Some(1_000)),
+                reclaim: Reclaim::new(last.into(), Some(1_000)),
                 stripes: Stripes::default(),
                 occupied: RefCell::new((1..=last).collect()),
             };

@@ -1,7 +1,7 @@
 //! The capacity at run time, and what hangs on it.
 //!
-//! Table, slots and queues are laid out once, for as many entries as the builder says.
-//! How much of that is used is a matter of credit: to grow is to put credit into
+//! Table, slots and queues grow with what is in them (`docs/design/growth.md`).
+//! How much of that there may be is a matter of credit: to grow is to put credit into
 //! circulation, to shrink is to take it out, first what is free or in threads' hands, then
 //! what evictions give back. At every moment the residents and what is in circulation
 //! beside them come to the capacity in force, which a shrinking lowers by what it has taken
@@ -55,16 +55,23 @@ pub(crate) fn places_for(capacity: u64, room: u64, weighted: bool) -> u64 {
 /// Who changes the capacity, and how far it can go.
 #[derive(Debug)]
 pub(crate) struct Resize {
-    /// Entries that the cache was laid out for.
+    /// The most entries that there can be.
     room: u64,
+    /// How many are expected: what threads may have in hand depends on it.
+    expected: u64,
     /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
     /// code of the user's.
     turn: Mutex<u64>,
 }
 
 impl Resize {
-    pub(crate) fn new(room: u64) -> Self {
-        Resize { room, turn: Mutex::new(0) }
+    /// How many entries are expected.
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    pub(crate) fn new(room: u64, expected: u64) -> Self {
+        Resize { room, expected, turn: Mutex::new(0) }
     }
 }
 
@@ -88,9 +95,10 @@ enum Progress {
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Changes the capacity, and returns what is in force then.
     ///
-    /// It can be raised to the [`entries`](crate::Builder::entries) that the cache was built
-    /// for; with a weigher it is the weight that changes, to whatever one likes, and the
-    /// most entries stay. Memory is laid out when a cache is built and stays with it.
+    /// It can be raised as far as the [`entries`](crate::Builder::entries) allow that the cache was
+    /// built for, if there are any; with a weigher it is the weight that changes, to whatever one
+    /// likes, and the most entries stay. Memory is laid out as entries come and stays with the
+    /// cache.
     ///
     /// Raising takes effect at once. Lowering evicts what is too much, as the policy
     /// chooses, a few at a time, while other threads use the cache: O(what goes). During the
@@ -147,8 +155,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Lets all that hangs on the capacity know it. The caller has the turn.
     fn follow(&self, held: &Held<'_>, goal: &Goal) {
-        self.order.set_capacity(held, goal.capacity, goal.places);
-        let step = fitting_step(goal.places).min(self.segments.length() as usize);
+        // Nobody knows how many there will be of those that are weighed.
+        let weighted = self.weights.is_some();
+        let entries = if weighted { goal.places.min(self.resize.expected) } else { goal.places };
+        self.order.set_capacity(held, goal.capacity, entries);
+        let step = fitting_step(entries).min(self.segments.length() as usize);
         self.segments.set_step(step as u32);
         self.places.set_chunk(step as u64 - 1);
         if let Some(weights) = &self.weights {

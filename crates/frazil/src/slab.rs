@@ -1,20 +1,23 @@
 //! The entries: key, value, and eight bytes for the policy, in slots that are recycled.
 //!
-//! Memory is taken in one piece and never given back while the cache lives, so a slot's
-//! header can be read by whoever has once learnt its number, however late. A page that
-//! was never used is not mapped. 8 bytes an entry beside key and value; with a weigher
-//! 8 more.
+//! Memory is taken in chunks, as slots are first used, and never given back while the cache lives,
+//! so a slot's header can be read by whoever has once learnt its number, however late. 8 bytes
+//! an entry beside key and value; with a weigher 8 more.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use frazil_policy::Mark;
 
+use crate::chunks::Chunks;
+use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::zeroed_slice;
 
 /// Nothing is in the slot.
 pub(crate) const VACANT: u8 = 0;
@@ -121,13 +124,29 @@ struct Entry<K, V> {
 }
 
 /// Room for an entry.
-type Cell<K, V> = UnsafeCell<MaybeUninit<Entry<K, V>>>;
+struct Cell<K, V>(Room<K, V>);
+
+type Room<K, V> = UnsafeCell<MaybeUninit<Entry<K, V>>>;
+
+impl<K, V> Default for Cell<K, V> {
+    fn default() -> Self {
+        Cell(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+}
+
+// SAFETY: any bytes are a cell of `MaybeUninit`.
+unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
+
+/// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
 
 /// All slots of a cache, numbered from 1.
 pub(crate) struct Slab<K, V> {
-    entries: Box<[Cell<K, V>]>,
-    /// By slot; empty where every entry weighs 1.
-    weights: Box<[AtomicU64]>,
+    entries: Chunks<Cell<K, V>>,
+    /// By slot; none where every entry weighs 1.
+    weights: OnceLock<Box<Chunks<AtomicU64>>>,
+    weighted: bool,
 }
 
 // SAFETY: a slab owns its keys and values; moving it moves them.
@@ -137,25 +156,52 @@ unsafe impl<K: Send, V: Send> Send for Slab<K, V> {}
 unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
 
 impl<K, V> Slab<K, V> {
-    pub(crate) fn new(slots: u32, weighted: bool) -> Self {
-        let length = slots as usize + 1;
-        // SAFETY: cells of `MaybeUninit` need no initialisation.
-        let entries: Box<[Cell<K, V>]> = unsafe { Box::new_uninit_slice(length).assume_init() };
-        crate::sync::advise_huge(&entries);
-        Slab { entries, weights: zeroed_slice(if weighted { length } else { 0 }) }
-    }
-
-    /// The highest slot.
-    pub(crate) fn last(&self) -> u32 {
-        (self.entries.len() - 1) as u32
+    pub(crate) fn new(weighted: bool) -> Self {
+        Slab { entries: Chunks::default(), weights: OnceLock::new(), weighted }
     }
 
     #[inline(always)]
     fn entry(&self, slot: u32) -> *mut Entry<K, V> {
-        debug_assert!(slot != 0 && (slot as usize) < self.entries.len());
-        // SAFETY: slots come from `Reclaim::vacant`, which hands out no others than
-        // 1 ..= `last()`; every word that holds one holds one of those.
-        UnsafeCell::raw_get(unsafe { self.entries.as_ptr().add(slot as usize) }).cast()
+        debug_assert_ne!(slot, 0);
+        // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
+        // holds one holds one of those. So there is something at the address.
+        self.entries.address(slot).cast()
+    }
+
+    /// Where a slot is.
+    #[inline(always)]
+    pub(crate) fn at(&self, slot: u32) -> At<'_> {
+        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
+        At(unsafe { NonNull::new_unchecked(self.entry(slot).cast()) }, PhantomData)
+    }
+
+    /// What the policy keeps of a slot of this slab.
+    #[inline(always)]
+    pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
+        // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
+        unsafe { &(*at.0.cast::<Entry<K, V>>().as_ptr()).header }
+    }
+
+    /// The key of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).key.assume_init_ref() }
+    }
+
+    /// The value of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).value.assume_init_ref() }
     }
 
     /// Makes the header of a slot that was never used.
@@ -164,6 +210,7 @@ impl<K, V> Slab<K, V> {
     ///
     /// The caller alone knows the slot, and does this once.
     pub(crate) unsafe fn prepare(&self, slot: u32) {
+        self.entries.ensure(slot);
         // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
         // promise).
         unsafe { (&raw mut (*self.entry(slot)).header).write(Header::default()) }
@@ -201,8 +248,8 @@ impl<K, V> Slab<K, V> {
             (&raw mut (*entry).key).write(MaybeUninit::new(key));
             (&raw mut (*entry).value).write(MaybeUninit::new(value));
         }
-        if let Some(place) = self.weights.get(slot as usize) {
-            place.store(weight, Relaxed);
+        if self.weighted {
+            self.weights.get_or_init(Box::default).get_or_make(slot).store(weight, Relaxed);
         }
         self.header(slot).state.store(OCCUPIED, Relaxed);
     }
@@ -233,7 +280,8 @@ impl<K, V> Slab<K, V> {
     /// The weight of an occupied slot; 1 without a weigher.
     #[inline(always)]
     pub(crate) fn weight(&self, slot: u32) -> u64 {
-        self.weights.get(slot as usize).map_or(1, |weight| weight.load(Relaxed))
+        let weight = self.weights.get().and_then(|weights| weights.get(slot));
+        weight.map_or(1, |weight| weight.load(Relaxed))
     }
 
     /// Takes key and value out of an occupied slot.
@@ -251,7 +299,7 @@ impl<K, V> Slab<K, V> {
 
     /// Bytes on the heap, whether mapped or not.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.entries) + size_of_val(&*self.weights)
+        self.entries.heap_bytes() + self.weights.get().map_or(0, |weights| weights.heap_bytes())
     }
 
     /// Whether vacating a slot runs anyone's code.

@@ -32,11 +32,11 @@ use crate::fence;
 use crate::frozen::learn::Samples;
 use crate::listen::Departed;
 use crate::names::Names;
-use crate::sync::CHECKED;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use crate::sync::{CHECKED, Mutex, MutexGuard};
 
 /// Written by its own thread, read by all.
 #[derive(Debug, Default)]
@@ -153,7 +153,7 @@ pub(crate) struct Buffers {
     /// Slots that wait to be reclaimed, and what they weigh where entries are weighed.
     pub(crate) retired: Cursor,
     pub(crate) retired_weight: u64,
-    /// Whether some have gone to limbo since someone asked.
+    /// Whether some have gone to limbo since someone asked, or slots become few.
     pub(crate) flushed: bool,
     /// This stripe's ends of the policy's queues.
     pub(crate) ends: [Ends; 2],
@@ -212,6 +212,8 @@ pub(crate) struct Stripe {
     busy: AtomicBool,
     /// Whether another thread wants to be, or is.
     claimed: AtomicBool,
+    /// Whether whoever is at work runs code of the user's, for which nobody may wait.
+    outside: AtomicBool,
     pub(crate) counts: Counts,
     /// What its writers had done when it was looked at last, and when it was emptied because
     /// they did nothing more.
@@ -283,11 +285,37 @@ pub(crate) struct Held<'s> {
     flag: &'s AtomicBool,
 }
 
-impl Held<'_> {
+impl<'s> Held<'s> {
     /// The counts that go with these buffers.
     #[inline(always)]
     pub(crate) fn counts(&self) -> &Counts {
         &self.stripe.counts
+    }
+
+    /// Where to say that code of the user's runs.
+    #[inline(always)]
+    pub(crate) fn outside(&self) -> &'s AtomicBool {
+        &self.stripe.outside
+    }
+}
+
+/// Says that code of the user's runs under a stripe, until it is dropped: those who want all
+/// writers to stop do not wait for it.
+pub(crate) struct Outside<'s>(&'s AtomicBool);
+
+impl<'s> Outside<'s> {
+    #[inline(always)]
+    pub(crate) fn new(outside: &'s AtomicBool) -> Self {
+        // No data hangs on it.
+        outside.store(true, Relaxed);
+        Outside(outside)
+    }
+}
+
+impl Drop for Outside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
     }
 }
 
@@ -318,12 +346,46 @@ impl Drop for Held<'_> {
 
 /// Stripes in the first chunk; each chunk after it has twice as many.
 const FIRST: u32 = if CHECKED { 1 } else { 8 };
-const CHUNKS: usize = 29;
+/// Eight million stripes: no system has as many threads.
+const CHUNKS: usize = 20;
+
+/// How often who stops the writers looks whether one has ended, before it gives up. Under loom,
+/// which lets others go on first, two are enough.
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
 /// The stripes of a cache, made when their threads first come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stripes {
-    chunks: [OnceLock<Box<[Stripe]>>; CHUNKS],
+    /// The first of each chunk, or null. Not a checker's business: whose chunk it is does not
+    /// matter.
+    chunks: [std::sync::atomic::AtomicPtr<Stripe>; CHUNKS],
+    /// Whether nobody is to begin to write.
+    stopped: AtomicBool,
+    /// Taken by who stops the writers, and by those who wait for it.
+    stopping: Mutex<()>,
+}
+
+impl Default for Stripes {
+    fn default() -> Self {
+        Stripes {
+            chunks: std::array::from_fn(|_| Default::default()),
+            stopped: AtomicBool::new(false),
+            stopping: Mutex::new(()),
+        }
+    }
+}
+
+/// No stripe is held while this lives.
+pub(crate) struct Stopped<'s> {
+    stripes: &'s Stripes,
+    _stopping: MutexGuard<'s, ()>,
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        // Release: what was done meanwhile; partner is the Acquire of `is_stopped`.
+        self.stripes.stopped.store(false, Release);
+    }
 }
 
 impl Stripes {
@@ -334,38 +396,94 @@ impl Stripes {
         let shifted = thread + FIRST;
         let chunk = (shifted.ilog2() - FIRST.ilog2()) as usize;
         let offset = shifted - (FIRST << chunk);
-        let stripes = match self.chunks[chunk].get() {
-            Some(stripes) => stripes,
-            None => self.make(chunk),
-        };
+        let stripes = self.chunk(chunk).unwrap_or_else(|| self.make(chunk));
         &stripes[offset as usize]
     }
 
+    #[inline(always)]
+    fn chunk(&self, chunk: usize) -> Option<&[Stripe]> {
+        // Acquire: partner is the Release of `make`.
+        let first = self.chunks[chunk].load(Acquire);
+        let count = (FIRST as usize) << chunk;
+        // SAFETY: what is not null was made with so many, and lives as long as this.
+        (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, count) })
+    }
+
     #[cold]
+    #[inline(never)]
     fn make(&self, chunk: usize) -> &[Stripe] {
         let count = (FIRST as usize) << chunk;
-        self.chunks[chunk].get_or_init(|| (0..count).map(|_| Stripe::default()).collect())
+        let made: Box<[Stripe]> = (0..count).map(|_| Stripe::default()).collect();
+        let made = Box::into_raw(made);
+        let place = &self.chunks[chunk];
+        // Release: the stripes; partner is the Acquire of `chunk`.
+        if place.compare_exchange(std::ptr::null_mut(), made.cast(), Release, Relaxed).is_err() {
+            // SAFETY: made above, and known to nobody.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.chunk(chunk).expect("it was made just now")
     }
 
     /// All stripes that any thread has used, and some that none has.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> {
-        self.chunks.iter().filter_map(OnceLock::get).flatten()
+        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).flatten()
     }
 
     /// The same, with the numbers of their threads.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Stripe)> {
-        let chunks = (0..).zip(&self.chunks);
-        chunks.flat_map(|(chunk, stripes)| {
+        (0..CHUNKS).flat_map(|chunk| {
             // As in `of`.
             let first = FIRST * ((1 << chunk) - 1);
-            (first..).zip(stripes.get().into_iter().flatten())
+            (first..).zip(self.chunk(chunk).into_iter().flatten())
         })
     }
 
     /// The buffers of all stripes that nobody is at work with, one after the other: an
     /// owner whose stripe is claimed makes do with another, and must find one.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_>> {
-        self.iter().filter_map(Stripe::claim)
+        // After the heavy fence of `claim`, whose partner is that of `stop`.
+        self.iter().filter_map(Stripe::claim).filter(|_| !self.is_stopped())
+    }
+
+    /// Whether who has just taken a stripe has to give it back, and to [wait](Self::wait).
+    #[inline(always)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        // Acquire: partner is the Release of who has stopped the writers before.
+        self.stopped.load(Acquire)
+    }
+
+    /// Waits until writers may go on. The caller holds no stripe for which others wait.
+    pub(crate) fn wait(&self) {
+        if self.is_stopped() {
+            drop(self.stopping.lock());
+        }
+    }
+
+    /// Lets whoever stops the writers finish first.
+    pub(crate) fn stopping(&self) -> MutexGuard<'_, ()> {
+        self.stopping.lock()
+    }
+
+    /// Stops all writers: waits until those at work have ended. `None` if one runs code of the
+    /// user's, or takes too long.
+    pub(crate) fn stop<'s>(&'s self, stopping: MutexGuard<'s, ()>) -> Option<Stopped<'s>> {
+        self.stopped.store(true, Relaxed);
+        let stopped = Stopped { stripes: self, _stopping: stopping };
+        // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
+        fence::heavy();
+        // Those that are made from here on are of threads that find them stopped.
+        let mut looks = 0;
+        for stripe in self.iter() {
+            // Acquire: partner is the Release with which a writer leaves.
+            while stripe.busy.load(Acquire) || stripe.claimed.load(Acquire) {
+                looks += 1;
+                if looks > LOOKS || stripe.outside.load(Relaxed) {
+                    return None;
+                }
+                crate::sync::thread::yield_now();
+            }
+        }
+        Some(stopped)
     }
 
     /// Bytes on the heap.
@@ -374,6 +492,19 @@ impl Stripes {
             let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
             size_of_val(chunk) + sampling.count() * size_of::<Samples>()
         };
-        self.chunks.iter().filter_map(OnceLock::get).map(|chunk| of(chunk)).sum()
+        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(of).sum()
+    }
+}
+
+impl Drop for Stripes {
+    fn drop(&mut self) {
+        for chunk in 0..CHUNKS {
+            let first = *self.chunks[chunk].get_mut();
+            if !first.is_null() {
+                let stripes = std::ptr::slice_from_raw_parts_mut(first, (FIRST as usize) << chunk);
+                // SAFETY: they came from a box of so many, and nobody else has this any more.
+                drop(unsafe { Box::from_raw(stripes) });
+            }
+        }
     }
 }

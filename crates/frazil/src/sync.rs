@@ -74,42 +74,62 @@ pub(crate) const CHECKED: bool = cfg!(any(loom, shuttle));
 /// stays unmapped.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
-    if align_of::<T>() <= align_of::<u64>() {
-        // SAFETY: `ZeroDefault` promises that all-zero bytes are a valid `T`.
-        let slice = unsafe { Box::<[T]>::new_zeroed_slice(length).assume_init() };
-        advise_huge(&slice);
-        return slice;
-    }
-    // The allocator writes memory of this alignment itself: later is early enough.
-    let mut slice = Box::<[T]>::new_uninit_slice(length);
-    advise_huge(&slice);
-    // SAFETY: the bytes are the slice's, and `ZeroDefault` promises that zeros are valid.
-    unsafe {
-        slice.as_mut_ptr().write_bytes(0, length);
-        slice.assume_init()
-    }
+    let mut slice = Box::<[T]>::new_zeroed_slice(length);
+    advise_huge(slice.as_mut_ptr().cast(), size_of_val(&*slice));
+    // SAFETY: `ZeroDefault` promises that all-zero bytes are a valid `T`.
+    unsafe { slice.assume_init() }
+}
+
+/// What the system calls a huge page.
+#[cfg(not(any(loom, shuttle)))]
+const HUGE: usize = 1 << 21;
+
+/// Whether so many bytes in one piece want pages of 2 MB under them. A cache that has such a piece
+/// has others before it that are as large together, and so more than processors know the small
+/// pages of: where all is less than that, they gain nothing.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn wants_huge_pages(bytes: usize) -> bool {
+    cfg!(all(target_os = "linux", not(miri))) && bytes >= 2 * HUGE
 }
 
 /// Asks for pages of 2 MB under memory that was not written yet, where the system has them: a
 /// random hit among a million entries takes an eighth longer without (the median of 14 pairs, from
-/// 0.65 to 1.79), to find out where the small pages are. Not for less than processors know the
-/// small pages of anyway: there they gain nothing.
-pub(crate) fn advise_huge<T>(memory: &[T]) {
+/// 0.65 to 1.79), to find out where the small pages are.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    {
-        const HUGE: usize = 1 << 21;
-        let range = memory.as_ptr_range();
-        let start = range.start.addr().next_multiple_of(HUGE);
-        let length = range.end.addr().saturating_sub(start) / HUGE * HUGE;
-        if length >= 8 * HUGE {
-            let pages = range.start.with_addr(start).cast_mut();
+    if wants_huge_pages(bytes) {
+        let start = memory.addr().next_multiple_of(HUGE);
+        let length = (memory.addr() + bytes).saturating_sub(start) / HUGE * HUGE;
+        if length > 0 {
             // SAFETY: whole pages of `memory`; the advice changes nothing that can be read
             // there. A system that does not know it says so, which is no matter.
-            unsafe { libc::madvise(pages.cast(), length, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
         }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = memory;
+    let _ = (memory, bytes);
+}
+
+/// Gives the pages under zeroed memory back to the system, where that shows zeros in their place.
+///
+/// # Safety
+///
+/// The bytes are the caller's, all zero, and nothing else is written to them meanwhile.
+pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    {
+        const PAGE: usize = 1 << 16;
+        let start = memory.addr().next_multiple_of(PAGE);
+        let length = (memory.addr() + bytes).saturating_sub(start) / PAGE * PAGE;
+        if length > 0 {
+            // SAFETY: whole pages, of whatever size up to 64 kB, of private memory: they read
+            // as zeros from here on, as they did (the caller's promise).
+            unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_DONTNEED) };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri)))))]
+    let _ = (memory, bytes);
 }
 
 /// The checkers' atomics carry more than a number and are made one by one.
@@ -138,3 +158,9 @@ unsafe impl ZeroDefault for std::sync::atomic::AtomicU64 {}
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
+
+/// The same for what is written once for many operations: a line is enough, and a cache that is
+/// never used should be small.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Line<T>(pub(crate) T);

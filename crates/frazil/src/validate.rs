@@ -305,9 +305,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             there && self.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
         };
         let mut findings = Vec::new();
-        for bucket in 0..self.index.len() {
-            for cell in self.index.cells(bucket) {
-                let slot = self.index.slot(cell.load(Relaxed));
+        let table = self.index.table();
+        for bucket in 0..table.len() {
+            for cell in table.cells(bucket) {
+                let slot = table.slot(cell.load(Relaxed));
                 if slot != 0 && !of_occupied(slot) {
                     let known = survey.slots.get(slot as usize);
                     findings.push(format!("slot {slot} is in the index and {known:?}"));
@@ -318,8 +319,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 }
                 // SAFETY: occupied, and the cache is exclusively borrowed.
                 let key = unsafe { self.slab.key(slot) };
-                let found = self.index.find(self.place(key).1, |found, word| {
-                    let other = self.index.slot(word);
+                let found = self.index.find(self.place(key).1, |found, _, other| {
                     // SAFETY: as above.
                     if of_occupied(other) && unsafe { self.slab.key(other) } == key {
                         Seen::Match(found)
@@ -347,12 +347,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Each slot is in its one place, and what is counted of the residents is so.
     fn check_residents(&self, survey: &mut Survey) {
         let mut indexed = vec![false; survey.slots.len()];
-        for bucket in 0..self.index.len() {
-            for cell in self.index.cells(bucket) {
-                if let Some(indexed) = indexed.get_mut(self.index.slot(cell.load(Relaxed)) as usize)
-                {
-                    *indexed = true;
-                }
+        let table = self.index.table();
+        for cell in (0..table.len()).flat_map(|bucket| table.cells(bucket)) {
+            if let Some(indexed) = indexed.get_mut(table.slot(cell.load(Relaxed)) as usize) {
+                *indexed = true;
             }
         }
         let (mut residents, mut weight, mut small_weight) = (0u64, 0u64, 0u64);
@@ -441,9 +439,10 @@ mod tests {
 
     /// A word of the index, and the slot in it.
     fn a_word(cache: &Tested) -> (&AtomicU32, u32) {
-        let mut cells = (0..cache.index.len()).flat_map(|bucket| cache.index.cells(bucket));
+        let table = cache.index.table();
+        let mut cells = (0..table.len()).flat_map(|bucket| table.cells(bucket));
         let word = cells.find(|cell| cell.load(Relaxed) != 0).expect("an entry");
-        (word, cache.index.slot(word.load(Relaxed)))
+        (word, table.slot(word.load(Relaxed)))
     }
 
     #[test]

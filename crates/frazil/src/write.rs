@@ -22,16 +22,20 @@ use crate::listen::{self, Telling};
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
 use crate::slab::DEAD;
-use crate::stripe::{Held, Traffic, add};
+use crate::stripe::{Held, Outside, Traffic, add};
 use crate::sync::atomic::{
     AtomicU32,
-    Ordering::{Acquire, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 use crate::thread;
 
 /// How often an insertion begins again because other threads changed its key, or took
 /// what it had made room for. Each time another has got on.
 const ATTEMPTS: usize = 64;
+
+/// How often it tries again to make room in the table, while somebody runs code of the user's
+/// under a stripe.
+const PATIENCE: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// How often it gathers what idle threads have in hand.
 pub(crate) const SCAVENGES: u32 = 3;
@@ -204,7 +208,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return Some(found);
         }
         // Not a newcomer's to replace: it is absent.
-        self.take_out_expired(place, found.cell, found.word);
+        self.take_out_expired(place, &found);
         self.find(protection, place, key)
     }
 
@@ -229,11 +233,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         match self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value) {
             Ok(()) => {
                 self.settle(&mut held);
-                let due = std::mem::take(&mut held.flushed) && self.reclaim.due();
+                let due = std::mem::take(&mut held.flushed);
                 drop(held);
                 drop(telling);
                 if due {
-                    self.reclaim();
+                    self.reclaim_if_due();
                 }
                 Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New })
             }
@@ -295,7 +299,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Makes more slots and credit available, which the caller, who holds no stripe, has
     /// gathered so often. False if it is no use.
     fn relieve(&self, scavenged: &mut u32) -> bool {
-        if self.reclaim() > 0 {
+        if self.grow(PATIENCE) || self.reclaim() > 0 {
             return true;
         }
         if *scavenged == SCAVENGES {
@@ -335,11 +339,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if let Err(cause) = self.make_room(held, newcomer, places, growth) {
             return Err(Setback { cause, key, value });
         }
-        let prepare = |slot| {
-            // SAFETY: `vacant` shows each slot once, before anyone knows it.
-            unsafe { self.slab.prepare(slot) }
-        };
-        let Some(slot) = self.reclaim.vacant(&self.segments, held, prepare) else {
+        let Some(slot) = self.reclaim.vacant(&self.segments, held, self) else {
             return Err(Setback { cause: Cause::Shortage, key, value });
         };
         // SAFETY: vacant, and this thread's alone until it is published.
@@ -348,9 +348,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if let Some(deadlines) = self.expiry.deadlines() {
             deadlines.begin(slot, newcomer.term, &self.slab.header(slot).hint);
         }
+        self.index.note(place, slot);
         let published = match found {
             None => self.index.admit(place, slot),
-            Some(Found { cell, word, slot: old }) => {
+            Some(Found { cell, word, slot: old, .. }) => {
                 self.leave(*old);
                 self.index.replace(place, cell, *word, slot).then_some(*cell)
             }
@@ -400,7 +401,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> Result<(), Cause> {
         // As many evictions as there are slots free all there is.
         let mut evictions = 0;
-        while evictions <= self.slab.last() {
+        while evictions <= self.reclaim.slots() {
             evictions += 1;
             let buffers = &mut **held;
             // Victims of a locked policy leave no segment empty for those they fill.
@@ -424,7 +425,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
-            match self.hand(held, |hand| self.order.evict(hand, newcomer)) {
+            match self.order.evict(&mut self.hand_of(held), newcomer) {
                 Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
                 Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
                 Decision::Empty => return Err(Cause::Shortage),
@@ -484,14 +485,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// it had not.
     #[inline(always)]
     pub(crate) fn let_go(&self, held: &mut Held<'_>, victim: u32, ending: Ending) -> bool {
-        let hash = self.hand(held, |hand| {
-            hand.hash_of_taken(victim, |hand| self.order.put_back(hand, victim))
-        });
+        let put_back = |hand: &mut Hand<'_, Self>| self.order.put_back(hand, victim);
+        let hash = self.hand_of(held).hash_of_taken(victim, put_back);
         self.leave(victim);
         let ours = self.index.unlink(self.index.place(hash), victim);
         if ours {
             self.ended(held, victim, ending);
-            self.hand(held, |hand| hand.retire(victim));
+            self.hand_of(held).retire(victim);
         } else {
             // Whoever has unlinked it has declared it dead or is about to; or its key has
             // another hash than it had, and it is still there for all to read.
@@ -525,7 +525,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         own: &AtomicU32,
         (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
     ) {
-        let own = (own, self.index.word(place, slot));
+        // As it was published: nobody else takes it out, or it is settled that it goes.
+        let own = (own, self.index.table().word(place, slot));
+        let outside = Outside::new(held.outside());
         // Keys are compared: should that panic, this one goes, so that none is there twice,
         // and is queued all the same, for whoever dequeues it.
         let unsettled = Ensure::new(held, |held| {
@@ -547,6 +549,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         unsettled.waive();
+        drop(outside);
     }
 
     fn take_out_rivals_under(
@@ -562,11 +565,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for _ in 0..ATTEMPTS {
             let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
-            let (cell, word) = if first { own } else { (rival.cell, rival.word) };
-            self.leave(self.index.slot(word));
+            let (cell, word, slot) =
+                if first { (own.0, own.1, slot) } else { (rival.cell, rival.word, rival.slot) };
+            self.leave(slot);
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
-                self.bury(held, self.index.slot(word), Ending::Outdated);
+                self.bury(held, slot, Ending::Outdated);
             }
             if first {
                 return;
@@ -588,7 +592,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         match replaced {
             None => {
-                self.hand(held, |hand| self.order.insert(hand, slot, newcomer));
+                self.order.insert(&mut self.hand_of(held), slot, newcomer);
                 self.is_whole_no_more();
             }
             Some(found) => self.replaced(held, newcomer, found, slot),
@@ -769,11 +773,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         self.leave(found.slot);
-        let gone = self.index.unlink_cell(place, found.cell, found.word);
+        // No word changes but under a stripe.
+        let mut held = self.hold();
+        let (cell, word) = self.as_it_is(place, found);
+        let gone = self.index.unlink_cell(place, cell, word);
         if gone {
-            self.bury(&mut self.hold(), found.slot, ending);
+            self.bury(&mut held, found.slot, ending);
         }
         gone
+    }
+
+    /// Where the word is that a look-up has found, should the table have been replaced since. The
+    /// caller protects the slot, and holds a stripe.
+    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> (&'c AtomicU32, u32) {
+        let same = (found.cell, found.word);
+        match found.cell.load(Relaxed) == found.word {
+            true => same,
+            false => self.index.locate(place, found.slot).unwrap_or(same),
+        }
+    }
+
+    /// The same as something that was found.
+    pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> Found<'c> {
+        let (cell, word) = self.as_it_is(place, found);
+        Found { cell, word, ..*found }
     }
 
     /// Takes out what a look-up of a key would find if `found` went. Two threads may have
@@ -792,8 +815,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return;
             }
             self.leave(older.slot);
+            let mut held = self.hold();
             if self.index.unlink_cell(place, older.cell, older.word) {
-                self.bury(&mut self.hold(), older.slot, Ending::Outdated);
+                self.bury(&mut held, older.slot, Ending::Outdated);
             }
         }
     }
@@ -854,7 +878,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// no thread has.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Held<'_> {
-        self.stripe().own().unwrap_or_else(|| self.hold_another())
+        match self.stripe().own() {
+            // After the light fence of `own`. Partner: the heavy fence of `Stripes::stop`.
+            Some(held) if !self.stripes.is_stopped() => held,
+            held => {
+                drop(held);
+                self.hold_another()
+            }
+        }
     }
 
     /// For a thread whose stripe another is taking things out of, or that is at work
@@ -864,8 +895,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn hold_another(&self) -> Held<'_> {
         let mut leases = Vec::new();
         loop {
+            // For who replaces the table, and for nobody else.
+            self.stripes.wait();
+            if let Some(held) = self.stripe().own().filter(|_| !self.stripes.is_stopped()) {
+                return held;
+            }
             let lease = thread::Lease::new();
             if let Some(mut held) = self.stripes.of(lease.number()).own() {
+                if self.stripes.is_stopped() {
+                    continue;
+                }
                 held.traffic.retries += 1;
                 // Whoever gets the number next finds the stripe busy.
                 return held;
@@ -881,13 +920,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         held: &mut Held<'_>,
         work: impl FnOnce(&mut Hand<'_, Self>) -> R,
     ) -> R {
-        work(&mut Hand {
+        work(&mut self.hand_of(held))
+    }
+
+    /// The hand itself: a closure may not be inlined.
+    #[inline(always)]
+    fn hand_of<'h>(&'h self, held: &'h mut Held<'_>) -> Hand<'h, Self> {
+        let outside = held.outside();
+        Hand {
             segments: &self.segments,
             reclaim: &self.reclaim,
             stripes: &self.stripes,
             headers: self,
             buffers: held,
-        })
+            outside,
+        }
     }
 
     /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.

@@ -7,7 +7,6 @@
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
 use super::queue::Queue;
-use super::segments::Segments;
 use super::{Decision, Hand, Headers};
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
@@ -32,11 +31,8 @@ pub(crate) struct Mobius {
 }
 
 impl Mobius {
-    pub(crate) fn new(segments: &Segments) -> Self {
-        Mobius {
-            queues: [Queue::new(0, segments), Queue::new(1, segments)],
-            pass: OwnLine::default(),
-        }
+    pub(crate) fn new() -> Self {
+        Mobius { queues: [Queue::new(0), Queue::new(1)], pass: OwnLine::default() }
     }
 
     pub(crate) fn queues(&self) -> &[Queue] {
@@ -108,7 +104,7 @@ impl Mobius {
         // In pairs: what a thread has in hand is the next that it examines, and most of what there
         // is, and two threads that publish and take one entry in turn are half as fast.
         if pass & 1 == 1 && active.back_len(hand.buffers) > 1 && active.ring().len() < SHORT {
-            active.publish_back(hand.segments, hand.buffers);
+            active.publish_back(hand.buffers);
         }
     }
 

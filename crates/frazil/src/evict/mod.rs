@@ -25,8 +25,11 @@ use crate::expiry::deadlines::Term;
 use crate::fetch::flight::Absence;
 use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, FROZEN, Header};
-use crate::stripe::{Buffers, Reader, Stripes};
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::stripe::{Buffers, Outside, Reader, Stripes};
+use crate::sync::atomic::{
+    AtomicBool,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 use locked::{Locked, Promotion};
 use mobius::Mobius;
@@ -91,6 +94,8 @@ pub(crate) struct Hand<'c, H> {
     pub(crate) stripes: &'c Stripes,
     pub(crate) headers: &'c H,
     pub(crate) buffers: &'c mut Buffers,
+    /// Where to say that code of the user's runs.
+    pub(crate) outside: &'c AtomicBool,
 }
 
 impl<H: Headers> Hand<'_, H> {
@@ -148,7 +153,9 @@ impl<H: Headers> Hand<'_, H> {
     #[inline(always)]
     pub(crate) fn hash_of_taken(&mut self, slot: u32, put_back: impl FnOnce(&mut Self)) -> u64 {
         let unhashed = Ensure::new(self, put_back);
+        let outside = Outside::new(unhashed.on.outside);
         let hash = unhashed.on.headers.hash(slot);
+        drop(outside);
         unhashed.waive();
         hash
     }
@@ -158,7 +165,7 @@ impl<H: Headers> Hand<'_, H> {
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
         for mut other in self.stripes.claims() {
-            queues.iter().for_each(|queue| queue.flush(self.segments, &mut other));
+            queues.iter().for_each(|queue| queue.flush(&mut other));
         }
     }
 
@@ -214,31 +221,22 @@ pub(crate) fn takes_lock(policy: Online) -> bool {
 }
 
 impl Order {
-    /// The policy of a cache of this capacity, and of so many entries, that was laid out for
-    /// `entries` and has slots up to `last`.
+    /// The policy of a cache of this capacity, in which as many entries are expected as `places`
+    /// says, and of all capacities that it may have `entries`.
     pub(crate) fn new<K, V, S>(
         builder: &Builder<K, V, S>,
         capacity: u64,
-        [places, entries, last]: [u64; 3],
-        segments: &Segments,
+        [places, entries]: [u64; 2],
     ) -> Self {
         match builder.policy {
-            Online::Fifo => Order::Fifo(Queue::new(0, segments)),
-            Online::Clock { bits } => {
-                Order::Clock(Queue::new(0, segments), (1 << bits.clamp(1, 2)) - 1)
-            }
-            Online::Mobius => Order::Mobius(Mobius::new(segments)),
-            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries, segments))),
+            Online::Fifo => Order::Fifo(Queue::new(0)),
+            Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
+            Online::Mobius => Order::Mobius(Mobius::new()),
+            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries))),
             policy => {
                 let promotion = builder.promotion.unwrap_or(Promotion::of(policy));
-                let slots = [places, last];
-                Order::Locked(Box::new(Locked::new(
-                    policy,
-                    promotion,
-                    builder.shards,
-                    capacity,
-                    slots,
-                )))
+                let shards = builder.shards;
+                Order::Locked(Box::new(Locked::new(policy, promotion, shards, capacity, places)))
             }
         }
     }
@@ -400,7 +398,7 @@ impl Order {
     /// Sends what a stripe has in hand to where others find it.
     pub(crate) fn flush<H: Headers>(&self, hand: &mut Hand<'_, H>) {
         for queue in self.queues() {
-            queue.flush(hand.segments, hand.buffers);
+            queue.flush(hand.buffers);
         }
         if let Order::S3Fifo(s3_fifo) = self {
             s3_fifo.say_all(hand.buffers);
@@ -410,7 +408,7 @@ impl Order {
     /// Packs the queues, which removals have left full of holes, and retires the dead in
     /// them: where nothing is evicted nobody else would.
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        let Hand { segments, reclaim, stripes, headers, .. } = *hand;
+        let Hand { segments, reclaim, stripes, headers, outside, .. } = *hand;
         for queue in self.queues() {
             let mark = queue.mark();
             queue.compact(segments, hand.buffers, headers, |buffers, slot| {
@@ -422,7 +420,7 @@ impl Order {
                 let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
                 if gone {
-                    let mut hand = Hand { segments, reclaim, stripes, headers, buffers };
+                    let mut hand = Hand { segments, reclaim, stripes, headers, buffers, outside };
                     if let Order::S3Fifo(s3_fifo) = self {
                         s3_fifo.detached(&mut hand, weight, mark);
                     }
@@ -487,8 +485,7 @@ mod tests {
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order =
-                Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 3], &bench.segments);
+            let order = Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 2]);
             let term = Term::NEVER;
             let newcomer = Newcomer::new(0, 1, term);
             for slot in [1, 2] {

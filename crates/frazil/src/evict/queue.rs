@@ -27,9 +27,9 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// The first or the second queue of a policy, which can hold all segments.
-    pub(crate) fn new(number: usize, segments: &Segments) -> Self {
-        Queue { ring: Ring::new(segments.count()), number, mark: number as u32 * SECOND }
+    /// The first or the second queue of a policy.
+    pub(crate) fn new(number: usize) -> Self {
+        Queue { ring: Ring::default(), number, mark: number as u32 * SECOND }
     }
 
     /// Appends a slot that the caller owns.
@@ -53,16 +53,16 @@ impl Queue {
         back.next += 1;
         if back.next == segments.length() {
             let segment = std::mem::take(back).segment;
-            self.publish(segments, buffers, segment);
+            self.publish(buffers, segment);
         }
     }
 
     /// Sends the newest segment to the ring, full or not.
     #[cold]
-    pub(crate) fn publish_back(&self, segments: &Segments, buffers: &mut Buffers) {
+    pub(crate) fn publish_back(&self, buffers: &mut Buffers) {
         let segment = std::mem::take(&mut buffers.ends[self.number & 1].back).segment;
         if segment != 0 {
-            self.publish(segments, buffers, segment);
+            self.publish(buffers, segment);
         }
     }
 
@@ -75,14 +75,12 @@ impl Queue {
     /// Sends the newest segment to the ring if there is a step of entries in it.
     pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
         if buffers.ends[self.number & 1].back.next >= segments.step() {
-            self.publish_back(segments, buffers);
+            self.publish_back(buffers);
         }
     }
 
-    fn publish(&self, segments: &Segments, buffers: &mut Buffers, segment: u32) {
-        let pushed = self.ring.push(segment, &mut buffers.traffic);
-        // The ring has a cell for every segment there is.
-        debug_assert!(pushed, "the ring is full of {} segments", segments.count());
+    fn publish(&self, buffers: &mut Buffers, segment: u32) {
+        self.ring.push(segment, &mut buffers.traffic);
     }
 
     /// Takes the oldest slot that this stripe can reach.
@@ -153,11 +151,11 @@ impl Queue {
     }
 
     /// Sends what a stripe has in hand to the ring, for others to take.
-    pub(crate) fn flush(&self, segments: &Segments, buffers: &mut Buffers) {
+    pub(crate) fn flush(&self, buffers: &mut Buffers) {
         let ends = std::mem::take(&mut buffers.ends[self.number & 1]);
         for Cursor { segment, .. } in [ends.front, ends.back] {
             if segment != 0 {
-                self.publish(segments, buffers, segment);
+                self.publish(buffers, segment);
             }
         }
     }
@@ -172,7 +170,7 @@ impl Queue {
         headers: &impl Headers,
         mut bury: impl FnMut(&mut Buffers, u32) -> bool,
     ) {
-        self.flush(segments, buffers);
+        self.flush(buffers);
         // Once round what is queued now, however much others add meanwhile.
         for _ in 0..self.ring.len() {
             let Some(segment) = self.ring.pop(&mut buffers.traffic) else { break };

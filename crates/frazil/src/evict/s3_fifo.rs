@@ -6,14 +6,17 @@
 //! something, so the shared lines are written once for a batch. One thread alone always
 //! knows them exactly.
 
+use std::sync::OnceLock;
+
 use frazil_policy::AgedGhost;
 
 use super::queue::Queue;
-use super::segments::{SECOND, Segments};
+use super::segments::SECOND;
 use super::{Decision, Hand, Headers, Newcomer};
+use crate::reclaim::Reclaim;
 use crate::slab::{DEAD, FROZEN};
 use crate::stripe::Buffers;
-use crate::sync::OwnLine;
+use crate::sync::Line;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -32,11 +35,14 @@ const CLOCK: usize = 1;
 pub(crate) struct S3Fifo {
     queues: [Queue; 2],
     small_capacity: AtomicU64,
-    ghost: AgedGhost,
+    /// Made when the first is evicted from the small queue.
+    ghost: OnceLock<AgedGhost>,
+    /// How many it is to have room for, at least.
+    ghosts: u64,
     /// The evicted weight that the ghost remembers: the capacity.
     window: AtomicU64,
     /// Weight in the small queue, and weight evicted from it; both wrap.
-    sums: [OwnLine<AtomicU64>; 2],
+    sums: [Line<AtomicU64>; 2],
     /// The change that a thread keeps to itself, at most.
     discretion: AtomicU64,
     /// Whether nothing had to go yet at this capacity.
@@ -44,12 +50,13 @@ pub(crate) struct S3Fifo {
 }
 
 impl S3Fifo {
-    pub(crate) fn new(capacity: u64, entries: u64, segments: &Segments) -> Self {
+    pub(crate) fn new(capacity: u64, entries: u64) -> Self {
         let small_capacity = small_share(capacity);
         S3Fifo {
-            queues: [Queue::new(SMALL, segments), Queue::new(MAIN, segments)],
+            queues: [Queue::new(SMALL), Queue::new(MAIN)],
             small_capacity: AtomicU64::new(small_capacity),
-            ghost: AgedGhost::new(capacity, entries),
+            ghost: OnceLock::new(),
+            ghosts: entries,
             window: AtomicU64::new(capacity),
             sums: Default::default(),
             discretion: AtomicU64::new(discretion(small_capacity)),
@@ -66,7 +73,9 @@ impl S3Fifo {
         self.window.store(capacity, Relaxed);
         self.small_capacity.store(small_capacity, Relaxed);
         self.discretion.store(discretion(small_capacity), Relaxed);
-        self.ghost.set_window(capacity, self.sum(buffers, CLOCK));
+        if let Some(ghost) = self.ghost.get() {
+            ghost.set_window(capacity, self.sum(buffers, CLOCK));
+        }
     }
 
     #[inline(always)]
@@ -112,7 +121,17 @@ impl S3Fifo {
 
     #[inline(always)]
     pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
-        self.ghost.take(hash, self.sum(buffers, CLOCK))
+        self.ghost.get().is_some_and(|ghost| ghost.take(hash, self.sum(buffers, CLOCK)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_ghost(&self, reclaim: &Reclaim) -> &AgedGhost {
+        // Of entries that are weighed nobody knew how many there would be.
+        let entries = if reclaim.weighs() { reclaim.slots() } else { 0 };
+        let room = self.ghosts.max(entries);
+        let window = self.window.load(Relaxed);
+        self.ghost.get_or_init(|| AgedGhost::new(window, room))
     }
 
     #[inline(always)]
@@ -189,8 +208,9 @@ impl S3Fifo {
                 let weight = hand.headers.weight(candidate);
                 let clock = self.sum(hand.buffers, CLOCK);
                 let hash = hand.hash_of_taken(candidate, |hand| self.push(hand, MAIN, candidate));
-                self.ghost.insert(hash, clock);
-                self.add(hand.buffers, CLOCK, self.ghost.advance(weight));
+                let ghost = self.ghost.get().unwrap_or_else(|| self.make_ghost(hand.reclaim));
+                ghost.insert(hash, clock);
+                self.add(hand.buffers, CLOCK, ghost.advance(weight));
                 return Some(candidate);
             }
             hand.mark(candidate).clear();
@@ -240,7 +260,7 @@ impl S3Fifo {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.ghost.bytes()
+        self.ghost.get().map_or(0, AgedGhost::bytes)
     }
 }
 

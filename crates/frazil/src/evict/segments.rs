@@ -17,13 +17,14 @@
 //! says which: a slot in a stack is stored with [`IDLE`], one in the second of a policy's
 //! queues with [`SECOND`].
 
+use crate::chunks::Chunks;
 use crate::slab::Header;
 use crate::stripe::Traffic;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
+use crate::sync::{OwnLine, ZeroDefault};
 
 /// The most words that a segment has.
 pub(crate) const LINE: usize = 16;
@@ -78,14 +79,6 @@ impl Berth {
     }
 }
 
-/// As many words as a cache line has.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-struct Line([AtomicU32; LINE]);
-
-// SAFETY: an array of atomics whose defaults are zero.
-unsafe impl ZeroDefault for Line {}
-
 /// What threads share of each segment beside its words.
 #[derive(Debug, Default)]
 struct Tail {
@@ -101,8 +94,10 @@ unsafe impl ZeroDefault for Tail {}
 /// All segments of a cache, and those that hold nothing.
 #[derive(Debug)]
 pub(crate) struct Segments {
-    lines: Box<[Line]>,
-    tails: Box<[Tail]>,
+    /// By position: chunks begin cache lines, and hold whole ones.
+    words: Chunks<AtomicU32>,
+    /// By position, over the length.
+    tails: Chunks<Tail>,
     /// Words in a segment, a power of two.
     length: u32,
     /// How many of them a thread keeps to itself. Fewer than all where the capacity is
@@ -110,6 +105,8 @@ pub(crate) struct Segments {
     step: AtomicU32,
     /// The first that was never handed out.
     fresh: OwnLine<AtomicU32>,
+    /// How many there may be. Follows the slots, and never falls.
+    count: AtomicU32,
     empty: SegmentStack,
 }
 
@@ -117,10 +114,10 @@ impl Segments {
     /// `count` segments of `length` words, a power of two up to 16.
     pub(crate) fn new(count: usize, length: usize) -> Self {
         debug_assert!(length.is_power_of_two() && length <= LINE);
-        let count = count + 1;
         Segments {
-            lines: zeroed_slice((count * length).div_ceil(LINE)),
-            tails: zeroed_slice(count),
+            words: Chunks::default(),
+            tails: Chunks::default(),
+            count: AtomicU32::new(count as u32),
             length: length as u32,
             step: AtomicU32::new(length as u32),
             fresh: OwnLine(AtomicU32::new(length as u32)),
@@ -145,9 +142,14 @@ impl Segments {
         self.step.store(step, Relaxed);
     }
 
-    /// How many segments there are.
-    pub(crate) fn count(&self) -> usize {
-        self.tails.len() - 1
+    /// How many segments there may be.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// Allows for so many segments, unless there may be more already.
+    pub(crate) fn allow(&self, count: u32) {
+        self.count.fetch_max(count, Relaxed);
     }
 
     /// The place of a word among all of them.
@@ -159,10 +161,9 @@ impl Segments {
     /// The word at a position that [`Segments::position`] has given.
     #[inline]
     pub(crate) fn word(&self, position: u32) -> &AtomicU32 {
-        debug_assert!((position as usize) < self.lines.len() * LINE);
-        // SAFETY: positions are 0 or come from `position` with a segment of ours, and
-        // `new` has laid out a line for each of those; lines are arrays of words.
-        unsafe { &*self.lines.as_ptr().cast::<AtomicU32>().add(position as usize) }
+        // SAFETY: positions come from `position` with a segment of ours, or are 0, and `take` has
+        // laid out what those lead to before it gave the first segment to anyone.
+        unsafe { &*self.words.address(position) }
     }
 
     /// When the slots of a segment were stamped as unlinked.
@@ -173,7 +174,8 @@ impl Segments {
 
     #[inline]
     fn tail(&self, segment: u32) -> &Tail {
-        &self.tails[(segment >> self.length.trailing_zeros()) as usize]
+        // SAFETY: segments come from `take`, which has laid out their tails before.
+        unsafe { &*self.tails.address(segment >> self.length.trailing_zeros()) }
     }
 
     /// An empty segment, or `None` where all are in use.
@@ -185,11 +187,11 @@ impl Segments {
         // Bounded: a failed attempt may pass the end by one a thread, so it is undone
         // by never counting past it.
         let mut fresh = self.fresh.0.load(Relaxed);
-        let end = self.tails.len() as u32 * self.length;
-        while fresh < end {
+        while fresh <= self.count() * self.length {
             match self.fresh.0.compare_exchange(fresh, fresh + self.length, Relaxed, Relaxed) {
                 Ok(_) => {
                     traffic.writes += 1;
+                    self.lay_out(fresh);
                     return Some(fresh);
                 }
                 Err(now) => fresh = now,
@@ -197,6 +199,18 @@ impl Segments {
             traffic.retries += 1;
         }
         self.empty.pop(self, traffic)
+    }
+
+    /// For models, which do not know who makes a chunk.
+    #[cfg(all(test, loom))]
+    pub(crate) fn laid_out(self) -> Self {
+        (0..=self.count()).for_each(|segment| self.lay_out(segment * self.length));
+        self
+    }
+
+    fn lay_out(&self, segment: u32) {
+        self.words.ensure(segment);
+        self.tails.ensure(segment >> self.length.trailing_zeros());
     }
 
     /// The segments that were ever handed out.
@@ -217,7 +231,7 @@ impl Segments {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.lines) + size_of_val(&*self.tails)
+        self.words.heap_bytes() + self.tails.heap_bytes()
     }
 }
 
@@ -293,10 +307,10 @@ impl SegmentStack {
         let mut segment = self.head.0.load(Acquire) as u32;
         let next = move || {
             let this = segment;
-            segment = segments.next(segment);
+            segment = if this == 0 { 0 } else { segments.next(this) };
             (this != 0).then_some(this)
         };
-        std::iter::from_fn(next).take(segments.count() + 1)
+        std::iter::from_fn(next).take(segments.count() as usize + 1)
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Hand, Headers};
 use crate::reclaim::Reclaim;
 use crate::slab::Header;
 use crate::stripe::{Buffers, Reader, Stripes, Traffic};
+use crate::sync::atomic::AtomicBool;
 
 /// The headers of slots that all weigh 1.
 pub(crate) struct Bare(Vec<Header>);
@@ -35,6 +36,7 @@ pub(crate) struct Bench {
     pub(crate) reclaim: Reclaim,
     pub(crate) stripes: Stripes,
     pub(crate) headers: Bare,
+    outside: AtomicBool,
 }
 
 impl Bench {
@@ -42,9 +44,10 @@ impl Bench {
     pub(crate) fn new(last: u32, length: usize) -> Self {
         Bench {
             segments: Segments::new(4 * last as usize + 16, length),
-            reclaim: Reclaim::new(last, last.into(), None),
+            reclaim: Reclaim::new(last.into(), None).hand_out(last),
             stripes: Stripes::default(),
             headers: Bare((0..=last).map(|_| Header::default()).collect()),
+            outside: AtomicBool::new(false),
         }
     }
 
@@ -54,7 +57,7 @@ impl Bench {
             buffers.spares.stock(&self.segments, &mut Traffic::default()),
             "there are segments enough"
         );
-        let Bench { segments, reclaim, stripes, headers } = self;
-        Hand { segments, reclaim, stripes, headers, buffers }
+        let Bench { segments, reclaim, stripes, headers, outside } = self;
+        Hand { segments, reclaim, stripes, headers, buffers, outside }
     }
 }

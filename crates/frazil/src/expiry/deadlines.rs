@@ -25,20 +25,21 @@
 //!
 //! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
 //! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
-//! idle, mapped when first used; 4 kB a wheel.
+//! idle, laid out as slots are first used; 4 kB a wheel.
 
 use std::time::Duration;
 
 use super::generations::Generations;
 use super::hints::Hints;
 use super::wheel::{NEVER, Wheel};
+use crate::chunks::Chunks;
 use crate::clock::{BEGINNING, Clock, END, Horizon};
 use crate::fence;
 use crate::sync::atomic::{
     AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{Mutex, MutexGuard, OwnLine, zeroed_slice};
+use crate::sync::{Mutex, MutexGuard, OwnLine};
 
 /// Slots that are looked at under one lock, at most.
 pub(crate) const STEP: usize = 64;
@@ -132,18 +133,18 @@ impl Batch {
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     /// Twice the time, and 1 more when the residency has ended.
-    by_slot: Box<[AtomicU64]>,
+    by_slot: Chunks<AtomicU64>,
     horizon: Horizon,
     pub(crate) hints: Hints,
     /// Empty without time to idle.
-    limits: Box<[AtomicU64]>,
+    limits: Chunks<AtomicU64>,
     /// Empty unless reads answer for lifetimes and there is a time to live.
-    bounds: Box<[AtomicU64]>,
+    bounds: Chunks<AtomicU64>,
     spans: Spans,
     /// How far the clock of look-ups may be behind.
     lag: u64,
     /// Written under the lock of the slot's wheel.
-    listed: Box<[AtomicU64]>,
+    listed: Chunks<AtomicU64>,
     idle: Option<Idle>,
     pub(crate) generations: Generations,
     wheels: Box<[OwnLine<Mutex<Wheel>>]>,
@@ -157,32 +158,28 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// For slots 1 ..= `last`, of which those below `used` have been used already, and for
+    /// Where slots up to `last` are expected, of which those below `used` have been used already, and for
     /// entries that live as long and may be idle as long as is said.
     pub(crate) fn new(last: u32, used: u32, spans: Spans, clock: &Clock) -> Self {
-        let length = last + 1;
-        let (lag, Spans { live, reads, .. }) = (clock.lag(), spans);
+        let (lag, live) = (clock.lag(), spans.live);
         let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
         let room =
             |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
         // What was never used has no number to be listed by.
         let used = if used > 1 { room(used) } else { 0 };
         let idle = spans.idle.map(|span| Idle { span, grain: span / 64 + 2 * lag, lag });
-        let by_slot = |is_kept| zeroed_slice(if is_kept { length as usize } else { 0 });
         Deadlines {
-            by_slot: by_slot(true),
+            by_slot: Chunks::default(),
             horizon: Horizon::default(),
             hints: Hints::new(live, spans.idle),
-            limits: by_slot(idle.is_some()),
-            bounds: by_slot(reads && live < END),
+            limits: Chunks::default(),
+            bounds: Chunks::default(),
             spans,
             lag,
-            listed: by_slot(true),
+            listed: Chunks::default(),
             idle,
             generations: Generations::default(),
-            wheels: (0..count)
-                .map(|_| OwnLine(Mutex::new(Wheel::new(room(length), used))))
-                .collect(),
+            wheels: (0..count).map(|_| OwnLine(Mutex::new(Wheel::new(used)))).collect(),
             next: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             quiet: OwnLine::default(),
             first: AtomicU32::new(0),
@@ -199,7 +196,7 @@ impl Deadlines {
     pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
         let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
         // What it was given it is given: the bound is one of what reads add.
-        let bound = if self.bounds.is_empty() || limit == 0 {
+        let bound = if !self.has_bounds() || limit == 0 {
             0
         } else {
             after(now, self.spans.live).max(limit)
@@ -222,7 +219,7 @@ impl Deadlines {
         loop {
             // Before the clock, so that one that another has found over is over by it too.
             // Acquire: partner is the Release of `settle`.
-            let kept = self.by_slot[slot as usize].load(Acquire);
+            let kept = self.by_slot.get_or_make(slot).load(Acquire);
             let now = clock();
             if !is_over(kept >> 1, now) {
                 return Some((kept, now));
@@ -242,7 +239,7 @@ impl Deadlines {
         !(self.idle.is_some() || self.spans.reads)
             || kept & ENDED != 0
             || kept == OVER
-            || exchange(&self.by_slot[slot as usize]).is_ok()
+            || exchange(self.by_slot.get_or_make(slot)).is_ok()
     }
 
     /// The deadline of a slot, or 0.
@@ -252,7 +249,7 @@ impl Deadlines {
 
     /// The end of the lifetime of a slot, however it is used, or 0.
     pub(crate) fn limit(&self, slot: u32) -> u64 {
-        let limit = self.limits.get(slot as usize).map(|limit| limit.load(Relaxed));
+        let limit = self.limits.get(slot).map(|limit| limit.load(Relaxed));
         limit.unwrap_or_else(|| self.deadline(slot))
     }
 
@@ -271,10 +268,7 @@ impl Deadlines {
 
     #[inline(always)]
     fn kept(&self, slot: u32) -> u64 {
-        debug_assert!((slot as usize) < self.by_slot.len());
-        // SAFETY: there is one for every slot of the slab, and slots are of the slab: they
-        // come from its index, or from a wheel in which they were listed by their number.
-        unsafe { self.by_slot.get_unchecked(slot as usize) }.load(Relaxed)
+        self.by_slot.get(slot).map_or(0, |by_slot| by_slot.load(Relaxed))
     }
 
     /// Whether the deadline of a slot lies so far ahead that no clock need be read for it, nor
@@ -358,13 +352,13 @@ impl Deadlines {
         let limit = match lifetime {
             None => self.limit(slot),
             Some(lifetime) => {
-                let bound = self.bounds.get(slot as usize).map_or(0, |bound| bound.load(Relaxed));
+                let bound = self.bounds.get(slot).map_or(0, |bound| bound.load(Relaxed));
                 earlier(from_now(lifetime), bound)
             }
         };
         let idle = self.idle.as_ref().map_or(0, |idle| from_now(idle.span));
         let (before, deadline) = (kept >> 1, earlier(limit, idle));
-        let by_slot = &self.by_slot[slot as usize];
+        let by_slot = self.by_slot.get_or_make(slot);
         // It fails where the residency has ended, where another read has moved it, and where it
         // was found over meanwhile.
         if deadline != before
@@ -372,10 +366,8 @@ impl Deadlines {
         {
             return;
         }
-        if lifetime.is_some()
-            && let Some(place) = self.limits.get(slot as usize)
-        {
-            place.store(limit, Relaxed);
+        if lifetime.is_some() && self.idle.is_some() {
+            self.limits.get_or_make(slot).store(limit, Relaxed);
         }
         if deadline != 0 && (before == 0 || deadline < before) {
             self.list_if_late(slot, deadline);
@@ -384,12 +376,12 @@ impl Deadlines {
 
     /// Moves a deadline to a later time, within its limit.
     fn postpone(&self, slot: u32, deadline: u64, wanted: u64, hint: &AtomicU16) {
-        let limit = self.limits[slot as usize].load(Relaxed);
+        let limit = self.limits.get_or_make(slot).load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
         // After the end of the residency it stays: the exchange fails, or what it writes is
         // what the end overwrites.
         if deadline != 0 && wanted > deadline {
-            let by_slot = &self.by_slot[slot as usize];
+            let by_slot = self.by_slot.get_or_make(slot);
             if by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed).is_ok() {
                 // Later, so that the hint is never that of a later deadline.
                 self.hints.improve(hint, wanted);
@@ -401,14 +393,14 @@ impl Deadlines {
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
         // Release: the header, to who takes back its hint.
-        self.by_slot[slot as usize].store(term.deadline << 1, Release);
+        self.by_slot.get_or_make(slot).store(term.deadline << 1, Release);
         self.hints.begin(hint, term.deadline);
         self.generations.begin(slot);
-        if let Some(limit) = self.limits.get(slot as usize) {
-            limit.store(term.limit, Relaxed);
+        if self.idle.is_some() {
+            self.limits.get_or_make(slot).store(term.limit, Relaxed);
         }
-        if let Some(bound) = self.bounds.get(slot as usize) {
-            bound.store(term.bound, Relaxed);
+        if self.has_bounds() {
+            self.bounds.get_or_make(slot).store(term.bound, Relaxed);
         }
         if term.deadline != 0 {
             self.list_if_late(slot, term.deadline);
@@ -420,15 +412,16 @@ impl Deadlines {
     fn list_if_late(&self, slot: u32, deadline: u64) {
         // Partner: the heavy fence between `take` and a look at the deadline.
         fence::light();
-        let (tick, listed) = (tick_of(deadline), self.listed[slot as usize].load(Relaxed));
+        let tick = tick_of(deadline);
+        let listed = self.listed.get_or_make(slot).load(Relaxed);
         if listed == 0 || listed > tick {
             self.list(slot, tick);
         }
     }
 
-    /// How many slots there are, and 0.
-    pub(crate) fn slots(&self) -> usize {
-        self.by_slot.len()
+    /// Whether the end that reads may not answer beyond is kept by slot.
+    fn has_bounds(&self) -> bool {
+        self.spans.reads && self.spans.live < END
     }
 
     /// Ends a residency, before the slot may be used again.
@@ -437,7 +430,7 @@ impl Deadlines {
         let kept = self.kept(slot);
         // A read may give a deadline to what has none.
         if kept != 0 || self.spans.reads {
-            self.by_slot[slot as usize].store(kept | ENDED, Relaxed);
+            self.by_slot.get_or_make(slot).store(kept | ENDED, Relaxed);
         }
     }
 
@@ -467,7 +460,7 @@ impl Deadlines {
 
     /// Lists a slot for `tick`, unless it is listed for one that is no later.
     fn list_in(&self, wheel: &mut Wheel, (slot, at): (u32, u32), tick: u64, later: bool) {
-        let listed = &self.listed[slot as usize];
+        let listed = self.listed.get_or_make(slot);
         let was = listed.load(Relaxed);
         if was != 0 && was <= tick {
             return;
@@ -523,7 +516,7 @@ impl Deadlines {
 
     /// How many batches a wheel can hand out of what is in it.
     pub(crate) fn batches(&self) -> usize {
-        self.listed.len().div_ceil(STEP) + 1
+        (self.listed.end() as usize).div_ceil(STEP) + 1
     }
 
     /// Makes a wheel hand out again what was looked at too early.
@@ -543,7 +536,7 @@ impl Deadlines {
             && let Some(at) = wheel.pop(upto)
         {
             let slot = self.slot(number, at);
-            self.listed[slot as usize].store(0, Relaxed);
+            self.listed.get_or_make(slot).store(0, Relaxed);
             batch.slots[batch.count] = slot;
             batch.count += 1;
         }
@@ -574,11 +567,11 @@ impl Deadlines {
     /// Whether every slot is listed in its place or not at all, and no later than it may
     /// be looked at; slots that are not resident have no deadline to come. For tests.
     pub(crate) fn check(&self, is_resident: impl Fn(u32) -> bool) -> Result<(), String> {
-        let mut listed = vec![0; self.listed.len()];
+        let mut listed = vec![0; self.listed.end().max(self.by_slot.end()) as usize];
         let mut current = Vec::new();
         for (number, wheel) in self.wheels.iter().enumerate() {
             let wheel = wheel.0.lock();
-            let tick_of = |at| self.listed[self.slot(number, at) as usize].load(Relaxed);
+            let tick_of = |at| self.listed.get_or_make(self.slot(number, at)).load(Relaxed);
             let slots = wheel.check(tick_of).map_err(|what| format!("wheel {number}: {what}"))?;
             slots.into_iter().for_each(|at| listed[self.slot(number, at) as usize] += 1);
             if self.next[number].load(Relaxed) > wheel.next() {
@@ -588,7 +581,7 @@ impl Deadlines {
         }
         for (slot, count) in (0..).zip(listed) {
             let (deadline, tick) =
-                (self.deadline_to_come(slot), self.listed[slot as usize].load(Relaxed));
+                (self.deadline_to_come(slot), self.listed.get_or_make(slot).load(Relaxed));
             if count != u32::from(tick != 0) {
                 return Err(format!("slot {slot}, of tick {tick}, is listed {count} times"));
             }
@@ -608,10 +601,10 @@ impl Deadlines {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let by_slot =
-            self.by_slot.len() + self.limits.len() + self.bounds.len() + self.listed.len();
+        let by_slot = [&self.by_slot, &self.limits, &self.bounds, &self.listed];
+        let by_slot: usize = by_slot.into_iter().map(Chunks::heap_bytes).sum();
         let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
-        let by_slot = by_slot * size_of::<u64>() + self.generations.heap_bytes();
+        let by_slot = by_slot + self.generations.heap_bytes();
         by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
 }

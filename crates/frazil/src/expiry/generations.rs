@@ -24,13 +24,13 @@ use std::sync::OnceLock;
 
 use super::deadlines::Deadlines;
 use crate::cache::Cache;
+use crate::chunks::Chunks;
 use crate::events;
 use crate::listen::Steps;
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
 };
-use crate::sync::zeroed_slice;
 
 /// Births by slot, and the generation.
 #[derive(Debug, Default)]
@@ -39,14 +39,14 @@ pub(crate) struct Generations {
     current: AtomicU32,
     /// The last of which all that was older has been looked for and taken out.
     purged: AtomicU32,
-    born: OnceLock<Box<[AtomicU32]>>,
+    born: OnceLock<Chunks<AtomicU32>>,
 }
 
 impl Generations {
-    /// Begins the next, of so many slots.
-    fn advance(&self, slots: usize) {
-        self.born.get_or_init(|| zeroed_slice(slots));
-        // Release: the births are laid out before anyone is stale. After 2^32 of them the oldest
+    /// Begins the next.
+    fn advance(&self) {
+        self.born.get_or_init(Chunks::default);
+        // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
     }
@@ -56,7 +56,7 @@ impl Generations {
     pub(crate) fn begin(&self, slot: u32) {
         if let Some(born) = self.born.get() {
             // Ordered by the publication of the slot.
-            born[slot as usize].store(self.current.load(Relaxed), Relaxed);
+            born.get_or_make(slot).store(self.current.load(Relaxed), Relaxed);
         }
     }
 
@@ -64,21 +64,21 @@ impl Generations {
     /// that is over.
     #[inline]
     pub(crate) fn is_stale(&self, slot: u32) -> bool {
-        let is_old =
-            |born: &[AtomicU32]| born[slot as usize].load(Relaxed) != self.current.load(Relaxed);
-        self.born.get().is_some_and(|born| is_old(born))
+        // Of a slot that has none here, it was before the first invalidation.
+        let birth = |born: &Chunks<AtomicU32>| born.get(slot).map_or(0, |born| born.load(Relaxed));
+        self.born.get().is_some_and(|born| birth(born) != self.current.load(Relaxed))
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.born.get().map_or(0, |born| size_of_val(&**born))
+        self.born.get().map_or(0, Chunks::heap_bytes)
     }
 }
 
 impl Deadlines {
     /// Has nobody see what is there.
     fn invalidate(&self) {
-        self.generations.advance(self.slots());
+        self.generations.advance();
         // Only now: who finds them closed finds the new generation.
         self.hints.close();
     }

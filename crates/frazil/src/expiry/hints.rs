@@ -24,6 +24,7 @@
 //! Whichever fence comes later sees the other side's store, so no hint by the old base is
 //! ever published beside a gate by the new one.
 
+use crate::chunks::Chunks;
 use crate::clock::{Clock, END, SECOND, second};
 use crate::fence;
 use crate::sync::atomic::{
@@ -39,8 +40,8 @@ pub(crate) const LOOK: u16 = u16::MAX;
 const SPENT: u64 = 1 << 15;
 /// Slots whose hints are taken back in one second, at least, and the seconds that all take at
 /// most.
-const STEP: usize = 1 << 13;
-const STEPS: usize = 1 << 8;
+const STEP: u32 = 1 << 13;
+const STEPS: u32 = 1 << 8;
 /// Of entries that the builder knows no lifetime of, in nanoseconds.
 const USUAL: u64 = 64_000_000_000;
 /// A unit is at least a quarter of a second, and at most half an hour.
@@ -59,7 +60,7 @@ pub(crate) struct Hints {
     /// How long before its deadline an entry must be looked at.
     margin: u64,
     /// The next slot whose hint is by the old base, if the base has been moved.
-    forgetting: Mutex<Option<usize>>,
+    forgetting: Mutex<Option<u32>>,
     /// Whether the gate stays shut. Written under the lock of `forgetting`.
     closed: AtomicBool,
 }
@@ -146,7 +147,7 @@ impl Hints {
     pub(crate) fn renew<'h>(
         &self,
         clock: &Clock,
-        deadlines: &[AtomicU64],
+        deadlines: &Chunks<AtomicU64>,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) {
         // First, so that it is no later than the time.
@@ -163,7 +164,7 @@ impl Hints {
         &self,
         second: u32,
         latest: u64,
-        deadlines: &[AtomicU64],
+        deadlines: &Chunks<AtomicU64>,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) {
         // Who has the lock does the same.
@@ -180,15 +181,16 @@ impl Hints {
             self.known.0.store(u64::from(second), Relaxed);
             // Partner: the light fence of `begin`.
             fence::heavy();
-            let end = (next + STEP.max(deadlines.len() / STEPS)).min(deadlines.len());
-            for (slot, deadline) in (next as u32..).zip(&deadlines[next..end]) {
+            let length = deadlines.end();
+            let end = (next + STEP.max(length / STEPS)).min(length);
+            for slot in next..end {
                 // Who never had a deadline may have no header. Acquire: the header; partner
                 // is the Release in `Deadlines::begin`.
-                if deadline.load(Acquire) != 0 {
+                if deadlines.get(slot).is_some_and(|deadline| deadline.load(Acquire) != 0) {
                     hint(slot).store(LOOK, Relaxed);
                 }
             }
-            *forgetting = (end < deadlines.len()).then_some(end);
+            *forgetting = (end < length).then_some(end);
             if forgetting.is_some() {
                 return;
             }
@@ -210,7 +212,7 @@ mod tests {
     /// Slots with hints and deadlines, and the hour by hour of a cache.
     struct Bench {
         hints: Hints,
-        deadlines: Vec<AtomicU64>,
+        deadlines: Chunks<AtomicU64>,
         by_slot: Vec<AtomicU16>,
     }
 
@@ -218,13 +220,13 @@ mod tests {
         fn new(slots: usize, idle: Option<u64>) -> Self {
             Bench {
                 hints: Hints::new(HOUR, idle),
-                deadlines: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+                deadlines: Chunks::default(),
                 by_slot: (0..slots).map(|_| AtomicU16::new(0)).collect(),
             }
         }
 
         fn begin(&self, slot: usize, deadline: u64) {
-            self.deadlines[slot].store(deadline << 1, Release);
+            self.deadlines.get_or_make(slot as u32).store(deadline << 1, Release);
             self.hints.begin(&self.by_slot[slot], deadline);
         }
 
@@ -238,7 +240,7 @@ mod tests {
         }
 
         fn improve(&self, slot: usize) {
-            let deadline = self.deadlines[slot].load(Relaxed) >> 1;
+            let deadline = self.deadlines.get_or_make(slot as u32).load(Relaxed) >> 1;
             self.hints.improve(&self.by_slot[slot], deadline);
         }
     }
@@ -278,7 +280,7 @@ mod tests {
                 }
                 bench.renew(now);
                 for slot in 0..64 {
-                    let deadline = bench.deadlines[slot].load(Relaxed) >> 1;
+                    let deadline = bench.deadlines.get_or_make(slot as u32).load(Relaxed) >> 1;
                     let is_far = bench.is_far(slot);
                     far += u64::from(is_far && deadline != 0);
                     assert!(
@@ -297,7 +299,7 @@ mod tests {
         bench.renew(HOUR);
         bench.begin(0, 2 * HOUR);
         assert!(!bench.is_far(0), "it is to be moved at its next use");
-        bench.deadlines[0].store((4 * HOUR) << 1, Relaxed);
+        bench.deadlines.get_or_make(0).store((4 * HOUR) << 1, Relaxed);
         bench.improve(0);
         assert!(bench.is_far(0));
         bench.renew(3 * HOUR);
@@ -326,17 +328,17 @@ mod tests {
     /// The base moves; until all have been told, nothing is far.
     #[test]
     fn what_lives_longer_than_can_be_said_is_far_again_once_it_was_looked_at() {
-        let bench = Bench::new(3 * STEP, None);
+        let bench = Bench::new(4 * STEP as usize, None);
         let unit = 1 << bench.hints.unit;
-        bench.begin(3 * STEP - 1, unit * 1_000_000);
+        bench.begin(4 * STEP as usize - 1, unit * 1_000_000);
         bench.renew(unit);
-        assert!(bench.is_far(0) && bench.is_far(3 * STEP - 1));
-        for renewals in 1..=3 {
+        assert!(bench.is_far(0) && bench.is_far(4 * STEP as usize - 1));
+        for renewals in 1..=4 {
             bench.renew(unit * 40_000);
-            assert_eq!(bench.is_far(0), renewals == 3, "which never had a deadline");
-            assert!(!bench.is_far(3 * STEP - 1));
+            assert_eq!(bench.is_far(0), renewals == 4, "which never had a deadline");
+            assert!(!bench.is_far(4 * STEP as usize - 1));
         }
-        bench.improve(3 * STEP - 1);
-        assert!(bench.is_far(3 * STEP - 1));
+        bench.improve(4 * STEP as usize - 1);
+        assert!(bench.is_far(4 * STEP as usize - 1));
     }
 }

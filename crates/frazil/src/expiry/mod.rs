@@ -26,14 +26,15 @@ use std::time::Duration;
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Found};
 use crate::clock::{Clock, END, UserClock, nanoseconds};
 use crate::evict::Ensure;
 use crate::fence;
 use crate::index::Place;
+use crate::slab::At;
 use crate::stripe::{Held, Reader, add};
+use crate::sync::atomic::AtomicU16;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::atomic::{AtomicU16, AtomicU32};
 use crate::write::Ending;
 
 use answers::Jitter;
@@ -85,7 +86,7 @@ impl<K, V> Terms<K, V> {
 
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
-    deadlines: OnceLock<Deadlines>,
+    deadlines: OnceLock<Box<Deadlines>>,
     pub(crate) clock: Clock,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
@@ -95,12 +96,14 @@ pub(crate) struct Expiry<K, V> {
     of_update: Option<Answer<K, V>>,
     of_read: Option<Answer<K, V>>,
     jitter: Jitter,
+    /// How many slots are expected.
+    slots: u32,
 }
 
 impl<K, V> Expiry<K, V> {
-    /// For slots 1 ..= `last`.
-    pub(crate) fn new(terms: Terms<K, V>, last: u32) -> Self {
-        let expiry = Expiry {
+    /// Where so many slots are expected.
+    pub(crate) fn new(terms: Terms<K, V>, slots: u32) -> Self {
+        Expiry {
             deadlines: OnceLock::new(),
             clock: Clock::new(terms.clock),
             to_live: terms.to_live.map_or(END, nanoseconds),
@@ -109,25 +112,30 @@ impl<K, V> Expiry<K, V> {
             of_update: terms.of_update,
             of_read: terms.of_read,
             jitter: Jitter::new(terms.jitter),
-        };
-        let Expiry { to_live, to_idle, of_entry, of_update, of_read, .. } = &expiry;
-        let asks = of_entry.is_some() || of_update.is_some() || of_read.is_some();
-        if *to_live < END || to_idle.is_some() || asks {
-            expiry.make(last, 0);
+            slots,
         }
-        expiry
+    }
+
+    /// Whether entries have deadlines of which nobody speaks who inserts them.
+    fn is_set(&self) -> bool {
+        self.to_live < END
+            || self.to_idle.is_some()
+            || self.of_entry.is_some()
+            || self.of_update.is_some()
+            || self.of_read.is_some()
     }
 
     /// The deadlines, if any entry has ever had one.
     #[inline(always)]
     pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
-        self.deadlines.get()
+        self.deadlines.get().map(|deadlines| &**deadlines)
     }
 
     #[cold]
-    fn make(&self, last: u32, used: u32) -> &Deadlines {
+    fn make(&self, used: u32) -> &Deadlines {
         let spans = Spans { live: self.to_live, idle: self.to_idle, reads: self.of_read.is_some() };
-        self.deadlines.get_or_init(|| Deadlines::new(last, used, spans, &self.clock))
+        let make = || Box::new(Deadlines::new(self.slots, used, spans, &self.clock));
+        self.deadlines.get_or_init(make)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -185,7 +193,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     fn deadlines_made(&self) -> &Deadlines {
-        let make = || self.expiry.make(self.slab.last(), self.reclaim.used().end);
+        let make = || self.expiry.make(self.reclaim.used().end);
         self.expiry.deadlines().unwrap_or_else(make)
     }
 
@@ -194,7 +202,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
         match self.expiry.deadlines() {
-            None => Term::NEVER,
+            None if !self.expiry.is_set() => Term::NEVER,
+            None => self.term_now(self.expiry.make(self.reclaim.used().end), key, value),
             Some(deadlines) => self.term_now(deadlines, key, value),
         }
     }
@@ -243,9 +252,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// The same of an entry that is being used.
     #[inline(always)]
-    pub(crate) fn has_expired_in_use(&self, slot: u32) -> bool {
+    pub(crate) fn has_expired_in_use(&self, slot: u32, at: At<'_>) -> bool {
         self.expiry.deadlines().is_some_and(|deadlines| {
-            !deadlines.hints.is_far(self.hint(slot)) && self.is_outlived_in_use(deadlines, slot)
+            !deadlines.hints.is_far(&self.slab.header_at(at).hint)
+                && self.is_outlived_in_use(deadlines, slot)
         })
     }
 
@@ -268,9 +278,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         reader.missed.store(hash, Relaxed);
         let telling = self.telling();
         self.leave(slot);
+        let mut held = self.hold();
         if self.index.unlink(place, slot) {
-            self.bury(&mut self.hold(), slot, Ending::Expired);
+            self.bury(&mut held, slot, Ending::Expired);
         }
+        drop(held);
         drop(telling);
         self.reclaim_if_due();
     }
@@ -278,11 +290,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Takes out an entry that has expired, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_out_expired(&self, place: Place, cell: &AtomicU32, word: u32) {
+    pub(crate) fn take_out_expired(&self, place: Place, found: &Found<'_>) {
         let _telling = self.telling();
-        self.leave(self.index.slot(word));
+        self.leave(found.slot);
+        let mut held = self.hold();
+        let (cell, word) = self.as_it_is(place, found);
         if self.index.unlink_cell(place, cell, word) {
-            self.bury(&mut self.hold(), self.index.slot(word), Ending::Expired);
+            self.bury(&mut held, found.slot, Ending::Expired);
         }
     }
 

@@ -40,10 +40,10 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// An empty wheel at tick 0 for slots below `room`, of which those below `used` will
-    /// take no more time to list for the first time than any other.
-    pub(crate) fn new(room: usize, used: usize) -> Self {
-        let mut lists = Lists::with_capacity(room);
+    /// An empty wheel at tick 0, in which slots below `used` will take no more time to list for
+    /// the first time than any other.
+    pub(crate) fn new(used: usize) -> Self {
+        let mut lists = Lists::with_capacity(used);
         if let Some(last) = used.checked_sub(1) {
             lists.push_head(DUE, Slot(last as u32));
             lists.unlink(Slot(last as u32));
@@ -308,7 +308,7 @@ mod tests {
             start in span(),
             steps in prop::collection::vec(step(), 1..60),
         ) {
-            let wheel = Wheel::new(SLOTS as usize, 0);
+            let wheel = Wheel::new(0);
             let mut pair = Pair { wheel, model: BTreeMap::new(), now: start };
             pair.look();
             steps.iter().for_each(|step| pair.play(step));
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn idle_time_is_jumped_over() {
-        let mut wheel = Wheel::new(10, 10);
+        let mut wheel = Wheel::new(10);
         let end = crate::clock::END >> 20;
         wheel.list(7, end);
         // A start a level at the most, each of them the first that is not empty.

@@ -29,11 +29,11 @@
 //! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
 //! reference in the list.
 //!
-//! 128 bytes a shard. A flight that ends leaves nothing but room in its shard's table.
+//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its shard's table.
 
 use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use equivalent::Equivalent;
 use hashbrown::HashTable;
@@ -69,7 +69,8 @@ type Locked<K, V> = OwnLine<Mutex<Shard<K, V>>>;
 
 /// All flights of a cache.
 pub(crate) struct Table<K, V> {
-    shards: Box<[Locked<K, V>]>,
+    /// Made for the first flight.
+    shards: OnceLock<Box<[Locked<K, V>]>>,
     /// Flights in the table, or about to be.
     flying: OwnLine<AtomicUsize>,
     pub(crate) tally: OwnLine<Tally>,
@@ -84,8 +85,7 @@ unsafe impl<K: Send, V: Send> Send for Table<K, V> {}
 
 impl<K, V> Table<K, V> {
     pub(crate) fn new(clock: Clock) -> Self {
-        let shard = || Shard { flights: HashTable::new(), remembered: VecDeque::new() };
-        let shards = (0..SHARDS).map(|_| OwnLine(Mutex::new(shard()))).collect();
+        let shards = OnceLock::new();
         let (flying, tally) = (OwnLine::default(), OwnLine::default());
         Table { shards, flying, tally, timer: Timer::new(), clock }
     }
@@ -106,11 +106,13 @@ impl<K, V> Table<K, V> {
 
     /// Bytes on the heap, of the empty table and the counts.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.shards) + self.tally.0.heap_bytes()
+        self.shards.get().map_or(0, |shards| size_of_val(&**shards)) + self.tally.0.heap_bytes()
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard<K, V>> {
-        &self.shards[(spread(hash) >> 32) as usize % SHARDS].0
+        let shard = || Shard { flights: HashTable::new(), remembered: VecDeque::new() };
+        let make = || (0..SHARDS).map(|_| OwnLine(Mutex::new(shard()))).collect();
+        &self.shards.get_or_init(make)[(spread(hash) >> 32) as usize % SHARDS].0
     }
 
     /// Adds to `known` the flights with this hash that are not among them.
@@ -194,7 +196,7 @@ impl<K, V> Table<K, V> {
 
     /// All flights, one shard after the other.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Flight<K, V>>> {
-        self.shards.iter().flat_map(|shard| {
+        self.shards.get().into_iter().flatten().flat_map(|shard| {
             let flights: Vec<_> = shard.0.lock().flights.iter().cloned().collect();
             flights
         })

@@ -316,7 +316,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> u64 {
         let mut frozen = 0;
         let Learned { watch, .. } = learned;
-        let (gate, slots, entries) = (self.recorder.gate(), self.slab.last(), self.entries());
+        let (gate, slots, entries) = (self.recorder.gate(), self.expected_slots(), self.entries());
         match action {
             Action::Nothing => {}
             Action::Mark => {
@@ -386,7 +386,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // these requests, and hits by rank counted of the next.
             let mut order = self.coldest_first();
             watch.sort_by_count(&mut order);
-            watch.learn_by_rank(self.recorder.gate(), self.slab.last(), &order);
+            watch.learn_by_rank(self.recorder.gate(), self.expected_slots(), &order);
             steering.tally = tally;
         }
         Vec::new()

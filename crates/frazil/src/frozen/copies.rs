@@ -198,6 +198,7 @@ impl<K, V> Filling<'_, K, V> {
     /// caller keeps the slot from being used again until it has looked at its state after a
     /// heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
     pub(crate) fn add(&self, mixed: u64, slot: u32, (key, value): (&K, &V)) -> u32 {
+        let Some(listed) = self.berths.get(slot as usize) else { return 0 };
         let places = Copies::<K, V>::PLACES;
         let home = home_of(mixed, self.lines.len() as u64);
         for at in [home, home ^ 1] {
@@ -212,7 +213,7 @@ impl<K, V> Filling<'_, K, V> {
                     (&raw mut (*pair).1).copy_from_nonoverlapping(value, 1);
                 }
                 let berth = (at * places + place + 1) as u32;
-                self.berths[slot as usize].store(berth, Relaxed);
+                listed.store(berth, Relaxed);
                 line.tags[place].store(tag_of(mixed), Release);
                 return berth;
             }

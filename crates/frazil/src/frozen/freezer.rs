@@ -10,7 +10,7 @@ use crate::events;
 use crate::evict::locked::Locked;
 use crate::evict::{Ensure, Order};
 use crate::fence;
-use crate::index::mix;
+use crate::index::{Tour, mix};
 use crate::protect::Pinned;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
@@ -188,7 +188,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries: u64,
         work: &Work,
     ) -> Option<Filling<'f, K, V>> {
-        let last = self.slab.last();
+        let last = self.expected_slots();
         let copies = match &frozen.kept {
             Kept::Places(table) => return Some(Filling::Places(table.begin(entries, last))),
             Kept::Copies(copies) => copies,
@@ -261,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work);
         self.gather_ranked(filling, &ranks, 1..=hottest, work);
         work.entries = work.slots.len() as u64;
-        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks[slot as usize]));
+        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
         let mut held = self.hold();
         self.hand(&mut held, |hand| self.order.compact(hand));
     }
@@ -275,17 +275,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         work: &mut Work,
     ) {
         let mut added = Vec::new();
-        for first in (0..self.index.len()).step_by(BUCKETS) {
+        let mut tour = Tour::of(&self.index);
+        let mut ended = false;
+        while !ended {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             added.clear();
-            for bucket in first..self.index.len().min(first + BUCKETS) {
-                for cell in self.index.cells(bucket) {
-                    // The rank may be that of the entry which was in the slot before.
-                    let slot = self.index.slot(cell.load(Relaxed));
-                    if slot == 0 || !wanted.contains(&ranks[slot as usize]) {
+            for _ in 0..BUCKETS {
+                let Some((table, bucket)) = tour.next() else {
+                    ended = true;
+                    break;
+                };
+                for cell in table.cells(bucket) {
+                    // The rank may be that of the entry which was in the slot before. What came
+                    // later has none.
+                    let slot = table.slot(cell.load(Relaxed));
+                    let rank = ranks.get(slot as usize);
+                    if slot == 0 || !rank.is_some_and(|rank| wanted.contains(rank)) {
                         continue;
                     }
-                    let Some((word, slot)) = self.protected(&pinned, cell) else { continue };
+                    let Some((word, slot)) = self.protected(&pinned, table, cell) else { continue };
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.add(filling, slot);
                     added.push((slot, at, self.index.place(hash), (cell, word)));

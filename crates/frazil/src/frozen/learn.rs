@@ -25,11 +25,12 @@ use std::sync::OnceLock;
 
 use super::curve::{STEPS, Tally};
 use crate::cache::Cache;
+use crate::chunks::Chunks;
 use crate::clock::{Clock, exact_ns};
 use crate::gate::{self, Asker, Gate};
 use crate::stripe::{Reader, add};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
+use crate::sync::{OwnLine, ZeroDefault};
 
 /// Requests that a thread times in a burst.
 pub(crate) const BURST: u64 = 256;
@@ -172,7 +173,7 @@ pub(crate) struct Watch {
     /// Entries before the marker, while one learns by it.
     before: OwnLine<AtomicU64>,
     /// By slot, once something was looked at.
-    bytes: OnceLock<Box<[AtomicU8]>>,
+    bytes: Chunks<AtomicU8>,
 }
 
 /// What it takes to read the system's clock.
@@ -222,7 +223,7 @@ impl Watch {
     /// Sets a marker before all of `entries`. Returns what share of the keys is looked at.
     pub(crate) fn mark(&self, gate: &Gate, slots: u32, entries: u64) -> f64 {
         self.stop(gate);
-        self.bytes(slots).iter().for_each(|byte| byte.store(BEHIND, Relaxed));
+        self.set_all(slots, BEHIND);
         let share = (WATCHED / entries as f64).min(1.0);
         self.begin(gate, Purpose::Wait, gate::threshold(share));
         share
@@ -231,7 +232,7 @@ impl Watch {
     /// Begins to learn by a marker that is set before all of `entries`.
     pub(crate) fn learn_by_marker(&self, gate: &Gate, slots: u32, entries: u64) {
         self.stop(gate);
-        self.bytes(slots).iter().for_each(|byte| byte.store(BEHIND, Relaxed));
+        self.set_all(slots, BEHIND);
         self.before.0.store(0, Relaxed);
         self.told.0.step.store(0, Relaxed);
         self.told.0.step_entries.store((entries / STEPS as u64).max(1), Relaxed);
@@ -241,7 +242,7 @@ impl Watch {
     /// Begins to count the hits of each entry, to give ranks by.
     pub(crate) fn count(&self, gate: &Gate, slots: u32) {
         self.stop(gate);
-        self.bytes(slots).iter().for_each(|byte| byte.store(0, Relaxed));
+        self.set_all(slots, 0);
         self.begin(gate, Purpose::Count, gate::ALL);
     }
 
@@ -252,18 +253,16 @@ impl Watch {
 
     /// Sorts by what was counted: fewest hits first, and as it was where they are as many.
     pub(crate) fn sort_by_count(&self, order: &mut [u32]) {
-        if let Some(bytes) = self.bytes.get() {
-            // Each is read once: hits go on being counted, and a sort whose keys change under it
-            // panics.
-            order.sort_by_cached_key(|&slot| bytes[slot as usize].load(Relaxed));
-        }
+        // Each is read once: hits go on being counted, and a sort whose keys change under it
+        // panics.
+        order.sort_by_cached_key(|&slot| self.byte(slot).load(Relaxed));
     }
 
     /// Sorts by the ranks that were given, if some were: the lowest first.
     pub(crate) fn sort_by_rank(&self, order: &mut [u32]) {
-        if let (Purpose::Kept, Some(bytes)) = (self.purpose(), self.bytes.get()) {
+        if self.purpose() == Purpose::Kept {
             // Newcomers have 0, which is lowest. Read once, as above.
-            let rank = |slot: u32| bytes[slot as usize].load(Relaxed).wrapping_sub(1);
+            let rank = |slot: u32| self.byte(slot).load(Relaxed).wrapping_sub(1);
             order.sort_by_cached_key(|&slot| std::cmp::Reverse(rank(slot)));
         }
     }
@@ -271,11 +270,10 @@ impl Watch {
     /// Begins to learn by ranks, from the order as it is.
     pub(crate) fn learn_by_rank(&self, gate: &Gate, slots: u32, coldest_first: &[u32]) {
         self.stop(gate);
-        let bytes = self.bytes(slots);
-        bytes.iter().for_each(|byte| byte.store(NEWCOMER, Relaxed));
+        self.set_all(slots, NEWCOMER);
         for (rank, &slot) in coldest_first.iter().rev().enumerate() {
             let step = rank * STEPS / coldest_first.len();
-            bytes[slot as usize].store(step as u8 + 1, Relaxed);
+            self.byte(slot).store(step as u8 + 1, Relaxed);
         }
         self.begin(gate, Purpose::Rank, gate::ALL);
     }
@@ -287,8 +285,16 @@ impl Watch {
         gate.open(Asker::Learning, threshold);
     }
 
-    fn bytes(&self, slots: u32) -> &[AtomicU8] {
-        self.bytes.get_or_init(|| zeroed_slice(slots as usize + 1))
+    fn byte(&self, slot: u32) -> &AtomicU8 {
+        self.bytes.get_or_make(slot)
+    }
+
+    /// Says the same of all slots up to `last`, and of those beyond that were ever spoken of.
+    fn set_all(&self, last: u32, value: u8) {
+        self.bytes.ensure(last);
+        (0..=last).for_each(|slot| self.byte(slot).store(value, Relaxed));
+        let others = self.bytes.made().flat_map(|(_, bytes)| bytes);
+        others.for_each(|byte| byte.store(value, Relaxed));
     }
 
     /// How many entries lie before the marker by which one learns.
@@ -299,19 +305,15 @@ impl Watch {
     /// An entry is admitted, in the place of another or as a newcomer.
     #[inline(always)]
     pub(crate) fn admitted(&self, slot: u32, replaced: Option<u32>) {
-        if self.told.0.purpose.load(Relaxed) != Purpose::Nothing as u8
-            && let Some(bytes) = self.bytes.get()
-        {
-            let byte = replaced.map_or(NEWCOMER, |old| bytes[old as usize].load(Relaxed));
-            bytes[slot as usize].store(byte, Relaxed);
+        if self.told.0.purpose.load(Relaxed) != Purpose::Nothing as u8 {
+            let byte = replaced.map_or(NEWCOMER, |old| self.byte(old).load(Relaxed));
+            self.byte(slot).store(byte, Relaxed);
         }
     }
 
     /// A hit of what is in a slot.
     fn hit(&self, samples: &Samples, slot: u32) {
-        let Some(byte) = self.bytes.get().and_then(|bytes| bytes.get(slot as usize)) else {
-            return;
-        };
+        let Some(byte) = self.bytes.get(slot) else { return };
         let [frozen, dynamic, _] = &samples.tally;
         match self.purpose() {
             Purpose::Nothing | Purpose::Kept => {}
@@ -382,7 +384,7 @@ impl Watch {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.bytes.get().map_or(0, |bytes| bytes.len())
+        self.bytes.heap_bytes()
     }
 }
 

@@ -167,18 +167,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         };
         let sight = table.shown.sight()?;
-        let slot = table.find(sight, mix(hash), |cell, slot| {
+        let at = table.find(sight, mix(hash), |cell, slot| {
             if !protection.covers(cell, slot, slot) || !table.shown.is_in_sight(sight) {
                 return None;
             }
+            let at = self.slab.at(slot);
             // SAFETY: its entry was in the table while that was published, so the slot was
             // published and not retired, and it is protected.
-            let matches = key.equivalent(unsafe { self.slab.key(slot) });
-            let settled = matches && self.slab.header(slot).is_settled();
-            (settled && !self.has_expired_in_use(slot)).then_some(slot)
+            let matches = key.equivalent(unsafe { self.slab.key_at(at) });
+            let settled = matches && self.slab.header_at(at).is_settled();
+            (settled && !self.has_expired_in_use(slot, at)).then_some(at)
         })?;
         // SAFETY: as above.
-        Some(unsafe { self.slab.value(slot) })
+        Some(unsafe { self.slab.value_at(at) })
     }
 
     /// Says that the residency of a slot is about to end: before the exchange of its index word.

@@ -160,6 +160,7 @@ impl Filling<'_> {
     /// table. The caller keeps the slot from being used again until it has looked at its state
     /// after a heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
     pub(crate) fn add(&self, mixed: u64, slot: u32) -> u32 {
+        let Some(berth) = self.berths.get(slot as usize) else { return 0 };
         let home = (mixed >> self.shift) as usize;
         for line in [home, home ^ 1] {
             let free = self.lines[line].matches(0);
@@ -168,7 +169,7 @@ impl Filling<'_> {
                 let (tag, cell) = (&self.lines[line].tags[lane], &self.lines[line].slots[lane]);
                 let at = (line * LANES + lane + 1) as u32;
                 tag.store(tag_of(mixed), Relaxed);
-                self.berths[slot as usize].store(at, Relaxed);
+                berth.store(at, Relaxed);
                 cell.store(slot, Release);
                 return at;
             }

@@ -26,6 +26,12 @@ pub(crate) struct Bucket {
 unsafe impl ZeroDefault for Bucket {}
 
 impl Bucket {
+    /// One that holds nothing.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) const fn empty() -> Self {
+        Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) }
+    }
+
     /// A bit for each word that equals `wanted` under the mask, at one moment or another
     /// of the call: who acts on one looks at it again.
     #[inline(always)]
@@ -91,6 +97,30 @@ impl Bucket {
             empty &= empty - 1;
         }
         None
+    }
+}
+
+impl Bucket {
+    /// Stores `word` in an empty place, if there is one. Nobody else knows the bucket.
+    pub(crate) fn put(&self, word: u32) -> bool {
+        let empty = self.matches(0, u32::MAX);
+        if empty != 0 {
+            self.word(empty.trailing_zeros()).store(word, Relaxed);
+        }
+        empty != 0
+    }
+
+    /// Writes to it, though nothing else than what is there. Nobody else knows the bucket.
+    pub(crate) fn touch(&self) {
+        self.displaced.store(0, Relaxed);
+    }
+
+    /// Takes out all words. The counts of those displaced stay, for who is on the way.
+    pub(crate) fn wipe(&self) {
+        for word in &self.words {
+            // Release: after the table was replaced; partner is the fence of `Index::is_left`.
+            word.store(0, Release);
+        }
     }
 }
 

@@ -15,28 +15,40 @@
 //! reports it and gets its weight back. Two threads may admit one key at the same time,
 //! so each looks again after it has: the word that comes first in the order of the
 //! look-up stays, and whoever sees both takes the other out ([`Index::is_alone`]).
+//!
+//! **It grows**: a table that is full is replaced by one of four times as many buckets, while no
+//! writer is at work: whoever changes a word holds a stripe. Readers notice when they miss
+//! ([`Index::has_left`]). `docs/design/growth.md` says why that is right.
 
 mod bucket;
+mod table;
 
 pub(crate) use bucket::{prefetch_for_reading, prefetch_for_writing};
+pub(crate) use table::Table;
 
-use bucket::{Bucket, WORDS};
-
+use crate::chunks::Chunks;
+use crate::sync::CHECKED;
 use crate::sync::atomic::{
-    AtomicU32,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    AtomicPtr, AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
 };
-use crate::sync::zeroed_slice;
 
-/// The most that the table is filled, in percent.
-const LOAD_PERCENT: usize = 60;
+/// By how much a table is larger than the one that it replaces.
+const GROWTH: usize = 4;
+/// Buckets of the first table: so many, and fewer than [`GROWTH`] times as many.
+const FIRST: usize = if CHECKED { 1 } else { 16 };
 
-/// A hash, as the index uses it: where to look, and for what.
+/// A hash, as the index uses it: where to look, and for what. The same in every table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    home: usize,
-    /// The tag in its place above the slot; never 0.
-    tag: u32,
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// What says the home.
+    #[inline(always)]
+    fn upper(self) -> u64 {
+        self.0 >> 32
+    }
 }
 
 /// Spreads the hashes of poor hashers over all bits, of which the upper say the home and the lower
@@ -51,8 +63,13 @@ pub(crate) fn mix(hash: u64) -> u64 {
 /// The concurrent hash table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Box<[Bucket]>,
-    slot_mask: u32,
+    /// The last of all tables that there ever were, or the static one.
+    current: AtomicPtr<Table>,
+    /// By slot: the upper half of its key's mixed hash, written before the slot is published and
+    /// read when the table grows.
+    homes: Chunks<AtomicU32>,
+    /// Buckets of the first table.
+    first: AtomicUsize,
 }
 
 /// What [`Index::find`] asks of its caller for each word with the right tag.
@@ -66,268 +83,330 @@ pub(crate) enum Seen<R> {
 }
 
 impl Index {
-    /// A table for slots 1 ..= `slots`, of which so many are resident at once.
-    pub(crate) fn new(slots: u32, entries: u64) -> Self {
-        let buckets = (entries * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1);
-        Index {
-            buckets: zeroed_slice(buckets as usize),
-            slot_mask: u32::MAX >> (slots | 1).leading_zeros(),
+    /// An empty index, that is expected to hold so many words in the end.
+    pub(crate) fn new(words: u64) -> Self {
+        let mut first = Table::buckets_for(words);
+        while first >= FIRST * GROWTH {
+            first = first.div_ceil(GROWTH);
         }
+        let index = Index {
+            current: AtomicPtr::new(std::ptr::null_mut()),
+            homes: Chunks::default(),
+            first: AtomicUsize::new(first.max(FIRST)),
+        };
+        #[cfg(not(any(loom, shuttle)))]
+        index.current.store(Table::empty().as_ptr(), Relaxed);
+        #[cfg(any(loom, shuttle))]
+        index.show(Table::new(first.max(FIRST), Table::most(first.max(FIRST)) as u32));
+        index
     }
 
     /// Where a hash is looked for.
     #[inline(always)]
     pub(crate) fn place(&self, hash: u64) -> Place {
-        let mixed = mix(hash);
-        let home = ((mixed >> 32) * self.buckets.len() as u64) >> 32;
-        let tag = (mixed as u32) & !self.slot_mask;
-        let tag = if tag == 0 { self.slot_mask.wrapping_add(1) } else { tag };
-        Place { home: home as usize, tag }
+        Place(mix(hash))
+    }
+
+    /// The table, as it is now.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &Table {
+        // Acquire: partner is the Release of `show`.
+        // SAFETY: never null, and what it leads to lives as long as this.
+        unsafe { &*self.current.load(Acquire) }
+    }
+
+    /// Whether a table in which nothing was found is not the current one any more.
+    #[inline(always)]
+    pub(crate) fn has_left(&self, table: &Table) -> bool {
+        // Acquire: whoever has read a word that was wiped, sees what the table was replaced by;
+        // partner is the Release of `Bucket::wipe`.
+        fence(Acquire);
+        !std::ptr::eq(self.current.load(Relaxed), table)
     }
 
     /// Brings the home bucket of a hash near.
     #[inline(always)]
     pub(crate) fn prefetch(&self, place: Place) {
-        prefetch_for_reading(std::ptr::from_ref(self.bucket(place.home)).cast());
+        let table = self.table();
+        prefetch_for_reading(std::ptr::from_ref(table.bucket(table.home(place))).cast());
     }
 
     /// The slot that a look-up would be shown first, if it is at home: for a prefetch.
     #[inline(always)]
     pub(crate) fn candidate(&self, place: Place) -> Option<u32> {
-        let home = self.bucket(place.home);
-        let candidates = home.matches(place.tag, !self.slot_mask);
+        let table = self.table();
+        let home = table.bucket(table.home(place));
+        let candidates = home.matches(table.tag(place), !table.last());
         let word = (candidates != 0).then(|| home.word(candidates.trailing_zeros()));
-        word.map(|word| self.slot(word.load(Relaxed))).filter(|&slot| slot != 0)
+        word.map(|word| table.slot(word.load(Relaxed))).filter(|&slot| slot != 0)
     }
 
-    /// The slot in a word.
-    #[inline(always)]
-    pub(crate) fn slot(&self, word: u32) -> u32 {
-        word & self.slot_mask
-    }
-
-    /// The word of a slot whose key has this place.
-    pub(crate) fn word(&self, place: Place, slot: u32) -> u32 {
-        place.tag | slot
-    }
-
-    /// Shows `look` every word with the tag of `place` in its home bucket, until it has
-    /// found its own. And whether there may be more of them further on.
-    #[inline(always)]
-    pub(crate) fn find_at_home<'i, R>(
-        &'i self,
-        place: Place,
-        mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
-    ) -> (Option<R>, bool) {
-        let home = self.bucket(place.home);
-        let found = self.find_in(home, place, &mut look);
-        (found, home.displaced())
-    }
-
-    /// The same in all its buckets.
+    /// Shows `look` every word with the tag of `place`, and its slot, until it has found its own.
     pub(crate) fn find<'i, R>(
         &'i self,
         place: Place,
-        mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+        look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let (found, further) = self.find_at_home(place, &mut look);
-        if found.is_none() && further { self.find_further(place, look) } else { found }
+        self.find_from(self.table(), place, look)
     }
 
-    #[inline(always)]
-    fn find_in<'i, R>(
+    /// The same, beginning with a table that may have been left.
+    pub(crate) fn find_from<'i, R>(
         &'i self,
-        bucket: &'i Bucket,
+        mut table: &'i Table,
         place: Place,
-        look: &mut impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
+        mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let mut candidates = bucket.matches(place.tag, !self.slot_mask);
-        while candidates != 0 {
-            let cell = bucket.word(candidates.trailing_zeros());
-            // Acquire: the entry's key and value; partner is the Release of `admit`
-            // and `replace`.
-            let word = cell.load(Acquire);
-            // Not whether it has the tag still: if not, its key is another.
-            match if self.slot(word) != 0 { look(cell, word) } else { Seen::Other } {
-                Seen::Match(found) => return Some(found),
-                Seen::Other => candidates &= candidates - 1,
-                // Each time round, another thread has replaced the key.
-                Seen::Changed => {}
-            }
-        }
-        None
-    }
-
-    /// The same in the buckets behind the home, as far as words were displaced.
-    pub(crate) fn find_further<'i, R>(
-        &'i self,
-        place: Place,
-        mut look: impl FnMut(&'i AtomicU32, u32) -> Seen<R>,
-    ) -> Option<R> {
-        let mut at = place.home;
-        for _ in 1..self.buckets.len() {
-            at = self.after(at);
-            let bucket = self.bucket(at);
-            let found = self.find_in(bucket, place, &mut look);
-            if found.is_some() || !bucket.displaced() {
+        // Each time round, the table has grown.
+        loop {
+            let found = table.find(place, &mut look);
+            if found.is_some() || !self.has_left(table) {
                 return found;
             }
+            table = self.table();
         }
-        None
     }
 
+    /// Notes the place of a slot that the caller alone knows.
     #[inline(always)]
-    fn bucket(&self, at: usize) -> &Bucket {
-        debug_assert!(at < self.buckets.len());
-        // SAFETY: `place` scales a 32-bit fraction by the number of buckets, and `after`
-        // wraps round at it.
-        unsafe { self.buckets.get_unchecked(at) }
+    pub(crate) fn note(&self, place: Place, slot: u32) {
+        self.homes.get_or_make(slot).store(place.upper() as u32, Relaxed);
     }
 
-    #[inline(always)]
-    fn after(&self, at: usize) -> usize {
-        if at + 1 == self.buckets.len() { 0 } else { at + 1 }
-    }
-
-    /// Adds a word for a slot whose key was not there, and returns where it is. `None` if
-    /// no bucket has room.
+    /// Adds a word for a slot whose key was not there and whose place is noted, and returns where
+    /// it is. `None` if no bucket has room. The caller holds a stripe.
     #[inline(always)]
     pub(crate) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
-        let home = self.bucket(place.home);
-        home.place(place.tag | slot).or_else(|| self.admit_further(place, slot))
+        self.table().admit(place, slot)
     }
 
-    #[inline(never)]
-    fn admit_further(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
-        let mut at = place.home;
-        for _ in 1..self.buckets.len() {
-            // Before the word is visible further on, or a reader would stop short.
-            self.bucket(at).displace();
-            at = self.after(at);
-            if let Some(cell) = self.bucket(at).place(place.tag | slot) {
-                return Some(cell);
-            }
-        }
-        self.bucket(at).displace();
-        self.undo_displacement(place);
-        None
-    }
-
-    /// After `admit`: whether no other word can be that of the key just admitted in `own`.
+    /// Whether no other word can be that of the key in the cell `own`. After `admit`, under the
+    /// same stripe, whether the key is there once.
     #[inline(always)]
     pub(crate) fn is_alone(&self, place: Place, own: &AtomicU32) -> bool {
         // SeqCst: between placing a word and looking for another; partner is the same
         // fence in the thread that placed that. On x86 the exchange that placed it is one.
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
-        crate::sync::atomic::fence(crate::sync::atomic::Ordering::SeqCst);
-        let home = self.bucket(place.home);
-        let candidates = home.matches(place.tag, !self.slot_mask);
+        fence(crate::sync::atomic::Ordering::SeqCst);
+        let table = self.table();
+        let home = table.bucket(table.home(place));
+        let candidates = home.matches(table.tag(place), !table.last());
         candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced()
     }
 
-    #[cold]
-    fn undo_displacement(&self, place: Place) {
-        let (wrapped, from_home) = self.buckets.split_at(place.home);
-        from_home.iter().chain(wrapped).for_each(Bucket::settle);
-    }
-
     /// Exchanges the word of a resident slot for that of its replacement. False if it
-    /// has gone meanwhile.
+    /// has gone meanwhile. The caller holds a stripe.
     #[inline(always)]
     pub(crate) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
-        // Release: the new entry; partner is the Acquire of `find`.
-        cell.compare_exchange(word, place.tag | slot, AcqRel, Relaxed).is_ok()
+        self.table().replace(place, cell, word, slot)
     }
 
-    /// Takes out a word that `find` has shown. False if it has changed meanwhile.
+    /// Takes out a word that `find` has shown. False if it has changed meanwhile. The caller
+    /// holds a stripe: a cell with a word is one of the current table.
     #[inline(always)]
     pub(crate) fn unlink_cell(&self, place: Place, cell: &AtomicU32, word: u32) -> bool {
-        // Release: what was read under the word happened before it went.
-        let gone = cell.compare_exchange(word, 0, Release, Relaxed).is_ok();
-        if gone && !self.bucket(place.home).owns(cell) {
-            self.settle_up_to(place, cell);
-        }
-        gone
+        self.table().unlink_cell(place, cell, word)
     }
 
-    /// Takes out the word of a slot. False if it is not there any more.
+    /// Takes out the word of a slot. False if it is not there any more. The caller holds a
+    /// stripe.
     #[inline(always)]
     pub(crate) fn unlink(&self, place: Place, slot: u32) -> bool {
-        let wanted = place.tag | slot;
-        let home = self.bucket(place.home);
-        let candidates = home.matches(wanted, u32::MAX);
-        if candidates != 0 {
-            // A slot has one word. A lost exchange means that it was replaced or removed,
-            // and does not come back.
-            return self.unlink_cell(place, home.word(candidates.trailing_zeros()), wanted);
-        }
-        home.displaced() && self.unlink_further(place, wanted)
+        self.table().unlink(place, slot)
     }
 
-    #[inline(never)]
-    fn unlink_further(&self, place: Place, wanted: u32) -> bool {
-        let look = |cell, word| {
-            if word == wanted {
-                Seen::Match(self.unlink_cell(place, cell, word))
-            } else {
-                Seen::Other
-            }
-        };
-        self.find_further(place, look).unwrap_or(false)
-    }
-
-    /// A displaced word has gone: it counts no more in the buckets that it passed.
+    /// Where the word of a slot is. The caller holds a stripe.
     #[cold]
-    fn settle_up_to(&self, place: Place, cell: &AtomicU32) {
-        let mut at = place.home;
-        while !self.bucket(at).owns(cell) {
-            self.bucket(at).settle();
-            at = self.after(at);
+    pub(crate) fn locate(&self, place: Place, slot: u32) -> Option<(&AtomicU32, u32)> {
+        self.find(
+            place,
+            |cell, word, other| {
+                if other == slot { Seen::Match((cell, word)) } else { Seen::Other }
+            },
+        )
+    }
+
+    /// How many slots may have been handed out before it is time to grow, and how many before it
+    /// must; for no more than `words` words, of slots up to `last`.
+    pub(crate) fn limits(&self, words: u64, last: u32) -> (u32, u32) {
+        let table = self.table();
+        if table.is_static() {
+            return (0, 0);
+        }
+        if table.room() >= words && table.last() >= last {
+            return (u32::MAX, last);
+        }
+        let most = u32::try_from(Table::most(table.len())).unwrap_or(u32::MAX);
+        let most = last.min(most).min(table.last());
+        (u32::try_from(table.room()).unwrap_or(u32::MAX).min(most), most)
+    }
+
+    /// A table to replace the current one by. To be made before writers are stopped.
+    pub(crate) fn larger(&self, words: u64, last: u32) -> Table {
+        let table = self.table();
+        let len = match table.room() {
+            0 => self.first.load(Relaxed),
+            _ => table.len() * GROWTH,
+        };
+        let is_enough = (len as u64) >= Table::buckets_for(words) as u64;
+        let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
+        // Every bit that a slot needs less is one more to tell keys apart.
+        let table = Table::new(len, if is_enough { last } else { most.min(last) });
+        table.touch();
+        table
+    }
+
+    /// Replaces the table, in which there are no more words than `larger` has room for. No other
+    /// thread holds a stripe, and none makes a table.
+    pub(crate) fn grow(&self, larger: Table) {
+        let table = self.table();
+        for at in 0..table.len() {
+            for word in table.cells(at).iter().map(|cell| cell.load(Relaxed)) {
+                let slot = table.slot(word);
+                if slot != 0 {
+                    let upper = self.homes.get_or_make(slot).load(Relaxed);
+                    larger.take_over(upper, word, slot);
+                }
+            }
+        }
+        self.show(larger);
+        if !table.is_static() {
+            table.wipe();
         }
     }
 
-    /// How many buckets there are.
-    pub(crate) fn len(&self) -> usize {
-        self.buckets.len()
+    fn show(&self, mut table: Table) {
+        // Who looks at the one before may do so for as long as this lives.
+        table.before = self.current.load(Relaxed);
+        // Release: its buckets, and the words in them; partner is the Acquire of `table`.
+        self.current.store(Box::into_raw(Box::new(table)), Release);
     }
 
-    /// The cells of one bucket.
-    pub(crate) fn cells(&self, bucket: usize) -> &[AtomicU32] {
-        self.buckets[bucket].words()
+    /// All tables that there ever were, the last first.
+    fn made(&self) -> impl Iterator<Item = &Table> {
+        // SAFETY: tables live as long as this.
+        let deref = |table: *mut Table| unsafe { table.as_ref() };
+        let made = std::iter::successors(deref(self.current.load(Acquire)), move |table| {
+            deref(table.before)
+        });
+        made.filter(|table| !table.is_static())
     }
 
     /// What does not fit together, of words whose places `place_of` tells by their slots.
     /// Nobody else may use the table.
     pub(crate) fn check(&self, place_of: impl Fn(u32) -> Place) -> Result<(), String> {
-        let mut displaced = vec![0u32; self.len()];
-        for at in 0..self.len() {
-            for word in self.cells(at).iter().map(|cell| cell.load(Relaxed)) {
-                if word == 0 {
-                    continue;
-                }
-                let place = place_of(self.slot(word));
-                if word != place.tag | self.slot(word) {
-                    return Err(format!("word {word:#x} of bucket {at} has another tag"));
-                }
-                let mut passed = place.home;
-                while passed != at {
-                    displaced[passed] += 1;
-                    passed = (passed + 1) % self.len();
+        let table = self.table();
+        for word in (0..table.len()).flat_map(|at| table.cells(at)) {
+            let slot = table.slot(word.load(Relaxed));
+            if slot != 0 {
+                let noted = self.homes.get_or_make(slot).load(Relaxed);
+                if u64::from(noted) != place_of(slot).upper() {
+                    return Err(format!("slot {slot} is noted for another home"));
                 }
             }
         }
-        for (at, (bucket, found)) in self.buckets.iter().zip(displaced).enumerate() {
-            if bucket.displacements().is_some_and(|counted| u32::from(counted) != found) {
-                let counted = bucket.displacements();
-                return Err(format!("bucket {at} was passed {found} times, counted {counted:?}"));
+        for left in self.made().filter(|&made| !std::ptr::eq(made, table)) {
+            if (0..left.len()).flat_map(|at| left.cells(at)).any(|word| word.load(Relaxed) != 0) {
+                return Err("a table that was left has a word".to_owned());
             }
         }
-        Ok(())
+        table.check(place_of)
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.buckets)
+        self.made().map(Table::heap_bytes).sum::<usize>() + self.homes.heap_bytes()
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        let mut table = self.current.load(Relaxed);
+        // SAFETY: those that are not static came from boxes, and nobody else has this any more.
+        unsafe {
+            while table.as_ref().is_some_and(|table| !table.is_static()) {
+                table = Box::from_raw(table).before;
+            }
+        }
+    }
+}
+
+/// A way through all buckets of an index, that goes on where it was when the table is replaced.
+///
+/// An entry that is in the index throughout is in a bucket that is shown; perhaps in several, if
+/// the table is replaced meanwhile.
+#[derive(Debug)]
+pub(crate) struct Tour<'i> {
+    index: &'i Index,
+    table: &'i Table,
+    /// The next bucket to be shown; from the length of the table on, those that were the first.
+    /// Backwards, the last that was shown.
+    at: usize,
+    /// Whether it did not begin with the first.
+    moved: bool,
+    back: bool,
+}
+
+impl<'i> Tour<'i> {
+    pub(crate) fn of(index: &'i Index) -> Self {
+        Tour { index, table: index.table(), at: 0, moved: false, back: false }
+    }
+
+    /// Through the last bucket first.
+    pub(crate) fn back(index: &'i Index) -> Self {
+        let table = index.table();
+        Tour { index, table, at: table.len(), moved: false, back: true }
+    }
+
+    /// The number of the next bucket.
+    pub(crate) fn bucket(&self) -> usize {
+        self.at
+    }
+
+    /// The next bucket, and its table.
+    pub(crate) fn next(&mut self) -> Option<(&'i Table, usize)> {
+        // What was shown last may have been wiped before it was looked at.
+        if self.index.has_left(self.table) {
+            let old = self.table;
+            self.table = self.index.table();
+            self.moved = true;
+            self.at = if self.back { self.begin_back(old) } else { self.begin_again(old) };
+        }
+        if self.back {
+            self.at = self.at.checked_sub(1)?;
+            return Some((self.table, self.at));
+        }
+        let (at, len) = (self.at, self.table.len());
+        // Of the last buckets some may lie in the first.
+        let wraps = || self.moved && at < 2 * len && self.table.is_passed((at - 1) % len);
+        (at < len || wraps()).then(|| {
+            self.at += 1;
+            (self.table, at % len)
+        })
+    }
+
+    /// Where to go on in a larger table.
+    fn begin_again(&self, old: &Table) -> usize {
+        let mut begin = self.at.min(old.len()).saturating_sub(1);
+        // What lies further on than it belongs is part of this run.
+        while begin > 0 && old.is_passed(begin - 1) {
+            begin -= 1;
+        }
+        begin * (self.table.len() / old.len())
+    }
+
+    /// The same backwards.
+    fn begin_back(&self, old: &Table) -> usize {
+        let len = self.table.len();
+        // What belongs to the last and lies in the first was to come.
+        if old.is_passed(old.len() - 1) {
+            return len;
+        }
+        let mut begin = (self.at + 1).min(old.len()) * (len / old.len());
+        while begin < len && self.table.is_passed(begin - 1) {
+            begin += 1;
+        }
+        begin
     }
 }
 
@@ -338,13 +417,21 @@ mod tests {
     /// Words that lie behind full buckets, of a table as full as it gets.
     fn displaced(hash: impl Fn(u64) -> u64) -> usize {
         const SLOTS: u32 = 40_000;
-        let index = Index::new(SLOTS, SLOTS.into());
+        let index = Index::new(SLOTS.into());
         let place = |slot: u32| index.place(hash(slot.into()));
-        (1..=SLOTS).for_each(|slot| assert!(index.admit(place(slot), slot).is_some()));
+        for slot in 1..=SLOTS {
+            if slot > index.limits(SLOTS.into(), SLOTS).0 {
+                index.grow(index.larger(SLOTS.into(), SLOTS));
+            }
+            index.note(place(slot), slot);
+            assert!(index.admit(place(slot), slot).is_some());
+        }
+        let table = index.table();
         (1..=SLOTS)
             .filter(|&slot| {
-                let (word, home) = (index.word(place(slot), slot), index.bucket(place(slot).home));
-                home.matches(word, u32::MAX) == 0
+                let place = place(slot);
+                let home = table.bucket(table.home(place));
+                home.matches(table.tag(place) | slot, u32::MAX) == 0
             })
             .count()
     }

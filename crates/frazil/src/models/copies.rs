@@ -30,7 +30,7 @@ impl Copies {
     fn new() -> Self {
         let copies = Copies {
             shown: Shown::default(),
-            reclaim: Reclaim::new(1, 1, None),
+            reclaim: Reclaim::new(1, None),
             stripes: Stripes::default(),
             copied: UnsafeCell::new(0),
         };

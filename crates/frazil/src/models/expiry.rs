@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::together;
+use crate::chunks::Chunks;
 use crate::clock::{BEGINNING, Clock};
 use crate::expiry::deadlines::{Deadlines, Spans};
 use crate::expiry::hints::Hints;
@@ -88,7 +89,7 @@ fn two_turn_while_the_slot_is_used_again() {
 /// by the old base.
 struct Hinted {
     hints: Hints,
-    deadlines: [AtomicU64; 2],
+    deadlines: Chunks<AtomicU64>,
     hint: AtomicU16,
     published: AtomicBool,
 }
@@ -100,16 +101,18 @@ fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
     loom::model(|| {
         let hinted = Arc::new(Hinted {
             hints: Hints::new(1, None),
-            deadlines: [AtomicU64::new(0), AtomicU64::new(0)],
+            deadlines: Chunks::default(),
             hint: AtomicU16::new(0),
             published: AtomicBool::new(false),
         });
+        // Made before the threads begin.
+        hinted.deadlines.ensure(1);
         together(
             &hinted,
             &[
                 |hinted| {
                     let Hinted { hints, deadlines, hint, published } = hinted;
-                    deadlines[1].store((UNIT * 100) << 1, Release);
+                    deadlines.get_or_make(1).store((UNIT * 100) << 1, Release);
                     hints.begin(hint, UNIT * 100);
                     published.store(true, Release);
                     true

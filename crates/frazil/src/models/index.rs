@@ -1,17 +1,33 @@
-//! The index: two threads that admit one key do not both believe they were alone.
+//! The index: two threads that admit one key do not both believe they were alone, and nobody
+//! misses a key while the table grows.
 
 use std::sync::Arc;
 
 use super::together;
+use crate::fence;
 use crate::index::{Index, Seen};
+use crate::stripe::Stripes;
+use crate::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 /// The hash of the key in question, and of one whose tag differs.
 const HASH: u64 = 7;
 const OTHER: u64 = 8;
 
+/// An index whose table has words of so many slots.
+fn with_room(slots: u32) -> Index {
+    let index = Index::new(slots.into());
+    while index.limits(slots.into(), slots).1 < slots {
+        index.grow(index.larger(slots.into(), slots));
+    }
+    // Made before the threads begin: loom does not know who makes a chunk.
+    (1..=slots).for_each(|slot| index.note(index.place(HASH), slot));
+    index
+}
+
 /// Admits `slot`. Whether no other word can be of the same key.
 fn admit(index: &Index, slot: u32) -> bool {
     let place = index.place(HASH);
+    index.note(place, slot);
     let own = index.admit(place, slot).expect("there is room");
     index.is_alone(place, own)
 }
@@ -19,8 +35,8 @@ fn admit(index: &Index, slot: u32) -> bool {
 /// The slots that a look-up is shown, in its order.
 fn shown(index: &Index) -> Vec<u32> {
     let mut slots = Vec::new();
-    let all: Option<()> = index.find(index.place(HASH), |_, word| {
-        slots.push(index.slot(word));
+    let all: Option<()> = index.find(index.place(HASH), |_, _, slot| {
+        slots.push(slot);
         Seen::Other
     });
     assert_eq!(all, None);
@@ -31,7 +47,7 @@ fn shown(index: &Index) -> Vec<u32> {
 #[test]
 fn of_two_that_admit_a_key_one_sees_the_other() {
     loom::model(|| {
-        let index = Arc::new(Index::new(3, 3));
+        let index = Arc::new(with_room(3));
         assert!(index.admit(index.place(OTHER), 3).is_some());
         let after_another_left: fn(&Index) -> bool = |index| {
             assert!(index.unlink(index.place(OTHER), 3));
@@ -49,17 +65,83 @@ fn of_two_that_admit_a_key_one_sees_the_other() {
 #[test]
 fn a_residency_ends_once() {
     loom::model(|| {
-        let index = Arc::new(Index::new(2, 2));
+        let index = Arc::new(with_room(2));
         admit(&index, 1);
         let remove: fn(&Index) -> bool = |index| index.unlink(index.place(HASH), 1);
         let replace: fn(&Index) -> bool = |index| {
             let place = index.place(HASH);
-            let first = |cell, word| Seen::Match((cell, word));
+            let first = |cell, word, _| Seen::Match((cell, word));
             let found = index.find(place, first);
             found.is_some_and(|(cell, word)| index.replace(place, cell, word, 2))
         };
         let ended = together(&index, &[remove, replace]);
         assert_eq!(ended.iter().filter(|&&ended| ended).count(), 1);
         assert_eq!(shown(&index), if ended[1] { vec![2] } else { vec![] });
+    });
+}
+
+/// Slots in a table that is too small for them, with one key that is asked for.
+struct Growing {
+    index: Index,
+    stripes: Stripes,
+}
+
+impl Growing {
+    const WORDS: u64 = 4;
+
+    fn new() -> Self {
+        let growing = Growing { index: Index::new(Self::WORDS), stripes: Stripes::default() };
+        // Made before the threads begin.
+        let _ = growing.stripes.of(0);
+        admit(&growing.index, 1);
+        growing
+    }
+
+    /// Stops the writers and replaces the table. Whether they stopped.
+    fn grow(&self) -> bool {
+        let larger = self.index.larger(Self::WORDS, 4);
+        let stopped = self.stripes.stop(self.stripes.stopping());
+        if stopped.is_some() {
+            self.index.grow(larger);
+        }
+        stopped.is_some()
+    }
+
+    /// Looks the key up as a `get` does: what is found is seen twice.
+    fn finds(&self) -> bool {
+        let again = |cell: &AtomicU32, word, _| {
+            fence::light();
+            if cell.load(Acquire) == word { Seen::Match(()) } else { Seen::Changed }
+        };
+        self.index.find(self.index.place(HASH), again).is_some()
+    }
+
+    /// As a writer: under a stripe, if there is one. Whether the key was taken out.
+    fn remove(&self) -> bool {
+        let held = self.stripes.of(0).own().filter(|_| !self.stripes.is_stopped());
+        held.is_some() && self.index.unlink(self.index.place(HASH), 1)
+    }
+}
+
+#[test]
+fn a_key_that_is_there_is_found_while_the_table_grows() {
+    loom::model(|| {
+        let growing = Arc::new(Growing::new());
+        let found = together(&growing, &[Growing::grow, Growing::finds]);
+        assert_eq!(found, [true, true]);
+        assert_eq!(shown(&growing.index), [1]);
+    });
+}
+
+/// The word is moved or taken out, never both.
+#[test]
+fn what_a_writer_takes_out_does_not_come_back() {
+    loom::model(|| {
+        let growing = Arc::new(Growing::new());
+        let [_, removed] = together(&growing, &[Growing::grow, Growing::remove])[..] else {
+            unreachable!("there are two threads")
+        };
+        assert_eq!(shown(&growing.index), if removed { vec![] } else { vec![1] });
+        assert_eq!(growing.finds(), !removed);
     });
 }

@@ -28,8 +28,7 @@ impl Queued {
         let order = Order::new(
             &Builder::<u64, u64>::new(last.into()).policy(policy),
             last.into(),
-            [last.into(); 3],
-            &bench.segments,
+            [last.into(); 2],
         );
         Queued { bench, order }
     }

@@ -13,7 +13,7 @@ use super::{large_model, together};
 use crate::evict::segments::Segments;
 use crate::names::NAMES;
 use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Reclaim, Supply};
 use crate::stripe::{Buffers, Stripes, Traffic};
 use crate::sync::atomic::{
     AtomicU32,
@@ -40,12 +40,23 @@ struct Store {
 // SAFETY: whether `entry` is reached by one at a time is what loom looks for.
 unsafe impl Sync for Store {}
 
+/// Slots up to the one that there is.
+struct OneSlot;
+
+impl Supply for OneSlot {
+    fn limits(&self) -> (u32, u32) {
+        (u32::MAX, SLOT)
+    }
+
+    fn prepare(&self, _slot: u32) {}
+}
+
 impl Store {
     /// With the slot filled and published.
     fn new() -> Self {
         let store = Store {
             segments: Segments::new(32, 1),
-            reclaim: Reclaim::new(SLOT, 1, None),
+            reclaim: Reclaim::new(1, None),
             stripes: Stripes::default(),
             word: AtomicU32::new(0),
             elsewhere: AtomicU32::new(ELSEWHERE),
@@ -60,7 +71,7 @@ impl Store {
     /// Fills a vacant slot, if there is one.
     fn publish(&self, buffers: &mut Buffers) {
         assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
-        if let Some(slot) = self.reclaim.vacant(&self.segments, buffers, |_| ()) {
+        if let Some(slot) = self.reclaim.vacant(&self.segments, buffers, &OneSlot) {
             // SAFETY: loom looks whether it is.
             self.entry.with_mut(|entry| unsafe { *entry += 1 });
             self.word.store(slot, Release);

@@ -1,4 +1,4 @@
-//! The ring: nothing lost, nothing twice, and in the order it was pushed.
+//! The ring: nothing lost, nothing twice, and in the order it was pushed, also where it grows.
 
 use std::sync::Arc;
 
@@ -6,62 +6,64 @@ use super::together;
 use crate::evict::ring::Ring;
 use crate::stripe::Traffic;
 
-fn push(ring: &Ring, value: u32) -> bool {
-    ring.push(value, &mut Traffic::default())
+fn push(ring: &Ring, value: u32) {
+    ring.push(value, &mut Traffic::default());
+}
+
+fn pop(ring: &Ring) -> Vec<u32> {
+    ring.pop(&mut Traffic::default()).into_iter().collect()
 }
 
 fn drain(ring: &Ring) -> Vec<u32> {
     std::iter::from_fn(|| ring.pop(&mut Traffic::default())).collect()
 }
 
-/// A ring of `capacity`, some laps on.
-fn turned(capacity: usize, pushes: u32) -> Ring {
-    let ring = Ring::new(capacity);
+/// A queue whose first ring, of two cells, is some laps on.
+fn turned(pushes: u32) -> Ring {
+    let ring = Ring::default();
     for value in 1..=pushes {
-        assert!(push(&ring, value) && ring.pop(&mut Traffic::default()) == Some(value));
+        push(&ring, value);
+        assert_eq!(pop(&ring), [value]);
     }
     ring
 }
 
+/// The third value finds the first ring full, if the popper was not first.
 #[test]
 fn of_two_pushers_and_a_popper_each_value_comes_once() {
     loom::model(|| {
-        let ring = Arc::new(turned(2, 1));
-        let threads: [fn(&Ring) -> Vec<u32>; 2] = [
-            |ring| [10, 11].into_iter().filter(|&value| push(ring, value)).collect(),
-            |ring| [20].into_iter().filter(|&value| push(ring, value)).collect(),
+        let ring = Arc::new(turned(1));
+        let threads: [fn(&Ring) -> Vec<u32>; 3] = [
+            |ring| {
+                push(ring, 10);
+                push(ring, 11);
+                Vec::new()
+            },
+            |ring| {
+                push(ring, 20);
+                Vec::new()
+            },
+            pop,
         ];
-        let popper = {
-            let ring = ring.clone();
-            loom::thread::spawn(move || ring.pop(&mut Traffic::default()))
-        };
-        let pushed: Vec<_> = together(&ring, &threads).concat();
-        let mut popped: Vec<_> = popper.join().unwrap().into_iter().collect();
+        let mut popped: Vec<_> = together(&ring, &threads).concat();
         popped.extend(drain(&ring));
         let of_first: Vec<_> = popped.iter().filter(|&&value| value < 20).copied().collect();
         assert!(of_first.is_sorted(), "{popped:?} overtook one another");
-        // Full at two: the first two always find room.
-        assert!(pushed.len() >= 2);
         popped.sort_unstable();
-        let mut pushed = pushed;
-        pushed.sort_unstable();
-        assert_eq!(popped, pushed);
+        assert_eq!(popped, [10, 11, 20]);
+        assert!(ring.is_empty());
     });
 }
 
 #[test]
 fn two_poppers_share_what_a_pusher_sends_round_the_end() {
     loom::model(|| {
-        let ring = Arc::new(turned(2, 1));
-        assert!(push(&ring, 7));
-        let threads: [fn(&Ring) -> Vec<u32>; 3] = [
-            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
-            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
-            |ring| {
-                assert!(push(ring, 8), "one value leaves room for another");
-                Vec::new()
-            },
-        ];
+        let ring = Arc::new(turned(1));
+        push(&ring, 7);
+        let threads: [fn(&Ring) -> Vec<u32>; 3] = [pop, pop, |ring| {
+            push(ring, 8);
+            Vec::new()
+        }];
         let mut popped = together(&ring, &threads).concat();
         assert!(popped.contains(&7), "a value that was there all along was not found");
         popped.extend(drain(&ring));
@@ -74,18 +76,39 @@ fn two_poppers_share_what_a_pusher_sends_round_the_end() {
 #[test]
 fn a_late_popper_takes_no_value_of_another_lap() {
     loom::model(|| {
-        let ring = Arc::new(Ring::new(1));
-        assert!(push(&ring, 1));
-        let threads: [fn(&Ring) -> Vec<u32>; 2] = [
-            |ring| ring.pop(&mut Traffic::default()).into_iter().collect(),
-            |ring| {
-                let first: Vec<_> = ring.pop(&mut Traffic::default()).into_iter().collect();
-                if push(ring, 2) { first } else { [first, vec![0]].concat() }
-            },
-        ];
+        let ring = Arc::new(turned(2));
+        push(&ring, 1);
+        let threads: [fn(&Ring) -> Vec<u32>; 2] = [pop, |ring| {
+            let first = pop(ring);
+            push(ring, 2);
+            first
+        }];
         let mut seen = together(&ring, &threads).concat();
         seen.extend(drain(&ring));
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
+    });
+}
+
+/// Two find the ring about to be full: one closes it, both go on in one and the same.
+#[test]
+fn what_does_not_fit_goes_to_the_next_ring() {
+    loom::model(|| {
+        let ring = Arc::new(turned(1));
+        push(&ring, 1);
+        let threads: [fn(&Ring) -> Vec<u32>; 2] = [
+            |ring| {
+                push(ring, 2);
+                Vec::new()
+            },
+            |ring| {
+                push(ring, 3);
+                Vec::new()
+            },
+        ];
+        together(&ring, &threads);
+        let popped = drain(&ring);
+        assert_eq!(popped[0], 1, "the oldest comes first");
+        assert!(popped == [1, 2, 3] || popped == [1, 3, 2], "{popped:?}");
     });
 }

@@ -138,7 +138,7 @@ fn what_was_written_is_seen_by_who_takes_the_segment() {
 #[test]
 fn no_segment_is_handed_out_twice() {
     loom::model(|| {
-        let segments = Arc::new(Segments::new(2, 1));
+        let segments = Arc::new(Segments::new(2, 1).laid_out());
         let take: fn(&Segments) -> Option<u32> = |segments| segments.take(&mut Traffic::default());
         let give_and_take: fn(&Segments) -> Option<u32> = |segments| {
             let segment = segments.take(&mut Traffic::default())?;

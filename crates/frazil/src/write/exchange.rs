@@ -69,7 +69,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
-            let outcome = self.attempt(&mut held, place, &newcomer, found, key, value);
+            // The table may have been replaced since it was found.
+            let found = found.map(|found| self.found_as_it_is(place, found));
+            let outcome = self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value);
             self.settle(&mut held);
             let Err(setback) = outcome else { return true };
             // The key and value may be dropped from here on.

@@ -9,8 +9,13 @@ use crate::stripe::Held;
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
+    /// it. The caller holds no stripe.
     #[inline(always)]
     pub(crate) fn reclaim_if_due(&self) {
+        if self.is_outgrown() {
+            self.grow(0);
+        }
         if self.reclaim.due() {
             self.reclaim();
         }

@@ -257,7 +257,8 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
 #[test]
 fn those_who_differ_about_the_capacity_lose_nothing() {
     for policy in policies() {
-        let mut cache: Cache<u64, String> = Cache::builder(2_000).policy(policy).build();
+        let builder = Cache::builder(2_000).entries(2_000);
+        let mut cache: Cache<u64, String> = builder.policy(policy).build();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let cache = &cache;

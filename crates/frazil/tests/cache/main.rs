@@ -19,6 +19,7 @@ mod fetching;
 mod freezing;
 mod frozen;
 mod fused;
+mod growth;
 mod hashes;
 mod invalidating;
 mod lifetimes;

@@ -9,16 +9,19 @@ mod notes;
 mod set_aside;
 mod shelf;
 
+use std::sync::OnceLock;
+
 use frazil_policy::{
     HotFirst, HotFirstVisitor, Lru, LruDelayed, LruProb, Online, Policy as Algorithm,
     PolicyVisitor, Rng,
 };
 
 use super::{Decision, Hand, Headers, Newcomer};
+use crate::chunks::Chunks;
 use crate::protect::Pinned;
 use crate::stripe::{Reader, Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
-use crate::sync::{CHECKED, OwnLine, zeroed_slice};
+use crate::sync::{CHECKED, OwnLine};
 
 pub(crate) use notes::Notes;
 use notes::TURN;
@@ -125,7 +128,7 @@ pub(crate) struct Caller<'c> {
     headers: &'c dyn Headers,
     reader: &'c Reader,
     epochs: &'c [OwnLine<AtomicU8>],
-    stamps: &'c [std::sync::atomic::AtomicU64],
+    stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     clock: &'c Ticks,
 }
 
@@ -135,7 +138,7 @@ enum Ticks {
     /// It does not ask for it.
     None,
     /// Requests of all threads, as far as they were told.
-    Requests(OwnLine<AtomicU64>),
+    Requests(Box<OwnLine<AtomicU64>>),
     /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds: for policies that weigh how
     /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
     /// is later: where there are misses enough for delays to matter, they bring it forward, and a
@@ -143,7 +146,7 @@ enum Ticks {
     ///
     /// A clock may be code of the user's. So it is read by [`Ticks::read`] alone, and the policy's
     /// lock is taken with what its thread has read before.
-    Real(OwnLine<AtomicU64>),
+    Real(Box<OwnLine<AtomicU64>>),
 }
 
 /// A tick of 1.024 µs: 32 bits of it, which is what a note has room for, are 73 minutes.
@@ -162,14 +165,14 @@ pub(crate) fn weighs_delay(policy: Online) -> bool {
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
-            Online::Mad { .. } => Ticks::Real(OwnLine::default()),
+            Online::Mad { .. } => Ticks::Real(Box::default()),
             // Of fetches these two are told nothing: they go by rates alone here.
             Online::LaCache { .. }
             | Online::DelayRank { .. }
             | Online::LruDelayed { .. }
             | Online::LruSampled { .. }
             | Online::Hyperbolic { .. }
-            | Online::Lhd { .. } => Ticks::Requests(OwnLine::default()),
+            | Online::Lhd { .. } => Ticks::Requests(Box::default()),
             _ => Ticks::None,
         }
     }
@@ -250,8 +253,10 @@ impl Caller<'_> {
 
 #[derive(Debug)]
 pub(crate) struct Locked {
-    /// As many as a power of two.
-    shelves: Box<[Box<dyn Shelf>]>,
+    /// Made when the policy is first told of anything.
+    parts: OnceLock<Parts>,
+    /// Of the number of shards, which is a power of two.
+    bits: u32,
     /// By how much a hash is shifted to become a shard's number.
     shift: u32,
     policy: Online,
@@ -263,13 +268,40 @@ pub(crate) struct Locked {
     notes: AtomicU32,
     /// Threads whose chance has begun.
     drawing: AtomicU64,
+    /// By slot, for policies that keep a time beside the entry.
+    stamps: OnceLock<Box<Chunks<std::sync::atomic::AtomicU64>>>,
+    stamped: bool,
+    clock: Ticks,
+    capacity: AtomicU64,
+}
+
+/// The shards.
+#[derive(Debug)]
+struct Parts {
+    shelves: Box<[Box<dyn Shelf>]>,
     /// By shard, the epoch that its policy is in. Apart from what the lock's holders write:
     /// readers look at it.
     epochs: Box<[OwnLine<AtomicU8>]>,
-    /// By slot, for policies that keep a time beside the entry; else empty.
-    stamps: Box<[std::sync::atomic::AtomicU64]>,
-    clock: Ticks,
-    capacity: AtomicU64,
+}
+
+impl Parts {
+    /// `1 << bits` shards of a policy.
+    fn new(policy: Online, capacity: u64, bits: u32) -> Self {
+        let shelf = |number| -> Box<dyn Shelf> {
+            let shard = Shard { number, bits };
+            match policy {
+                // The gate has drawn already.
+                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
+                _ => policy
+                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
+                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
+            }
+        };
+        Parts {
+            shelves: (0..1 << bits).map(shelf).collect(),
+            epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
+        }
+    }
 }
 
 /// Makes one shard of a policy.
@@ -293,14 +325,13 @@ impl HotFirstVisitor for ShelveHot {
 }
 
 impl Locked {
-    /// `policy` for so many entries, in slots up to `last`, in so many shards, rounded up to a
-    /// power of two.
+    /// `policy` for so many entries in so many shards, rounded up to a power of two.
     pub(crate) fn new(
         policy: Online,
         promotion: Promotion,
         shards: u32,
         capacity: u64,
-        [entries, last]: [u64; 2],
+        entries: u64,
     ) -> Self {
         let bits = shards.clamp(1, SHARDS_MAX).next_power_of_two().ilog2();
         let gate = match policy {
@@ -308,44 +339,57 @@ impl Locked {
             Online::LruDelayed { window } => Gate::Window(window),
             _ => Gate::Open,
         };
-        let shelf = |number| -> Box<dyn Shelf> {
-            let shard = Shard { number, bits };
-            match policy {
-                // The gate has drawn already.
-                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
-                _ => policy
-                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
-                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
-            }
-        };
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
-        let stamps = if stamped { last + 1 } else { 0 };
         Locked {
-            shelves: (0..1 << bits).map(shelf).collect(),
+            parts: OnceLock::new(),
+            bits,
             shift: u64::BITS - bits,
             promotion,
             gate,
             notes: AtomicU32::new(notes_for(policy, entries)),
             policy,
             drawing: AtomicU64::new(0),
-            epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
-            stamps: zeroed_slice(stamps as usize),
+            stamps: OnceLock::new(),
+            stamped,
             clock: Ticks::of(policy),
             capacity: AtomicU64::new(capacity),
         }
+    }
+
+    fn parts(&self) -> &Parts {
+        if let Some(parts) = self.parts.get() {
+            return parts;
+        }
+        // Who changes it meanwhile tells the parts of it. Loaded before: a checker may suspend a
+        // thread at a load, and must not while others wait for what it makes.
+        let capacity = self.capacity.load(Relaxed);
+        self.parts.get_or_init(|| Parts::new(self.policy, capacity, self.bits))
+    }
+
+    fn stamps(&self) -> Option<&Chunks<std::sync::atomic::AtomicU64>> {
+        self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
+    }
+
+    fn shelves(&self) -> &[Box<dyn Shelf>] {
+        &self.parts().shelves
+    }
+
+    /// Those that were told of anything.
+    fn used(&self) -> &[Box<dyn Shelf>] {
+        self.parts.get().map_or(&[], |parts| &parts.shelves)
     }
 
     /// Follows a change of the capacity, with which there are `entries` at most.
     pub(crate) fn set_capacity(&self, capacity: u64, entries: u64) {
         self.capacity.store(capacity, Relaxed);
         self.notes.store(notes_for(self.policy, entries), Relaxed);
-        let share = share(capacity, self.shelves.len().ilog2());
-        self.shelves.iter().for_each(|shelf| shelf.set_capacity(share));
+        let share = share(capacity, self.bits);
+        self.shelves().iter().for_each(|shelf| shelf.set_capacity(share));
     }
 
     /// Begins to set the hottest aside, a share of each shard's.
     pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
-        let (caller, shelves) = (self.caller(headers), &*self.shelves);
+        let (caller, shelves) = (self.caller(headers), self.shelves());
         let mut walk = Walk { locked: self, caller, share, shelves, left: 0 };
         walk.begin();
         walk
@@ -354,13 +398,13 @@ impl Locked {
     /// Gives the policy back what was set aside.
     pub(crate) fn thaw<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
-        let capacity = share(self.capacity.load(Relaxed), self.shelves.len().ilog2());
-        self.shelves.iter().for_each(|shelf| shelf.thaw(&caller, capacity));
+        let capacity = share(self.capacity.load(Relaxed), self.bits);
+        self.used().iter().for_each(|shelf| shelf.thaw(&caller, capacity));
     }
 
     /// How many entries are set aside.
     pub(crate) fn frozen(&self) -> u64 {
-        self.shelves.iter().map(|shelf| shelf.frozen()).sum()
+        self.used().iter().map(|shelf| shelf.frozen()).sum()
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
@@ -379,8 +423,8 @@ impl Locked {
         Caller {
             headers,
             reader: headers.reader(),
-            epochs: &self.epochs,
-            stamps: &self.stamps,
+            epochs: &self.parts().epochs,
+            stamps: self.stamps(),
             clock: &self.clock,
         }
     }
@@ -394,7 +438,7 @@ impl Locked {
 
     fn shelf_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn Shelf {
         let position = headers.header(slot).position.load(Relaxed);
-        &*self.shelves[position as usize & (self.shelves.len() - 1)]
+        &*self.shelves()[position as usize & ((1 << self.bits) - 1)]
     }
 
     /// Sees to a hit of a slot that the caller protects.
@@ -431,8 +475,8 @@ impl Locked {
     /// Whether the policy has heard of a hit of this slot less than so many epochs ago.
     fn heard_of<H: Headers>(&self, headers: &H, slot: u32, epochs: u32) -> bool {
         let header = headers.header(slot);
-        let shard = header.position.load(Relaxed) as usize & (self.shelves.len() - 1);
-        let now = self.epochs[shard].0.load(Relaxed);
+        let shard = header.position.load(Relaxed) as usize & ((1 << self.bits) - 1);
+        let now = self.parts().epochs[shard].0.load(Relaxed);
         u32::from((now + TURN - header.mark.count()) % TURN) < epochs
     }
 
@@ -443,7 +487,8 @@ impl Locked {
             Gate::Open => true,
             Gate::Chance { q, seed } => self.draw(reader, q, seed),
             Gate::Window(window) => {
-                let promoted = self.stamps[slot as usize].load(Relaxed);
+                let stamps = self.stamps();
+                let promoted = stamps.map_or(0, |stamps| stamps.get_or_make(slot).load(Relaxed));
                 LruDelayed::is_due(window, promoted, reader.now())
             }
         }
@@ -475,15 +520,15 @@ impl Locked {
         let wait = full && (enough < notes::ENOUGH || !notes.is_most_crowded());
         let retries = caller.reader.retries.load(Relaxed);
         let mut told = true;
-        if let [shelf] = &*self.shelves {
+        if let [shelf] = self.shelves() {
             told = shelf.tell(&caller, wait);
         } else {
             let mut noted = 0u64;
             for slot in notes.slots() {
                 let position = headers.header(slot).position.load(Relaxed);
-                noted |= 1 << (position as usize & (self.shelves.len() - 1));
+                noted |= 1 << (position as usize & ((1 << self.bits) - 1));
             }
-            for (number, shelf) in self.shelves.iter().enumerate() {
+            for (number, shelf) in self.shelves().iter().enumerate() {
                 told &= noted >> number & 1 == 0 || shelf.tell(&caller, wait);
             }
         }
@@ -504,13 +549,13 @@ impl Locked {
 
     /// Tells a policy of an object that was asked for and is too heavy to be admitted.
     pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
-        self.shelves[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
+        self.shelves()[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
     }
 
     /// A newcomer is not admitted after all.
     pub(crate) fn forget(&self, newcomer: &Newcomer) {
         if newcomer.recalled.get() != 0 {
-            self.shelves[self.home(newcomer.hash)].forget(newcomer);
+            self.shelves()[self.home(newcomer.hash)].forget(newcomer);
         }
     }
 
@@ -521,7 +566,7 @@ impl Locked {
         newcomer: &Newcomer,
     ) {
         let caller = self.caller(hand.headers);
-        let shelf = &self.shelves[self.home(newcomer.hash)];
+        let shelf = &self.shelves()[self.home(newcomer.hash)];
         self.clock.advance(newcomer, &mut hand.buffers.traffic);
         shelf.insert(&caller, &mut hand.buffers.traffic, slot, newcomer);
     }
@@ -538,13 +583,13 @@ impl Locked {
         if let Some(newcomer) = newcomer {
             self.clock.advance(newcomer, traffic);
         }
-        if let [shelf] = &*self.shelves {
+        if let [shelf] = self.shelves() {
             return shelf.evict(&caller, traffic, newcomer);
         }
-        let count = self.shelves.len();
+        let count = self.shelves().len();
         let share = self.capacity.load(Relaxed) / count as u64;
         let home = newcomer.map_or(0, |newcomer| self.home(newcomer.hash));
-        let from = |at: usize| &self.shelves[(home + at) % count];
+        let from = |at: usize| &self.shelves()[(home + at) % count];
         // A newcomer's weight above the share is what one of them has too much of.
         let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
         let full = (1..count).find(|&at| from(at).held() > share);
@@ -574,7 +619,7 @@ impl Locked {
 
     /// Retires the dead that are in a place, as long as there are segments for them.
     pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        for shelf in &self.shelves {
+        for shelf in self.used() {
             let mut from = 0;
             loop {
                 let (segments, buffers) = (hand.segments, &mut *hand.buffers);
@@ -592,7 +637,7 @@ impl Locked {
 
     /// What they weigh together.
     pub(crate) fn held(&self) -> u64 {
-        self.shelves.iter().map(|shelf| shelf.held()).sum()
+        self.used().iter().map(|shelf| shelf.held()).sum()
     }
 
     /// The slots in the order in which they would go; of shards, those that go at the same
@@ -601,7 +646,7 @@ impl Locked {
         self.read_clock(headers);
         let caller = self.caller(headers);
         let mut orders: Vec<Vec<u32>> =
-            self.shelves.iter().map(|shelf| shelf.coldest_first(&caller)).collect();
+            self.shelves().iter().map(|shelf| shelf.coldest_first(&caller)).collect();
         if let [order] = &mut *orders {
             return std::mem::take(order);
         }
@@ -616,12 +661,12 @@ impl Locked {
 
     /// The slots that are in a place, each with its position.
     pub(crate) fn slots(&self) -> Vec<(u32, u32)> {
-        self.shelves.iter().flat_map(|shelf| shelf.slots()).collect()
+        self.used().iter().flat_map(|shelf| shelf.slots()).collect()
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let shelves: usize = self.shelves.iter().map(|shelf| shelf.heap_bytes()).sum();
-        shelves + size_of_val(&*self.stamps)
+        let shelves: usize = self.used().iter().map(|shelf| shelf.heap_bytes()).sum();
+        shelves + self.stamps.get().map_or(0, |stamps| stamps.heap_bytes())
     }
 }
 
@@ -645,8 +690,8 @@ impl Walk<'_> {
 
     fn end(&mut self) {
         if let [shelf, others @ ..] = self.shelves {
-            let bits = self.locked.shelves.len().ilog2();
-            shelf.end_freezing(share(self.locked.capacity.load(Relaxed), bits));
+            let capacity = share(self.locked.capacity.load(Relaxed), self.locked.bits);
+            shelf.end_freezing(capacity);
             self.shelves = others;
         }
     }
@@ -723,12 +768,12 @@ mod tests {
     fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
         let newcomer = Newcomer::new(slot.into(), 1, Term::NEVER);
         let caller = locked.caller(headers);
-        let shelf = &locked.shelves[0];
+        let shelf = &locked.shelves()[0];
         shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
     }
 
     fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
-        locked.shelves[0].evict(&locked.caller(headers), &mut Default::default(), None)
+        locked.shelves()[0].evict(&locked.caller(headers), &mut Default::default(), None)
     }
 
     fn skipped(headers: &Waiting<'_>) -> u64 {
@@ -747,13 +792,13 @@ mod tests {
             outcome.unwrap_or_else(|panic| resume_unwind(panic));
         });
         // It was of another's headers.
-        assert!(locked.shelves[0].slots().iter().any(|&(_, slot)| slot == 9));
+        assert!(locked.shelves()[0].slots().iter().any(|&(_, slot)| slot == 9));
     }
 
     #[test]
     fn what_finds_the_lock_taken_is_told_later_and_lately_heard_of_is_passed_over() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=3).for_each(|slot| insert(&locked, &headers, slot));
         // One more would wait for the lock.
         let room = 2 * notes::ENOUGH - 1;
@@ -766,7 +811,7 @@ mod tests {
         locked.hit(&headers, 1);
         assert_eq!(skipped(&headers), 1);
         for slot in [3, 4].repeat(2_000) {
-            let epoch = locked.epochs[0].0.load(Relaxed);
+            let epoch = locked.parts().epochs[0].0.load(Relaxed);
             headers.header(slot).mark.set((epoch + TURN / 2) % TURN);
             locked.hit(&headers, slot);
         }
@@ -779,7 +824,7 @@ mod tests {
     #[test]
     fn what_a_crowded_lock_cannot_bear_is_thrown_away() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=3).for_each(|slot| insert(&locked, &headers, slot));
         (0..100).for_each(|_| headers.reader.notes.crowd());
         assert!(headers.reader.notes.is_most_crowded());
@@ -821,7 +866,7 @@ mod tests {
     #[test]
     fn a_relaxed_hit_does_not_wait() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, [100, 9]);
+        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, 100);
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         while_taken(&locked, || locked.hit(&headers, 1));
         assert_eq!(skipped(&headers), 1);
@@ -836,21 +881,21 @@ mod tests {
     #[test]
     fn a_stale_note_promotes_nothing() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, [1 << 20, 9]);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         locked.hit(&headers, 1);
         let caller = locked.caller(&headers);
         // By another thread, which has noted nothing.
         headers.header(1).position.store(0, Relaxed);
-        assert!(locked.shelves[0].tell(&caller, true));
+        assert!(locked.shelves()[0].tell(&caller, true));
         assert_eq!(headers.reader.notes.slots().count(), 0);
-        assert_eq!(locked.shelves[0].slots().len(), 2);
+        assert_eq!(locked.shelves()[0].slots().len(), 2);
     }
 
     #[test]
     fn more_newcomers_than_tickets_are_admitted_all_the_same() {
         let headers = Waiting::new(None);
-        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, [4, 9]);
+        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, 4);
         (1..=4).for_each(|slot| insert(&locked, &headers, slot));
         let caller = locked.caller(&headers);
         // Each is told of, and then nothing comes of it: as if its thread had panicked.
@@ -859,7 +904,7 @@ mod tests {
         let unheard = || Newcomer::new(1, 1, Term::NEVER);
         let mut last = 0;
         for newcomer in &newcomers {
-            let shelf = &locked.shelves[0];
+            let shelf = &locked.shelves()[0];
             let decision = shelf.evict(&caller, &mut Default::default(), Some(newcomer));
             let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
             shelf.insert(&caller, &mut Default::default(), slot, &unheard());
@@ -867,7 +912,7 @@ mod tests {
         }
         assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
         let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
-        locked.shelves[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
+        locked.shelves()[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
         newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
     }
 }

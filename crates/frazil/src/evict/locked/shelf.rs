@@ -13,6 +13,7 @@ use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 use super::notes::{EPOCHS, TURN};
 use super::set_aside::{SetAside, Ways};
 use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
+use crate::chunks::Chunks;
 use crate::expiry::deadlines::Term;
 use crate::fetch::flight::Absence;
 use crate::protect::Pinned;
@@ -205,7 +206,7 @@ struct Table<M> {
 /// The cache as the policy sees it during one call.
 pub(super) struct View<'c, M> {
     headers: &'c dyn Headers,
-    stamps: &'c [std::sync::atomic::AtomicU64],
+    stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     table: &'c Table<M>,
     now: u64,
     fetch: Option<u64>,
@@ -227,7 +228,7 @@ impl<M: 'static> Host<M> for View<'_, M> {
         if let Some(mark) = mark.downcast_ref() {
             return mark;
         }
-        let stamp = self.stamps.get(slot as usize).map(|stamp| stamp as &dyn Any);
+        let stamp = self.stamps.map(|stamps| stamps.get_or_make(slot) as &dyn Any);
         stamp
             .and_then(|stamp| stamp.downcast_ref())
             .unwrap_or_else(|| &self.table.metas[place.index()])
@@ -617,10 +618,8 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         }
         let [old_header, header] = [old, new].map(|slot| caller.headers.header(slot));
         header.mark.set(old_header.mark.count());
-        if let (Some(old), Some(new)) =
-            (caller.stamps.get(old as usize), caller.stamps.get(new as usize))
-        {
-            new.store(old.load(Relaxed), Relaxed);
+        if let Some(stamps) = caller.stamps {
+            stamps.get_or_make(new).store(stamps.get_or_make(old).load(Relaxed), Relaxed);
         }
         table.slots[place as usize] = new;
         header.position.store(self.shard.position(place), Relaxed);

@@ -1,0 +1,362 @@
+//! A table of the index: buckets, and how many bits of a word number the slot.
+
+use std::ptr::NonNull;
+
+use super::bucket::{Bucket, WORDS};
+use super::{Place, Seen};
+use crate::chunks::Block;
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// The most that a table is meant to be filled, in percent.
+const LOAD_PERCENT: usize = 60;
+
+/// The most that it is filled where it cannot be replaced, as long as writers cannot be stopped.
+const MOST_PERCENT: usize = 85;
+
+/// One table. Whoever has a reference to it may use it for as long as the index lives.
+#[derive(Debug)]
+pub(crate) struct Table {
+    buckets: NonNull<Bucket>,
+    len: usize,
+    slot_mask: u32,
+    /// The table that it has replaced, or null.
+    pub(super) before: *mut Table,
+}
+
+// SAFETY: buckets are atomics, and the table owns them.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// The table of an index in which nothing is. Nothing is ever written to it.
+#[cfg(not(any(loom, shuttle)))]
+static EMPTY: Table = {
+    static BUCKET: Bucket = Bucket::empty();
+    let before = std::ptr::null_mut();
+    Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0, before }
+};
+
+impl Table {
+    /// One without room.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(super) fn empty() -> NonNull<Table> {
+        NonNull::from_ref(&EMPTY)
+    }
+
+    /// Whether it is the one that no index owns.
+    pub(super) fn is_static(&self) -> bool {
+        #[cfg(not(any(loom, shuttle)))]
+        return std::ptr::eq(self, &raw const EMPTY);
+        // The checkers' atomics cannot be made before the program begins.
+        #[cfg(any(loom, shuttle))]
+        false
+    }
+
+    /// So many buckets, for words with slots up to `last`.
+    pub(super) fn new(len: usize, last: u32) -> Self {
+        let slot_mask = u32::MAX >> (last | 1).leading_zeros();
+        Table { buckets: Block::new(len).0, len, slot_mask, before: std::ptr::null_mut() }
+    }
+
+    /// Has the system map its pages, before anyone waits for that.
+    pub(super) fn touch(&self) {
+        (0..self.len).step_by(32).for_each(|at| self.bucket(at).touch());
+    }
+
+    /// How many buckets there are to be for so many words.
+    pub(super) fn buckets_for(words: u64) -> usize {
+        (words * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1) as usize
+    }
+
+    /// The words that it is meant for.
+    pub(super) fn room(&self) -> u64 {
+        if self.is_static() { 0 } else { (self.len * WORDS * LOAD_PERCENT / 100) as u64 }
+    }
+
+    /// The words that it takes if need be.
+    pub(super) fn most(len: usize) -> u64 {
+        (len * WORDS * MOST_PERCENT / 100) as u64
+    }
+
+    /// The highest slot of which it has words.
+    pub(super) fn last(&self) -> u32 {
+        self.slot_mask
+    }
+
+    /// How many buckets there are.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The slot in a word of this table.
+    #[inline(always)]
+    pub(crate) fn slot(&self, word: u32) -> u32 {
+        word & self.slot_mask
+    }
+
+    /// The word of a slot whose key has this place.
+    pub(crate) fn word(&self, place: Place, slot: u32) -> u32 {
+        self.tag(place) | slot
+    }
+
+    #[inline(always)]
+    pub(super) fn home(&self, place: Place) -> usize {
+        ((place.upper() * self.len as u64) >> 32) as usize
+    }
+
+    /// The tag of a place, above the slot; never 0.
+    #[inline(always)]
+    pub(super) fn tag(&self, place: Place) -> u32 {
+        self.tag_of(place.0 as u32)
+    }
+
+    #[inline(always)]
+    fn tag_of(&self, lower: u32) -> u32 {
+        let tag = lower & !self.slot_mask;
+        if tag == 0 { self.slot_mask.wrapping_add(1) } else { tag }
+    }
+
+    #[inline(always)]
+    pub(super) fn bucket(&self, at: usize) -> &Bucket {
+        debug_assert!(at < self.len);
+        // SAFETY: `home` scales a 32-bit fraction by the number of buckets, and `after`
+        // wraps round at it; they live as long as the table.
+        unsafe { self.buckets.add(at).as_ref() }
+    }
+
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.len { 0 } else { at + 1 }
+    }
+
+    /// Shows `look` every word with the tag of `place` in its home bucket, with its slot, until it
+    /// has found its own. And whether there may be more of them further on.
+    #[inline(always)]
+    pub(crate) fn find_at_home<'i, R>(
+        &'i self,
+        place: Place,
+        mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
+    ) -> (Option<R>, bool) {
+        let home = self.bucket(self.home(place));
+        let found = self.find_in(home, self.tag(place), &mut look);
+        (found, home.displaced())
+    }
+
+    /// The same in all its buckets.
+    pub(crate) fn find<'i, R>(
+        &'i self,
+        place: Place,
+        mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
+    ) -> Option<R> {
+        let (found, further) = self.find_at_home(place, &mut look);
+        if found.is_none() && further { self.find_further(place, look) } else { found }
+    }
+
+    #[inline(always)]
+    fn find_in<'i, R>(
+        &'i self,
+        bucket: &'i Bucket,
+        tag: u32,
+        look: &mut impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
+    ) -> Option<R> {
+        let mut candidates = bucket.matches(tag, !self.slot_mask);
+        while candidates != 0 {
+            let cell = bucket.word(candidates.trailing_zeros());
+            // Acquire: the entry's key and value; partner is the Release of `admit`
+            // and `replace`.
+            let word = cell.load(Acquire);
+            let slot = self.slot(word);
+            // Not whether it has the tag still: if not, its key is another.
+            match if slot != 0 { look(cell, word, slot) } else { Seen::Other } {
+                Seen::Match(found) => return Some(found),
+                Seen::Other => candidates &= candidates - 1,
+                // Each time round, another thread has replaced the key.
+                Seen::Changed => {}
+            }
+        }
+        None
+    }
+
+    /// The same in the buckets behind the home, as far as words were displaced.
+    pub(crate) fn find_further<'i, R>(
+        &'i self,
+        place: Place,
+        mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
+    ) -> Option<R> {
+        let (mut at, tag) = (self.home(place), self.tag(place));
+        for _ in 1..self.len {
+            at = self.after(at);
+            let bucket = self.bucket(at);
+            let found = self.find_in(bucket, tag, &mut look);
+            if found.is_some() || !bucket.displaced() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Adds a word, and returns where it is. `None` if no bucket has room.
+    #[inline(always)]
+    pub(super) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
+        let word = self.tag(place) | slot;
+        let home = self.home(place);
+        self.bucket(home).place(word).or_else(|| self.admit_further(home, word))
+    }
+
+    #[inline(never)]
+    fn admit_further(&self, home: usize, word: u32) -> Option<&AtomicU32> {
+        let mut at = home;
+        for _ in 1..self.len {
+            // Before the word is visible further on, or a reader would stop short.
+            self.bucket(at).displace();
+            at = self.after(at);
+            if let Some(cell) = self.bucket(at).place(word) {
+                return Some(cell);
+            }
+        }
+        self.bucket(at).displace();
+        self.undo_displacement();
+        None
+    }
+
+    #[cold]
+    fn undo_displacement(&self) {
+        (0..self.len).for_each(|at| self.bucket(at).settle());
+    }
+
+    /// Exchanges a word for that of another slot of the same key.
+    #[inline(always)]
+    pub(super) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+        // Release: the new entry; partner is the Acquire of `find`.
+        cell.compare_exchange(word, self.tag(place) | slot, AcqRel, Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    pub(super) fn unlink_cell(&self, place: Place, cell: &AtomicU32, word: u32) -> bool {
+        // Release: what was read under the word happened before it went.
+        let gone = cell.compare_exchange(word, 0, Release, Relaxed).is_ok();
+        let home = self.home(place);
+        if gone && !self.bucket(home).owns(cell) {
+            self.settle_up_to(home, cell);
+        }
+        gone
+    }
+
+    #[inline(always)]
+    pub(super) fn unlink(&self, place: Place, slot: u32) -> bool {
+        let wanted = self.tag(place) | slot;
+        let home = self.bucket(self.home(place));
+        let candidates = home.matches(wanted, u32::MAX);
+        if candidates != 0 {
+            // A slot has one word. A lost exchange means that it was replaced or removed,
+            // and does not come back.
+            return self.unlink_cell(place, home.word(candidates.trailing_zeros()), wanted);
+        }
+        home.displaced() && self.unlink_further(place, wanted)
+    }
+
+    #[inline(never)]
+    fn unlink_further(&self, place: Place, wanted: u32) -> bool {
+        let look = |cell, word, _| {
+            if word == wanted {
+                Seen::Match(self.unlink_cell(place, cell, word))
+            } else {
+                Seen::Other
+            }
+        };
+        self.find_further(place, look).unwrap_or(false)
+    }
+
+    /// A displaced word has gone: it counts no more in the buckets that it passed.
+    #[cold]
+    fn settle_up_to(&self, home: usize, cell: &AtomicU32) {
+        let mut at = home;
+        while !self.bucket(at).owns(cell) {
+            self.bucket(at).settle();
+            at = self.after(at);
+        }
+    }
+
+    /// The cells of one bucket.
+    pub(crate) fn cells(&self, bucket: usize) -> &[AtomicU32] {
+        assert!(bucket < self.len);
+        self.bucket(bucket).words()
+    }
+
+    /// Whether a word lies behind a bucket that would be in it, or before it, if there had been
+    /// room.
+    pub(super) fn is_passed(&self, bucket: usize) -> bool {
+        self.bucket(bucket).displaced()
+    }
+
+    /// Places a word of another table, of a slot whose key's hash has this upper half. Nobody else
+    /// knows the table.
+    pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
+        // What the other keeps of the tag this keeps too, or less.
+        let word = self.tag_of(word) | slot;
+        let home = ((u64::from(upper) * self.len as u64) >> 32) as usize;
+        let mut at = home;
+        while !self.bucket(at).put(word) {
+            self.bucket(at).displace();
+            at = self.after(at);
+            assert_ne!(at, home, "a table is never replaced by one without room for its words");
+        }
+    }
+
+    /// Empties it, when another is there in its place.
+    pub(super) fn wipe(&self) {
+        for at in 0..self.len {
+            self.bucket(at).wipe();
+        }
+        // SAFETY: it is all zero, and nothing but zeros is ever written to it again.
+        unsafe {
+            crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>())
+        };
+    }
+
+    /// What does not fit together, of words whose places `place_of` tells by their slots.
+    /// Nobody else may use the table.
+    pub(super) fn check(&self, place_of: impl Fn(u32) -> Place) -> Result<(), String> {
+        let mut displaced = vec![0u32; self.len];
+        for at in 0..self.len {
+            for word in self.cells(at).iter().map(|cell| cell.load(Relaxed)) {
+                if word == 0 {
+                    continue;
+                }
+                let place = place_of(self.slot(word));
+                if word != self.tag(place) | self.slot(word) {
+                    return Err(format!("word {word:#x} of bucket {at} has another tag"));
+                }
+                let mut passed = self.home(place);
+                while passed != at {
+                    displaced[passed] += 1;
+                    passed = (passed + 1) % self.len;
+                }
+            }
+        }
+        for (at, found) in displaced.into_iter().enumerate() {
+            let counted = self.bucket(at).displacements();
+            if counted.is_some_and(|counted| u32::from(counted) != found) {
+                return Err(format!("bucket {at} was passed {found} times, counted {counted:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        if self.is_static() { 0 } else { self.len * size_of::<Bucket>() + size_of::<Table>() }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: `new` has made so many, and nobody else has the table any more. The static one
+        // is never dropped.
+        unsafe { Block(self.buckets).free(self.len) };
+    }
+}

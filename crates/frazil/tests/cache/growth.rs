@@ -1,0 +1,182 @@
+//! The table is replaced by larger ones while the cache is at work, and nobody notices.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use frazil::{Cache, Policy};
+
+/// Less for Miri.
+const KEYS: u64 = if cfg!(miri) { 600 } else { 30_000 };
+
+#[test]
+fn nobody_misses_what_is_there_while_the_table_grows() {
+    for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
+        let mut cache: Cache<u64, u64> = Cache::builder(1 << 20).policy(policy).build();
+        let there = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..2u64 {
+                let (cache, there) = (&cache, &there);
+                scope.spawn(move || {
+                    let mut asked = thread;
+                    loop {
+                        let keys = there.load(SeqCst);
+                        asked = asked.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                        if let Some(key) = (asked >> 33).checked_rem(keys) {
+                            assert_eq!(cache.get(&key), Some(key), "{policy}: of {keys}");
+                            assert_eq!(cache.pin().get(&key), Some(&key), "{policy}: of {keys}");
+                        }
+                        if keys == KEYS {
+                            break;
+                        }
+                    }
+                });
+            }
+            for key in 0..KEYS {
+                cache.insert(key, key);
+                there.store(key + 1, SeqCst);
+            }
+        });
+        assert_eq!((cache.len() as u64, cache.stats().refusals), (KEYS, 0), "{policy}");
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
+    }
+}
+
+/// Each thread has keys of its own, and finds what it has done.
+#[test]
+fn writers_lose_nothing_while_the_table_grows() {
+    for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Arc] {
+        let mut cache: Cache<u64, u64> = Cache::builder(1 << 20).policy(policy).build();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    let key = |number| number * 4 + thread;
+                    for number in 0..KEYS / 4 {
+                        cache.insert(key(number), number);
+                        let other = key(number / 2);
+                        match number % 3 {
+                            0 => cache.insert(other, number),
+                            1 => _ = cache.remove(&other),
+                            _ => _ = cache.get_or_insert_with(&other, || number),
+                        }
+                        let expected = (number % 3 != 1).then_some(());
+                        assert_eq!(cache.get(&other).map(|_| ()), expected, "{policy}");
+                    }
+                });
+            }
+        });
+        assert_eq!(cache.stats().refusals, 0, "{policy}");
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
+    }
+}
+
+#[test]
+fn all_is_shown_to_who_looks_on_while_the_table_grows() {
+    const THERE: u64 = 100;
+    let cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
+    (0..THERE).for_each(|key| cache.insert(key, key));
+    let (mut shown, mut came) = (HashMap::new(), THERE);
+    // From within, so that it is known when.
+    cache.for_each(|&key, _| {
+        *shown.entry(key).or_insert(0u32) += 1;
+        (came..came + 50).for_each(|key| cache.insert(key, key));
+        came = (came + 50).min(20_000);
+    });
+    for key in 0..THERE {
+        let times = shown.get(&key).copied().unwrap_or(0);
+        assert!((1..=8).contains(&times), "{key} was shown {times} times");
+    }
+    // And those that are gone are gone.
+    let (before, mut judged) = (cache.len(), 0);
+    cache.retain(|&key, _| {
+        judged += 1;
+        if judged < 50_000 {
+            cache.insert(1_000_000 + judged, 0);
+        }
+        key >= 1_000_000
+    });
+    assert!(judged as usize >= before);
+    assert_eq!(cache.iter().filter(|&(key, _)| key < 1_000_000).count(), 0);
+    cache.clear();
+    assert!(cache.is_empty());
+}
+
+thread_local! {
+    /// At which the hash of key 0 waits twice.
+    static WAITS: Cell<Option<&'static Barrier>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Waiting(u64);
+
+impl Hash for Waiting {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        if self.0 == 0
+            && let Some(barrier) = WAITS.take()
+        {
+            barrier.wait();
+            barrier.wait();
+        }
+        hasher.write_u64(self.0);
+    }
+}
+
+/// The hash of what has expired runs under a stripe: nobody may wait for it.
+#[test]
+fn who_is_at_work_in_code_of_the_users_holds_up_nobody() {
+    let seconds = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&seconds);
+    let clock = move || Duration::from_secs(shown.load(SeqCst));
+    let cache: Arc<Cache<Waiting, u64>> = Arc::new(Cache::builder(1 << 20).clock(clock).build());
+    cache.insert_for(Waiting(0), 0, Duration::from_secs(10));
+    (1..100).for_each(|key| cache.insert(Waiting(key), key));
+    seconds.store(100, SeqCst);
+    let barrier: &'static Barrier = Box::leak(Box::new(Barrier::new(2)));
+    let purge = {
+        let cache = Arc::clone(&cache);
+        std::thread::spawn(move || {
+            WAITS.set(Some(barrier));
+            cache.purge()
+        })
+    };
+    barrier.wait();
+    // More than the table has room for: some may be refused as long as it cannot be replaced.
+    (100..1_000).for_each(|key| cache.insert(Waiting(key), key));
+    let refused = cache.stats().refusals;
+    barrier.wait();
+    purge.join().expect("no panic");
+    (100..2_000).for_each(|key| cache.insert(Waiting(key), key));
+    assert_eq!(cache.stats().refusals, refused, "it has grown when nobody was in the way");
+    (1..2_000).for_each(|key| assert_eq!(cache.get(&Waiting(key)), Some(key)));
+}
+
+#[test]
+fn a_capacity_is_raised_beyond_what_it_was_built_for() {
+    for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru, Policy::WTinyLfu] {
+        let mut cache: Cache<u64, u64> = Cache::builder(100).policy(policy).build();
+        (0..200).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.set_capacity(5_000), 5_000, "{policy}");
+        let full = cache.len() as u64;
+        (1_000..5_900 - full).for_each(|key| cache.insert(key, key));
+        assert_eq!(cache.len() as u64, 4_900, "{policy}");
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
+    }
+}
+
+/// Each capacity needs other tables, and slots with more bits.
+#[test]
+fn a_capacity_is_raised_again_and_again() {
+    let mut cache: Cache<u64, u64> = Cache::builder(50).build();
+    let mut capacity = 50;
+    while capacity < 40_000 {
+        capacity += capacity / 5 + 1;
+        assert_eq!(cache.set_capacity(capacity), capacity);
+        (0..capacity).for_each(|key| cache.insert(key, key));
+        assert_eq!((cache.len() as u64, cache.stats().refusals), (capacity, 0));
+    }
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+}
