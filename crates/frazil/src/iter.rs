@@ -49,19 +49,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> ControlFlow<B> {
         let mut tour = Tour::of(&self.index);
         while let Some(bucket) = tour.next() {
-            self.show_bucket(bucket, &mut show)?;
+            self.show_bucket(&mut tour, bucket, &mut show)?;
         }
         ControlFlow::Continue(())
     }
 
     fn show_bucket<B>(
         &self,
+        tour: &mut Tour<'_>,
         (table, bucket): (&Table, usize),
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
         for cell in table.cells(bucket) {
             if let Some((_, slot)) = self.protected(&pinned, table, cell)
+                && tour.is_new(slot)
                 && !self.has_expired(slot)
             {
                 // SAFETY: published and protected.
@@ -154,7 +156,7 @@ fn next<K: Hash + Eq, V, S: BuildHasher, T>(
     while taken.is_empty()
         && let Some(bucket) = tour.next()
     {
-        let ControlFlow::Continue(()) = cache.show_bucket(bucket, |key, value| {
+        let ControlFlow::Continue(()) = cache.show_bucket(tour, bucket, |key, value| {
             taken.push(take(key, value));
             ControlFlow::<Infallible>::Continue(())
         });

@@ -100,6 +100,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             for cell in table.cells(bucket) {
                 if let Some((_, slot)) = self.protected(&pinned, table, cell)
+                    && tour.is_new(slot)
                     && !self.has_expired(slot)
                 {
                     // SAFETY: published and protected.
