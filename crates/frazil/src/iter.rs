@@ -49,41 +49,48 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> ControlFlow<B> {
         let mut tour = Tour::of(&self.index);
         while let Some(bucket) = tour.next() {
-            self.show_bucket(bucket, &mut show)?;
+            self.show_bucket(&mut tour, bucket, &mut show)?;
         }
         ControlFlow::Continue(())
     }
 
     fn show_bucket<B>(
         &self,
-        (table, bucket): (&Table, usize),
+        tour: &mut Tour<'_>,
+        bucket: (&Table, usize),
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.show_slots((table, bucket), |_, key, value| show(key, value))
+        self.show_slots(tour, bucket, |_, key, value| show(key, value))
     }
 
     /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
     /// still in between holds up one entry.
     pub(crate) fn show_slots<B>(
         &self,
+        tour: &mut Tour<'_>,
         bucket: (&Table, usize),
         show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.show_slots_under(&hazard, bucket, show),
-            None => self.show_slots_under(&Pinned::new(reader, &self.reclaim), bucket, show),
+            Some(hazard) => self.show_slots_under(&hazard, tour, bucket, show),
+            None => {
+                let pinned = Pinned::new(reader, &self.reclaim);
+                self.show_slots_under(&pinned, tour, bucket, show)
+            }
         }
     }
 
     fn show_slots_under<B>(
         &self,
         protection: &impl Protect,
+        tour: &mut Tour<'_>,
         (table, bucket): (&Table, usize),
         mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for cell in table.cells(bucket) {
             if let Some((_, slot)) = self.protected(protection, table, cell)
+                && tour.is_new(slot)
                 && !self.has_expired(slot)
             {
                 // SAFETY: published, and protected until the next one is.
@@ -176,7 +183,7 @@ fn next<K: Hash + Eq, V, S: BuildHasher, T>(
     while taken.is_empty()
         && let Some(bucket) = tour.next()
     {
-        let ControlFlow::Continue(()) = cache.show_bucket(bucket, |key, value| {
+        let ControlFlow::Continue(()) = cache.show_bucket(tour, bucket, |key, value| {
             taken.push(take(key, value));
             ControlFlow::<Infallible>::Continue(())
         });

@@ -334,7 +334,7 @@ impl Drop for Index {
 /// A way through all buckets of an index, that goes on where it was when the table is replaced.
 ///
 /// An entry that is in the index throughout is in a bucket that is shown; perhaps in several, if
-/// the table is replaced meanwhile.
+/// the table is replaced meanwhile: then [`Tour::is_new`] says which has not been there before.
 #[derive(Debug)]
 pub(crate) struct Tour<'i> {
     index: &'i Index,
@@ -345,17 +345,36 @@ pub(crate) struct Tour<'i> {
     /// Whether it did not begin with the first.
     moved: bool,
     back: bool,
+    /// Slots that were shown since the beginning of the run that the last bucket is part of, and
+    /// in the first run, in which those of the last may lie; with what says their home.
+    run: Vec<(u32, u32)>,
+    first: Vec<(u32, u32)>,
+    in_first: bool,
+    /// In a table that replaced another: where it was begun in, and what was shown before.
+    begin: usize,
+    before: Vec<(u32, u32)>,
 }
 
 impl<'i> Tour<'i> {
     pub(crate) fn of(index: &'i Index) -> Self {
-        Tour { index, table: index.table(), at: 0, moved: false, back: false }
+        Tour {
+            index,
+            table: index.table(),
+            at: 0,
+            moved: false,
+            back: false,
+            run: Vec::new(),
+            first: Vec::new(),
+            in_first: true,
+            begin: 0,
+            before: Vec::new(),
+        }
     }
 
     /// Through the last bucket first.
     pub(crate) fn back(index: &'i Index) -> Self {
-        let table = index.table();
-        Tour { index, table, at: table.len(), moved: false, back: true }
+        let tour = Tour::of(index);
+        Tour { at: tour.table.len(), back: true, ..tour }
     }
 
     /// The number of the next bucket.
@@ -377,6 +396,10 @@ impl<'i> Tour<'i> {
             return Some((self.table, self.at));
         }
         let (at, len) = (self.at, self.table.len());
+        if at > 0 && !self.table.is_passed((at - 1) % len) {
+            self.run.clear();
+            self.in_first = false;
+        }
         // Of the last buckets some may lie in the first.
         let wraps = || self.moved && at < 2 * len && self.table.is_passed((at - 1) % len);
         (at < len || wraps()).then(|| {
@@ -386,13 +409,41 @@ impl<'i> Tour<'i> {
     }
 
     /// Where to go on in a larger table.
-    fn begin_again(&self, old: &Table) -> usize {
+    fn begin_again(&mut self, old: &Table) -> usize {
         let mut begin = self.at.min(old.len()).saturating_sub(1);
         // What lies further on than it belongs is part of this run.
         while begin > 0 && old.is_passed(begin - 1) {
             begin -= 1;
         }
-        begin * (self.table.len() / old.len())
+        self.before.append(&mut self.run);
+        self.before.extend(&self.first);
+        self.begin = begin * (self.table.len() / old.len());
+        self.begin
+    }
+
+    /// Whether an entry was not shown before, in a table that was replaced. To be asked of each
+    /// slot once, in each bucket; not backwards.
+    pub(crate) fn is_new(&mut self, slot: u32) -> bool {
+        let upper = self.index.homes.get_or_make(slot).load(Relaxed);
+        if self.moved && self.was_shown(slot, upper) {
+            return false;
+        }
+        self.run.push((slot, upper));
+        if self.in_first {
+            self.first.push((slot, upper));
+        }
+        true
+    }
+
+    /// Whether an entry was shown in a table before, or one that it has replaced.
+    fn was_shown(&self, slot: u32, upper: u32) -> bool {
+        let mut alike = self.before.iter().filter(|&&(_, other)| other == upper);
+        let replaces = match (alike.next(), alike.next()) {
+            // The one that was shown has gone since.
+            (Some(&(other, _)), None) => !self.table.holds(upper, other),
+            _ => false,
+        };
+        self.table.home_of(upper) < self.begin || self.before.contains(&(slot, upper)) || replaces
     }
 
     /// The same backwards.

@@ -103,6 +103,27 @@ impl Table {
         self.tag(place) | slot
     }
 
+    /// The home of a hash with this upper half.
+    pub(super) fn home_of(&self, upper: u32) -> usize {
+        ((u64::from(upper) * self.len as u64) >> 32) as usize
+    }
+
+    /// Whether there is a word of a slot whose key has this home.
+    pub(super) fn holds(&self, upper: u32, slot: u32) -> bool {
+        let mut at = self.home_of(upper);
+        for _ in 0..self.len {
+            let bucket = self.bucket(at);
+            if bucket.words().iter().any(|word| self.slot(word.load(Relaxed)) == slot) {
+                return true;
+            }
+            if !bucket.displaced() {
+                break;
+            }
+            at = self.after(at);
+        }
+        false
+    }
+
     #[inline(always)]
     pub(super) fn home(&self, place: Place) -> usize {
         ((place.upper() * self.len as u64) >> 32) as usize
@@ -298,7 +319,7 @@ impl Table {
     pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
         // What the other keeps of the tag this keeps too, or less.
         let word = self.tag_of(word) | slot;
-        let home = ((u64::from(upper) * self.len as u64) >> 32) as usize;
+        let home = self.home_of(upper);
         let mut at = home;
         while !self.bucket(at).put(word) {
             self.bucket(at).displace();
