@@ -22,7 +22,7 @@ struct Hit {
 
 const HITS: [Hit; 2] = [
     // The mark, and the count of hits, of frozen ones or of misses and what was missed.
-    Hit { name: "pinned_hit", calls: &[], stores: 5 },
+    Hit { name: "pinned_hit", calls: &["get_naming"], stores: 5 },
     // Beside those the hazard: set for what is in the index, in the frozen table or among the
     // copies, and cleared at three ends. And which stripe is the thread's, when it asks another
     // cache than before.
@@ -72,7 +72,7 @@ fn check(text: &str, &Hit { name, calls, stores: stores_max }: &Hit) -> anyhow::
     }
     let further = |call: &str| function(text, |label| call.ends_with(label));
     let of_hits = called.iter().flat_map(|call| {
-        let names = ["find_further", "find_next_door"].into_iter();
+        let names = ["find_further", "find_next_door", "get_naming"].into_iter();
         names.filter(|name| call.contains(name)).map(move |name| (name, *call))
     });
     let bodies = of_hits.filter_map(|(name, call)| Some((name, further(call)?)));

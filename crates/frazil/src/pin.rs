@@ -76,8 +76,17 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         if self.protection.keeps_all() {
             self.get_at(&self.all, hash, key)
         } else {
-            self.get_at(&self.protection, hash, key)
+            self.get_naming(hash, key)
         }
+    }
+
+    // Of the first gets of a pin. Apart, so that of the others no more is compiled than they need.
+    #[inline(never)]
+    fn get_naming<Q>(&self, hash: u64, key: &Q) -> Option<&V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        self.get_at(&self.protection, hash, key)
     }
 
     // As `Cache::get_observed`.
