@@ -702,7 +702,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         stats.hits += stats.frozen_hits;
-        self.flights.tally.0.add_to(&mut stats);
+        self.flights.tally.add_to(&mut stats);
         stats
     }
 

@@ -392,7 +392,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.fetch_stats(), frazil::FetchStats::default());
     /// ```
     pub fn fetch_stats(&self) -> FetchStats {
-        let tally = &self.flights.tally.0;
+        let tally = &self.flights.tally;
         let [latency, delay, waiters] = tally.distributions();
         FetchStats {
             latency,

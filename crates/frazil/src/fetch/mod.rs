@@ -341,7 +341,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let Request { key, load, mut detached, stale } = request;
         let (hash, place) = self.place(key.query());
         let mut load = pin!(load);
-        let tally = &self.flights.tally.0;
+        let tally = &self.flights.tally;
         let mut patience = manner.patience(&self.flights);
         if stale.is_some() {
             return self.reload(key, (hash, place), load, detached, manner, stale).await;
@@ -391,7 +391,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         M: Manner<E>,
         V: Clone,
     {
-        let tally = &self.flights.tally.0;
+        let tally = &self.flights.tally;
         match arrival {
             Arrival::Turn(_) => unreachable!("taken by the caller"),
             Arrival::Over(flight, delay) => match flight.outcome() {
@@ -436,7 +436,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: Future<Output = Result<Loaded<V>, E>>,
         M: Manner<E>,
     {
-        let counted = Counted::new(&self.flights.tally.0, &self.expiry.clock);
+        let counted = Counted::new(&self.flights.tally, &self.expiry.clock);
         let loaded = match detached {
             None => load.await.map_err(|error| manner.own(error).0)?,
             Some(detached) => detached
@@ -461,7 +461,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: Future<Output = Result<Loaded<V>, E>>,
         M: Manner<E>,
     {
-        let (tally, clock) = (&self.flights.tally.0, &self.expiry.clock);
+        let (tally, clock) = (&self.flights.tally, &self.expiry.clock);
         if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
             let counted = Counted::detached(tally, clock, &mut detached.began);
             return match turn.drive(detached).await {
@@ -554,7 +554,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             };
             turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
         };
-        self.flights.tally.0.landed(waiters);
+        self.flights.tally.landed(waiters);
     }
 
     /// What a policy that weighs delay is told of a fetch that is back. Runs the user's function.
@@ -641,7 +641,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A thread is about to block for a loader that is a future.
     #[cold]
     fn blocks_for_task(&self) {
-        let blocked = self.flights.tally.0.blocked.fetch_add(1, Relaxed) + 1;
+        let blocked = self.flights.tally.blocked.fetch_add(1, Relaxed) + 1;
         if blocked.is_power_of_two() {
             events::event!(self, WARN, "a thread blocks for what a task loads", blocked);
         }
@@ -650,7 +650,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A thread was kept from that: it may be the one that has to poll it.
     #[cold]
     fn does_not_block_for_task(&self) {
-        let unblocked = self.flights.tally.0.unblocked.fetch_add(1, Relaxed) + 1;
+        let unblocked = self.flights.tally.unblocked.fetch_add(1, Relaxed) + 1;
         if unblocked.is_power_of_two() {
             events::event!(
                 self,

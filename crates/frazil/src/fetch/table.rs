@@ -73,7 +73,8 @@ pub(crate) struct Table<K, V> {
     shards: OnceLock<Box<[Locked<K, V>]>>,
     /// Flights in the table, or about to be.
     flying: OwnLine<AtomicUsize>,
-    pub(crate) tally: OwnLine<Tally>,
+    /// With the rest it is a line: who writes it has come to load.
+    pub(crate) tally: Tally,
     pub(crate) timer: Timer,
     /// The cache's: what fetches and waits are timed by.
     pub(crate) clock: Clock,
@@ -86,7 +87,7 @@ unsafe impl<K: Send, V: Send> Send for Table<K, V> {}
 impl<K, V> Table<K, V> {
     pub(crate) fn new(clock: Clock) -> Self {
         let shards = OnceLock::new();
-        let (flying, tally) = (OwnLine::default(), OwnLine::default());
+        let (flying, tally) = (OwnLine::default(), Tally::default());
         Table { shards, flying, tally, timer: Timer::new(), clock }
     }
 
@@ -106,7 +107,7 @@ impl<K, V> Table<K, V> {
 
     /// Bytes on the heap, of the empty table and the counts.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.shards.get().map_or(0, |shards| size_of_val(&**shards)) + self.tally.0.heap_bytes()
+        self.shards.get().map_or(0, |shards| size_of_val(&**shards)) + self.tally.heap_bytes()
     }
 
     fn shard(&self, hash: u64) -> &Mutex<Shard<K, V>> {
