@@ -111,7 +111,8 @@ fn a_cache_that_is_built_says_what_it_is() {
     assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "cache built"));
     assert_eq!(told[0].fields["policy"], "mobius");
     assert_eq!((told[0].number("capacity"), told[1].number("capacity")), (1_000, 2_000));
-    assert!((1..10_000).contains(&told[0].number("reserved_bytes")));
+    // Nothing is laid out yet.
+    assert!(told[0].number("reserved_bytes") < 10_000);
     assert_ne!(told[0].number("cache"), told[1].number("cache"));
 }
 
