@@ -37,8 +37,11 @@ pub(crate) struct Entry<'c, K, V> {
 impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, V> {
     fn builder(name: &str, capacity: u64) -> frazil::Builder<K, V> {
         let policy = POLICIES.into_iter().find(|it| it.0 == name).expect("one of five").1;
-        let builder = frazil::Cache::builder(capacity).policy(policy).shards(4);
-        builder.promotion(Promotion::Adaptive)
+        let builder = frazil::Cache::builder(capacity).policy(policy);
+        match policy {
+            Policy::Fifo | Policy::S3Fifo => builder,
+            _ => builder.shards(4).promotion(Promotion::Adaptive),
+        }
     }
 
     /// Of the policy with that name.
@@ -56,8 +59,9 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
         Cache { ours: Self::builder(name, capacity).listener(listener).build(), left }
     }
 
-    pub(crate) fn fifo(capacity: u64, shards: u32) -> Self {
-        Self::build(frazil::Cache::builder(capacity).policy(Policy::Fifo).shards(shards))
+    /// Of ours only policies under a lock have shards.
+    pub(crate) fn sharded(capacity: u64, shards: u32) -> Self {
+        Self::build(frazil::Cache::builder(capacity).policy(Policy::Lru).shards(shards))
     }
 
     /// Admits only what `filter` says: what it does not, weighs too much.

@@ -170,7 +170,7 @@ pub(super) fn test_insert_size_over_capacity() {
 
 /// A capacity that the number of shards does not divide is not cut short.
 fn is_not_lost(capacity: u64, shards: u32) {
-    let cache = Numbers::fifo(capacity, shards);
+    let cache = Numbers::sharded(capacity, shards);
     (0..capacity).for_each(|key| _ = cache.insert(key, key));
     assert_eq!(cache.usage(), capacity);
     assert!((0..capacity).all(|key| cache.get(&key).is_some_and(|entry| entry.value == key)));

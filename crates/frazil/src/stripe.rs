@@ -441,8 +441,13 @@ impl Stripes {
     /// The buffers of all stripes that nobody is at work with, one after the other: an
     /// owner whose stripe is claimed makes do with another, and must find one.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_>> {
+        self.iter().filter_map(|stripe| self.claim(stripe))
+    }
+
+    /// The buffers of a stripe that nobody is at work with, unless the writers are stopped.
+    pub(crate) fn claim<'s>(&self, stripe: &'s Stripe) -> Option<Held<'s>> {
         // After the heavy fence of `claim`, whose partner is that of `stop`.
-        self.iter().filter_map(Stripe::claim).filter(|_| !self.is_stopped())
+        stripe.claim().filter(|_| !self.is_stopped())
     }
 
     /// Whether who has just taken a stripe has to give it back, and to [wait](Self::wait).

@@ -53,7 +53,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn empty_idle(&self) {
         for stripe in self.stripes.iter().filter(|stripe| stripe.has_rested()) {
-            if let Some(mut held) = stripe.claim() {
+            if let Some(mut held) = self.stripes.claim(stripe) {
                 self.empty(&mut held);
                 stripe.is_empty_now();
             }
