@@ -42,8 +42,11 @@ pub(crate) struct Bench {
 impl Bench {
     /// Slots up to `last`, in segments of `length`.
     pub(crate) fn new(last: u32, length: usize) -> Self {
+        let segments = Segments::new(4 * last as usize + 16, length);
+        #[cfg(loom)]
+        let segments = segments.laid_out();
         Bench {
-            segments: Segments::new(4 * last as usize + 16, length),
+            segments,
             reclaim: Reclaim::new(last.into(), None).hand_out(last),
             stripes: Stripes::default(),
             headers: Bare((0..=last).map(|_| Header::default()).collect()),
