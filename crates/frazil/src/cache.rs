@@ -215,8 +215,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     {
         let table = self.index.table();
         let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        let (found, further) = table.find_at_home(place, look);
-        if found.is_none() && (further || self.index.has_left(table)) {
+        let (found, home) = table.find_at_home(place, look);
+        if found.is_none() && (home.displaced() || self.index.has_left(table)) {
             return self.find_further(protection, table, place, key);
         }
         found

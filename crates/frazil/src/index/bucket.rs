@@ -32,11 +32,11 @@ impl Bucket {
         Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) }
     }
 
-    /// A bit for each word that equals `wanted` under the mask, at one moment or another
-    /// of the call: who acts on one looks at it again.
+    /// A bit for each word that equals `wanted` without its lowest bits, fewer than 32, at one
+    /// moment or another of the call: who acts on one looks at it again.
     #[inline(always)]
-    pub(crate) fn matches(&self, wanted: u32, mask: u32) -> u32 {
-        scan::matches(self, wanted, mask)
+    pub(crate) fn matches(&self, wanted: u32, bits: u32) -> u32 {
+        scan::matches(self, wanted, bits)
     }
 
     #[inline(always)]
@@ -85,7 +85,7 @@ impl Bucket {
     /// Stores `word` in an empty place and returns that. `None` if there is none.
     #[inline(always)]
     pub(crate) fn place(&self, word: u32) -> Option<&AtomicU32> {
-        let mut empty = self.matches(0, u32::MAX);
+        let mut empty = self.matches(0, 0);
         while empty != 0 {
             let cell = self.word(empty.trailing_zeros());
             // Release: key and value; partner is the Acquire of `Index::find`. SeqCst:
@@ -103,7 +103,7 @@ impl Bucket {
 impl Bucket {
     /// Stores `word` in an empty place, if there is one. Nobody else knows the bucket.
     pub(crate) fn put(&self, word: u32) -> bool {
-        let empty = self.matches(0, u32::MAX);
+        let empty = self.matches(0, 0);
         if empty != 0 {
             self.word(empty.trailing_zeros()).store(word, Relaxed);
         }
@@ -129,14 +129,14 @@ impl Bucket {
 mod scan {
     use std::arch::asm;
     use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16,
-        _mm_packs_epi32, _mm_set1_epi32, _mm_setzero_si128, _mm_xor_si128,
+        __m128i, _mm_cmpeq_epi32, _mm_cvtsi32_si128, _mm_movemask_epi8, _mm_packs_epi16,
+        _mm_packs_epi32, _mm_set1_epi32, _mm_srl_epi32,
     };
 
     use super::{Bucket, WORDS};
 
     #[inline(always)]
-    pub(super) fn matches(bucket: &Bucket, wanted: u32, mask: u32) -> u32 {
+    pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
         let (mut a, mut b, mut c, mut d): (__m128i, __m128i, __m128i, __m128i);
         // SAFETY: the 64 bytes of the bucket are readable and aligned. Other threads
         // write them meanwhile: in assembly that is what a relaxed load of each word is,
@@ -158,12 +158,11 @@ mod scan {
         let found = {
             // SAFETY: SSE2 is part of x86-64.
             unsafe {
-                let (wanted, mask) =
-                    (_mm_set1_epi32(wanted.cast_signed()), _mm_set1_epi32(mask.cast_signed()));
-                let zero = _mm_setzero_si128();
-                let equal = |words| {
-                    _mm_cmpeq_epi32(_mm_and_si128(_mm_xor_si128(words, wanted), mask), zero)
-                };
+                let wanted = _mm_set1_epi32(wanted.cast_signed());
+                // Shifted and compared: two instructions for four words. Compared under a mask
+                // they are four.
+                let bits = _mm_cvtsi32_si128(bits.cast_signed());
+                let equal = |words| _mm_cmpeq_epi32(_mm_srl_epi32(words, bits), wanted);
                 let low = _mm_packs_epi32(equal(a), equal(b));
                 let high = _mm_packs_epi32(equal(c), equal(d));
                 _mm_movemask_epi8(_mm_packs_epi16(low, high)).cast_unsigned()
@@ -180,10 +179,10 @@ mod scan {
 
     /// Without branches, because the matching word is in an unforeseeable place.
     #[inline(always)]
-    pub(super) fn matches(bucket: &Bucket, wanted: u32, mask: u32) -> u32 {
+    pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
         let mut found = 0;
         for (at, word) in bucket.words.iter().enumerate() {
-            found |= u32::from((word.load(Relaxed) ^ wanted) & mask == 0) << at;
+            found |= u32::from(word.load(Relaxed) >> bits == wanted) << at;
         }
         found
     }

@@ -136,7 +136,7 @@ impl Index {
     pub(crate) fn candidate(&self, place: Place) -> Option<u32> {
         let table = self.table();
         let home = table.bucket(table.home(place));
-        let candidates = home.matches(table.tag(place), !table.last());
+        let candidates = table.candidates(home, place);
         let word = (candidates != 0).then(|| home.word(candidates.trailing_zeros()));
         word.map(|word| table.slot(word.load(Relaxed))).filter(|&slot| slot != 0)
     }
@@ -190,7 +190,7 @@ impl Index {
         fence(crate::sync::atomic::Ordering::SeqCst);
         let table = self.table();
         let home = table.bucket(table.home(place));
-        let candidates = home.matches(table.tag(place), !table.last());
+        let candidates = table.candidates(home, place);
         candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced()
     }
 
@@ -482,7 +482,7 @@ mod tests {
             .filter(|&slot| {
                 let place = place(slot);
                 let home = table.bucket(table.home(place));
-                home.matches(table.tag(place) | slot, u32::MAX) == 0
+                home.matches(table.word(place, slot), 0) == 0
             })
             .count()
     }

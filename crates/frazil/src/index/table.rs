@@ -22,6 +22,8 @@ pub(crate) struct Table {
     buckets: NonNull<Bucket>,
     len: usize,
     slot_mask: u32,
+    /// How many bits that are. The rest of a word is the tag.
+    slot_bits: u32,
     /// The table that it has replaced, or null.
     pub(super) before: *mut Table,
 }
@@ -36,7 +38,7 @@ unsafe impl Sync for Table {}
 static EMPTY: Table = {
     static BUCKET: Bucket = Bucket::empty();
     let before = std::ptr::null_mut();
-    Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0, before }
+    Table { buckets: NonNull::from_ref(&BUCKET), len: 1, slot_mask: 0, slot_bits: 0, before }
 };
 
 impl Table {
@@ -57,8 +59,10 @@ impl Table {
 
     /// So many buckets, for words with slots up to `last`.
     pub(super) fn new(len: usize, last: u32) -> Self {
-        let slot_mask = u32::MAX >> (last | 1).leading_zeros();
-        Table { buckets: Block::new(len).0, len, slot_mask, before: std::ptr::null_mut() }
+        let slot_bits = u32::BITS - (last | 1).leading_zeros();
+        assert!(slot_bits < u32::BITS, "a word has room for a tag");
+        let (slot_mask, before) = ((1 << slot_bits) - 1, std::ptr::null_mut());
+        Table { buckets: Block::new(len).0, len, slot_mask, slot_bits, before }
     }
 
     /// Has the system map its pages, before anyone waits for that.
@@ -99,8 +103,14 @@ impl Table {
     }
 
     /// The word of a slot whose key has this place.
+    #[inline(always)]
     pub(crate) fn word(&self, place: Place, slot: u32) -> u32 {
-        self.tag(place) | slot
+        self.word_of(place.0 as u32, slot)
+    }
+
+    #[inline(always)]
+    fn word_of(&self, lower: u32, slot: u32) -> u32 {
+        self.tag_of(lower) << self.slot_bits | slot
     }
 
     /// The home of a hash with this upper half.
@@ -129,16 +139,16 @@ impl Table {
         ((place.upper() * self.len as u64) >> 32) as usize
     }
 
-    /// The tag of a place, above the slot; never 0.
-    #[inline(always)]
-    pub(super) fn tag(&self, place: Place) -> u32 {
-        self.tag_of(place.0 as u32)
-    }
-
+    /// The tag of half a hash; never 0, which would be that of an empty word.
     #[inline(always)]
     fn tag_of(&self, lower: u32) -> u32 {
-        let tag = lower & !self.slot_mask;
-        if tag == 0 { self.slot_mask.wrapping_add(1) } else { tag }
+        (lower >> self.slot_bits).max(1)
+    }
+
+    /// A bit for each word of a bucket with the tag of a place.
+    #[inline(always)]
+    pub(super) fn candidates(&self, bucket: &Bucket, place: Place) -> u32 {
+        bucket.matches(self.tag_of(place.0 as u32), self.slot_bits)
     }
 
     #[inline(always)]
@@ -155,16 +165,15 @@ impl Table {
     }
 
     /// Shows `look` every word with the tag of `place` in its home bucket, with its slot, until it
-    /// has found its own. And whether there may be more of them further on.
+    /// has found its own. And the bucket, which says whether more of them lie further on.
     #[inline(always)]
     pub(crate) fn find_at_home<'i, R>(
         &'i self,
         place: Place,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
-    ) -> (Option<R>, bool) {
+    ) -> (Option<R>, &'i Bucket) {
         let home = self.bucket(self.home(place));
-        let found = self.find_in(home, self.tag(place), &mut look);
-        (found, home.displaced())
+        (self.find_in(home, place, &mut look), home)
     }
 
     /// The same in all its buckets.
@@ -173,18 +182,18 @@ impl Table {
         place: Place,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let (found, further) = self.find_at_home(place, &mut look);
-        if found.is_none() && further { self.find_further(place, look) } else { found }
+        let (found, home) = self.find_at_home(place, &mut look);
+        if found.is_none() && home.displaced() { self.find_further(place, look) } else { found }
     }
 
     #[inline(always)]
     fn find_in<'i, R>(
         &'i self,
         bucket: &'i Bucket,
-        tag: u32,
+        place: Place,
         look: &mut impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let mut candidates = bucket.matches(tag, !self.slot_mask);
+        let mut candidates = self.candidates(bucket, place);
         while candidates != 0 {
             let cell = bucket.word(candidates.trailing_zeros());
             // Acquire: the entry's key and value; partner is the Release of `admit`
@@ -208,11 +217,11 @@ impl Table {
         place: Place,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let (mut at, tag) = (self.home(place), self.tag(place));
+        let mut at = self.home(place);
         for _ in 1..self.len {
             at = self.after(at);
             let bucket = self.bucket(at);
-            let found = self.find_in(bucket, tag, &mut look);
+            let found = self.find_in(bucket, place, &mut look);
             if found.is_some() || !bucket.displaced() {
                 return found;
             }
@@ -223,7 +232,7 @@ impl Table {
     /// Adds a word, and returns where it is. `None` if no bucket has room.
     #[inline(always)]
     pub(super) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
-        let word = self.tag(place) | slot;
+        let word = self.word(place, slot);
         let home = self.home(place);
         self.bucket(home).place(word).or_else(|| self.admit_further(home, word))
     }
@@ -253,7 +262,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: the new entry; partner is the Acquire of `find`.
-        cell.compare_exchange(word, self.tag(place) | slot, AcqRel, Relaxed).is_ok()
+        cell.compare_exchange(word, self.word(place, slot), AcqRel, Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -269,9 +278,9 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn unlink(&self, place: Place, slot: u32) -> bool {
-        let wanted = self.tag(place) | slot;
+        let wanted = self.word(place, slot);
         let home = self.bucket(self.home(place));
-        let candidates = home.matches(wanted, u32::MAX);
+        let candidates = home.matches(wanted, 0);
         if candidates != 0 {
             // A slot has one word. A lost exchange means that it was replaced or removed,
             // and does not come back.
@@ -318,7 +327,7 @@ impl Table {
     /// knows the table.
     pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
         // What the other keeps of the tag this keeps too, or less.
-        let word = self.tag_of(word) | slot;
+        let word = self.word_of(word, slot);
         let home = self.home_of(upper);
         let mut at = home;
         while !self.bucket(at).put(word) {
@@ -349,7 +358,7 @@ impl Table {
                     continue;
                 }
                 let place = place_of(self.slot(word));
-                if word != self.tag(place) | self.slot(word) {
+                if word != self.word(place, self.slot(word)) {
                     return Err(format!("word {word:#x} of bucket {at} has another tag"));
                 }
                 let mut passed = self.home(place);
