@@ -240,7 +240,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// `peek`, `contains_key`, `iter` and `clear` are not recorded. Without a weigher there are
     /// no sizes. Times are those of the coarse clock, which ticks every 1 to 10 ms, and never
-    /// decrease in the file; what several threads did within a tick is interleaved evenly.
+    /// decrease in the file; what several threads did within a tick is interleaved evenly. So a
+    /// miss and its insertion by another thread within the same tick may become a set and a get of
+    /// unknown size.
     ///
     /// Keys are recorded as scrambled hashes. With the default hasher these differ from one
     /// cache to the next; with one that is not seeded by chance, whoever can guess a key
