@@ -336,7 +336,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 return Err(Setback { cause: Cause::Shortage, key, value });
             }
         }
-        if let Err(cause) = self.make_room(held, newcomer, places, growth) {
+        let room = match found {
+            Some(found) if growth > 0 => self.make_room_to_grow(held, newcomer, growth, found.slot),
+            _ => self.make_room(held, newcomer, places, growth, |_| false),
+        };
+        if let Err(cause) = room {
             return Err(Setback { cause, key, value });
         }
         let Some(slot) = self.reclaim.vacant(&self.segments, held, self) else {
@@ -389,8 +393,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Setback { cause, key, value }
     }
 
+    /// Makes room for a replacement that is heavier than the entry `old`, by the entries of others.
+    /// If the policy chooses that one, it is kept in hand until there is room: only then can the
+    /// policy choose no other again and again.
+    #[cold]
+    #[inline(never)]
+    fn make_room_to_grow(
+        &self,
+        held: &mut Held<'_>,
+        newcomer: &Newcomer,
+        growth: u64,
+        old: u32,
+    ) -> Result<(), Cause> {
+        let taken = std::cell::Cell::new(false);
+        // Also when the hash of a victim panics.
+        let kept = Ensure::new(held, |held| {
+            if taken.get() {
+                self.put_back(held, old);
+            }
+        });
+        let is_kept = |victim| victim == old && !taken.replace(true);
+        let room = self.make_room(kept.on, newcomer, 0, growth, is_kept);
+        drop(kept);
+        let buffers = &mut **held;
+        match buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            true => room,
+            false => Err(Cause::Shortage),
+        }
+    }
+
     /// Evicts until there is credit in hand for an entry, and segments for all that an
-    /// insertion may need.
+    /// insertion may need. Victims that are kept are the caller's.
     #[inline(always)]
     fn make_room(
         &self,
@@ -398,6 +431,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         newcomer: &Newcomer,
         places: u64,
         growth: u64,
+        is_kept: impl Fn(u32) -> bool,
     ) -> Result<(), Cause> {
         // As many evictions as there are slots free all there is.
         let mut evictions = 0;
@@ -426,6 +460,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
             match self.order.evict(&mut self.hand_of(held), newcomer) {
+                Decision::Victim(victim) if is_kept(victim) => {}
                 Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
                 Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
                 Decision::Empty => return Err(Cause::Shortage),

@@ -2,13 +2,13 @@
 //! small cache has room for.
 
 use crate::extent::{PATIENCE, policies, turns};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{Cache, Policy};
+use frazil::{Cache, Cause, Policy};
 
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
@@ -310,6 +310,35 @@ fn what_waits_is_reclaimed_however_it_came() {
 }
 
 /// The number of entries may be set lower than the capacity; if higher, it is room to grow.
+/// A replacement that is heavier makes room by the entries of others, also where the policy would
+/// have its own entry go: it is no newcomer, which may be refused.
+#[test]
+fn a_replacement_may_be_as_heavy_as_the_capacity() {
+    for policy in Policy::ALL {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let teller = Arc::clone(&told);
+        let mut cache: Cache<u64, u64> = Cache::builder(100)
+            .policy(policy)
+            .weigher(|_, value| *value)
+            .listener(move |&key, &value, cause| teller.lock().unwrap().push((key, value, cause)))
+            .build();
+        for heavier in (0..10).flat_map(|key| [(key, 11), (key, 60), (key, 100)]) {
+            (0..10).for_each(|key| cache.insert(key, 10));
+            // Not all of them have been let in.
+            let Some(old) = cache.peek(&heavier.0) else { continue };
+            told.lock().unwrap().clear();
+            cache.insert(heavier.0, heavier.1);
+            let ended = std::mem::take(&mut *told.lock().unwrap());
+            assert_eq!(cache.peek(&heavier.0), Some(heavier.1), "{policy}: {ended:?}");
+            assert!(ended.contains(&(heavier.0, old, Cause::Replaced)), "{policy}: {ended:?}");
+            let of_others =
+                |&&(key, _, cause): &&(u64, u64, Cause)| key != heavier.0 && cause == Cause::Size;
+            assert_eq!(ended.iter().filter(of_others).count() + 1, ended.len(), "{policy}");
+            validate(&mut cache);
+        }
+    }
+}
+
 #[test]
 fn entries_do_not_lift_the_capacity() {
     for (capacity, entries) in [(10, 100), (100, 10), (0, 5), (5, 0)] {
