@@ -11,12 +11,8 @@ pub(crate) struct Case {
 pub(crate) enum Port {
     /// By the same scenario, with the same expectations.
     Same(fn()),
-    /// As `Same`, and it fails today: what ours lacks for it.
-    Fails(fn(), &'static str),
     /// As `Same`, and it fails for a reason that docs/moving.md argues.
     Argued(fn(), &'static str),
-    /// Ours has no operation to write it with, and should have one: which.
-    Lacks(&'static str),
     /// It can't be expressed: what it asks of a cache is no behaviour that ours could have.
     Apart(&'static str),
     /// It looks at what users of that cache can't see.

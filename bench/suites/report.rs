@@ -134,14 +134,9 @@ fn count(tally: &mut Tally, reasons: &mut Reasons, case: &Case, name: String) {
             tally.apart += 1;
             return note(Fate::Apart, why, name);
         }
-        Port::Lacks(why) => {
-            tally.failed += 1;
-            return note(Fate::Fails, why, name);
-        }
         Port::Same(test) => (test, None),
-        Port::Fails(test, why) | Port::Argued(test, why) => (test, Some(why)),
+        Port::Argued(test, why) => (test, Some(why)),
     };
-    let is_argued = matches!(case.port, Port::Argued(..));
     match (outcome_of(test), why) {
         (Ok(()), why) => {
             tally.passed += 1;
@@ -151,7 +146,7 @@ fn count(tally: &mut Tally, reasons: &mut Reasons, case: &Case, name: String) {
         }
         (Err(seen), why) => {
             tally.failed += 1;
-            let is_argued = is_argued && PAGE.contains(&format!("`{}`", case.name));
+            let is_argued = why.is_some() && PAGE.contains(&format!("`{}`", case.name));
             let fate = if is_argued { Fate::Argued } else { Fate::Fails };
             note(fate, why.unwrap_or("not known to"), format!("{name} [{seen}]"));
         }

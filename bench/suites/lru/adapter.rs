@@ -98,6 +98,8 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
             change(&mut changed);
             if changed == *value { Compute::Keep } else { Compute::Put(changed) }
         });
+        // Theirs has changed it in place; with ours the entry before it is yet to be dropped.
+        self.ours.flush();
         match computed {
             Computed::Replaced(value) | Computed::Unchanged(Some(value)) => Some(value),
             _ => None,

@@ -426,6 +426,43 @@ pub(super) fn no_batch_size_limit_on_eviction(shape: Shape) {
     assert!(cache.contains_key(&39));
 }
 
+fn are_settings_of(cache: &Names, lifetimes: Option<[Duration; 2]>, shards: u32) {
+    let ours = cache.ours();
+    assert_eq!(
+        [ours.time_to_live(), ours.time_to_idle()],
+        lifetimes.map_or([None; 2], |l| l.map(Some))
+    );
+    assert_eq!(ours.shards(), shards);
+    cache.insert("a", "alice");
+    assert_eq!(cache.get(&"a"), Some("alice"));
+}
+
+const LIFETIMES: [Duration; 2] = [Duration::from_secs(45 * 60), Duration::from_secs(15 * 60)];
+
+pub(super) fn build_cache(shape: Shape) {
+    let builder = || Names::builder(shape).max_capacity(100);
+    let cache = builder().build();
+    assert_eq!(cache.ours().capacity(), 100);
+    are_settings_of(&cache, None, 1);
+    let [to_live, to_idle] = LIFETIMES;
+    let cache = builder().time_to_live(to_live).time_to_idle(to_idle).build();
+    assert_eq!(cache.ours().capacity(), 100);
+    are_settings_of(&cache, Some(LIFETIMES), 1);
+}
+
+/// A cache of ours has no name.
+pub(super) fn build_segmented_cache() {
+    let cache = Names::builder(Shape::Segmented(15)).max_capacity(100).build();
+    assert_eq!(cache.ours().capacity(), 100);
+    are_settings_of(&cache, None, 16);
+    let [to_live, to_idle] = LIFETIMES;
+    let builder = Names::builder(Shape::Segmented(24)).max_capacity(400);
+    let builder = builder.time_to_live(to_live).time_to_idle(to_idle);
+    let cache = builder.eviction_listener(|_, _, _| {}).build();
+    assert_eq!(cache.ours().capacity(), 400);
+    are_settings_of(&cache, Some(LIFETIMES), 32);
+}
+
 const THOUSAND_YEARS: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
 fn panics(work: impl FnOnce() + std::panic::UnwindSafe) {

@@ -12,10 +12,6 @@ use crate::case::{Case, Port, Suite, case};
 use adapter::Shape::{self, Future, Segmented, Sync};
 
 const FOUR: Shape = Segmented(4);
-const GROWTH: &str =
-    "a replacement that is heavier than what it replaces, and makes room by the entries of others";
-const SETTINGS: &str = "settings that can be asked for: lifetimes, the number of shards";
-const LONG: &str = "a lifetime beyond a thousand years is taken for ever, and no panic";
 const PANIC: &str = "the panic of a listener is that call's, and later ends are told all the same";
 const IN_ORDER: &str = "notices for one key from several threads come in no order";
 const HOUSEKEEPER: &str =
@@ -57,7 +53,7 @@ macro_rules! alike {
         vec![
             shaped!(Same basics::max_capacity_zero($shape)),
             shaped!(Same basics::basic_single_thread($one)),
-            shaped!(Fails basics::size_aware_eviction($one), GROWTH),
+            shaped!(Same basics::size_aware_eviction($one)),
             shaped!(Same basics::invalidate_all($shape)),
             shaped!(Same basics::invalidate_entries_if($shape)),
             shaped!(Same basics::test_iter($shape)),
@@ -177,14 +173,14 @@ fn future() -> Vec<Case> {
 }
 
 fn builder(shape: Shape) -> Vec<Case> {
-    let mut cases = vec![Case { name: "build_cache", port: Port::Lacks(SETTINGS) }];
+    let mut cases = vec![
+        shaped!(Same basics::build_cache(Sync)),
+        shaped!(Same basics::build_cache_too_long_ttl(Sync)),
+        shaped!(Same basics::build_cache_too_long_tti(Sync)),
+    ];
     if shape == Sync {
-        cases.push(Case { name: "build_segmented_cache", port: Port::Lacks(SETTINGS) });
+        cases.push(case!(Same build_segmented_cache, basics::build_segmented_cache));
     }
-    cases.extend([
-        shaped!(Argued basics::build_cache_too_long_ttl(Sync), LONG),
-        shaped!(Argued basics::build_cache_too_long_tti(Sync), LONG),
-    ]);
     cases
 }
 

@@ -188,6 +188,12 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         entry_result(computed, action)
     }
 
+    /// Whether a look at the entry waits longer for a guard than it is told to.
+    pub(crate) fn entry_times_out(&self, key: &K, timeout: Duration) -> bool {
+        let look = |_: Option<&V>| Compute::Keep;
+        self.ours.entry(key.clone()).and_compute_within(timeout, look).is_err()
+    }
+
     /// The same of a task, which waits for a guard without blocking its thread.
     pub(crate) async fn entry_async<T>(
         &self,

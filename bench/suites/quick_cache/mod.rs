@@ -6,9 +6,6 @@ mod together;
 
 use crate::case::{Case, Port, Suite, case};
 
-const TIMEOUT: &str = "a computation that waits no longer than it is told";
-const GROWTH: &str = "a capacity beyond what the cache was built for";
-const HUGE: &str = "a capacity of 2^64 - 1 entries, and memory only as they come";
 const WEIGHTLESS: &str = "what weighs nothing makes room like all else";
 const COUNTS: &str = "ours counts requests for the whole cache, not for each entry";
 const LOCKS: &str = "holds the private locks of shards";
@@ -23,11 +20,10 @@ pub(crate) fn suites() -> Vec<Suite> {
             "src/unsync.rs",
             vec![
                 case!(Argued test_zero_weights, plain::test_zero_weights, WEIGHTLESS),
-                case!(Fails test_set_capacity, plain::test_set_capacity, GROWTH),
+                case!(Same test_set_capacity, plain::test_set_capacity),
                 case!(
-                    Fails test_set_capacity_with_ghosts,
-                    plain::test_set_capacity_with_ghosts,
-                    GROWTH
+                    Same test_set_capacity_with_ghosts,
+                    plain::test_set_capacity_with_ghosts
                 ),
                 case!(Same test_remove_if, plain::test_remove_if),
             ],
@@ -55,7 +51,7 @@ fn private(why: &'static str, names: &[&'static str]) -> Vec<Case> {
 
 fn library() -> Vec<Case> {
     vec![
-        case!(Fails test_new, plain::test_new, HUGE),
+        case!(Same test_new, plain::test_new),
         case!(Same test_capacity_one, plain::test_capacity_one),
         case!(Same test_custom_cost, plain::test_custom_cost),
         case!(Same test_change_get_mut_change_weight, plain::test_change_get_mut_change_weight),
@@ -79,7 +75,7 @@ fn sync() -> Vec<Case> {
         case!(Same test_multiple_threads, t::test_multiple_threads),
         case!(Same test_iter, p::test_iter),
         case!(Same test_drain, p::test_drain),
-        case!(Fails test_set_capacity, p::test_set_capacity, GROWTH),
+        case!(Same test_set_capacity, p::test_set_capacity),
         case!(Same test_remove_if, p::test_remove_if),
         case!(Same test_entry_actions, p::test_entry_actions),
         case!(Same test_entry_weight_tracking, p::test_entry_weight_tracking),
@@ -92,7 +88,7 @@ fn sync() -> Vec<Case> {
             Same test_entry_concurrent_placeholder_guard_abandoned,
             t::test_entry_concurrent_placeholder_guard_abandoned
         ),
-        Case { name: "test_entry_timeout", port: Port::Lacks(TIMEOUT) },
+        case!(Same test_entry_timeout, t::test_entry_timeout),
         case!(
             Same test_entry_concurrent_multiple_waiters,
             t::test_entry_concurrent_multiple_waiters

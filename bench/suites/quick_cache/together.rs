@@ -162,6 +162,18 @@ pub(super) fn test_entry_concurrent_placeholder_guard_abandoned() {
     assert_eq!(cache.get(&1), Some(99));
 }
 
+pub(super) fn test_entry_timeout() {
+    let cache = Arc::new(Numbers::new(100));
+    for timeout in [Duration::ZERO, Duration::from_millis(50)] {
+        let (may_go_on, holder) = holder(&cache, Some(1));
+        assert!(cache.entry_times_out(&1, timeout));
+        may_go_on.open();
+        holder.join().expect("no panic");
+        assert!(!cache.entry_times_out(&1, timeout));
+        cache.remove(&1);
+    }
+}
+
 pub(super) fn test_entry_concurrent_multiple_waiters() {
     let cache = Arc::new(Numbers::new(100));
     let (may_go_on, holder) = holder(&cache, Some(42));

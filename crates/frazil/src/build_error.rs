@@ -1,5 +1,7 @@
 //! Settings that a cache could not keep to.
 
+use std::time::Duration;
+
 use crate::builder::Builder;
 use crate::evict::locked::{SHARDS_MAX, weighs_delay};
 use crate::evict::takes_lock;
@@ -68,6 +70,11 @@ pub enum BuildError {
     /// [`freezing_copies`](crate::Builder::freezing_copies) where all entries have a lifetime.
     #[error("`freezing_copies` is set, but nothing is copied where all entries have a lifetime")]
     CopiesExpire,
+    /// A [`time_to_live`](crate::Builder::time_to_live) or
+    /// [`time_to_idle`](crate::Builder::time_to_idle) above 1,000 years: nanoseconds taken for
+    /// seconds, or a setting to be left out.
+    #[error("a lifetime of {0:?}: expected at most 1,000 years, or no such setting")]
+    Lifetime(Duration),
     /// No share by which lifetimes could be shortened: [`jitter`](crate::Builder::jitter).
     #[error("`jitter` is {0}: expected 0 to 1")]
     Jitter(f64),
@@ -89,6 +96,10 @@ impl<K, V, S> Builder<K, V, S> {
         }
         if self.backends.is_some() && !weighs_delay(policy) {
             return Err(BuildError::BackendsUnasked(policy));
+        }
+        let lifetimes = [self.terms.to_live, self.terms.to_idle].into_iter().flatten();
+        if let Some(lifetime) = lifetimes.max().filter(|&lifetime| lifetime > LIFETIME_MAX) {
+            return Err(BuildError::Lifetime(lifetime));
         }
         if !(0.0..=1.0).contains(&self.terms.jitter) {
             return Err(BuildError::Jitter(self.terms.jitter));
@@ -119,3 +130,5 @@ impl<K, V, S> Builder<K, V, S> {
 }
 
 const SHARDS_TOO_MANY: u32 = SHARDS_MAX + 1;
+/// Of 365 days each.
+const LIFETIME_MAX: Duration = Duration::from_secs(1_000 * 365 * 86_400);

@@ -663,6 +663,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.policy
     }
 
+    /// How many [shards](Builder::shards) the policy has: those that were asked for, rounded up to
+    /// a power of two; 1 where it takes no lock.
+    ///
+    /// ```
+    /// use frazil::{Cache, Policy};
+    /// let cache: Cache<u64, u64> = Cache::builder(1_000).policy(Policy::Lru).shards(3).build();
+    /// assert_eq!(cache.shards(), 4);
+    /// ```
+    pub fn shards(&self) -> u32 {
+        match &self.order {
+            Order::Locked(locked) => locked.shards(),
+            _ => 1,
+        }
+    }
+
     /// Counts since the cache was built. O(threads).
     ///
     /// ```

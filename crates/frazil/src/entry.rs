@@ -5,9 +5,10 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 use std::pin::pin;
+use std::time::Duration;
 
 use crate::cache::Cache;
-use crate::clock::nanoseconds;
+use crate::clock::{exact_ns, nanoseconds};
 use crate::evict::Newcomer;
 use crate::fetch::Cold;
 use crate::fetch::detached::Detached;
@@ -392,17 +393,65 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// # Panics
     ///
     /// If `compute` does; then nothing has changed.
-    pub fn and_compute(self, mut compute: impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V>
+    pub fn and_compute(self, compute: impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V>
+    where
+        K: Clone,
+    {
+        self.compute(None, compute).expect("who waits for ever has the turn at last")
+    }
+
+    /// As [`and_compute`](Entry::and_compute), but waits for others who load or compute the key no
+    /// longer than `timeout`, all waits together. How long `compute` takes by itself is its own affair.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use frazil::{Cache, Compute, Computed};
+    /// let cache: Cache<&str, u64> = Cache::builder(100).build();
+    /// let add = |count: Option<&u64>| Compute::Put(count.unwrap_or(&0) + 1);
+    /// let computed = cache.entry("visits").and_compute_within(Duration::from_secs(1), add);
+    /// assert_eq!(computed, Ok(Computed::Inserted(1)));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`TimedOut`], and nothing has changed.
+    ///
+    /// # Panics
+    ///
+    /// As [`and_compute`](Entry::and_compute).
+    pub fn and_compute_within(
+        self,
+        timeout: Duration,
+        compute: impl FnMut(Option<&V>) -> Compute<V>,
+    ) -> Result<Computed<V>, TimedOut>
+    where
+        K: Clone,
+    {
+        self.compute(Some(nanoseconds(timeout)), compute).ok_or(TimedOut)
+    }
+
+    /// `None` if others took longer than so many nanoseconds.
+    fn compute(
+        self,
+        timeout: Option<u64>,
+        mut compute: impl FnMut(Option<&V>) -> Compute<V>,
+    ) -> Option<Computed<V>>
     where
         K: Clone,
     {
         let work = self.work();
         let cache = work.cache;
-        let mut patience = Patience::endless(false);
+        let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
+        let mut patience = Patience::new(usize::MAX, timeout, None);
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
-            let (computed, telling) = match block_on(work.arrive(&mut patience), None) {
+            let left = deadline.map(|deadline| deadline.saturating_sub(exact_ns()));
+            let (computed, telling) = match block_on(work.arrive(&mut patience), left) {
                 Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
+                Some(Arrival::Vain(vain)) => {
+                    cache.flights.tally.in_vain(vain);
+                    return None;
+                }
                 Some(_) => break work.compute_apart(&mut compute),
                 None => continue,
             };
@@ -413,7 +462,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
             }
         };
         cache.reclaim_if_due();
-        computed
+        Some(computed)
     }
 
     /// As [`and_compute`](Entry::and_compute), for tasks: by a function whose answer is a future,
@@ -479,6 +528,16 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> 
 /// What a computation has done, and what a listener is to be told of it.
 type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 
+/// Others took longer to load or compute the key than a caller waits:
+/// [`Entry::and_compute_within`].
+///
+/// ```
+/// assert_eq!(frazil::TimedOut.to_string(), "others take too long to load or compute the key");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("others take too long to load or compute the key")]
+pub struct TimedOut;
+
 /// A computation of a key.
 struct Work<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
@@ -488,7 +547,8 @@ struct Work<'c, K, V, S> {
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
-    /// Waits for the turn. It, or that the caller must not wait; `None` if a flight is over.
+    /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
+    /// if a flight is over.
     async fn arrive(&self, patience: &mut Patience<'c>) -> Option<Arrival<'c, K, V>> {
         match self.cache.arrive(self.hash, &self.key, patience).await {
             Arrival::Over(..) => None,
@@ -496,7 +556,6 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 flight.forget(&self.cache.flights);
                 None
             }
-            Arrival::Vain(vain) => unreachable!("{vain:?}, with endless patience"),
             arrival => Some(arrival),
         }
     }

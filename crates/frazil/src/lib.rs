@@ -561,7 +561,7 @@ pub use build_error::BuildError;
 pub use builder::Builder;
 pub use cache::Cache;
 pub use distribution::Distribution;
-pub use entry::{Compute, Computed, Entry};
+pub use entry::{Compute, Computed, Entry, TimedOut};
 pub use equivalent::Equivalent;
 pub use evict::locked::Promotion;
 pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};

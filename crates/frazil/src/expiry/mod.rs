@@ -300,6 +300,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
+    /// How long entries live from their insertion on, if all do alike:
+    /// [`Builder::time_to_live`](crate::Builder::time_to_live).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let day = Duration::from_secs(86_400);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
+    /// assert_eq!((cache.time_to_live(), cache.time_to_idle()), (Some(day), None));
+    /// ```
+    pub fn time_to_live(&self) -> Option<Duration> {
+        (self.expiry.to_live < END).then(|| Duration::from_nanos(self.expiry.to_live))
+    }
+
+    /// How long entries live from their last use on:
+    /// [`Builder::time_to_idle`](crate::Builder::time_to_idle).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let hour = Duration::from_secs(3600);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_idle(hour).build();
+    /// assert_eq!(cache.time_to_idle(), Some(hour));
+    /// ```
+    pub fn time_to_idle(&self) -> Option<Duration> {
+        self.expiry.to_idle.map(Duration::from_nanos)
+    }
+
     /// How long `key` will be there, as far as it depends on time: until its lifetime is
     /// over, or nobody has used it for the time to idle. That may be an eighth of a second
     /// more than was asked for, and a 64th of the time to idle. `Duration::MAX` if it never

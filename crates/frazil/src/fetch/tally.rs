@@ -81,7 +81,7 @@ impl Tally {
     }
 
     /// A caller has waited for nothing.
-    pub(super) fn in_vain(&self, vain: Vain) {
+    pub(crate) fn in_vain(&self, vain: Vain) {
         let count = match vain {
             Vain::TimedOut => &self.timed_out,
             Vain::Crowded => &self.crowded,

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use crate::extent::is_long;
-use frazil::{Cache, Compute, Computed, Policy};
+use frazil::{Cache, Compute, Computed, Policy, TimedOut};
 
 const THREADS: u64 = 4;
 
@@ -46,6 +47,24 @@ fn additions_are_all_counted() {
         assert_eq!(cache.flights(), 0);
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
     }
+}
+
+#[test]
+fn who_waits_for_a_computation_no_longer_than_it_is_told_changes_nothing() {
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    let within = |timeout| cache.entry(1).and_compute_within(timeout, add);
+    cache.get_or_insert_with(&1, || {
+        std::thread::scope(|scope| {
+            for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+                let waiting = scope.spawn(move || within(timeout));
+                assert_eq!(waiting.join().expect("no panic"), Err(TimedOut));
+            }
+        });
+        assert_eq!((cache.get(&1), cache.fetch_stats().timed_out), (None, 2));
+        7
+    });
+    assert_eq!(within(Duration::ZERO), Ok(Computed::Replaced(8)));
+    assert_eq!(within(Duration::MAX), Ok(Computed::Replaced(9)));
 }
 
 /// Each thread takes away what others put in: what was put in is taken out once.

@@ -38,6 +38,17 @@ fn a_policy_without_a_lock_has_no_promotions_and_no_shards() {
 }
 
 #[test]
+fn a_lifetime_beyond_a_thousand_years_is_a_mistake() {
+    let thousand_years = 1_000 * 365 * 86_400;
+    for (seconds, is_refused) in [(thousand_years, false), (thousand_years + 1, true)] {
+        let lifetime = Duration::from_secs(seconds);
+        let expected = is_refused.then_some(BuildError::Lifetime(lifetime));
+        assert_eq!(refusal(builder(Policy::Mobius).time_to_live(lifetime)), expected);
+        assert_eq!(refusal(builder(Policy::Mobius).time_to_idle(lifetime)), expected);
+    }
+}
+
+#[test]
 fn there_are_1_to_64_shards() {
     for shards in [0, 65, u32::MAX] {
         let refused = refusal(builder(Policy::Lru).shards(shards));

@@ -356,6 +356,11 @@ impl Locked {
         }
     }
 
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> u32 {
+        1 << self.bits
+    }
+
     fn parts(&self) -> &Parts {
         if let Some(parts) = self.parts.get() {
             return parts;
