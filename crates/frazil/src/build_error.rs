@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::builder::Builder;
-use crate::evict::locked::{SHARDS_MAX, weighs_delay};
-use crate::evict::takes_lock;
-use crate::fetch::fetching::OnError;
-use crate::frozen::{COPY_BYTES_MAX, Freezing};
+use crate::core::order::locked::{SHARDS_MAX, weighs_delay};
+use crate::core::order::takes_lock;
+use crate::features::fetch::fetching::OnError;
+use crate::features::frozen::{COPY_BYTES_MAX, Freezing};
 use crate::{Policy, Promotion};
 
 /// Why there can be no cache of these settings: what

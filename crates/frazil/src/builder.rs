@@ -6,11 +6,11 @@ use foldhash::fast::RandomState;
 
 use crate::build_error::BuildError;
 use crate::cache::Cache;
-use crate::expiry::Terms;
-use crate::fetch::backends::Backends;
-use crate::fetch::fetching::{Fetching, NegativeTtl};
-use crate::frozen::{Copies, Freezing};
-use crate::listen::{Cause, Listener};
+use crate::features::expiry::Terms;
+use crate::features::fetch::backends::Backends;
+use crate::features::fetch::fetching::{Fetching, NegativeTtl};
+use crate::features::frozen::{Copies, Freezing};
+use crate::features::listen::{Cause, Listener};
 use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.

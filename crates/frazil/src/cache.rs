@@ -6,33 +6,34 @@ use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 use frazil_policy::Mark;
 
-use crate::budget::Budget;
 use crate::builder::{Builder, Weigher};
-use crate::evict::locked::Locked;
-use crate::evict::segments::Segments;
-use crate::evict::{Headers, Order};
-use crate::expiry::Expiry;
-use crate::fetch::backends::Backends;
-use crate::fetch::fetching::{Fetching, NegativeTtl};
-use crate::fetch::table::Table as Flights;
-use crate::frozen::Frozen;
-use crate::index::{Index, Place, Seen, Table};
+use crate::core::budget::Budget;
+use crate::core::index::{Index, Place, Seen, Table};
+use crate::core::order::locked::Locked;
+use crate::core::order::{Headers, Order};
+use crate::core::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
+use crate::core::slab::{At, Header, Slab};
+use crate::features::expiry::Expiry;
+use crate::features::fetch::backends::Backends;
+use crate::features::fetch::fetching::{Fetching, NegativeTtl};
+use crate::features::fetch::table::Table as Flights;
+use crate::features::frozen::Frozen;
+use crate::features::listen::Listener;
+use crate::features::record::{Deed, Recorder};
 use crate::iter::{Iter, Keys};
-use crate::listen::Listener;
 use crate::pin::Pin;
-use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::{Reclaim, Supply};
-use crate::record::{Deed, Recorder};
-use crate::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
-use crate::slab::{At, Header, Slab};
+use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::smr::reclaim::{Reclaim, Supply};
+use crate::smr::segments::Segments;
+use crate::smr::stripe::{Reader, Stripe, Stripes, add};
+use crate::smr::{fence, fork, thread};
 use crate::stats::Stats;
-use crate::stripe::{Reader, Stripe, Stripes, add};
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
 use crate::sync::{CHECKED, thread as threads};
-use crate::{Policy, events, fence, fork, thread};
+use crate::{Policy, events};
 
 /// Segments beyond those that are full, for what threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::cache::Cache;
 use crate::clock::{exact_ns, nanoseconds};
-use crate::evict::Newcomer;
-use crate::fetch::Cold;
-use crate::fetch::detached::Detached;
-use crate::fetch::fetching::FetchError;
-use crate::fetch::flight::{Arrival, Patience, Turn};
-use crate::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
-use crate::fetch::loaded::Loaded;
-use crate::fetch::park::block_on;
-use crate::index::Place;
-use crate::listen::Telling;
+use crate::core::index::Place;
+use crate::core::order::Newcomer;
+use crate::features::fetch::Cold;
+use crate::features::fetch::detached::Detached;
+use crate::features::fetch::fetching::FetchError;
+use crate::features::fetch::flight::{Arrival, Patience, Turn};
+use crate::features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
+use crate::features::fetch::loaded::Loaded;
+use crate::features::fetch::park::block_on;
+use crate::features::listen::Telling;
 
 /// How often a computation begins again that runs inside another of its own key.
 const NESTED_ATTEMPTS: usize = 64;

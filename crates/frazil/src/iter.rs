@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::cache::Cache;
-use crate::index::{Table, Tour};
-use crate::protect::{Hazard, Pinned, Protect};
+use crate::core::index::{Table, Tour};
+use crate::smr::protect::{Hazard, Pinned, Protect};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Shows all entries, in no order, where they are: nothing is cloned.

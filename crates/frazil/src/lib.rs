@@ -515,67 +515,50 @@
 //! locks and may call the cache.
 #![warn(missing_docs)]
 
-mod admission;
-mod budget;
 mod build_error;
 mod builder;
 mod cache;
 mod chunks;
 mod clock;
+mod core;
 mod distribution;
 mod entry;
 mod events;
-mod evict;
-mod expiry;
-mod fence;
-mod fetch;
-mod fork;
-mod frozen;
-mod gate;
-mod index;
+mod features;
+mod hottest;
 mod iter;
-mod listen;
 mod many;
 #[cfg(all(test, loom))]
 mod models;
-mod names;
-mod order;
 mod pin;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
-mod protect;
-mod reclaim;
-mod record;
-mod resize;
-mod slab;
+mod smr;
 mod snapshot;
 mod stats;
-mod stripe;
 mod sync;
-mod thread;
 mod validate;
-mod write;
 
-pub use admission::{Admitted, Refusal, Refused};
+pub use crate::core::admission::{Admitted, Refusal, Refused};
+pub use crate::core::order::locked::Promotion;
 pub use build_error::BuildError;
 pub use builder::Builder;
 pub use cache::Cache;
 pub use distribution::Distribution;
 pub use entry::{Compute, Computed, Entry, TimedOut};
 pub use equivalent::Equivalent;
-pub use evict::locked::Promotion;
-pub use fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
-pub use fetch::key::{ByRef, ByValue, EntryKey, ToKey};
-pub use fetch::loaded::Loaded;
+pub use features::fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
+pub use features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
+pub use features::fetch::loaded::Loaded;
+pub use features::frozen::Freezing;
+pub use features::frozen::control::{FreezingControl, FreezingState};
+pub use features::frozen::controller::{Phase as FreezingPhase, Reason as FreezingReason};
+pub use features::frozen::curve::CurvePoint;
+pub use features::listen::Cause;
+pub use features::record::{Recorded, Recording};
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
-pub use frozen::Freezing;
-pub use frozen::control::{FreezingControl, FreezingState};
-pub use frozen::controller::{Phase as FreezingPhase, Reason as FreezingReason};
-pub use frozen::curve::CurvePoint;
 pub use iter::{Iter, Keys};
-pub use listen::Cause;
 pub use pin::Pin;
-pub use record::{Recorded, Recording};
 pub use snapshot::RestoreError;
 pub use stats::Stats;
 

@@ -10,13 +10,13 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::cache::{Cache, Spot};
-use crate::index::{Place, Table, Tour};
-use crate::listen::Steps;
-use crate::protect::{Hazard, Pinned, Protect};
-use crate::record::Deed;
-use crate::stripe::{Reader, add};
+use crate::core::index::{Place, Table, Tour};
+use crate::core::write::Ending;
+use crate::features::listen::Steps;
+use crate::features::record::Deed;
+use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::smr::stripe::{Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::write::Ending;
 
 /// Keys that are looked up together: more than a core can have under way.
 const BATCH: usize = 16;

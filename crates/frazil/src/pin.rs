@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use equivalent::Equivalent;
 
 use crate::cache::{Cache, Spot};
-use crate::protect::{KeepingAll, Pinned, Protect};
-use crate::record::Deed;
-use crate::stripe::{Reader, add};
+use crate::features::record::Deed;
+use crate::smr::protect::{KeepingAll, Pinned, Protect};
+use crate::smr::stripe::{Reader, add};
+use crate::smr::thread::Lodger;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::thread::Lodger;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
 ///
@@ -189,7 +189,7 @@ mod tests {
             let others = (0..32).map(|_| {
                 let together = Arc::clone(&together);
                 std::thread::spawn(move || {
-                    let number = crate::thread::number();
+                    let number = crate::smr::thread::number();
                     together.wait();
                     number
                 })
@@ -214,7 +214,7 @@ mod tests {
             // Registered before the thread's number is, and so destroyed after it.
             KEPT.with(|kept| {
                 let kept = &mut *kept.borrow_mut();
-                let number = crate::thread::number();
+                let number = crate::smr::thread::number();
                 *kept = Some(Kept { number, _pin: cache.pin(), handed_on });
             });
         };

@@ -29,9 +29,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::cache::Cache;
+use crate::core::order::Order;
+use crate::core::order::walk::by_laps;
 use crate::events::event;
-use crate::evict::Order;
-use crate::evict::walk::by_laps;
 
 const MAGIC: [u8; 8] = *b"\x89frsnap\n";
 const VERSION: u32 = 1;
@@ -255,7 +255,7 @@ impl Unfinished {
     fn create(path: &Path) -> io::Result<(Self, File)> {
         loop {
             let mut name = path.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".{}.{}.tmp", std::process::id(), crate::thread::identity()));
+            name.push(format!(".{}.{}.tmp", std::process::id(), crate::smr::thread::identity()));
             let name = path.with_file_name(name);
             match File::create_new(&name) {
                 // Of a process that had the same number, as the first in a container has, and

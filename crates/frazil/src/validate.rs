@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
-use crate::evict::Order;
-use crate::evict::s3_fifo::{SMALL, WEIGHT};
-use crate::evict::segments::{Berth, IDLE, SECOND, SLOT};
-use crate::index::Seen;
-use crate::slab::{DEAD, OCCUPIED, Slab, VACANT};
-use crate::stripe::Cursor;
+use crate::core::index::Seen;
+use crate::core::order::Order;
+use crate::core::order::position::Position;
+use crate::core::order::s3_fifo::{SMALL, WEIGHT};
+use crate::core::slab::{DEAD, OCCUPIED, Slab, VACANT};
+use crate::smr::segments::{IDLE, SECOND, SLOT};
+use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Findings after this many are left out.
@@ -191,7 +192,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             if word != 0 {
                 let (slot, mark) = (word & SLOT, word & SECOND);
                 survey.expect("the mark of a slot", mark.into(), queue as u64 * u64::from(SECOND));
-                let position = Berth::new(position, mark).noted();
+                let position = Position::new(position, mark).noted();
                 survey.slot(slot, Whereabouts::Queued { queue, position });
             }
         }
@@ -456,13 +457,15 @@ mod tests {
             }),
             ("an entry lost from its queue", &|cache| {
                 let (_, slot) = a_word(cache);
-                let position = Berth::of(cache.slab.header(slot)).position();
+                let position = Position::of(cache.slab.header(slot)).position();
                 cache.segments.word(position).store(0, Relaxed);
             }),
             ("a slot retired while resident", &|cache| {
                 let (_, slot) = a_word(cache);
                 let mut held = cache.stripe().claim().expect("free");
-                assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
+                assert!(
+                    held.spares.stock(&cache.segments, &mut crate::smr::stripe::Traffic::default())
+                );
                 cache.reclaim.retire(&cache.segments, &mut held, slot);
             }),
             ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
@@ -472,7 +475,9 @@ mod tests {
             }),
             ("a segment lost", &|cache| {
                 let mut held = cache.stripe().claim().expect("free");
-                assert!(held.spares.stock(&cache.segments, &mut crate::stripe::Traffic::default()));
+                assert!(
+                    held.spares.stock(&cache.segments, &mut crate::smr::stripe::Traffic::default())
+                );
                 held.spares.draw();
             }),
             ("small weight forgotten", &|cache| {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::{large_model, together};
-use crate::frozen::{Shown, Sight};
-use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::Reclaim;
-use crate::stripe::Stripes;
+use crate::features::frozen::{Shown, Sight};
+use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::smr::reclaim::Reclaim;
+use crate::smr::stripe::Stripes;
 
 struct Copies {
     shown: Shown<()>,

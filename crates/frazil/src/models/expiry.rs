@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::together;
 use crate::chunks::Chunks;
 use crate::clock::{BEGINNING, Clock};
-use crate::expiry::deadlines::{Deadlines, Spans};
-use crate::expiry::hints::Hints;
-use crate::fence;
+use crate::features::expiry::deadlines::{Deadlines, Spans};
+use crate::features::expiry::hints::Hints;
+use crate::smr::fence;
 use crate::sync::atomic::{
     AtomicBool, AtomicU16, AtomicU64,
     Ordering::{Acquire, Release},

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::together;
-use crate::fence;
-use crate::index::{Index, Seen};
-use crate::stripe::Stripes;
+use crate::core::index::{Index, Seen};
+use crate::smr::fence;
+use crate::smr::stripe::Stripes;
 use crate::sync::atomic::{AtomicU32, Ordering::Acquire};
 
 /// The hash of the key in question, and of one whose tag differs.

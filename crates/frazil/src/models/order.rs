@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::{large_model, together};
 use crate::Policy;
 use crate::builder::Builder;
-use crate::evict::testing::Bench;
-use crate::evict::{Decision, Headers, Newcomer, Order};
-use crate::expiry::deadlines::Term;
-use crate::slab::DEAD;
-use crate::stripe::Buffers;
+use crate::core::order::testing::Bench;
+use crate::core::order::{Decision, Headers, Newcomer, Order};
+use crate::core::slab::DEAD;
+use crate::features::expiry::deadlines::Term;
+use crate::smr::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
 
 fn newcomer() -> Newcomer {

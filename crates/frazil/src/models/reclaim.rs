@@ -10,11 +10,11 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::{large_model, together};
-use crate::evict::segments::Segments;
-use crate::names::NAMES;
-use crate::protect::{Hazard, Pinned, Protect};
-use crate::reclaim::{Reclaim, Supply};
-use crate::stripe::{Buffers, Stripes, Traffic};
+use crate::smr::names::NAMES;
+use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::smr::reclaim::{Reclaim, Supply};
+use crate::smr::segments::Segments;
+use crate::smr::stripe::{Buffers, Stripes, Traffic};
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},

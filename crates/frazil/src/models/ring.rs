@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::together;
-use crate::evict::ring::Ring;
-use crate::stripe::Traffic;
+use crate::core::order::ring::Ring;
+use crate::smr::stripe::Traffic;
 
 fn push(ring: &Ring, value: u32) {
     ring.push(value, &mut Traffic::default());

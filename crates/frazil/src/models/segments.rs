@@ -5,8 +5,8 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::together;
-use crate::evict::segments::{SegmentStack, Segments};
-use crate::stripe::Traffic;
+use crate::smr::segments::{SegmentStack, Segments};
+use crate::smr::stripe::Traffic;
 use crate::sync::atomic::Ordering::Relaxed;
 
 struct Stacked {

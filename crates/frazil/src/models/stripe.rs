@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::together;
-use crate::stripe::Stripe;
+use crate::smr::stripe::Stripe;
 
 struct Guarded {
     stripe: Stripe,

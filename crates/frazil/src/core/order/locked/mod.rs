@@ -1,0 +1,923 @@
+//! Any policy of `frazil-policy` among threads: under a lock, or several.
+//!
+//! What a hit does is the *promotion*: it waits for the lock, tries it, or is noted for later
+//! (`notes.rs`). Before it there may be a *gate*, for which no lock is needed: by chance, or
+//! by the time of the last promotion. `docs/design/features.md` says when a policy hears of
+//! what.
+
+mod notes;
+mod set_aside;
+mod shelf;
+
+use std::sync::OnceLock;
+
+use frazil_policy::{
+    HotFirst, HotFirstVisitor, Lru, LruDelayed, LruProb, Online, Policy as Algorithm,
+    PolicyVisitor, Rng,
+};
+
+use super::{Decision, Hand, Headers, Newcomer};
+use crate::chunks::Chunks;
+use crate::smr::protect::Pinned;
+use crate::smr::stripe::{Reader, Traffic, add};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{CHECKED, OwnLine};
+
+pub(crate) use notes::Notes;
+use notes::TURN;
+use set_aside::Ways;
+use shelf::{CAPACITY_SEEN, Shelf, Shelved};
+
+/// Entries of a cache for each hit that a thread may note before it tells.
+const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
+
+/// CACHEUS takes what was used last of those used least: just what is noted and not told.
+fn notes_for(policy: Online, entries: u64) -> u32 {
+    let most = if matches!(policy, Online::Cacheus { .. }) { 1 } else { notes::ENOUGH };
+    (entries / NOTE_FROM).clamp(1, most.into()) as u32
+}
+
+/// What each of `1 << bits` shards is told of a capacity.
+fn share(capacity: u64, bits: u32) -> u64 {
+    (capacity.min(CAPACITY_SEEN) >> bits).max(1)
+}
+
+/// Entries that are frozen under one hold of a lock.
+const FREEZE_BATCH: u64 = 256;
+
+/// The most shards.
+pub(crate) const SHARDS_MAX: u32 = 64;
+
+/// What a hit does for a policy under a lock; the others mark what was hit and take none.
+///
+/// ```
+/// use frazil::{Cache, Policy, Promotion};
+/// let cache: Cache<u64, u64> =
+///     Cache::builder(1_000).policy(Policy::Lru).promotion(Promotion::Adaptive).build();
+/// cache.insert(1, 1);
+/// assert_eq!(cache.get(&1), Some(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Promotion {
+    /// Waits for the lock, every time: the textbook's LRU. Of [`Policy::Lru`](crate::Policy::Lru),
+    /// [`LruProb`](crate::Policy::LruProb) and [`LruDelayed`](crate::Policy::LruDelayed) unless
+    /// another is asked for.
+    EveryHit,
+    /// Does nothing if the lock is taken. Of [`Policy::LruRelaxed`](crate::Policy::LruRelaxed).
+    TryLock,
+    /// Is noted, and 32 hits of a thread are told under one lock if that is free, or up to 64
+    /// later. The more often it is not free, the more hits are left out, first those of entries
+    /// that the policy has heard of lately. Of all other policies. A thread by itself leaves
+    /// out nothing.
+    Adaptive,
+}
+
+impl Promotion {
+    /// The promotion that a policy has unless another is asked for.
+    pub(crate) fn of(policy: Online) -> Self {
+        match policy {
+            Online::Lru | Online::LruProb { .. } | Online::LruDelayed { .. } => Promotion::EveryHit,
+            Online::LruRelaxed => Promotion::TryLock,
+            _ => Promotion::Adaptive,
+        }
+    }
+}
+
+/// What a hit must pass before it concerns the policy.
+#[derive(Clone, Copy, Debug)]
+enum Gate {
+    Open,
+    /// It is passed over with probability `q`.
+    Chance {
+        q: f64,
+        seed: u64,
+    },
+    /// It is passed over if its object was promoted less than so many requests ago.
+    Window(u64),
+}
+
+/// One of `1 << bits` shards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shard {
+    number: u32,
+    bits: u32,
+}
+
+impl Shard {
+    /// The position of a slot at a place of this shard.
+    fn position(self, place: u32) -> u32 {
+        place << self.bits | self.number
+    }
+
+    /// The place that a position of this shard says; `None` for those of others, and for no
+    /// position.
+    fn place(self, position: u32) -> Option<u32> {
+        let place = position >> self.bits;
+        (place != 0 && !self.is_other(position)).then_some(place)
+    }
+
+    /// Whether a position lies in another shard.
+    fn is_other(self, position: u32) -> bool {
+        position >> self.bits != 0 && position & ((1 << self.bits) - 1) != self.number
+    }
+}
+
+/// A thread that calls a policy.
+pub(crate) struct Caller<'c> {
+    headers: &'c dyn Headers,
+    reader: &'c Reader,
+    epochs: &'c [OwnLine<AtomicU8>],
+    stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
+    clock: &'c Ticks,
+}
+
+/// What the time of a policy is.
+#[derive(Debug)]
+enum Ticks {
+    /// It does not ask for it.
+    None,
+    /// Requests of all threads, as far as they were told.
+    Requests(Box<OwnLine<AtomicU64>>),
+    /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds: for policies that weigh how
+    /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
+    /// is later: where there are misses enough for delays to matter, they bring it forward, and a
+    /// hit reads one line and no exact clock. Nanoseconds.
+    ///
+    /// A clock may be code of the user's. So it is read by [`Ticks::read`] alone, and the policy's
+    /// lock is taken with what its thread has read before.
+    Real(Box<OwnLine<AtomicU64>>),
+}
+
+/// A tick of 1.024 µs: 32 bits of it, which is what a note has room for, are 73 minutes.
+const TICK_BITS: u32 = 10;
+
+/// Ticks in so many nanoseconds.
+fn ticks(nanoseconds: u64) -> u64 {
+    nanoseconds >> TICK_BITS
+}
+
+/// Whether a policy asks what fetches take.
+pub(crate) fn weighs_delay(policy: Online) -> bool {
+    matches!(Ticks::of(policy), Ticks::Real(_))
+}
+
+impl Ticks {
+    fn of(policy: Online) -> Self {
+        match policy {
+            Online::Mad { .. } => Ticks::Real(Box::default()),
+            // Of fetches these two are told nothing: they go by rates alone here.
+            Online::LaCache { .. }
+            | Online::DelayRank { .. }
+            | Online::LruDelayed { .. }
+            | Online::LruSampled { .. }
+            | Online::Hyperbolic { .. }
+            | Online::Lhd { .. } => Ticks::Requests(Box::default()),
+            _ => Ticks::None,
+        }
+    }
+
+    /// What a note says of when its hit was: the low half of it.
+    #[inline(always)]
+    fn stamp(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+        match self {
+            Ticks::Real(_) => self.read(headers, reader),
+            _ => reader.requests(),
+        }
+    }
+
+    /// Has the calling thread know what time it is. May run code of the user's: under no lock, and
+    /// not where something is half done.
+    #[inline(always)]
+    fn read(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+        let Ticks::Real(latest) = self else { return 0 };
+        let shown = ticks(latest.0.load(Relaxed).max(headers.coarse_ns()));
+        // Not by what was read before the clock: that may have called the cache.
+        let now = shown.max(reader.clock.load(Relaxed));
+        reader.clock.store(now, Relaxed);
+        now
+    }
+
+    /// A newcomer has read the clock.
+    fn advance(&self, newcomer: &Newcomer, traffic: &mut Traffic) {
+        if let (Ticks::Real(latest), Some(absence)) = (self, newcomer.absence)
+            && latest.0.load(Relaxed) < absence.landed
+        {
+            latest.0.fetch_max(absence.landed, Relaxed);
+            traffic.writes += 1;
+        }
+    }
+}
+
+/// The time of a policy at the last request of a thread, and what a note of it would say.
+struct Time {
+    now: u64,
+    request: u64,
+    /// Writes to the clock that it took to know it.
+    writes: u64,
+}
+
+impl Time {
+    /// The time of a request not long ago, of whose stamp the low half is known.
+    fn at(&self, request: u32) -> u64 {
+        self.now.saturating_sub(u64::from((self.request as u32).wrapping_sub(request)))
+    }
+}
+
+impl Caller<'_> {
+    /// What time it is, for a policy whose lock the caller holds and that has heard of `last`: its
+    /// time does not run backwards. Where requests are counted, tells the others how many this
+    /// thread has seen.
+    fn synchronize(&self, last: u64) -> Time {
+        let clock = match self.clock {
+            Ticks::None => return Time { now: 0, request: 0, writes: 0 },
+            Ticks::Real(latest) => {
+                let known = ticks(latest.0.load(Relaxed)).max(self.reader.clock.load(Relaxed));
+                let now = known.max(last);
+                return Time { now, request: now, writes: 0 };
+            }
+            Ticks::Requests(clock) => &clock.0,
+        };
+        let request = self.reader.requests();
+        let untold = request - self.reader.told.load(Relaxed);
+        let now = if untold == 0 {
+            clock.load(Relaxed)
+        } else {
+            clock.fetch_add(untold, Relaxed) + untold
+        };
+        self.reader.told.store(request, Relaxed);
+        self.reader.clock.store(now, Relaxed);
+        Time { now, request, writes: u64::from(untold != 0) }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Locked {
+    /// Made when the policy is first told of anything.
+    parts: OnceLock<Parts>,
+    /// Of the number of shards, which is a power of two.
+    bits: u32,
+    /// By how much a hash is shifted to become a shard's number.
+    shift: u32,
+    policy: Online,
+    promotion: Promotion,
+    gate: Gate,
+    /// How many hits a thread notes before it tells them if the lock is free; twice as many are
+    /// the most. What it has noted is hidden from the others' decisions: little, in a
+    /// small cache.
+    notes: AtomicU32,
+    /// Threads whose chance has begun.
+    drawing: AtomicU64,
+    /// By slot, for policies that keep a time beside the entry.
+    stamps: OnceLock<Box<Chunks<std::sync::atomic::AtomicU64>>>,
+    stamped: bool,
+    clock: Ticks,
+    capacity: AtomicU64,
+}
+
+/// The shards.
+#[derive(Debug)]
+struct Parts {
+    shelves: Box<[Box<dyn Shelf>]>,
+    /// By shard, the epoch that its policy is in. Apart from what the lock's holders write:
+    /// readers look at it.
+    epochs: Box<[OwnLine<AtomicU8>]>,
+}
+
+impl Parts {
+    /// `1 << bits` shards of a policy.
+    fn new(policy: Online, capacity: u64, bits: u32) -> Self {
+        let shelf = |number| -> Box<dyn Shelf> {
+            let shard = Shard { number, bits };
+            match policy {
+                // The gate has drawn already.
+                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
+                _ => policy
+                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
+                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
+            }
+        };
+        Parts {
+            shelves: (0..1 << bits).map(shelf).collect(),
+            epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
+        }
+    }
+}
+
+/// Makes one shard of a policy.
+struct Shelve(Shard);
+
+impl PolicyVisitor for Shelve {
+    type Output = Box<dyn Shelf>;
+    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
+        Box::new(Shelved::new(policy, self.0, None))
+    }
+}
+
+/// Makes one shard of a policy of which entries are frozen.
+struct ShelveHot(Shard);
+
+impl HotFirstVisitor for ShelveHot {
+    type Output = Box<dyn Shelf>;
+    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
+        Box::new(Shelved::new(policy, self.0, Some(Ways::new())))
+    }
+}
+
+impl Locked {
+    /// `policy` for so many entries in so many shards, rounded up to a power of two.
+    pub(crate) fn new(
+        policy: Online,
+        promotion: Promotion,
+        shards: u32,
+        capacity: u64,
+        entries: u64,
+    ) -> Self {
+        let bits = shards.clamp(1, SHARDS_MAX).next_power_of_two().ilog2();
+        let gate = match policy {
+            Online::LruProb { q, seed } => Gate::Chance { q, seed },
+            Online::LruDelayed { window } => Gate::Window(window),
+            _ => Gate::Open,
+        };
+        let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
+        Locked {
+            parts: OnceLock::new(),
+            bits,
+            shift: u64::BITS - bits,
+            promotion,
+            gate,
+            notes: AtomicU32::new(notes_for(policy, entries)),
+            policy,
+            drawing: AtomicU64::new(0),
+            stamps: OnceLock::new(),
+            stamped,
+            clock: Ticks::of(policy),
+            capacity: AtomicU64::new(capacity),
+        }
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> u32 {
+        1 << self.bits
+    }
+
+    fn parts(&self) -> &Parts {
+        if let Some(parts) = self.parts.get() {
+            return parts;
+        }
+        // Who changes it meanwhile tells the parts of it. Loaded before: a checker may suspend a
+        // thread at a load, and must not while others wait for what it makes.
+        let capacity = self.capacity.load(Relaxed);
+        self.parts.get_or_init(|| Parts::new(self.policy, capacity, self.bits))
+    }
+
+    fn stamps(&self) -> Option<&Chunks<std::sync::atomic::AtomicU64>> {
+        self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
+    }
+
+    fn shelves(&self) -> &[Box<dyn Shelf>] {
+        &self.parts().shelves
+    }
+
+    /// Those that were told of anything.
+    fn used(&self) -> &[Box<dyn Shelf>] {
+        self.parts.get().map_or(&[], |parts| &parts.shelves)
+    }
+
+    /// Follows a change of the capacity, with which there are `entries` at most.
+    pub(crate) fn set_capacity(&self, capacity: u64, entries: u64) {
+        self.capacity.store(capacity, Relaxed);
+        self.notes.store(notes_for(self.policy, entries), Relaxed);
+        let share = share(capacity, self.bits);
+        self.shelves().iter().for_each(|shelf| shelf.set_capacity(share));
+    }
+
+    /// Begins to set the hottest aside, a share of each shard's.
+    pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
+        let (caller, shelves) = (self.caller(headers), self.shelves());
+        let mut walk = Walk { locked: self, caller, share, shelves, left: 0 };
+        walk.begin();
+        walk
+    }
+
+    /// Gives the policy back what was set aside.
+    pub(crate) fn thaw<H: Headers>(&self, headers: &H) {
+        let caller = self.caller(headers);
+        let capacity = share(self.capacity.load(Relaxed), self.bits);
+        self.used().iter().for_each(|shelf| shelf.thaw(&caller, capacity));
+    }
+
+    /// How many entries are set aside.
+    pub(crate) fn frozen(&self) -> u64 {
+        self.used().iter().map(|shelf| shelf.frozen()).sum()
+    }
+
+    /// Whether a hit raises a mark and the policy need not hear of it.
+    #[inline(always)]
+    pub(crate) fn marks(&self) -> bool {
+        matches!(self.policy, Online::Sieve)
+    }
+
+    /// Whether the policy asks what fetches take.
+    #[inline(always)]
+    pub(crate) fn weighs_delay(&self) -> bool {
+        matches!(self.clock, Ticks::Real(_))
+    }
+
+    fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
+        Caller {
+            headers,
+            reader: headers.reader(),
+            epochs: &self.parts().epochs,
+            stamps: self.stamps(),
+            clock: &self.clock,
+        }
+    }
+
+    /// The number of the shard that a hash belongs to.
+    fn home(&self, hash: u64) -> usize {
+        // The index takes the upper bits of the hash as it is.
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed.checked_shr(self.shift).unwrap_or(0) as usize
+    }
+
+    fn shelf_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn Shelf {
+        let position = headers.header(slot).position.load(Relaxed);
+        &*self.shelves()[position as usize & ((1 << self.bits) - 1)]
+    }
+
+    /// Sees to a hit of a slot that the caller protects.
+    #[inline(always)]
+    pub(crate) fn hit<H: Headers>(&self, headers: &H, slot: u32) {
+        let reader = headers.reader();
+        if !self.is_due(reader, slot) {
+            return;
+        }
+        match self.promotion {
+            Promotion::Adaptive => {
+                let notes = &reader.notes;
+                let lately = notes.lately();
+                if lately != 0 && self.heard_of(headers, slot, lately) {
+                    add(&notes.skipped, 1);
+                } else if notes.push(
+                    slot,
+                    self.clock.stamp(headers, reader),
+                    self.notes.load(Relaxed),
+                ) {
+                    self.tell(headers);
+                }
+            }
+            promotion => {
+                self.clock.read(headers, reader);
+                let wait = promotion == Promotion::EveryHit;
+                if !self.shelf_of(headers, slot).hit(&self.caller(headers), slot, wait) {
+                    add(&reader.notes.skipped, 1);
+                }
+            }
+        }
+    }
+
+    /// Whether the policy has heard of a hit of this slot less than so many epochs ago.
+    fn heard_of<H: Headers>(&self, headers: &H, slot: u32, epochs: u32) -> bool {
+        let header = headers.header(slot);
+        let shard = header.position.load(Relaxed) as usize & ((1 << self.bits) - 1);
+        let now = self.parts().epochs[shard].0.load(Relaxed);
+        u32::from((now + TURN - header.mark.count()) % TURN) < epochs
+    }
+
+    /// Whether a hit passes the gate.
+    #[inline(always)]
+    fn is_due(&self, reader: &Reader, slot: u32) -> bool {
+        match self.gate {
+            Gate::Open => true,
+            Gate::Chance { q, seed } => self.draw(reader, q, seed),
+            Gate::Window(window) => {
+                let stamps = self.stamps();
+                let promoted = stamps.map_or(0, |stamps| stamps.get_or_make(slot).load(Relaxed));
+                LruDelayed::is_due(window, promoted, reader.now())
+            }
+        }
+    }
+
+    /// Each thread has its own chance; the first has that of the simulator.
+    fn draw(&self, reader: &Reader, q: f64, seed: u64) -> bool {
+        let (begun, chance) = (&reader.drawing, &reader.chance);
+        if begun.load(Relaxed) == 0 {
+            begun.store(1, Relaxed);
+            chance.store(seed.wrapping_add(self.drawing.fetch_add(1, Relaxed) << 32), Relaxed);
+        }
+        let mut rng = Rng::new(chance.load(Relaxed));
+        let promotes = LruProb::promotes(q, &mut rng);
+        chance.store(rng.state(), Relaxed);
+        promotes
+    }
+
+    /// Tells what the calling thread has noted: later if somebody is in the way, as long as
+    /// there is room for more.
+    #[cold]
+    #[inline(never)]
+    fn tell<H: Headers>(&self, headers: &H) {
+        let caller = self.caller(headers);
+        let notes = &caller.reader.notes;
+        let enough = self.notes.load(Relaxed);
+        let full = notes.is_full(enough);
+        // In a small cache a few notes fill the buffer soon, and each matters.
+        let wait = full && (enough < notes::ENOUGH || !notes.is_most_crowded());
+        let retries = caller.reader.retries.load(Relaxed);
+        let mut told = true;
+        if let [shelf] = self.shelves() {
+            told = shelf.tell(&caller, wait);
+        } else {
+            let mut noted = 0u64;
+            for slot in notes.slots() {
+                let position = headers.header(slot).position.load(Relaxed);
+                noted |= 1 << (position as usize & ((1 << self.bits) - 1));
+            }
+            for (number, shelf) in self.shelves().iter().enumerate() {
+                told &= noted >> number & 1 == 0 || shelf.tell(&caller, wait);
+            }
+        }
+        if caller.reader.retries.load(Relaxed) == retries {
+            notes.relax()
+        } else {
+            notes.crowd()
+        }
+        if full && !told {
+            notes.discard();
+        }
+    }
+
+    /// Has the calling thread know what time it is, if the policy asks for that.
+    pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
+        self.clock.read(headers, headers.reader());
+    }
+
+    /// Tells a policy of an object that was asked for and is too heavy to be admitted.
+    pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
+        self.shelves()[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
+    }
+
+    /// A newcomer is not admitted after all.
+    pub(crate) fn forget(&self, newcomer: &Newcomer) {
+        if newcomer.recalled.get() != 0 {
+            self.shelves()[self.home(newcomer.hash)].forget(newcomer);
+        }
+    }
+
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        let caller = self.caller(hand.headers);
+        let shelf = &self.shelves()[self.home(newcomer.hash)];
+        self.clock.advance(newcomer, &mut hand.buffers.traffic);
+        shelf.insert(&caller, &mut hand.buffers.traffic, slot, newcomer);
+    }
+
+    /// A victim from the newcomer's own shard if that holds its share, else from the next
+    /// that holds more than its own.
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        let caller = self.caller(hand.headers);
+        let traffic = &mut hand.buffers.traffic;
+        if let Some(newcomer) = newcomer {
+            self.clock.advance(newcomer, traffic);
+        }
+        if let [shelf] = self.shelves() {
+            return shelf.evict(&caller, traffic, newcomer);
+        }
+        let count = self.shelves().len();
+        let share = self.capacity.load(Relaxed) / count as u64;
+        let home = newcomer.map_or(0, |newcomer| self.home(newcomer.hash));
+        let from = |at: usize| &self.shelves()[(home + at) % count];
+        // A newcomer's weight above the share is what one of them has too much of.
+        let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
+        let full = (1..count).find(|&at| from(at).held() > share);
+        let first =
+            if from(0).held().saturating_add(coming) > share { 0 } else { full.unwrap_or(0) };
+        for at in first..first + count {
+            let newcomer = newcomer.filter(|_| at == 0);
+            let decision = from(at).evict(&caller, traffic, newcomer);
+            if decision != Decision::Empty {
+                return decision;
+            }
+        }
+        Decision::Empty
+    }
+
+    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+        let shelf = self.shelf_of(hand.headers, slot);
+        shelf.detach(&self.caller(hand.headers), &mut hand.buffers.traffic, slot)
+    }
+
+    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+        let caller = self.caller(hand.headers);
+        let used = self.is_due(caller.reader, old);
+        let shelf = self.shelf_of(hand.headers, old);
+        shelf.replace(&caller, &mut hand.buffers.traffic, [old, new], used)
+    }
+
+    /// Retires the dead that are in a place, as long as there are segments for them.
+    pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        for shelf in self.used() {
+            let mut from = 0;
+            loop {
+                let (segments, buffers) = (hand.segments, &mut *hand.buffers);
+                if !buffers.spares.stock(segments, &mut buffers.traffic) {
+                    return;
+                }
+                let caller = self.caller(hand.headers);
+                let dead = shelf.take_dead(&caller, &mut buffers.traffic, from);
+                let Some((slot, place)) = dead else { break };
+                hand.retire(slot);
+                from = place + 1;
+            }
+        }
+    }
+
+    /// What they weigh together.
+    pub(crate) fn held(&self) -> u64 {
+        self.used().iter().map(|shelf| shelf.held()).sum()
+    }
+
+    /// The slots in the order in which they would go; of shards, those that go at the same
+    /// time next to each other.
+    pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
+        self.read_clock(headers);
+        let caller = self.caller(headers);
+        let mut orders: Vec<Vec<u32>> =
+            self.shelves().iter().map(|shelf| shelf.coldest_first(&caller)).collect();
+        if let [order] = &mut *orders {
+            return std::mem::take(order);
+        }
+        let ranked = |order: Vec<u32>| {
+            let length = order.len().max(1) as f64;
+            (0..).zip(order).map(move |(rank, slot)| (f64::from(rank) / length, slot))
+        };
+        let mut all: Vec<(f64, u32)> = orders.into_iter().flat_map(ranked).collect();
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        all.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// The slots that are in a place, each with its position.
+    pub(crate) fn slots(&self) -> Vec<(u32, u32)> {
+        self.used().iter().flat_map(|shelf| shelf.slots()).collect()
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let shelves: usize = self.used().iter().map(|shelf| shelf.heap_bytes()).sum();
+        shelves + self.stamps.get().map_or(0, |stamps| stamps.heap_bytes())
+    }
+}
+
+/// The hottest entries on their way out of a policy's sight, hottest first, shard by shard.
+pub(crate) struct Walk<'l> {
+    locked: &'l Locked,
+    caller: Caller<'l>,
+    share: f64,
+    /// The one that is walked, and those to come.
+    shelves: &'l [Box<dyn Shelf>],
+    /// How many of it.
+    left: u64,
+}
+
+impl Walk<'_> {
+    fn begin(&mut self) {
+        if let [shelf, ..] = self.shelves {
+            self.left = (shelf.begin_freezing(&self.caller) as f64 * self.share).round() as u64;
+        }
+    }
+
+    fn end(&mut self) {
+        if let [shelf, others @ ..] = self.shelves {
+            let capacity = share(self.locked.capacity.load(Relaxed), self.locked.bits);
+            shelf.end_freezing(capacity);
+            self.shelves = others;
+        }
+    }
+
+    /// Sets some aside, and says their slots, which the pin keeps. False when it is over.
+    pub(crate) fn next(&mut self, pinned: &Pinned<'_>, slots: &mut Vec<u32>) -> bool {
+        slots.clear();
+        while let [shelf, ..] = self.shelves {
+            shelf.freeze_next(&self.caller, self.left.min(FREEZE_BATCH), pinned, slots);
+            self.left -= slots.len() as u64;
+            if !slots.is_empty() {
+                return true;
+            }
+            self.end();
+            self.begin();
+        }
+        false
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::core::slab::Header;
+    use crate::features::expiry::deadlines::Term;
+
+    /// Slots that all weigh 1. With a barrier, who asks for a weight waits for the test, twice,
+    /// and has the policy's lock meanwhile.
+    struct Waiting<'t> {
+        headers: Vec<Header>,
+        reader: Reader,
+        barrier: Option<&'t Barrier>,
+    }
+
+    impl<'t> Waiting<'t> {
+        fn new(barrier: Option<&'t Barrier>) -> Self {
+            let headers = (0..10).map(|_| Header::default()).collect();
+            Waiting { headers, reader: Reader::default(), barrier }
+        }
+    }
+
+    impl Headers for Waiting<'_> {
+        fn header(&self, slot: u32) -> &Header {
+            &self.headers[slot as usize]
+        }
+        fn reader(&self) -> &Reader {
+            &self.reader
+        }
+        fn prefetch(&self, _slot: u32) {}
+        fn weight(&self, _slot: u32) -> u64 {
+            if let Some(barrier) = self.barrier {
+                barrier.wait();
+                barrier.wait();
+            }
+            1
+        }
+        fn hash(&self, slot: u32) -> u64 {
+            slot.into()
+        }
+        fn coarse_ns(&self) -> u64 {
+            0
+        }
+    }
+
+    fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
+        let newcomer = Newcomer::new(slot.into(), 1, Term::NEVER);
+        let caller = locked.caller(headers);
+        let shelf = &locked.shelves()[0];
+        shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
+    }
+
+    fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
+        locked.shelves()[0].evict(&locked.caller(headers), &mut Default::default(), None)
+    }
+
+    fn skipped(headers: &Waiting<'_>) -> u64 {
+        headers.reader.notes.skipped.load(Relaxed)
+    }
+
+    /// Runs `act` while another thread has the lock.
+    fn while_taken(locked: &Locked, act: impl FnOnce()) {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| insert(locked, &Waiting::new(Some(&barrier)), 9));
+            barrier.wait();
+            // What fails in it must not leave the thread waiting.
+            let outcome = catch_unwind(AssertUnwindSafe(act));
+            barrier.wait();
+            outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        });
+        // It was of another's headers.
+        assert!(locked.shelves()[0].slots().iter().any(|&(_, slot)| slot == 9));
+    }
+
+    #[test]
+    fn what_finds_the_lock_taken_is_told_later_and_lately_heard_of_is_passed_over() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
+        (1..=3).for_each(|slot| insert(&locked, &headers, slot));
+        // One more would wait for the lock.
+        let room = 2 * notes::ENOUGH - 1;
+        while_taken(&locked, || (0..room).for_each(|_| locked.hit(&headers, 1)));
+        assert_eq!(skipped(&headers), 0);
+        assert_eq!(headers.reader.notes.slots().count(), room as usize);
+        assert!(headers.reader.notes.lately() > 1, "there were some vain attempts");
+        assert_eq!(victim(&locked, &headers), Decision::Victim(2), "it was told after all");
+        // Slot 1 was heard of just now, slot 3 never.
+        locked.hit(&headers, 1);
+        assert_eq!(skipped(&headers), 1);
+        for slot in [3, 4].repeat(2_000) {
+            let epoch = locked.parts().epochs[0].0.load(Relaxed);
+            headers.header(slot).mark.set((epoch + TURN / 2) % TURN);
+            locked.hit(&headers, slot);
+        }
+        assert_eq!(headers.reader.notes.lately(), 0, "nobody is in the way any more");
+        (0..1_000).for_each(|_| locked.hit(&headers, 3));
+        assert_eq!(skipped(&headers), 1);
+        assert_eq!(victim(&locked, &headers), Decision::Victim(9));
+    }
+
+    #[test]
+    fn what_a_crowded_lock_cannot_bear_is_thrown_away() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
+        (1..=3).for_each(|slot| insert(&locked, &headers, slot));
+        (0..100).for_each(|_| headers.reader.notes.crowd());
+        assert!(headers.reader.notes.is_most_crowded());
+        let hits = 2 * notes::ENOUGH;
+        while_taken(&locked, || (0..hits).for_each(|_| locked.hit(&headers, 1)));
+        assert_eq!(skipped(&headers), hits.into());
+        assert_eq!(victim(&locked, &headers), Decision::Victim(1));
+    }
+
+    /// How often one thread misses to which the lock always seems `crowded`.
+    fn misses(capacity: u64, crowded: bool) -> f64 {
+        const REQUESTS: u32 = 400_000;
+        let builder = crate::Cache::builder(capacity).policy(Online::Lru);
+        let cache: crate::Cache<u64, ()> = builder.promotion(Promotion::Adaptive).build();
+        let mut rng = Rng::new(5);
+        let mut misses = 0;
+        for _ in 0..REQUESTS {
+            // Popularity falls about as Zipf's does.
+            let key = 10_000f64.powf(rng.unit()) as u64;
+            for stripe in cache.stripes.iter().filter(|_| crowded) {
+                (0..notes::EPOCHS).for_each(|_| stripe.reader.notes.crowd());
+            }
+            if cache.get(&key).is_none() {
+                misses += 1;
+                cache.insert(key, ());
+            }
+        }
+        f64::from(misses) / f64::from(REQUESTS)
+    }
+
+    #[test]
+    fn what_is_passed_over_at_worst_hardly_matters() {
+        for capacity in [100, 1_000, 5_000, 9_000] {
+            let points = 100.0 * (misses(capacity, true) - misses(capacity, false));
+            assert!(points.abs() < 0.3, "{capacity}: {points} points");
+        }
+    }
+
+    #[test]
+    fn a_relaxed_hit_does_not_wait() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::LruRelaxed, Promotion::TryLock, 1, 100, 100);
+        (1..=2).for_each(|slot| insert(&locked, &headers, slot));
+        while_taken(&locked, || locked.hit(&headers, 1));
+        assert_eq!(skipped(&headers), 1);
+        assert_eq!(victim(&locked, &headers), Decision::Victim(1));
+        locked.hit(&headers, 2);
+        insert(&locked, &headers, 3);
+        locked.hit(&headers, 2);
+        // Slot 9 is older than the rest.
+        assert_eq!(victim(&locked, &headers), Decision::Victim(9));
+    }
+
+    #[test]
+    fn a_stale_note_promotes_nothing() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
+        (1..=2).for_each(|slot| insert(&locked, &headers, slot));
+        locked.hit(&headers, 1);
+        let caller = locked.caller(&headers);
+        // By another thread, which has noted nothing.
+        headers.header(1).position.store(0, Relaxed);
+        assert!(locked.shelves()[0].tell(&caller, true));
+        assert_eq!(headers.reader.notes.slots().count(), 0);
+        assert_eq!(locked.shelves()[0].slots().len(), 2);
+    }
+
+    #[test]
+    fn more_newcomers_than_tickets_are_admitted_all_the_same() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, 4);
+        (1..=4).for_each(|slot| insert(&locked, &headers, slot));
+        let caller = locked.caller(&headers);
+        // Each is told of, and then nothing comes of it: as if its thread had panicked.
+        let newcomers: Vec<Newcomer> =
+            (0..2 * (1 << 12) + 10).map(|hash| Newcomer::new(100 + hash, 1, Term::NEVER)).collect();
+        let unheard = || Newcomer::new(1, 1, Term::NEVER);
+        let mut last = 0;
+        for newcomer in &newcomers {
+            let shelf = &locked.shelves()[0];
+            let decision = shelf.evict(&caller, &mut Default::default(), Some(newcomer));
+            let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
+            shelf.insert(&caller, &mut Default::default(), slot, &unheard());
+            last = slot;
+        }
+        assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
+        let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
+        locked.shelves()[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
+        newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
+    }
+}

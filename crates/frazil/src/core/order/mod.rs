@@ -1,0 +1,512 @@
+//! How policies meet threads.
+//!
+//! FIFO, CLOCK, Mobius and S3-FIFO run on lock-free queues of segments (`queue.rs`); any
+//! other policy of `frazil-policy` runs as it is under a lock (`locked/`). Each has a
+//! *position* for every resident slot, kept in the slot's header, at which a removal or
+//! a replacement finds it without a search: [`Order::detach`], [`Order::replace`].
+//!
+//! Which policy it is, is asked once an operation and never on a hit: a hit raises the
+//! mark up to [`Order::mark_max`].
+
+pub(crate) mod locked;
+mod mobius;
+pub(crate) mod position;
+pub(crate) mod queue;
+pub(crate) mod ring;
+pub(crate) mod s3_fifo;
+pub(crate) mod walk;
+
+use std::cell::Cell;
+
+use frazil_policy::{Mark, Online};
+
+use crate::builder::Builder;
+use crate::core::slab::{DEAD, FROZEN, Header};
+use crate::features::expiry::deadlines::Term;
+use crate::features::fetch::flight::Absence;
+use crate::smr::reclaim::Reclaim;
+use crate::smr::stripe::{Buffers, Outside, Reader, Stripes};
+use crate::sync::atomic::{
+    AtomicBool,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+use crate::smr::segments::Segments;
+use locked::{Locked, Promotion};
+use mobius::Mobius;
+use position::Position;
+use queue::Queue;
+use s3_fifo::S3Fifo;
+
+/// What a policy may know of the entries.
+pub(crate) trait Headers {
+    /// What it keeps of a slot.
+    fn header(&self, slot: u32) -> &Header;
+    /// What the calling thread has for itself.
+    fn reader(&self) -> &Reader;
+    /// Brings a slot's line near, because it will be examined soon.
+    fn prefetch(&self, slot: u32);
+    /// The weight of an occupied slot.
+    fn weight(&self, slot: u32) -> u64;
+    /// The hash of the key in a slot that the caller has taken.
+    fn hash(&self, slot: u32) -> u64;
+    /// The time, by the cache's coarse clock.
+    fn coarse_ns(&self) -> u64;
+}
+
+/// The newcomer for which something must go.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) hash: u64,
+    pub(crate) weight: u64,
+    /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it; the
+    /// ticket of a locked policy, which hears of it at the first eviction or at its
+    /// insertion; else 0.
+    pub(crate) recalled: Cell<u32>,
+    /// When it expires: not the policy's business.
+    pub(crate) term: Term,
+    /// What its fetch took and who waited for it, for policies that ask; `None` if it was not
+    /// fetched.
+    pub(crate) absence: Option<Absence>,
+}
+
+impl Newcomer {
+    /// One of which the policy has not heard.
+    pub(crate) fn new(hash: u64, weight: u64, term: Term) -> Self {
+        Newcomer { hash, weight, recalled: Cell::new(0), term, absence: None }
+    }
+}
+
+/// What an eviction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// This slot goes; the caller has taken it.
+    Victim(u32),
+    /// The newcomer is not admitted.
+    Refuse,
+    /// This thread can reach no slot.
+    Empty,
+}
+
+/// A thread at work on the queues: its own buffers, and what all share.
+pub(crate) struct Hand<'c, H> {
+    pub(crate) segments: &'c Segments,
+    pub(crate) reclaim: &'c Reclaim,
+    pub(crate) stripes: &'c Stripes,
+    pub(crate) headers: &'c H,
+    pub(crate) buffers: &'c mut Buffers,
+    /// Where to say that code of the user's runs.
+    pub(crate) outside: &'c AtomicBool,
+}
+
+impl<H: Headers> Hand<'_, H> {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, queue: &Queue, slot: u32) {
+        queue.push(self.segments, self.buffers, self.headers, slot);
+    }
+
+    /// The oldest slot of a queue that is not dead; those that are, are retired.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, queue: &Queue) -> Option<u32> {
+        loop {
+            let slot = queue.pop(self.segments, self.buffers, self.headers)?;
+            let header = self.headers.header(slot);
+            let state = header.state.load(Acquire);
+            if state & (DEAD | FROZEN) == 0 {
+                return Some(slot);
+            }
+            if let Some(slot) = self.sort_out(header, slot) {
+                return Some(slot);
+            }
+        }
+    }
+
+    /// Retires what was declared dead, and drops what is frozen.
+    #[cold]
+    pub(crate) fn sort_out(&mut self, header: &Header, slot: u32) -> Option<u32> {
+        if header.loosen() {
+            return None;
+        }
+        // Acquire: partner is the Release with which it was declared dead.
+        if header.state.load(Acquire) & DEAD == 0 {
+            return Some(slot);
+        }
+        self.retire(slot);
+        None
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&mut self, queue: &Queue) -> bool {
+        queue.is_empty(self.segments, self.buffers)
+    }
+
+    #[inline(always)]
+    pub(crate) fn retire(&mut self, slot: u32) {
+        if self.reclaim.weighs() {
+            let weight = self.headers.weight(slot);
+            self.buffers.retired_weight = self.buffers.retired_weight.wrapping_add(weight);
+        }
+        self.reclaim.retire(self.segments, self.buffers, slot);
+    }
+
+    /// The hash of the key in a slot that this thread has taken. To hash a key is to run
+    /// the user's code: if that panics, the slot is put back.
+    #[inline(always)]
+    pub(crate) fn hash_of_taken(&mut self, slot: u32, put_back: impl FnOnce(&mut Self)) -> u64 {
+        let unhashed = Ensure::new(self, put_back);
+        let outside = Outside::new(unhashed.on.outside);
+        let hash = unhashed.on.headers.hash(slot);
+        drop(outside);
+        unhashed.waive();
+        hash
+    }
+
+    /// Takes over what other stripes have in hand of these queues, unless their owners
+    /// are at work.
+    #[cold]
+    fn gather(&mut self, queues: &[Queue]) {
+        for mut other in self.stripes.claims() {
+            queues.iter().for_each(|queue| queue.flush(&mut other));
+        }
+    }
+
+    fn mark(&self, slot: u32) -> &Mark {
+        &self.headers.header(slot).mark
+    }
+}
+
+/// Something that is done when this is dropped, also by a panic of the user's code, unless
+/// it is waived before.
+pub(crate) struct Ensure<'a, T, F: FnOnce(&mut T)> {
+    pub(crate) on: &'a mut T,
+    act: Option<F>,
+}
+
+impl<'a, T, F: FnOnce(&mut T)> Ensure<'a, T, F> {
+    pub(crate) fn new(on: &'a mut T, act: F) -> Self {
+        Ensure { on, act: Some(act) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn waive(mut self) {
+        self.act = None;
+    }
+}
+
+impl<T, F: FnOnce(&mut T)> Drop for Ensure<'_, T, F> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(act) = self.act.take() {
+            act(self.on);
+        }
+    }
+}
+
+/// The policy of a cache, among threads.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a cache; the default is the largest")]
+pub(crate) enum Order {
+    /// The oldest goes. A hit leaves no mark.
+    Fifo(Queue),
+    /// FIFO with second chances; marks up to the number.
+    Clock(Queue, u8),
+    Mobius(Mobius),
+    S3Fifo(Box<S3Fifo>),
+    /// Any other.
+    Locked(Box<Locked>),
+}
+
+/// Whether a policy runs under a lock.
+pub(crate) fn takes_lock(policy: Online) -> bool {
+    !matches!(policy, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
+}
+
+impl Order {
+    /// The policy of a cache of this capacity, in which as many entries are expected as `places`
+    /// says, and of all capacities that it may have `entries`.
+    pub(crate) fn new<K, V, S>(
+        builder: &Builder<K, V, S>,
+        capacity: u64,
+        [places, entries]: [u64; 2],
+    ) -> Self {
+        match builder.policy {
+            Online::Fifo => Order::Fifo(Queue::new(0)),
+            Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
+            Online::Mobius => Order::Mobius(Mobius::new()),
+            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries))),
+            policy => {
+                let promotion = builder.promotion.unwrap_or(Promotion::of(policy));
+                let shards = builder.shards;
+                Order::Locked(Box::new(Locked::new(policy, promotion, shards, capacity, places)))
+            }
+        }
+    }
+
+    /// How far a hit raises the mark; 0 where a hit leaves none.
+    pub(crate) fn mark_max(&self) -> u8 {
+        match self {
+            Order::Fifo(_) => 0,
+            Order::Clock(_, max) => *max,
+            Order::Mobius(_) => 1,
+            Order::Locked(locked) if locked.marks() => 1,
+            // Never reached: each hit is the policy's to see.
+            Order::Locked(_) => u8::MAX,
+            Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
+        }
+    }
+
+    /// Whether the policy asks what fetches take, and who waits for them.
+    #[inline(always)]
+    pub(crate) fn weighs_delay(&self) -> bool {
+        matches!(self, Order::Locked(locked) if locked.weighs_delay())
+    }
+
+    /// Follows a change of the capacity; what is too much is the caller's to evict. The
+    /// buffers are those of the calling thread. One thread at a time.
+    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, places: u64) {
+        match self {
+            Order::S3Fifo(s3_fifo) => s3_fifo.set_capacity(buffers, capacity),
+            Order::Locked(locked) => locked.set_capacity(capacity, places),
+            Order::Fifo(_) | Order::Clock(..) | Order::Mobius(_) => {}
+        }
+    }
+
+    /// An operation begins in which a policy may ask for the time: before anything is changed, and
+    /// under no lock, because a clock may be code of the user's.
+    #[inline(always)]
+    pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
+        if let Order::Locked(locked) = self {
+            locked.read_clock(headers);
+        }
+    }
+
+    /// An absent key is about to be admitted: what the policy recalls of it.
+    #[inline(always)]
+    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> u32 {
+        match self {
+            Order::S3Fifo(s3_fifo) => s3_fifo.miss(buffers, hash).into(),
+            _ => 0,
+        }
+    }
+
+    /// A newcomer that was missed is not admitted after all.
+    pub(crate) fn forget(&self, newcomer: &Newcomer) {
+        if let Order::Locked(locked) = self {
+            locked.forget(newcomer);
+        }
+    }
+
+    /// An object was asked for that is too heavy to be admitted.
+    #[cold]
+    pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
+        if let Order::Locked(locked) = self {
+            locked.pass_over(headers, hash, weight);
+        }
+    }
+
+    /// Admits a published slot.
+    #[inline(always)]
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        hand.mark(slot).clear();
+        match self {
+            Order::Fifo(queue) | Order::Clock(queue, _) => hand.push(queue, slot),
+            Order::Mobius(mobius) => mobius.insert(hand, slot),
+            Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
+            Order::Locked(locked) => locked.insert(hand, slot, newcomer),
+        }
+        if hand.segments.step() < hand.segments.length() {
+            self.publish_steps(hand);
+        }
+    }
+
+    /// Lets others have what this thread has queued, where the capacity is small beside
+    /// what segments hold. At the end of an insertion: after it segments are stocked again.
+    #[cold]
+    fn publish_steps<H>(&self, hand: &mut Hand<'_, H>) {
+        for queue in self.queues() {
+            queue.publish_step(hand.segments, hand.buffers);
+        }
+    }
+
+    /// Queues a victim that could not be let go.
+    #[cold]
+    pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+        // A policy under a lock has forgotten the slot and its place: to it this is another
+        // object. Not the key's hash, which it may be a panic of that brings it here.
+        let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (weight, term) = (hand.headers.weight(slot), Term::NEVER);
+        let newcomer = Newcomer::new(hash, weight, term);
+        newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
+        self.insert(hand, slot, &newcomer);
+    }
+
+    /// Chooses and takes a victim. Ends after as many second chances as there are slots.
+    #[inline(always)]
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        match self {
+            Order::Fifo(queue) => hand.pop(queue).map_or(Decision::Empty, Decision::Victim),
+            Order::Clock(queue, max) => evict_clock(hand, queue, *max),
+            Order::Mobius(mobius) => mobius.evict(hand),
+            Order::S3Fifo(s3_fifo) => s3_fifo.evict(hand, newcomer),
+            Order::Locked(locked) => locked.evict(hand, newcomer),
+        }
+    }
+
+    /// Takes an unlinked slot out of the middle. False if another thread has it in hand:
+    /// that one will find it dead.
+    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+        if let Order::Locked(locked) = self {
+            return locked.detach(hand, slot);
+        }
+        let berth = Position::of(hand.headers.header(slot));
+        // Acquire: partner is the Release of `Queue::push`.
+        let word = hand.segments.word(berth.position());
+        let taken = word.compare_exchange(slot | berth.mark(), 0, AcqRel, Relaxed).is_ok();
+        if let (true, Order::S3Fifo(s3_fifo)) = (taken, self) {
+            s3_fifo.detached(hand, hand.headers.weight(slot), berth.mark());
+        }
+        taken
+    }
+
+    /// Puts a published slot in the place of the unlinked one that it replaces. False if
+    /// another thread has that in hand.
+    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+        if let Order::Locked(locked) = self {
+            return locked.replace(hand, old, new);
+        }
+        let berth = Position::of(hand.headers.header(old));
+        // Before the word, with which the new slot is anyone's to take.
+        berth.note(hand.headers.header(new));
+        let weight = hand.headers.weight(new);
+        let (word, mark) = (hand.segments.word(berth.position()), berth.mark());
+        // Release: what was stored of the new slot; partner is the exchange in `pop`.
+        let replaced = word.compare_exchange(old | mark, new | mark, AcqRel, Relaxed).is_ok();
+        if let (true, Order::S3Fifo(s3_fifo)) = (replaced, self) {
+            s3_fifo.reweighed(hand, old, weight, mark);
+        }
+        replaced
+    }
+
+    /// Sends what a stripe has in hand to where others find it.
+    pub(crate) fn flush<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        for queue in self.queues() {
+            queue.flush(hand.buffers);
+        }
+        if let Order::S3Fifo(s3_fifo) = self {
+            s3_fifo.say_all(hand.buffers);
+        }
+    }
+
+    /// Packs the queues, which removals have left full of holes, and retires the dead in
+    /// them: where nothing is evicted nobody else would.
+    pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+        let Hand { segments, reclaim, stripes, headers, outside, .. } = *hand;
+        for queue in self.queues() {
+            let mark = queue.mark();
+            queue.compact(segments, hand.buffers, headers, |buffers, slot| {
+                // A segment for those that stay in the queue, and one for those that go.
+                let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
+                // Acquire: partner is the Release with which it was declared dead.
+                let dead = headers.header(slot).state.load(Acquire) & DEAD != 0;
+                // Before it is anyone's.
+                let weight = headers.weight(slot);
+                let gone = spare && (dead || headers.header(slot).loosen());
+                if gone {
+                    let mut hand = Hand { segments, reclaim, stripes, headers, buffers, outside };
+                    if let Order::S3Fifo(s3_fifo) = self {
+                        s3_fifo.detached(&mut hand, weight, mark);
+                    }
+                    if dead {
+                        hand.retire(slot);
+                    }
+                }
+                gone
+            });
+        }
+        if let Order::Locked(locked) = self {
+            locked.bury_dead(hand);
+        }
+    }
+
+    /// The lock-free queues of the policy.
+    pub(crate) fn queues(&self) -> &[Queue] {
+        match self {
+            Order::Fifo(queue) | Order::Clock(queue, _) => std::slice::from_ref(queue),
+            Order::Mobius(mobius) => mobius.queues(),
+            Order::S3Fifo(s3_fifo) => s3_fifo.queues(),
+            Order::Locked(_) => &[],
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let queues: usize = self.queues().iter().map(Queue::heap_bytes).sum();
+        queues
+            + match self {
+                Order::S3Fifo(s3_fifo) => s3_fifo.heap_bytes(),
+                Order::Locked(locked) => locked.heap_bytes(),
+                _ => 0,
+            }
+    }
+}
+
+/// CLOCK: a marked candidate loses one mark and goes back to the end.
+#[inline(always)]
+fn evict_clock<H: Headers>(hand: &mut Hand<'_, H>, queue: &Queue, max: u8) -> Decision {
+    let mut chances = hand.reclaim.slots() * u64::from(max);
+    while let Some(candidate) = hand.pop(queue) {
+        if chances == 0 || !hand.mark(candidate).lower() {
+            return Decision::Victim(candidate);
+        }
+        chances -= 1;
+        hand.push(queue, candidate);
+    }
+    Decision::Empty
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Bench;
+    use super::*;
+
+    /// The word that a slot was queued in may become the word that it is retired in.
+    #[test]
+    fn a_retired_slot_is_not_taken_for_a_queued_one() {
+        for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
+            let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
+            let order = Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 2]);
+            let term = Term::NEVER;
+            let newcomer = Newcomer::new(0, 1, term);
+            for slot in [1, 2] {
+                order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
+            }
+            let mut evict = || order.evict(&mut bench.hand(&mut buffers), None);
+            while evict() != Decision::Empty {}
+            let mut hand = bench.hand(&mut buffers);
+            let left = Position::of(bench.headers.header(1)).position();
+            // Into every segment that is empty, the one that it lay in among them.
+            while bench.segments.word(left).load(Relaxed) == 0 {
+                hand.retire(1);
+                assert!(
+                    hand.buffers
+                        .spares
+                        .stock(&bench.segments, &mut crate::smr::stripe::Traffic::default())
+                );
+            }
+            assert!(!order.replace(&mut hand, 1, 3), "{policy}");
+            assert!(!order.detach(&mut hand, 1), "{policy}");
+        }
+    }
+}

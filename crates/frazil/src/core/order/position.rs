@@ -1,0 +1,46 @@
+//! Where a queued slot lies, kept beside the slot, so that a removal finds it without a search.
+
+use crate::core::slab::Header;
+use crate::smr::segments::SECOND;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Where a queued slot lies, as it is kept beside the slot: its position, and [`IDLE`],
+/// which no queued slot has, in the place of [`SECOND`], which positions reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position(u32);
+
+impl Position {
+    /// The place at `position` of a queue with this mark.
+    #[inline(always)]
+    pub(crate) fn new(position: u32, mark: u32) -> Self {
+        Position(position | mark << 1)
+    }
+
+    /// As the header keeps it.
+    #[inline(always)]
+    pub(crate) fn of(header: &Header) -> Self {
+        Position(header.position.load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(self, header: &Header) {
+        header.position.store(self.0, Relaxed);
+    }
+
+    /// What [`Position::note`] notes.
+    #[inline]
+    pub(crate) fn noted(self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn position(self) -> u32 {
+        self.0 & !(SECOND << 1)
+    }
+
+    /// Of the queue.
+    #[inline(always)]
+    pub(crate) fn mark(self) -> u32 {
+        (self.0 >> 1) & SECOND
+    }
+}

@@ -1,0 +1,213 @@
+//! A queue of slots: a ring of segments, and each stripe's two ends of it.
+//!
+//! A thread fills a segment of its own and sends it to the ring when it is full; it
+//! takes a segment from the ring and consumes it word by word. So both ends are paid
+//! for in batches, a run of entries changes queues in one step, and one thread alone
+//! sees exactly first in, first out: its front, the ring, its back. With several
+//! threads an entry may be overtaken by those in other threads' hands, two segments a
+//! thread.
+//!
+//! A word leaves its segment by an exchange, so that an evictor and a removal never
+//! both take a slot. See `segments.rs` for what a taken slot means.
+
+use super::position::Position;
+use crate::core::order::Headers;
+use crate::core::order::ring::Ring;
+use crate::smr::segments::{LINE, SECOND, SLOT, Segments};
+use crate::smr::stripe::{Buffers, Cursor};
+use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+
+/// One of a policy's queues.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    ring: Ring,
+    /// Which of a stripe's ends belong to it.
+    number: usize,
+    /// What its slots are marked with.
+    mark: u32,
+}
+
+impl Queue {
+    /// The first or the second queue of a policy.
+    pub(crate) fn new(number: usize) -> Self {
+        Queue { ring: Ring::default(), number, mark: number as u32 * SECOND }
+    }
+
+    /// Appends a slot that the caller owns.
+    #[inline(always)]
+    pub(crate) fn push(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+        slot: u32,
+    ) {
+        let back = &mut buffers.ends[self.number & 1].back;
+        if back.segment == 0 {
+            *back = Cursor { segment: buffers.spares.draw(), next: 0 };
+        }
+        let position = segments.position(back.segment, back.next);
+        // Before the word, with which the slot is anyone's to take.
+        Position::new(position, self.mark).note(headers.header(slot));
+        // Release: partner is the exchange that takes the slot.
+        segments.word(position).store(slot | self.mark, Release);
+        back.next += 1;
+        if back.next == segments.length() {
+            let segment = std::mem::take(back).segment;
+            self.publish(buffers, segment);
+        }
+    }
+
+    /// Sends the newest segment to the ring, full or not.
+    #[cold]
+    pub(crate) fn publish_back(&self, buffers: &mut Buffers) {
+        let segment = std::mem::take(&mut buffers.ends[self.number & 1].back).segment;
+        if segment != 0 {
+            self.publish(buffers, segment);
+        }
+    }
+
+    /// Words of the newest segment that this stripe has filled.
+    #[inline(always)]
+    pub(crate) fn back_len(&self, buffers: &Buffers) -> u32 {
+        buffers.ends[self.number & 1].back.next
+    }
+
+    /// Sends the newest segment to the ring if there is a step of entries in it.
+    pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
+        if buffers.ends[self.number & 1].back.next >= segments.step() {
+            self.publish_back(buffers);
+        }
+    }
+
+    fn publish(&self, buffers: &mut Buffers, segment: u32) {
+        self.ring.push(segment, &mut buffers.traffic);
+    }
+
+    /// Takes the oldest slot that this stripe can reach.
+    #[inline(always)]
+    pub(crate) fn pop(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+    ) -> Option<u32> {
+        loop {
+            let front = &mut buffers.ends[self.number & 1].front;
+            while front.segment != 0 {
+                if front.next == segments.length() {
+                    let empty = std::mem::take(front).segment;
+                    buffers.spares.give(segments, empty, &mut buffers.traffic);
+                    break;
+                }
+                let word = segments.word(segments.position(front.segment, front.next));
+                front.next += 1;
+                if word.load(Relaxed) != 0 {
+                    // Acquire: partner is the Release of `push`. 0 if a removal was first.
+                    let slot = word.swap(0, AcqRel);
+                    if slot != 0 {
+                        return Some(slot & SLOT);
+                    }
+                }
+            }
+            if !self.advance(segments, buffers, headers) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the next segment to consume. False if there is none.
+    #[inline(never)]
+    fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
+        let next = self.ring.pop(&mut buffers.traffic);
+        let ends = &mut buffers.ends[self.number & 1];
+        let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
+        if segment == 0 {
+            return false;
+        }
+        ends.front = Cursor { segment, next: 0 };
+        for (_, slot) in segments.slots(segment) {
+            headers.prefetch(slot);
+        }
+        true
+    }
+
+    /// Whether this stripe can reach no slot.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
+        let ends = &mut buffers.ends[self.number & 1];
+        // The newest first: it is there unless it was just removed.
+        let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
+        if (0..ends.back.next).rev().any(|at| queued(at) != 0) {
+            return false;
+        }
+        while ends.front.segment != 0 && ends.front.next < segments.length() {
+            let at = segments.position(ends.front.segment, ends.front.next);
+            if segments.word(at).load(Relaxed) != 0 {
+                return false;
+            }
+            ends.front.next += 1;
+        }
+        self.ring.is_empty()
+    }
+
+    /// Sends what a stripe has in hand to the ring, for others to take.
+    pub(crate) fn flush(&self, buffers: &mut Buffers) {
+        let ends = std::mem::take(&mut buffers.ends[self.number & 1]);
+        for Cursor { segment, .. } in [ends.front, ends.back] {
+            if segment != 0 {
+                self.publish(buffers, segment);
+            }
+        }
+    }
+
+    /// Packs what is queued into as few segments as it needs, keeping the order where
+    /// no other thread is at work. `bury` is shown every slot, and may keep it if the
+    /// stripe has another segment to spare.
+    pub(crate) fn compact(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        headers: &impl Headers,
+        mut bury: impl FnMut(&mut Buffers, u32) -> bool,
+    ) {
+        self.flush(buffers);
+        // Once round what is queued now, however much others add meanwhile.
+        for _ in 0..self.ring.len() {
+            let Some(segment) = self.ring.pop(&mut buffers.traffic) else { break };
+            let slots: [u32; LINE] = std::array::from_fn(|index| match index as u32 {
+                index if index < segments.length() => {
+                    segments.word(segments.position(segment, index)).swap(0, AcqRel)
+                }
+                _ => 0,
+            });
+            // Before its slots go elsewhere, because they may need a segment to go to.
+            buffers.spares.give(segments, segment, &mut buffers.traffic);
+            for slot in slots.into_iter().map(|word| word & SLOT).filter(|&slot| slot != 0) {
+                if !bury(buffers, slot) {
+                    self.push(segments, buffers, headers, slot);
+                }
+            }
+        }
+    }
+
+    /// Which of a stripe's ends are of this queue.
+    pub(crate) fn number(&self) -> usize {
+        self.number & 1
+    }
+
+    /// What its slots are marked with.
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    /// The ring between the stripes' ends.
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ring.heap_bytes()
+    }
+}

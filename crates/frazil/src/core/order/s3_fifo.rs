@@ -1,0 +1,274 @@
+//! S3-FIFO among threads: a small queue, a main queue and a shared ghost, without locks.
+//!
+//! Its plain form and oracle is `frazil_policy::S3Fifo`, and the two share the ghost. How
+//! much the small queue holds, and how much it has evicted (the ghost's clock), are sums
+//! over the threads: each adds up its own changes and tells the others when they come to
+//! something, so the shared lines are written once for a batch. One thread alone always
+//! knows them exactly.
+
+use std::sync::OnceLock;
+
+use frazil_policy::AgedGhost;
+
+use super::queue::Queue;
+use super::{Decision, Hand, Headers, Newcomer};
+use crate::core::slab::{DEAD, FROZEN};
+use crate::smr::reclaim::Reclaim;
+use crate::smr::segments::SECOND;
+use crate::smr::stripe::Buffers;
+use crate::sync::Line;
+use crate::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
+
+pub(crate) const SMALL: usize = 0;
+const MAIN: usize = 1;
+pub(crate) const MAX_COUNT: u8 = 3;
+pub(crate) const PROMOTED_FROM: u8 = 2;
+
+/// Which of a stripe's unsaid changes is of which sum.
+pub(crate) const WEIGHT: usize = 0;
+const CLOCK: usize = 1;
+
+#[derive(Debug)]
+pub(crate) struct S3Fifo {
+    queues: [Queue; 2],
+    small_capacity: AtomicU64,
+    /// Made when the first is evicted from the small queue.
+    ghost: OnceLock<AgedGhost>,
+    /// How many it is to have room for, at least.
+    ghosts: u64,
+    /// The evicted weight that the ghost remembers: the capacity.
+    window: AtomicU64,
+    /// Weight in the small queue, and weight evicted from it; both wrap.
+    sums: [Line<AtomicU64>; 2],
+    /// The change that a thread keeps to itself, at most.
+    discretion: AtomicU64,
+    /// Whether nothing had to go yet at this capacity.
+    filling: AtomicBool,
+}
+
+impl S3Fifo {
+    pub(crate) fn new(capacity: u64, entries: u64) -> Self {
+        let small_capacity = small_share(capacity);
+        S3Fifo {
+            queues: [Queue::new(SMALL), Queue::new(MAIN)],
+            small_capacity: AtomicU64::new(small_capacity),
+            ghost: OnceLock::new(),
+            ghosts: entries,
+            window: AtomicU64::new(capacity),
+            sums: Default::default(),
+            discretion: AtomicU64::new(discretion(small_capacity)),
+            filling: AtomicBool::new(true),
+        }
+    }
+
+    /// Divides another capacity. One thread at a time.
+    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64) {
+        let small_capacity = small_share(capacity);
+        if capacity > self.window.load(Relaxed) {
+            self.filling.store(true, Relaxed);
+        }
+        self.window.store(capacity, Relaxed);
+        self.small_capacity.store(small_capacity, Relaxed);
+        self.discretion.store(discretion(small_capacity), Relaxed);
+        if let Some(ghost) = self.ghost.get() {
+            ghost.set_window(capacity, self.sum(buffers, CLOCK));
+        }
+    }
+
+    #[inline(always)]
+    fn small_capacity(&self) -> u64 {
+        self.small_capacity.load(Relaxed)
+    }
+
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// A sum, as far as this thread knows it.
+    #[inline(always)]
+    fn sum(&self, buffers: &Buffers, which: usize) -> u64 {
+        self.sums[which].0.load(Relaxed).wrapping_add(buffers.unsaid[which])
+    }
+
+    /// Adds to a sum; a change that wraps is a subtraction.
+    #[inline(always)]
+    fn add(&self, buffers: &mut Buffers, which: usize, change: u64) {
+        let unsaid = &mut buffers.unsaid[which];
+        *unsaid = unsaid.wrapping_add(change);
+        if (*unsaid).cast_signed().unsigned_abs() > self.discretion.load(Relaxed) {
+            self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
+            buffers.traffic.writes += 1;
+        }
+    }
+
+    /// Tells the others all that a stripe has kept to itself.
+    pub(crate) fn say_all(&self, buffers: &mut Buffers) {
+        for (sum, unsaid) in self.sums.iter().zip(&mut buffers.unsaid) {
+            sum.0.fetch_add(std::mem::take(unsaid), Relaxed);
+            buffers.traffic.writes += 1;
+        }
+    }
+
+    /// Weight in the small queue. Below zero for a moment where threads have not told
+    /// each other everything; then it is nothing.
+    #[inline(always)]
+    fn small_weight(&self, buffers: &Buffers) -> u64 {
+        self.sum(buffers, WEIGHT).cast_signed().max(0).cast_unsigned()
+    }
+
+    #[inline(always)]
+    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
+        self.ghost.get().is_some_and(|ghost| ghost.take(hash, self.sum(buffers, CLOCK)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_ghost(&self, reclaim: &Reclaim) -> &AgedGhost {
+        // Of entries that are weighed nobody knew how many there would be.
+        let entries = if reclaim.weighs() { reclaim.slots() } else { 0 };
+        let room = self.ghosts.max(entries);
+        let window = self.window.load(Relaxed);
+        self.ghost.get_or_init(|| AgedGhost::new(window, room))
+    }
+
+    #[inline(always)]
+    fn push<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize, slot: u32) {
+        if queue == SMALL {
+            self.add(hand.buffers, WEIGHT, hand.headers.weight(slot));
+        }
+        hand.push(&self.queues[queue], slot);
+    }
+
+    #[inline(always)]
+    fn pop<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize) -> Option<u32> {
+        loop {
+            let queued = &self.queues[queue];
+            let slot = queued.pop(hand.segments, hand.buffers, hand.headers)?;
+            if queue == SMALL {
+                self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
+            }
+            let header = hand.headers.header(slot);
+            // Acquire: partner is the Release with which it was declared dead.
+            if header.state.load(Acquire) & (DEAD | FROZEN) == 0 {
+                return Some(slot);
+            }
+            if let Some(slot) = hand.sort_out(header, slot) {
+                return Some(slot);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        slot: u32,
+        newcomer: &Newcomer,
+    ) {
+        let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity();
+        let skips_trial =
+            newcomer.recalled.get() != 0 || (small_is_full && self.filling.load(Relaxed));
+        self.push(hand, if skips_trial { MAIN } else { SMALL }, slot);
+    }
+
+    pub(crate) fn evict<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        let is_new = |new: &Newcomer| new.recalled.get() == 0;
+        if newcomer.is_some_and(|new| is_new(new) && new.weight > self.small_capacity()) {
+            return Decision::Refuse;
+        }
+        if self.filling.load(Relaxed) {
+            self.filling.store(false, Relaxed);
+        }
+        let small_pays = self.small_weight(hand.buffers) > self.small_capacity()
+            || hand.is_empty(&self.queues[MAIN]);
+        let victim = if small_pays {
+            self.evict_small(hand).or_else(|| self.evict_main(hand))
+        } else {
+            // The small queue may promote all that it holds to a main that was empty.
+            let victim = self.evict_main(hand).or_else(|| self.evict_small(hand));
+            victim.or_else(|| self.evict_main(hand))
+        };
+        victim.map_or(Decision::Empty, Decision::Victim)
+    }
+
+    /// Evicts from the small queue; `None` if all it held was promoted.
+    #[inline(always)]
+    fn evict_small<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+        // Others may fill the queue meanwhile: no more than all there is.
+        for _ in 0..hand.reclaim.slots() {
+            let candidate = self.pop(hand, SMALL)?;
+            if hand.mark(candidate).count() < PROMOTED_FROM {
+                let weight = hand.headers.weight(candidate);
+                let clock = self.sum(hand.buffers, CLOCK);
+                let hash = hand.hash_of_taken(candidate, |hand| self.push(hand, MAIN, candidate));
+                let ghost = self.ghost.get().unwrap_or_else(|| self.make_ghost(hand.reclaim));
+                ghost.insert(hash, clock);
+                self.add(hand.buffers, CLOCK, ghost.advance(weight));
+                return Some(candidate);
+            }
+            hand.mark(candidate).clear();
+            self.push(hand, MAIN, candidate);
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn evict_main<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+        // Bounded even while readers raise marks as fast as they are lowered.
+        let mut chances = hand.reclaim.slots() * u64::from(MAX_COUNT);
+        while let Some(candidate) = self.pop(hand, MAIN) {
+            if chances == 0 || !hand.mark(candidate).lower() {
+                return Some(candidate);
+            }
+            chances -= 1;
+            self.push(hand, MAIN, candidate);
+        }
+        None
+    }
+
+    /// A slot was taken out of the middle of the queue with this mark.
+    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, weight: u64, mark: u32) {
+        if mark != SECOND {
+            self.add(hand.buffers, WEIGHT, weight.wrapping_neg());
+        }
+    }
+
+    /// A slot of this weight was put in the place of another in the queue with this mark.
+    pub(crate) fn reweighed<H: Headers>(
+        &self,
+        hand: &mut Hand<'_, H>,
+        old: u32,
+        weight: u64,
+        mark: u32,
+    ) {
+        if mark != SECOND {
+            let change = weight.wrapping_sub(hand.headers.weight(old));
+            self.add(hand.buffers, WEIGHT, change);
+        }
+    }
+
+    /// The weight in the small queue, as all threads have told it.
+    pub(crate) fn told_small_weight(&self) -> u64 {
+        self.sums[WEIGHT].0.load(Relaxed)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.ghost.get().map_or(0, AgedGhost::bytes)
+    }
+}
+
+/// What the small queue may hold.
+fn small_share(capacity: u64) -> u64 {
+    (capacity / 10).max(1)
+}
+
+fn discretion(small_capacity: u64) -> u64 {
+    (small_capacity / 64).min(u64::from(u32::MAX))
+}

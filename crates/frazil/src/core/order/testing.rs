@@ -1,0 +1,66 @@
+//! Queues without a cache around them: headers, segments, and one thread's hand.
+
+use super::{Hand, Headers};
+use crate::core::slab::Header;
+use crate::smr::reclaim::Reclaim;
+use crate::smr::segments::Segments;
+use crate::smr::stripe::{Buffers, Reader, Stripes, Traffic};
+use crate::sync::atomic::AtomicBool;
+
+/// The headers of slots that all weigh 1.
+pub(crate) struct Bare(Vec<Header>);
+
+impl Headers for Bare {
+    fn header(&self, slot: u32) -> &Header {
+        &self.0[slot as usize]
+    }
+    fn reader(&self) -> &Reader {
+        // For policies under a lock, which these tests leave out.
+        unreachable!("no policy here has a lock")
+    }
+    fn prefetch(&self, _slot: u32) {}
+    fn weight(&self, _slot: u32) -> u64 {
+        1
+    }
+    fn hash(&self, slot: u32) -> u64 {
+        slot.into()
+    }
+    fn coarse_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// What the threads of a test share.
+pub(crate) struct Bench {
+    pub(crate) segments: Segments,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) stripes: Stripes,
+    pub(crate) headers: Bare,
+    outside: AtomicBool,
+}
+
+impl Bench {
+    /// Slots up to `last`, in segments of `length`.
+    pub(crate) fn new(last: u32, length: usize) -> Self {
+        let segments = Segments::new(4 * last as usize + 16, length);
+        #[cfg(loom)]
+        let segments = segments.laid_out();
+        Bench {
+            segments,
+            reclaim: Reclaim::new(last.into(), None).hand_out(last),
+            stripes: Stripes::default(),
+            headers: Bare((0..=last).map(|_| Header::default()).collect()),
+            outside: AtomicBool::new(false),
+        }
+    }
+
+    /// A thread's hand, ready for an operation.
+    pub(crate) fn hand<'b>(&'b self, buffers: &'b mut Buffers) -> Hand<'b, Bare> {
+        assert!(
+            buffers.spares.stock(&self.segments, &mut Traffic::default()),
+            "there are segments enough"
+        );
+        let Bench { segments, reclaim, stripes, headers, outside } = self;
+        Hand { segments, reclaim, stripes, headers, buffers, outside }
+    }
+}

@@ -1,0 +1,269 @@
+//! The capacity at run time, and what hangs on it.
+//!
+//! Table, slots and queues grow with what is in them (`docs/design/growth.md`).
+//! How much of that there may be is a matter of credit: to grow is to put credit into
+//! circulation, to shrink is to take it out, first what is free or in threads' hands, then
+//! what evictions give back. At every moment the residents and what is in circulation
+//! beside them come to the capacity in force, which a shrinking lowers by what it has taken
+//! out. So the bound never gives way: it is the old one at first, and the new one when the
+//! call returns.
+//!
+//! The evictions are the policy's own, as for a newcomer, [`AT_ONCE`] while the stripe is
+//! held; between them other threads get on, the listener is told, and what went is
+//! reclaimed. No mutex is held meanwhile, because they run code of the user's: calls that
+//! meet are kept apart by *turns*. The call that began last decides; an earlier one finds
+//! that its turn is over and returns.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::core::order::Decision;
+use crate::core::write::{Ending, SCAVENGES};
+use crate::events;
+use crate::features::listen::Steps;
+use crate::smr::stripe::Held;
+use crate::sync::{CHECKED, Mutex};
+
+/// Evictions while a stripe is held.
+const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
+
+/// Evictions of one call, for each slot there is: where all weigh something and others
+/// insert no faster, one is enough.
+const PASSES: u64 = 4;
+
+/// Entries of a cache for each that a thread may have in hand, where a segment has room.
+const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
+/// Weight of a cache for each that a thread may have in hand.
+pub(crate) const WEIGHT_STEP_FROM: u64 = 1024;
+
+/// How many entries a thread may have in hand at the end of a queue, in a cache of so
+/// many: they are hidden from the others. A power of two up to 16.
+pub(crate) fn fitting_step(entries: u64) -> usize {
+    1 << (entries / STEP_FROM).clamp(1, 16).ilog2()
+}
+
+/// How many entries there may be, at most, where the table has room for so many.
+pub(crate) fn places_for(capacity: u64, room: u64, weighted: bool) -> u64 {
+    match (capacity, weighted) {
+        // What weighs nothing would fit into nothing.
+        (0, _) => 0,
+        (_, true) => room,
+        (_, false) => capacity.min(room),
+    }
+}
+
+/// Who changes the capacity, and how far it can go.
+#[derive(Debug)]
+pub(crate) struct Resize {
+    /// The most entries that there can be.
+    room: u64,
+    /// How many are expected: what threads may have in hand depends on it.
+    expected: u64,
+    /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
+    /// code of the user's.
+    turn: Mutex<u64>,
+}
+
+impl Resize {
+    /// How many entries are expected.
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    pub(crate) fn new(room: u64, expected: u64) -> Self {
+        Resize { room, expected, turn: Mutex::new(0) }
+    }
+}
+
+/// What a call wants to come to.
+#[derive(Clone, Copy)]
+struct Goal {
+    turn: u64,
+    capacity: u64,
+    places: u64,
+}
+
+/// What became of an attempt to take credit out of circulation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// None is too much any more, or another call decides.
+    Ended,
+    Some,
+    None,
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Changes the capacity, and returns what is in force then.
+    ///
+    /// It can be raised as far as the [`entries`](crate::Builder::entries) allow that the cache was
+    /// built for, if there are any; with a weigher it is the weight that changes, to whatever one
+    /// likes, and the most entries stay. Memory is laid out as entries come and stays with the
+    /// cache.
+    ///
+    /// Raising takes effect at once. Lowering evicts what is too much, as the policy
+    /// chooses, a few at a time, while other threads use the cache: O(what goes). During the
+    /// call the old bound holds, and after it the new one. It is not lowered all the
+    /// way only where others have in hand what would have to go, which a thread that is
+    /// suspended within a call may have for long: the result says how far, and a later call
+    /// goes on. Of calls at the same time the one that began last decides, and the others
+    /// return early.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).entries(1_000).build();
+    /// (0..200).for_each(|key| cache.insert(key, key));
+    /// assert_eq!((cache.set_capacity(10), cache.len()), (10, 10));
+    /// assert_eq!(cache.set_capacity(5_000), 1_000);
+    /// (0..2_000).for_each(|key| cache.insert(key, key));
+    /// assert_eq!((cache.capacity(), cache.len()), (1_000, 1_000));
+    /// ```
+    pub fn set_capacity(&self, capacity: u64) -> u64 {
+        self.order.read_clock(self);
+        let steps = self.steps();
+        // What is frozen could not be evicted.
+        steps.take(|| self.thaw());
+        let goal = self.begin_resize(capacity);
+        self.shrink(&steps, &goal);
+        // What went is of no use here, and its slots may be needed.
+        steps.take(|| self.reclaim());
+        let in_force = self.capacity();
+        events::event!(self, DEBUG, "capacity set", wanted = capacity, capacity = in_force);
+        in_force
+    }
+
+    /// Whether a newcomer of this weight can't be admitted, whatever goes.
+    #[inline(always)]
+    pub(crate) fn is_beyond(&self, weight: u64) -> bool {
+        weight > self.capacity() || self.places.capacity() == 0
+    }
+
+    /// Takes a turn; raises the capacity if it is to be higher.
+    fn begin_resize(&self, capacity: u64) -> Goal {
+        let held = self.hold();
+        let mut turn = self.resize.turn.lock();
+        *turn += 1;
+        let weighted = self.weights.is_some();
+        let places = places_for(capacity, self.resize.room, weighted);
+        let capacity = if weighted { capacity } else { places };
+        let goal = Goal { turn: *turn, capacity, places };
+        self.follow(&held, &goal);
+        self.places.grow(goal.places);
+        if let Some(weights) = &self.weights {
+            weights.grow(goal.capacity);
+        }
+        goal
+    }
+
+    /// Lets all that hangs on the capacity know it. The caller has the turn.
+    fn follow(&self, held: &Held<'_>, goal: &Goal) {
+        // Nobody knows how many there will be of those that are weighed.
+        let weighted = self.weights.is_some();
+        let entries = if weighted { goal.places.min(self.resize.expected) } else { goal.places };
+        self.order.set_capacity(held, goal.capacity, entries);
+        let step = fitting_step(entries).min(self.segments.length() as usize);
+        self.segments.set_step(step as u32);
+        self.places.set_chunk(step as u64 - 1);
+        if let Some(weights) = &self.weights {
+            weights.set_chunk(goal.capacity / WEIGHT_STEP_FROM);
+            self.reclaim.set_capacity(goal.capacity);
+        }
+    }
+
+    /// Takes out of circulation what is too much, and evicts for it.
+    fn shrink(&self, steps: &Steps<'_>, goal: &Goal) {
+        if self.is_settled(goal) {
+            return;
+        }
+        self.gather_credit();
+        let (mut evictions, mut idle) = (0, 0);
+        while evictions <= PASSES * self.reclaim.slots() {
+            let telling = self.telling();
+            let mut held = self.hold();
+            let mut progress = self.take_back(&mut held, goal);
+            let mut evicted = 0;
+            if progress != Progress::Ended {
+                // A victim that cannot be hashed is put back; the next may go.
+                evicted = steps.take(|| self.evict_some(&mut held, goal)).unwrap_or(1);
+                progress = self.take_back(&mut held, goal);
+            }
+            self.settle(&mut held);
+            drop(held);
+            drop(telling);
+            steps.take(|| self.reclaim_if_due());
+            evictions += u64::from(evicted);
+            match progress {
+                Progress::Ended => return,
+                Progress::Some => idle = 0,
+                Progress::None if evicted > 0 => {}
+                // Others have the rest in hand.
+                Progress::None if idle < SCAVENGES => {
+                    steps.take(|| self.scavenge(idle > 0));
+                    idle += 1;
+                }
+                Progress::None => break,
+            }
+        }
+        let held = self.hold();
+        let turn = self.resize.turn.lock();
+        if *turn == goal.turn {
+            let (capacity, places) = (self.capacity(), self.places.capacity());
+            self.follow(&held, &Goal { capacity, places, ..*goal });
+        }
+    }
+
+    /// What threads have in hand to admit with is cheaper than what is resident.
+    fn gather_credit(&self) {
+        for mut held in self.stripes.claims() {
+            let buffers = &mut *held;
+            self.places.flush(&mut buffers.places, &mut buffers.traffic);
+            if let Some(weights) = &self.weights {
+                weights.flush(&mut buffers.credit, &mut buffers.traffic);
+            }
+        }
+    }
+
+    /// Whether nothing is too much.
+    fn is_settled(&self, goal: &Goal) -> bool {
+        let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
+        self.places.surplus(goal.places) == 0 && weight == 0
+    }
+
+    /// Evicts what its credit is wanted for, a few. How many.
+    fn evict_some(&self, held: &mut Held<'_>, goal: &Goal) -> u32 {
+        for evicted in 0..AT_ONCE {
+            let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
+            if held.places >= self.places.surplus(goal.places) && held.credit >= weight {
+                return evicted;
+            }
+            let buffers = &mut **held;
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                return evicted;
+            }
+            match self.hand(held, |hand| self.order.evict(hand, None)) {
+                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
+                Decision::Refuse | Decision::Empty => return evicted,
+            }
+        }
+        AT_ONCE
+    }
+
+    /// Takes out of circulation what there is too much of, in hand and free.
+    fn take_back(&self, held: &mut Held<'_>, goal: &Goal) -> Progress {
+        let buffers = &mut **held;
+        let turn = self.resize.turn.lock();
+        if *turn != goal.turn {
+            return Progress::Ended;
+        }
+        let mut taken =
+            self.places.withdraw(&mut buffers.places, goal.places, &mut buffers.traffic);
+        if let Some(weights) = &self.weights {
+            taken |= weights.withdraw(&mut buffers.credit, goal.capacity, &mut buffers.traffic);
+        }
+        if self.is_settled(goal) {
+            Progress::Ended
+        } else if taken > 0 {
+            Progress::Some
+        } else {
+            Progress::None
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The entries: key, value, and eight bytes for the policy, in slots that are recycled.
+//!
+//! Memory is taken in chunks, as slots are first used, and never given back while the cache lives,
+//! so a slot's header can be read by whoever has once learnt its number, however late. 8 bytes
+//! an entry beside key and value; with a weigher 8 more.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use frazil_policy::Mark;
+
+use crate::chunks::Chunks;
+use crate::sync::ZeroDefault;
+use crate::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// Nothing is in the slot.
+pub(crate) const VACANT: u8 = 0;
+/// The slot holds a key and a value.
+pub(crate) const OCCUPIED: u8 = 1;
+/// Removed or replaced by a thread that could not take it out of its queue: whoever
+/// dequeues it retires it.
+pub(crate) const DEAD: u8 = 2;
+/// Its residency is about to end, or has ended. With those below only in caches that freeze,
+/// and beside `OCCUPIED` or alone.
+pub(crate) const LEAVING: u8 = 4;
+/// It is to be left alone by the queue it lies in, which drops it when it comes to it.
+pub(crate) const FROZEN: u8 = 8;
+/// It was dropped, and lies in no queue: whoever takes this flag away has it in hand.
+pub(crate) const LOOSE: u8 = 16;
+
+/// What a policy keeps beside an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    /// Where the slot lies: see `Position` in `core/order/position.rs`. Policies under a lock keep
+    /// their own kind of place here.
+    pub(crate) position: AtomicU32,
+    /// `visited`, or a small count. Of policies under a lock other than SIEVE, the epoch in
+    /// which they heard of a hit last: see `evict/locked/notes.rs`.
+    pub(crate) mark: Mark,
+    /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
+    pub(crate) state: AtomicU8,
+    /// How far away the entry's deadline is: see `expiry/hints.rs`. 0 where none ever was.
+    pub(crate) hint: AtomicU16,
+}
+
+impl Header {
+    /// Whether it is there and is to stay, for who has found it among what is frozen.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
+        self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+    }
+
+    /// Says that the residency is about to end, in a cache that freezes.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        // Release: partner is the Acquire of `is_settled`; before the index word goes.
+        self.state.fetch_or(LEAVING, Release);
+    }
+
+    /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
+    #[inline]
+    pub(crate) fn die(&self) -> bool {
+        // Release: partner is the Acquire of `Hand::pop`. Acquire: partner is `loosen`.
+        self.state.swap(DEAD, AcqRel) & LOOSE != 0
+    }
+
+    /// Whether its queue has dropped it.
+    #[inline]
+    pub(crate) fn is_loose(&self) -> bool {
+        self.state.load(Relaxed) & LOOSE != 0
+    }
+
+    /// Declares it dead, and leaves it to whoever comes to it in a queue or thaws it.
+    pub(crate) fn die_later(&self) {
+        // Release: as in `die`.
+        let _ = self.state.fetch_update(Release, Relaxed, |state| Some(DEAD | state & LOOSE));
+    }
+
+    /// Asks its queue to leave it alone. False if its residency is ending.
+    pub(crate) fn freeze(&self) -> bool {
+        self.state.compare_exchange(OCCUPIED, OCCUPIED | FROZEN, AcqRel, Relaxed).is_ok()
+    }
+
+    /// A queue has come to it: whether it is dropped.
+    pub(crate) fn loosen(&self) -> bool {
+        self.exchange(FROZEN, LOOSE)
+    }
+
+    /// Takes it into the caller's hand, if it lies in no queue because it is frozen.
+    pub(crate) fn take_loose(&self) -> bool {
+        self.exchange(LOOSE, 0)
+    }
+
+    /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
+    pub(crate) fn thaw(&self) -> bool {
+        // If it is dropped between the two the second sees it.
+        !self.exchange(FROZEN, 0) && self.take_loose()
+    }
+
+    /// Exchanges one flag for another, if it is there.
+    #[inline]
+    fn exchange(&self, one: u8, other: u8) -> bool {
+        // Acquire and Release: who has it in hand passes it on.
+        let exchanged = |state| (state & one != 0).then_some(state & !one | other);
+        self.state.fetch_update(AcqRel, Acquire, exchanged).is_ok()
+    }
+}
+
+// The smallest entry, key and value of 8 bytes, is 24.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<Header>() == 8);
+
+struct Entry<K, V> {
+    header: Header,
+    key: MaybeUninit<K>,
+    value: MaybeUninit<V>,
+}
+
+/// Room for an entry.
+struct Cell<K, V>(Room<K, V>);
+
+type Room<K, V> = UnsafeCell<MaybeUninit<Entry<K, V>>>;
+
+impl<K, V> Default for Cell<K, V> {
+    fn default() -> Self {
+        Cell(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+}
+
+// SAFETY: any bytes are a cell of `MaybeUninit`.
+unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
+
+/// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
+
+/// All slots of a cache, numbered from 1.
+pub(crate) struct Slab<K, V> {
+    entries: Chunks<Cell<K, V>>,
+    /// By slot; none where every entry weighs 1.
+    weights: OnceLock<Box<Chunks<AtomicU64>>>,
+    weighted: bool,
+}
+
+// SAFETY: a slab owns its keys and values; moving it moves them.
+unsafe impl<K: Send, V: Send> Send for Slab<K, V> {}
+// SAFETY: through `&Slab` threads get `&K` and `&V`, so both must be Sync; and a thread may
+// drop what another has put in, so both must be Send.
+unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
+
+impl<K, V> Slab<K, V> {
+    pub(crate) fn new(weighted: bool) -> Self {
+        Slab { entries: Chunks::default(), weights: OnceLock::new(), weighted }
+    }
+
+    #[inline(always)]
+    fn entry(&self, slot: u32) -> *mut Entry<K, V> {
+        debug_assert_ne!(slot, 0);
+        // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
+        // holds one holds one of those. So there is something at the address.
+        self.entries.address(slot).cast()
+    }
+
+    /// Where a slot is.
+    #[inline(always)]
+    pub(crate) fn at(&self, slot: u32) -> At<'_> {
+        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
+        At(unsafe { NonNull::new_unchecked(self.entry(slot).cast()) }, PhantomData)
+    }
+
+    /// What the policy keeps of a slot of this slab.
+    #[inline(always)]
+    pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
+        // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
+        unsafe { &(*at.0.cast::<Entry<K, V>>().as_ptr()).header }
+    }
+
+    /// The key of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).key.assume_init_ref() }
+    }
+
+    /// The value of an occupied slot of this slab.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
+        // SAFETY: as in `key`.
+        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).value.assume_init_ref() }
+    }
+
+    /// Makes the header of a slot that was never used.
+    ///
+    /// # Safety
+    ///
+    /// The caller alone knows the slot, and does this once.
+    pub(crate) unsafe fn prepare(&self, slot: u32) {
+        self.entries.ensure(slot);
+        // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
+        // promise).
+        unsafe { (&raw mut (*self.entry(slot)).header).write(Header::default()) }
+    }
+
+    /// What the policy keeps of a slot.
+    #[inline(always)]
+    pub(crate) fn header(&self, slot: u32) -> &Header {
+        // SAFETY: prepared before its number went to anyone; never unmapped; all atomics.
+        unsafe { &(*self.entry(slot)).header }
+    }
+
+    /// Brings a slot's line near.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        crate::core::index::prefetch_for_writing(self.entry(slot).cast());
+    }
+
+    /// Brings a slot's line near, because it will be read soon.
+    #[inline(always)]
+    pub(crate) fn prefetch_for_reading(&self, slot: u32) {
+        crate::core::index::prefetch_for_reading(self.entry(slot).cast());
+    }
+
+    /// Puts a key and a value into a vacant slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot: it came from [`crate::smr::reclaim`] and was not published.
+    pub(crate) unsafe fn fill(&self, slot: u32, key: K, value: V, weight: u64) {
+        let entry = self.entry(slot);
+        // SAFETY: the caller owns the slot, so nobody reads it, and it lies in a cell. The
+        // header, which others may read, is not touched.
+        unsafe {
+            (&raw mut (*entry).key).write(MaybeUninit::new(key));
+            (&raw mut (*entry).value).write(MaybeUninit::new(value));
+        }
+        if self.weighted {
+            self.weights.get_or_init(Box::default).get_or_make(slot).store(weight, Relaxed);
+        }
+        self.header(slot).state.store(OCCUPIED, Relaxed);
+    }
+
+    /// The key of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// The slot is published, and for as long as the reference lives it can't be
+    /// vacated: the caller has taken it out of its queue, or protects it (hazard, pin).
+    #[inline(always)]
+    pub(crate) unsafe fn key(&self, slot: u32) -> &K {
+        // SAFETY: occupied, and not vacated meanwhile (the caller's promise).
+        unsafe { (*self.entry(slot)).key.assume_init_ref() }
+    }
+
+    /// The value of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slab::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn value(&self, slot: u32) -> &V {
+        // SAFETY: as in `key`.
+        unsafe { (*self.entry(slot)).value.assume_init_ref() }
+    }
+
+    /// The weight of an occupied slot; 1 without a weigher.
+    #[inline(always)]
+    pub(crate) fn weight(&self, slot: u32) -> u64 {
+        let weight = self.weights.get().and_then(|weights| weights.get(slot));
+        weight.map_or(1, |weight| weight.load(Relaxed))
+    }
+
+    /// Takes key and value out of an occupied slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot: it is unlinked, out of its queue, and unprotected.
+    pub(crate) unsafe fn vacate(&self, slot: u32) -> (K, V) {
+        debug_assert_ne!(self.header(slot).state.load(Relaxed), VACANT);
+        self.header(slot).state.store(VACANT, Relaxed);
+        let entry = self.entry(slot);
+        // SAFETY: occupied, and nobody else can reach it (the caller's promise).
+        unsafe { ((*entry).key.assume_init_read(), (*entry).value.assume_init_read()) }
+    }
+
+    /// Bytes on the heap, whether mapped or not.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.entries.heap_bytes() + self.weights.get().map_or(0, |weights| weights.heap_bytes())
+    }
+
+    /// Whether vacating a slot runs anyone's code.
+    pub(crate) const NEEDS_DROP: bool = std::mem::needs_drop::<K>() || std::mem::needs_drop::<V>();
+}

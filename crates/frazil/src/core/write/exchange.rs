@@ -1,0 +1,160 @@
+//! Insertions and removals that happen only if the key is still as it was found.
+//!
+//! The entry that was found stays protected from its look-up to the exchange of its word,
+//! so the word cannot have gone and come back: an exchange that succeeds follows on what
+//! was read. Of a key that was absent no word can be exchanged; who admits one has the
+//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use super::{ATTEMPTS, Cause, Ending, Setback};
+use crate::cache::{Cache, Found};
+use crate::core::index::Place;
+use crate::core::order::Newcomer;
+use crate::features::listen::Telling;
+use crate::features::record::Deed;
+use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::smr::stripe::add;
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// What an entry weighs. Runs the user's weigher.
+    pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
+        self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
+    }
+
+    /// Whether a key is there after all that was found absent.
+    fn has_come(&self, place: Place, key: &K) -> bool {
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.find_living(&hazard, place, key).is_some(),
+            None => self.find_living(&Pinned::new(reader, &self.reclaim), place, key).is_some(),
+        }
+    }
+
+    /// Puts an entry of this hash and weight, of which the policy has not heard, in the place of what was `found`, which the
+    /// caller protects, or adds it where nothing was. False if the key has changed. One that
+    /// is not admitted is as if it had been, and had been evicted.
+    ///
+    /// Reclaims nothing unless it must, and tells nobody unless it must reclaim: the caller
+    /// does, when it is no longer in anyone's way.
+    pub(crate) fn exchange(
+        &self,
+        place: Place,
+        newcomer: Newcomer,
+        found: Option<&Found<'_>>,
+        (mut key, mut value): (K, V),
+        telling: &mut Option<Telling<'_, K, V, S>>,
+    ) -> bool {
+        let (hash, weight) = (newcomer.hash, newcomer.weight);
+        // Whoever has inserted it may have looked for flights before this one began.
+        if found.is_none() && self.has_come(place, &key) {
+            return false;
+        }
+        self.order.read_clock(self);
+        if self.stripe().reader.arrive(hash) {
+            self.end_timed_miss();
+        }
+        if self.recorder.wants(hash) {
+            self.recorder.note(hash, Deed::Insert, weight);
+        }
+        if self.is_beyond(weight) {
+            self.order.pass_over(self, hash, weight);
+            return self.refuse_exchange(place, found, (key, value), telling);
+        }
+        let mut held = self.hold();
+        if found.is_none() {
+            newcomer.recalled.set(self.order.miss(&held, hash));
+        }
+        let mut scavenged = 0;
+        for _ in 0..ATTEMPTS {
+            // The table may have been replaced since it was found.
+            let found = found.map(|found| self.found_as_it_is(place, found));
+            let outcome = self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value);
+            self.settle(&mut held);
+            let Err(setback) = outcome else { return true };
+            // The key and value may be dropped from here on.
+            drop(held);
+            Setback { key, value, .. } = setback;
+            match setback.cause {
+                Cause::Changed => {
+                    self.order.forget(&newcomer);
+                    return false;
+                }
+                Cause::Shortage => {
+                    telling.iter_mut().for_each(Telling::pause);
+                    let relieved = self.relieve(&mut scavenged);
+                    telling.iter_mut().for_each(Telling::resume);
+                    if !relieved {
+                        break;
+                    }
+                    held = self.hold();
+                }
+                Cause::Refused(_) => break,
+            }
+        }
+        self.order.forget(&newcomer);
+        self.refuse_exchange(place, found, (key, value), telling)
+    }
+
+    /// Counts a refusal, of which the caller tells; what would have been replaced goes. False if
+    /// that has changed.
+    #[cold]
+    fn refuse_exchange(
+        &self,
+        place: Place,
+        found: Option<&Found<'_>>,
+        (key, value): (K, V),
+        telling: &mut Option<Telling<'_, K, V, S>>,
+    ) -> bool {
+        let replaced = Ending::Outdated;
+        if found.is_some_and(|found| !self.take_out_found(place, found, &key, replaced)) {
+            return false;
+        }
+        if let Some(telling) = telling {
+            telling.refuse(key, value);
+        }
+        let held = self.hold();
+        add(&held.counts().refusals, 1);
+        true
+    }
+
+    /// Takes out what a look-up has found, if it is still there. The caller protects it.
+    pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
+        let _telling = self.telling();
+        self.take_out_found(place, found, key, Ending::Removed)
+    }
+
+    /// Takes out a key, whatever is there.
+    pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.take_out(place, key, |_| (), Ending::Removed);
+    }
+
+    /// Finds a key and shows `work` what was found, which is protected meanwhile.
+    pub(crate) fn with_found<R>(
+        &self,
+        place: Place,
+        key: &K,
+        work: impl FnOnce(Option<&Found<'_>>) -> R,
+    ) -> R {
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.with_found_under(&hazard, place, key, work),
+            None => self.with_found_under(&Pinned::new(reader, &self.reclaim), place, key, work),
+        }
+    }
+
+    fn with_found_under<R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &K,
+        work: impl FnOnce(Option<&Found<'_>>) -> R,
+    ) -> R {
+        work(self.find_living(protection, place, key).as_ref())
+    }
+}

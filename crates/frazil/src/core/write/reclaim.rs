@@ -1,0 +1,203 @@
+//! Reclamation as a cache sees it: what has gone is dropped once nobody can be reading it.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::cache::Cache;
+use crate::core::order::Ensure;
+use crate::core::slab::{Slab, VACANT};
+use crate::smr::stripe::Held;
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
+    /// it. The caller holds no stripe.
+    #[inline(always)]
+    pub(crate) fn reclaim_if_due(&self) {
+        if self.is_outgrown() {
+            self.grow(0);
+        }
+        if self.reclaim.due() {
+            self.reclaim();
+        }
+    }
+
+    /// Drops what nobody can be reading. How many slots became free. The caller holds no
+    /// stripe: destructors run here.
+    pub(crate) fn reclaim(&self) -> u64 {
+        let weighs = self.weights.is_some();
+        let vacate = |slot| {
+            if !Slab::<K, V>::NEEDS_DROP && !weighs {
+                return;
+            }
+            let state = &self.slab.header(slot).state;
+            if !Slab::<K, V>::NEEDS_DROP {
+                // Not to be weighed again.
+                state.store(VACANT, Relaxed);
+            } else if state.load(Relaxed) != VACANT {
+                // SAFETY: `run` shows slots that are retired and that nobody can reach.
+                drop(unsafe { self.slab.vacate(slot) });
+            }
+        };
+        let weigh = |slot| if weighs { self.retired_weight(slot) } else { 0 };
+        let freed = self.reclaim.run(&self.segments, &self.stripes, weigh, vacate);
+        #[cfg(feature = "tracing")]
+        self.tell_of_pins();
+        if self.reclaim.has_turned_over() {
+            self.empty_idle();
+        }
+        freed
+    }
+
+    /// Takes over what threads have in hand that have written nothing while the cache was filled
+    /// anew: entries that nobody else could evict, and credit that nobody else could use.
+    #[cold]
+    fn empty_idle(&self) {
+        for stripe in self.stripes.iter().filter(|stripe| stripe.has_rested()) {
+            if let Some(mut held) = self.stripes.claim(stripe) {
+                self.empty(&mut held);
+                stripe.is_empty_now();
+            }
+        }
+    }
+
+    /// Sends all that a stripe has in hand to where others find it.
+    fn empty(&self, held: &mut Held<'_>) {
+        self.hand(held, |hand| self.order.flush(hand));
+        let buffers = &mut **held;
+        self.reclaim.flush_retired(&self.segments, buffers);
+        self.reclaim.flush_vacant(&self.segments, buffers);
+        buffers.spares.flush(&self.segments, &mut buffers.traffic);
+        self.places.flush(&mut buffers.places, &mut buffers.traffic);
+        if let Some(weights) = &self.weights {
+            weights.flush(&mut buffers.credit, &mut buffers.traffic);
+        }
+    }
+
+    /// Drops the values of all entries that have gone, but for those that a reader is looking at
+    /// now.
+    ///
+    /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
+    /// sure that nobody reads it is shared: some hundred entries, and with a
+    /// [weigher](crate::Builder::weigher) a 64th of the capacity and a 1,024th for each thread.
+    /// O(threads + entries that wait).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// let cache: frazil::Cache<u64, Arc<str>> = frazil::Cache::builder(100).build();
+    /// let value: Arc<str> = "large".into();
+    /// cache.insert(1, Arc::clone(&value));
+    /// cache.invalidate(&1);
+    /// cache.flush();
+    /// assert_eq!(Arc::strong_count(&value), 1);
+    /// ```
+    pub fn flush(&self) {
+        self.scavenge(false);
+    }
+
+    /// What a slot weighs that waits in limbo: 0 if its value was dropped, or nothing is weighed.
+    pub(crate) fn retired_weight(&self, slot: u32) -> u64 {
+        let weighs = self.weights.is_some();
+        let occupied = weighs && self.slab.header(slot).state.load(Relaxed) != VACANT;
+        if occupied { self.slab.weight(slot) } else { 0 }
+    }
+
+    /// Makes all that idle threads have in hand available; packs the queues if told to.
+    #[cold]
+    pub(crate) fn scavenge(&self, pack: bool) {
+        for mut held in self.stripes.claims() {
+            self.empty(&mut held);
+        }
+        if pack {
+            let mut held = self.hold();
+            self.hand(&mut held, |hand| self.order.compact(hand));
+        }
+        self.reclaim();
+    }
+}
+
+impl<K, V, S> Drop for Cache<K, V, S> {
+    fn drop(&mut self) {
+        if !Slab::<K, V>::NEEDS_DROP {
+            return;
+        }
+        let drop_all = |slots: &mut std::ops::Range<u32>| {
+            for slot in slots {
+                if self.slab.header(slot).state.load(Relaxed) != VACANT {
+                    // SAFETY: the cache is exclusively borrowed, so nobody reads it; the slot
+                    // was handed out, so its header says whether it is occupied.
+                    drop(unsafe { self.slab.vacate(slot) });
+                }
+            }
+        };
+        let mut slots = self.reclaim.used();
+        // Should one panic, the others are dropped all the same.
+        let others = Ensure::new(&mut slots, drop_all);
+        drop_all(others.on);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::Cache;
+    use crate::smr::fence::EXECUTED;
+
+    const ENTRIES: u64 = 20_000;
+
+    /// Heavy fences that `work` executes on this thread.
+    fn fences(work: impl FnOnce()) -> u64 {
+        let before = EXECUTED.get();
+        work();
+        EXECUTED.get() - before
+    }
+
+    fn filled() -> Cache<u64, String> {
+        let cache = Cache::builder(ENTRIES).build();
+        (0..ENTRIES).for_each(|key| cache.insert(key, key.to_string()));
+        cache
+    }
+
+    /// The next reclamation comes when half as much has come again as a pin held up the last
+    /// time, and the stripes of the threads are gathered once.
+    #[test]
+    fn a_pin_that_keeps_all_makes_no_removal_dearer() {
+        let works: [fn(&Cache<u64, String>); 3] = [
+            Cache::clear,
+            |cache| cache.retain(|_, _| false),
+            |cache| (0..ENTRIES).for_each(|key| assert!(cache.invalidate(&key))),
+        ];
+        for work in works {
+            for pinned_here in [true, false] {
+                let cache = filled();
+                let pin = || {
+                    let pin = cache.pin();
+                    assert!((ENTRIES - 100..ENTRIES).all(|key| pin.get(&key).is_some()));
+                    pin
+                };
+                let executed = std::thread::scope(|scope| {
+                    let (pinned, wait) = std::sync::mpsc::channel();
+                    let (release, held) = std::sync::mpsc::channel::<()>();
+                    let here = pinned_here.then(pin);
+                    scope.spawn(move || {
+                        let there = (!pinned_here).then(pin);
+                        pinned.send(()).expect("the test waits");
+                        _ = held.recv();
+                        drop(there);
+                    });
+                    wait.recv().expect("it has pinned");
+                    let executed = fences(|| work(&cache));
+                    // Others read in the meantime, whose pins end.
+                    let reads = fences(|| {
+                        for key in 0..1_000 {
+                            assert!(cache.pin().get(&key).is_none());
+                            cache.insert(key, String::new());
+                            assert!(cache.pin().get(&key).is_some());
+                        }
+                    });
+                    drop((release, here));
+                    executed.max(reads)
+                });
+                assert!(executed < 40, "{executed} fences");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Lifetimes that a read or an update decides, and such as are shortened by chance.
+//!
+//! A cache that is told nothing of the kind does not come here. Where reads decide, each hit asks
+//! the user's function, and so reads the deadline and the clock; no hint says that it need not.
+
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use super::Answer;
+use super::deadlines::{Deadlines, Term};
+use crate::cache::Cache;
+use crate::clock::{END, nanoseconds};
+use crate::core::index::mix;
+
+/// By what share lifetimes are shortened at most, in 2^-32.
+pub(super) struct Jitter(u64);
+
+impl Jitter {
+    /// For a share from 0 to 1.
+    pub(super) fn new(share: f64) -> Self {
+        Jitter((share * 2f64.powi(32)) as u64)
+    }
+
+    /// A lifetime of nanoseconds, shortened as `chance` has it.
+    fn shorten(&self, lifetime: u64, chance: u64) -> u64 {
+        let share = (self.0 * (chance >> 32)) >> 32;
+        let cut = (u128::from(lifetime) * u128::from(share)) >> 32;
+        // Something is left of what lives at all.
+        (lifetime - cut as u64).max(lifetime.min(1))
+    }
+}
+
+/// An entry that is about to be replaced.
+struct Old {
+    /// The end of its lifetime, 0 if it has none.
+    end: u64,
+    /// How long it, used now, has left.
+    left: Option<Duration>,
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// When a newcomer expires that replaces an entry; `None` if there is none.
+    pub(super) fn term_of_update(
+        &self,
+        deadlines: &Deadlines,
+        of_update: &Answer<K, V>,
+        key: &K,
+        value: &V,
+    ) -> Option<Term> {
+        let now = self.expiry.clock.exact();
+        let old = self.look_up(key, |slot| self.old(deadlines, slot, now))?;
+        let answer = of_update(key, value, old.left);
+        if answer != old.left {
+            let lifetime = self.jittered(key, answer.map_or(END, nanoseconds));
+            return Some(self.term_of(deadlines, lifetime));
+        }
+        self.expire_some_if_due(deadlines, now);
+        Some(deadlines.term_until(now, old.end))
+    }
+
+    fn old(&self, deadlines: &Deadlines, slot: u32, now: u64) -> Old {
+        let end = deadlines.limit(slot);
+        let left = (end != 0).then(|| end.saturating_sub(now).max(1));
+        let left = left.into_iter().chain(self.expiry.to_idle).min();
+        Old { end, left: left.map(Duration::from_nanos) }
+    }
+
+    /// Whether the entry in a protected slot, which is being read, has expired; asks what the read
+    /// makes of its lifetime if it has not.
+    #[inline(never)]
+    pub(super) fn is_outlived_when_read(
+        &self,
+        deadlines: &Deadlines,
+        of_read: &Answer<K, V>,
+        slot: u32,
+    ) -> bool {
+        let Some(seen) = deadlines.see(slot, &self.expiry.clock) else { return true };
+        let left = seen.left();
+        // SAFETY: published, and the caller protects it.
+        let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+        let answer = of_read(key, value, left);
+        let lifetime = (answer != left).then(|| answer.map_or(END, nanoseconds));
+        deadlines.answer(slot, seen, lifetime);
+        false
+    }
+
+    /// A lifetime, shortened by chance if the builder says so. The chance is the key's and the
+    /// moment's: neither keys that come together nor caches with the same keys go together.
+    #[inline(always)]
+    pub(super) fn jittered(&self, key: &K, lifetime: u64) -> u64 {
+        match self.expiry.jitter {
+            Jitter(0) => lifetime,
+            _ => self.shortened(key, lifetime),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn shortened(&self, key: &K, lifetime: u64) -> u64 {
+        if lifetime == END {
+            return lifetime;
+        }
+        let chance = mix(self.hasher.hash_one(key)) ^ mix(self.expiry.clock.exact());
+        // Poor hashes differ in few bits, and times of a clock of the user's in none.
+        self.expiry.jitter.shorten(lifetime, mix(chance ^ chance >> 29))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_shortened_by_the_share_at_most_and_evenly() {
+        const LIFETIME: u64 = 1_000_000_000_000;
+        let jitter = Jitter::new(0.1);
+        assert_eq!(jitter.shorten(LIFETIME, 0), LIFETIME);
+        let shortest = jitter.shorten(LIFETIME, u64::MAX);
+        assert!(shortest.abs_diff(LIFETIME / 10 * 9) < 1_000, "{shortest}");
+        assert_eq!(jitter.shorten(LIFETIME, u64::MAX / 2).abs_diff(LIFETIME / 100 * 95) / 1_000, 0);
+        let all = Jitter::new(1.0);
+        assert_eq!(
+            (all.shorten(5, u64::MAX), all.shorten(1, u64::MAX), all.shorten(0, 7)),
+            (1, 1, 0)
+        );
+        assert!(all.shorten(END - 1, u64::MAX) < END / 1_000_000);
+    }
+}

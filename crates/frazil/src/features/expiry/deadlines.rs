@@ -1,0 +1,632 @@
+//! When which slot expires, and the wheels that look after it.
+//!
+//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
+//! time to idle the *limit*, the end of its lifetime, beyond which use alone cannot move it;
+//! where reads answer for lifetimes and there is a time to live, the *bound* of all answers;
+//! and the tick for which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
+//! marked, in its lowest bit, and not taken away: a look-up that has found the entry
+//! before must not think that it lives for ever. The listing belongs to the slot, and
+//! stays: when its time has come the slot has a later deadline, or none. So an insertion
+//! touches a wheel only if its deadline is earlier than the tick for which its slot is
+//! listed, and in a cache where entries live equally long it hardly ever is.
+//!
+//! ```text
+//! insertion                       wheel
+//!   deadline = d                    listed = 0, under the lock
+//!   light fence                     heavy fence
+//!   listed = 0, or later than d?    deadline: none, later, or passed?
+//!     then lock and list              then forget, list again, or expire
+//! ```
+//!
+//! Whichever fence comes later sees the other side's store, so no slot is lost. Both may
+//! list it, which happens under the lock, and the earlier tick stays. A read whose answer moves
+//! a deadline to an earlier time does as an insertion does; one that moves it to a later time
+//! leaves the listing as it is.
+//!
+//! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
+//! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
+//! idle, laid out as slots are first used; 4 kB a wheel.
+
+use std::time::Duration;
+
+use super::generations::Generations;
+use super::hints::Hints;
+use super::wheel::{NEVER, Wheel};
+use crate::chunks::Chunks;
+use crate::clock::{BEGINNING, Clock, END, Horizon};
+use crate::smr::fence;
+use crate::sync::atomic::{
+    AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use crate::sync::{Mutex, MutexGuard, OwnLine};
+
+/// Slots that are looked at under one lock, at most.
+pub(crate) const STEP: usize = 64;
+
+/// Slots to a wheel, as long as there are not too many wheels.
+const SLOTS_A_WHEEL: u32 = 1 << 13;
+/// Wheels: each writer that finds nothing due has looked at what all of them say.
+const WHEELS_MAX: u32 = 256;
+/// Slots next to each other are a thread's, and go to one wheel.
+const RUN_BITS: u32 = 4;
+
+/// The mark of a deadline that nobody need see to.
+const ENDED: u64 = 1;
+
+/// A deadline that has passed before the cache was made.
+const PASSED: u64 = 1;
+
+/// A tick, about a millisecond: the precision of the wheel. Look-ups are exact.
+const TICK: u64 = BEGINNING;
+
+/// The tick in which a time lies. That of a deadline is over when the next begins.
+pub(crate) fn tick_of(time: u64) -> u64 {
+    (time / TICK).max(1)
+}
+
+/// When an entry expires.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    deadline: u64,
+    limit: u64,
+    bound: u64,
+}
+
+impl Term {
+    pub(crate) const NEVER: Term = Term { deadline: 0, limit: 0, bound: 0 };
+}
+
+/// What a cache's builder says of all lifetimes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    /// How long entries live, in nanoseconds; [`END`] for ever.
+    pub(crate) live: u64,
+    /// How long they live unused.
+    pub(crate) idle: Option<u64>,
+    /// Whether reads answer for lifetimes.
+    pub(crate) reads: bool,
+}
+
+/// A deadline as a use has seen it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// As it is kept.
+    kept: u64,
+    /// When it was seen.
+    now: u64,
+}
+
+impl Seen {
+    /// How long it was to come; `None` if there is none.
+    pub(crate) fn left(self) -> Option<Duration> {
+        let deadline = self.kept >> 1;
+        (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(self.now).max(1)))
+    }
+}
+
+/// What is done about a deadline when its entry is used.
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    /// How long an entry lives unused, in nanoseconds.
+    span: u64,
+    /// Uses closer to each other than this move the deadline once; so it is moved further.
+    grain: u64,
+    /// How far the clock may be behind that tells whether they are.
+    lag: u64,
+}
+
+/// Slots that a wheel has handed out to be looked at.
+pub(crate) struct Batch {
+    wheel: usize,
+    slots: [u32; STEP],
+    count: usize,
+}
+
+impl Batch {
+    pub(crate) fn slots(&self) -> &[u32] {
+        &self.slots[..self.count]
+    }
+}
+
+/// Every slot's deadline, and the wheels.
+#[derive(Debug)]
+pub(crate) struct Deadlines {
+    /// Twice the time, and 1 more when the residency has ended.
+    by_slot: Chunks<AtomicU64>,
+    horizon: Horizon,
+    pub(crate) hints: Hints,
+    /// Empty without time to idle.
+    limits: Chunks<AtomicU64>,
+    /// Empty unless reads answer for lifetimes and there is a time to live.
+    bounds: Chunks<AtomicU64>,
+    spans: Spans,
+    /// How far the clock of look-ups may be behind.
+    lag: u64,
+    /// Written under the lock of the slot's wheel.
+    listed: Chunks<AtomicU64>,
+    idle: Option<Idle>,
+    pub(crate) generations: Generations,
+    wheels: Box<[OwnLine<Mutex<Wheel>>]>,
+    /// By wheel: the tick at which there is something to look at. Written under its lock,
+    /// and read without: together, so that a writer finds out with a few lines.
+    next: Box<[AtomicU64]>,
+    /// The last tick in which a writer has found nothing due.
+    quiet: OwnLine<AtomicU64>,
+    /// The wheel that a writer should look at first.
+    first: AtomicU32,
+}
+
+impl Deadlines {
+    /// Where slots up to `last` are expected, of which those below `used` have been used already, and for
+    /// entries that live as long and may be idle as long as is said.
+    pub(crate) fn new(last: u32, used: u32, spans: Spans, clock: &Clock) -> Self {
+        let (lag, live) = (clock.lag(), spans.live);
+        let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
+        let room =
+            |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
+        // What was never used has no number to be listed by.
+        let used = if used > 1 { room(used) } else { 0 };
+        let idle = spans.idle.map(|span| Idle { span, grain: span / 64 + 2 * lag, lag });
+        Deadlines {
+            by_slot: Chunks::default(),
+            horizon: Horizon::default(),
+            hints: Hints::new(live, spans.idle),
+            limits: Chunks::default(),
+            bounds: Chunks::default(),
+            spans,
+            lag,
+            listed: Chunks::default(),
+            idle,
+            generations: Generations::default(),
+            wheels: (0..count).map(|_| OwnLine(Mutex::new(Wheel::new(used)))).collect(),
+            next: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
+            quiet: OwnLine::default(),
+            first: AtomicU32::new(0),
+        }
+    }
+
+    /// When an entry expires that is inserted now. Its lifetime is [`END`] where it has
+    /// none.
+    pub(crate) fn term(&self, now: u64, lifetime: u64) -> Term {
+        self.term_until(now, after(now, lifetime))
+    }
+
+    /// The same of one whose lifetime ends then, if not with 0.
+    pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
+        let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
+        // What it was given it is given: the bound is one of what reads add.
+        let bound = if !self.has_bounds() || limit == 0 {
+            0
+        } else {
+            after(now, self.spans.live).max(limit)
+        };
+        Term { deadline: earlier(limit, idle), limit, bound }
+    }
+
+    /// The deadline of a slot, or 0. `None` if it has passed.
+    pub(crate) fn living(&self, slot: u32, clock: impl Fn() -> u64) -> Option<u64> {
+        self.look(slot, clock).map(|(kept, _)| kept >> 1)
+    }
+
+    /// The deadline of a slot as it is kept, and the time. `None` if it has passed, also of a
+    /// residency that has ended: from then on it has passed for everyone, and a use that has
+    /// read the clock before does not bring the entry back. `None` too if it was invalidated.
+    fn look(&self, slot: u32, clock: impl Fn() -> u64) -> Option<(u64, u64)> {
+        if self.generations.is_stale(slot) {
+            return None;
+        }
+        loop {
+            // Before the clock, so that one that another has found over is over by it too.
+            // Acquire: partner is the Release of `settle`.
+            let kept = self.by_slot.get_or_make(slot).load(Acquire);
+            let now = clock();
+            if !is_over(kept >> 1, now) {
+                return Some((kept, now));
+            }
+            // Each time round, a use has moved it.
+            if self.settle(slot, kept) {
+                return None;
+            }
+        }
+    }
+
+    /// Says that a deadline has passed, so that no use moves it. False if one has.
+    fn settle(&self, slot: u32, kept: u64) -> bool {
+        const OVER: u64 = PASSED << 1;
+        // Release: the clock was read before; partner is the Acquire of `look`.
+        let exchange = |by_slot: &AtomicU64| by_slot.compare_exchange(kept, OVER, Release, Relaxed);
+        !(self.idle.is_some() || self.spans.reads)
+            || kept & ENDED != 0
+            || kept == OVER
+            || exchange(self.by_slot.get_or_make(slot)).is_ok()
+    }
+
+    /// The deadline of a slot, or 0.
+    pub(crate) fn deadline(&self, slot: u32) -> u64 {
+        self.kept(slot) >> 1
+    }
+
+    /// The end of the lifetime of a slot, however it is used, or 0.
+    pub(crate) fn limit(&self, slot: u32) -> u64 {
+        let limit = self.limits.get(slot).map(|limit| limit.load(Relaxed));
+        limit.unwrap_or_else(|| self.deadline(slot))
+    }
+
+    /// The deadline of a slot, or 0 if its residency has ended.
+    fn deadline_to_come(&self, slot: u32) -> u64 {
+        match self.kept(slot) {
+            kept if kept & ENDED != 0 => 0,
+            kept => kept >> 1,
+        }
+    }
+
+    /// Whether a slot is to be taken out.
+    pub(crate) fn is_due(&self, slot: u32, now: u64) -> bool {
+        self.deadline_to_come(slot) != 0 && self.living(slot, || now).is_none()
+    }
+
+    #[inline(always)]
+    fn kept(&self, slot: u32) -> u64 {
+        self.by_slot.get(slot).map_or(0, |by_slot| by_slot.load(Relaxed))
+    }
+
+    /// Whether the deadline of a slot lies so far ahead that no clock need be read for it, nor
+    /// it be moved if the slot is used.
+    fn is_far(&self, slot: u32) -> bool {
+        self.horizon.is_before(self.kept(slot))
+    }
+
+    /// Whether the deadline of a slot that is looked up has passed.
+    pub(crate) fn passed_by<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        !self.is_yet_far(slot, clock, hint) && self.living(slot, || clock.coarse()).is_none()
+    }
+
+    /// The same of one that is being used: with time to idle its deadline may move. The
+    /// caller protects the slot.
+    pub(crate) fn passed_in_use<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        if self.is_yet_far(slot, clock, &hint) {
+            return false;
+        }
+        let Some((kept, now)) = self.look(slot, || clock.coarse()) else { return true };
+        if let Some(Idle { span, grain, lag }) = self.idle
+            && kept & ENDED == 0
+        {
+            // By the time at which it was there: a use that comes to it later is none.
+            let (deadline, wanted) = (kept >> 1, now + span + grain);
+            if wanted.saturating_sub(deadline) > grain.saturating_sub(lag) {
+                self.postpone(slot, deadline, wanted, hint(slot));
+            }
+        }
+        false
+    }
+
+    /// Whether a deadline is so far that it need not be looked at; brings what says so up to date.
+    fn is_yet_far<'h>(
+        &self,
+        slot: u32,
+        clock: &Clock,
+        hint: impl Fn(u32) -> &'h AtomicU16,
+    ) -> bool {
+        if self.generations.is_stale(slot) {
+            return false;
+        }
+        // Each read is asked for a lifetime where reads answer: no hint is ever believed there.
+        if !self.spans.reads {
+            self.hints.renew(clock, &self.by_slot, &hint);
+        }
+        let is_far = self.is_far(slot);
+        if is_far {
+            self.hints.improve(hint(slot), self.deadline(slot));
+        } else {
+            self.horizon.renew(clock, self.idle.map_or(0, |idle| idle.span));
+        }
+        is_far
+    }
+
+    /// The deadline of a slot that is being read. `None` if it has passed.
+    pub(crate) fn see(&self, slot: u32, clock: &Clock) -> Option<Seen> {
+        self.look(slot, || clock.coarse()).map(|(kept, now)| Seen { kept, now })
+    }
+
+    /// Moves the deadline of a slot that was seen so, and is protected, to the end of the lifetime
+    /// that a read has answered; none leaves its lifetime as it is, and is a use all the same. Of
+    /// reads at the same time the answer of one holds.
+    pub(crate) fn answer(&self, slot: u32, seen: Seen, lifetime: Option<u64>) {
+        let Seen { kept, now } = seen;
+        if kept & ENDED != 0 {
+            return;
+        }
+        // No earlier than by the exact clock.
+        let from_now = |span| after(now + self.lag, span);
+        let limit = match lifetime {
+            None => self.limit(slot),
+            Some(lifetime) => {
+                let bound = self.bounds.get(slot).map_or(0, |bound| bound.load(Relaxed));
+                earlier(from_now(lifetime), bound)
+            }
+        };
+        let idle = self.idle.as_ref().map_or(0, |idle| from_now(idle.span));
+        let (before, deadline) = (kept >> 1, earlier(limit, idle));
+        let by_slot = self.by_slot.get_or_make(slot);
+        // It fails where the residency has ended, where another read has moved it, and where it
+        // was found over meanwhile.
+        if deadline != before
+            && by_slot.compare_exchange(kept, deadline << 1, Relaxed, Relaxed).is_err()
+        {
+            return;
+        }
+        if lifetime.is_some() && self.idle.is_some() {
+            self.limits.get_or_make(slot).store(limit, Relaxed);
+        }
+        if deadline != 0 && (before == 0 || deadline < before) {
+            self.list_if_late(slot, deadline);
+        }
+    }
+
+    /// Moves a deadline to a later time, within its limit.
+    fn postpone(&self, slot: u32, deadline: u64, wanted: u64, hint: &AtomicU16) {
+        let limit = self.limits.get_or_make(slot).load(Relaxed);
+        let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
+        // After the end of the residency it stays: the exchange fails, or what it writes is
+        // what the end overwrites.
+        if deadline != 0 && wanted > deadline {
+            let by_slot = self.by_slot.get_or_make(slot);
+            if by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed).is_ok() {
+                // Later, so that the hint is never that of a later deadline.
+                self.hints.improve(hint, wanted);
+            }
+        }
+    }
+
+    /// Begins the residency of a slot that the caller alone knows.
+    #[inline(always)]
+    pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
+        // Release: the header, to who takes back its hint.
+        self.by_slot.get_or_make(slot).store(term.deadline << 1, Release);
+        self.hints.begin(hint, term.deadline);
+        self.generations.begin(slot);
+        if self.idle.is_some() {
+            self.limits.get_or_make(slot).store(term.limit, Relaxed);
+        }
+        if self.has_bounds() {
+            self.bounds.get_or_make(slot).store(term.bound, Relaxed);
+        }
+        if term.deadline != 0 {
+            self.list_if_late(slot, term.deadline);
+        }
+    }
+
+    /// Sees to it that a slot is looked at when this deadline has passed, which is stored.
+    #[inline(always)]
+    fn list_if_late(&self, slot: u32, deadline: u64) {
+        // Partner: the heavy fence between `take` and a look at the deadline.
+        fence::light();
+        let tick = tick_of(deadline);
+        let listed = self.listed.get_or_make(slot).load(Relaxed);
+        if listed == 0 || listed > tick {
+            self.list(slot, tick);
+        }
+    }
+
+    /// Whether the end that reads may not answer beyond is kept by slot.
+    fn has_bounds(&self) -> bool {
+        self.spans.reads && self.spans.live < END
+    }
+
+    /// Ends a residency, before the slot may be used again.
+    #[inline(always)]
+    pub(crate) fn end(&self, slot: u32) {
+        let kept = self.kept(slot);
+        // A read may give a deadline to what has none.
+        if kept != 0 || self.spans.reads {
+            self.by_slot.get_or_make(slot).store(kept | ENDED, Relaxed);
+        }
+    }
+
+    /// The wheel of a slot, and its number there.
+    #[inline]
+    fn place(&self, slot: u32) -> (usize, u32) {
+        let (run, wheels) = (slot >> RUN_BITS, self.wheels.len());
+        let at = (run >> wheels.trailing_zeros()) << RUN_BITS | slot & ((1 << RUN_BITS) - 1);
+        (run as usize & (wheels - 1), at)
+    }
+
+    /// The slot of this number in a wheel.
+    fn slot(&self, wheel: usize, at: u32) -> u32 {
+        let run = (at >> RUN_BITS) << self.wheels.len().trailing_zeros() | wheel as u32;
+        run << RUN_BITS | at & ((1 << RUN_BITS) - 1)
+    }
+
+    #[inline(never)]
+    fn list(&self, slot: u32, tick: u64) {
+        let (number, at) = self.place(slot);
+        let mut wheel = self.wheels[number].0.lock();
+        // What is past is looked at first, or there is nothing.
+        wheel.forward(self.quiet.0.load(Relaxed).saturating_sub(1));
+        self.list_in(&mut wheel, (slot, at), tick, false);
+        self.next[number].store(wheel.next(), Relaxed);
+    }
+
+    /// Lists a slot for `tick`, unless it is listed for one that is no later.
+    fn list_in(&self, wheel: &mut Wheel, (slot, at): (u32, u32), tick: u64, later: bool) {
+        let listed = self.listed.get_or_make(slot);
+        let was = listed.load(Relaxed);
+        if was != 0 && was <= tick {
+            return;
+        }
+        if was != 0 {
+            wheel.unlist(at, was);
+        }
+        if later {
+            wheel.list_later(at);
+        } else {
+            wheel.list(at, tick);
+        }
+        listed.store(tick, Relaxed);
+    }
+
+    /// Whether it is time for a writer to look for what is due.
+    #[inline(always)]
+    pub(crate) fn is_time(&self, now: u64) -> bool {
+        tick_of(now) > self.quiet.0.load(Relaxed)
+    }
+
+    /// Some slots that are due, for a writer that comes along: it waits for no other.
+    pub(crate) fn take_due(&self, now: u64) -> Option<Batch> {
+        let tick = tick_of(now);
+        let first = self.first.load(Relaxed) as usize;
+        let mut quiet = true;
+        for number in 0..self.wheels.len() {
+            let number = (first + number) & (self.wheels.len() - 1);
+            // In this tick a deadline may yet come.
+            if self.next[number].load(Relaxed) >= tick {
+                continue;
+            }
+            if let Some(wheel) = self.wheels[number].0.try_lock() {
+                let batch = self.take_from(number, wheel, tick - 1);
+                if batch.count > 0 {
+                    self.first.store(number as u32, Relaxed);
+                    return Some(batch);
+                }
+            } else {
+                quiet = false;
+            }
+        }
+        if quiet {
+            self.quiet.0.store(tick, Relaxed);
+        }
+        None
+    }
+
+    /// How many wheels there are.
+    pub(crate) fn wheels(&self) -> usize {
+        self.wheels.len()
+    }
+
+    /// How many batches a wheel can hand out of what is in it.
+    pub(crate) fn batches(&self) -> usize {
+        (self.listed.end() as usize).div_ceil(STEP) + 1
+    }
+
+    /// Makes a wheel hand out again what was looked at too early.
+    pub(crate) fn recall(&self, wheel: usize) {
+        self.wheels[wheel].0.lock().recall();
+    }
+
+    /// Slots of a wheel that are due, or will be in this tick.
+    pub(crate) fn take(&self, wheel: usize, now: u64) -> Option<Batch> {
+        let batch = self.take_from(wheel, self.wheels[wheel].0.lock(), tick_of(now));
+        (batch.count > 0).then_some(batch)
+    }
+
+    fn take_from(&self, number: usize, mut wheel: MutexGuard<'_, Wheel>, upto: u64) -> Batch {
+        let mut batch = Batch { wheel: number, slots: [0; STEP], count: 0 };
+        while batch.count < STEP
+            && let Some(at) = wheel.pop(upto)
+        {
+            let slot = self.slot(number, at);
+            self.listed.get_or_make(slot).store(0, Relaxed);
+            batch.slots[batch.count] = slot;
+            batch.count += 1;
+        }
+        self.next[number].store(wheel.next(), Relaxed);
+        batch
+    }
+
+    /// Lists again the slots of a batch that have a deadline still: one that has passed for
+    /// after a [recall](Self::recall) or the next tick, because whoever has the slot in hand
+    /// may put it back, and where segments are short there may be some then.
+    pub(crate) fn list_again(&self, batch: &Batch, now: u64) {
+        if batch.slots().iter().all(|&slot| self.deadline_to_come(slot) == 0) {
+            return;
+        }
+        let mut wheel = self.wheels[batch.wheel].0.lock();
+        for &slot in batch.slots() {
+            let (deadline, at) = (self.deadline_to_come(slot), (slot, self.place(slot).1));
+            let (tick, current) = (tick_of(deadline), wheel.current());
+            if is_over(deadline, now) {
+                self.list_in(&mut wheel, at, current, true);
+            } else if deadline != 0 {
+                self.list_in(&mut wheel, at, tick, tick <= current);
+            }
+        }
+        self.next[batch.wheel].store(wheel.next(), Relaxed);
+    }
+
+    /// Whether every slot is listed in its place or not at all, and no later than it may
+    /// be looked at; slots that are not resident have no deadline to come. For tests.
+    pub(crate) fn check(&self, is_resident: impl Fn(u32) -> bool) -> Result<(), String> {
+        let mut listed = vec![0; self.listed.end().max(self.by_slot.end()) as usize];
+        let mut current = Vec::new();
+        for (number, wheel) in self.wheels.iter().enumerate() {
+            let wheel = wheel.0.lock();
+            let tick_of = |at| self.listed.get_or_make(self.slot(number, at)).load(Relaxed);
+            let slots = wheel.check(tick_of).map_err(|what| format!("wheel {number}: {what}"))?;
+            slots.into_iter().for_each(|at| listed[self.slot(number, at) as usize] += 1);
+            if self.next[number].load(Relaxed) > wheel.next() {
+                return Err(format!("wheel {number} is looked at too late"));
+            }
+            current.push(wheel.current());
+        }
+        for (slot, count) in (0..).zip(listed) {
+            let (deadline, tick) =
+                (self.deadline_to_come(slot), self.listed.get_or_make(slot).load(Relaxed));
+            if count != u32::from(tick != 0) {
+                return Err(format!("slot {slot}, of tick {tick}, is listed {count} times"));
+            }
+            if deadline == 0 {
+                continue;
+            }
+            // Of one that was found over it is not known any more when that was.
+            let latest = tick_of(deadline).max(current[self.place(slot).0] + 1);
+            let moves = self.idle.is_some() || self.spans.reads;
+            let late = tick > latest && !(moves && deadline == PASSED);
+            if !is_resident(slot) || tick == 0 || late {
+                return Err(format!("slot {slot}: deadline {deadline}, listed for tick {tick}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let by_slot = [&self.by_slot, &self.limits, &self.bounds, &self.listed];
+        let by_slot: usize = by_slot.into_iter().map(Chunks::heap_bytes).sum();
+        let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
+        let by_slot = by_slot + self.generations.heap_bytes();
+        by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
+    }
+}
+
+/// The end of a span that begins now, 0 if it has none.
+#[inline(always)]
+fn after(now: u64, span: u64) -> u64 {
+    match span {
+        0 => PASSED,
+        END => 0,
+        _ => now + span,
+    }
+}
+
+/// The earlier of two ends, of which 0 is none.
+#[inline(always)]
+fn earlier(one: u64, other: u64) -> u64 {
+    if one == 0 || other == 0 { one | other } else { one.min(other) }
+}
+
+/// Whether a deadline has passed; 0 never does.
+#[inline(always)]
+fn is_over(deadline: u64, now: u64) -> bool {
+    deadline.wrapping_sub(1) < now
+}

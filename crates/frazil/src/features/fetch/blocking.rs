@@ -1,0 +1,84 @@
+//! Threads that would block for what a task brings.
+//!
+//! A task goes on only when a thread polls it. If that is the very thread that waits for it, or if
+//! all threads of an executor do, nobody is left. Nothing tells us whose thread the caller is;
+//! but which thread has polled a loader last and left it pending we know. Such a thread is an
+//! executor's in all likelihood, and it does not block for any loader that is a future: it
+//! loads by itself, as if it were called by what it would wait for. So of threads that poll
+//! tasks and wait for them at least the one that has polled last stays free, and it can poll
+//! any of them again. `docs/design/fetching.md` argues it.
+//!
+//! Nor does a thread that runs a loader itself: others may block for that, the one that would have to
+//! poll among them.
+//!
+//! A thread that is inside a poll of a loader is surely an executor's, and its task blocks what it
+//! should await: that is an error in the program, and panics.
+
+use std::cell::Cell;
+// A checker need not know them: a thread asks for its own.
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::smr::thread;
+
+crate::sync::checked_thread_local! {
+    /// How many polls of loaders this thread is inside.
+    static POLLS: Cell<u32> = const { Cell::new(0) };
+}
+crate::sync::checked_thread_local! {
+    /// How many loaders this thread runs that are no futures, one inside the other.
+    static RUNS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many counts there are. Threads with numbers that are alike in this share one: then one of
+/// them may load what it could have waited for.
+const COUNTS: usize = 4096;
+
+/// By thread, how many loaders it has polled last that are pending.
+static LEFT: [AtomicU32; COUNTS] = [const { AtomicU32::new(0) }; COUNTS];
+
+/// Whether this thread is inside a poll of a loader.
+pub(crate) fn is_polling() -> bool {
+    POLLS.with(Cell::get) > 0
+}
+
+/// Whether a loader that is pending, or another thread, may need this one to go on.
+pub(crate) fn is_needed() -> bool {
+    RUNS.with(Cell::get) > 0 || LEFT[thread::number() as usize % COUNTS].load(Relaxed) > 0
+}
+
+/// A poll of a loader, or a run of one that is no future, while it lasts.
+pub(crate) struct AtWork {
+    polls: bool,
+}
+
+impl AtWork {
+    pub(crate) fn new(polls: bool) -> Self {
+        let depth = if polls { &POLLS } else { &RUNS };
+        depth.with(|depth| depth.set(depth.get() + 1));
+        AtWork { polls }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let depth = if self.polls { &POLLS } else { &RUNS };
+        depth.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
+/// A loader that is pending, and the thread that was the last to poll it.
+pub(crate) struct Left(usize);
+
+impl Left {
+    pub(crate) fn new() -> Self {
+        let thread = thread::number() as usize % COUNTS;
+        LEFT[thread].fetch_add(1, Relaxed);
+        Left(thread)
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        LEFT[self.0].fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,423 @@
+//! Fetching: loading with bounds to each wait, and errors that reach those who wait.
+//!
+//! What is here is the face of it, and the [`Manner`] of its callers; the flights, the loop
+//! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
+
+use std::any::Any;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::builder::Builder;
+use crate::cache::Cache;
+use crate::clock::nanoseconds;
+use crate::distribution::Distribution;
+use crate::features::fetch::detached::Detached;
+use crate::features::fetch::flight::{Patience, SharedError, Vain};
+use crate::features::fetch::key::{ByRef, EntryKey, ToKey};
+use crate::features::fetch::loaded::Loaded;
+use crate::features::fetch::table::Table;
+use crate::features::fetch::{Cold, Manner, Request, park};
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// What becomes of the error of a fetch, for those who wait for it.
+///
+/// ```
+/// assert_eq!(frazil::OnError::default(), frazil::OnError::Elect);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The next of them runs its own fetch, and so on: each error is its fetcher's. For origins
+    /// that fail now and then.
+    #[default]
+    Elect,
+    /// All of them get it at once. For origins that would fail for all.
+    Share,
+}
+
+/// How [`Cache::get_or_fetch`] waits, and what becomes of errors:
+/// [`Builder::fetching`](crate::Builder::fetching).
+///
+/// ```
+/// use frazil::{Cache, Fetching};
+/// use std::time::Duration;
+/// let fetching = Fetching { timeout: Some(Duration::from_secs(2)), ..Fetching::default() };
+/// let cache: Cache<u64, u64> = Cache::builder(100).fetching(fetching).build();
+/// assert_eq!(cache.get_or_fetch_blocking(&1, || Ok::<_, ()>(10)), Ok(10));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetching {
+    /// How many callers may wait for one key's fetch; 65,536 unless set. One more gets
+    /// [`FetchError::Crowded`] at once. With 0 nobody waits.
+    pub waiters_max: usize,
+    /// How long a caller waits for others' fetches, all together; for ever unless set. Then it
+    /// gets [`FetchError::TimedOut`], and nothing else changes. A caller's own fetch is not cut
+    /// off, nor is one that others wait for: put a timeout into that.
+    pub timeout: Option<Duration>,
+    /// Whether an error is its fetcher's own, or reaches those who wait; the former unless set.
+    pub on_error: OnError,
+    /// How long an error answers later callers too, by the cache's
+    /// [clock](crate::Builder::clock); not at all (zero) unless set. Only with
+    /// [`OnError::Share`]. An insertion, a removal and a computation of the key end it, and
+    /// [`clear`](Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
+    /// then the oldest is forgotten. [`Builder::negative_ttl`](crate::Builder::negative_ttl) may
+    /// say it of each error.
+    pub negative_ttl: Duration,
+    /// How long a [detached](crate::Entry::or_fetch_detached) fetch that its last caller has left
+    /// waits for another, by the cache's clock; ten seconds unless set. Such fetches are bounded
+    /// as remembered errors are, together with them.
+    pub linger: Duration,
+}
+
+impl Default for Fetching {
+    fn default() -> Self {
+        Fetching {
+            waiters_max: 1 << 16,
+            timeout: None,
+            on_error: OnError::Elect,
+            negative_ttl: Duration::ZERO,
+            linger: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why [`Cache::get_or_fetch`] has no value.
+///
+/// ```
+/// use frazil::{Cache, FetchError};
+/// let cache: Cache<u64, u64> = Cache::builder(100).build();
+/// let error = cache.get_or_fetch_blocking(&1, || "x".parse::<u64>()).unwrap_err();
+/// assert_eq!(error.to_string(), "the fetch failed: invalid digit found in string");
+/// ```
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError<E> {
+    /// A fetch failed: the caller's own, or with [`OnError::Share`] the one that it waited for,
+    /// or one that is remembered.
+    #[error("the fetch failed: {0}")]
+    Failed(#[source] Arc<E>),
+    /// Another caller's fetch took longer than [`Fetching::timeout`].
+    #[error("the fetch that another caller runs takes too long")]
+    TimedOut,
+    /// As many wait as may ([`Fetching::waiters_max`]), or the system has no thread that could
+    /// end the wait in time.
+    #[error("too many callers wait for the key")]
+    Crowded,
+}
+
+/// A caller's own error, so that `?` makes one of it.
+///
+/// ```
+/// use frazil::FetchError;
+/// fn number(text: &str) -> Result<u64, FetchError<std::num::ParseIntError>> {
+///     Ok(text.parse()?)
+/// }
+/// assert!(matches!(number("x"), Err(FetchError::Failed(_))));
+/// ```
+impl<E> From<E> for FetchError<E> {
+    fn from(error: E) -> Self {
+        FetchError::Failed(Arc::new(error))
+    }
+}
+
+impl<E> Clone for FetchError<E> {
+    fn clone(&self) -> Self {
+        match self {
+            FetchError::Failed(error) => FetchError::Failed(Arc::clone(error)),
+            FetchError::TimedOut => FetchError::TimedOut,
+            FetchError::Crowded => FetchError::Crowded,
+        }
+    }
+}
+
+/// What fetches, and loads, have counted: [`Cache::fetch_stats`].
+///
+/// ```
+/// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+/// cache.get_or_insert_with(&1, || 10);
+/// let stats = cache.fetch_stats();
+/// assert_eq!((stats.latency.count(), stats.delay.count(), stats.timed_out), (1, 0, 0));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FetchStats {
+    /// How long fetches took that brought a value, in nanoseconds of the cache's
+    /// [clock](crate::Builder::clock).
+    pub latency: Distribution,
+    /// How long [delayed hits](crate::Stats::delayed_hits) waited until the value was there, in
+    /// nanoseconds.
+    pub delay: Distribution,
+    /// How many waited when the value was there, for each fetch that brought one.
+    pub waiters: Distribution,
+    /// Callers who got the error of a fetch that they waited for.
+    pub shared_errors: u64,
+    /// Callers who were answered by an error that was remembered.
+    pub remembered_errors: u64,
+    /// Callers who gave up.
+    pub timed_out: u64,
+    /// Callers who were not let wait.
+    pub crowded: u64,
+    /// Threads that blocked for what a task loads. If those are threads of that task's executor,
+    /// it stands still meanwhile.
+    pub blocked: u64,
+    /// Threads that were kept from that, because they had polled a loader that was not done, or were
+    /// running one: such a call loads by itself, and stores nothing.
+    pub unblocked: u64,
+    /// Errors that are remembered now, with those that have expired and were not met yet.
+    pub errors: u64,
+}
+
+/// How long an error is remembered, if it is of the kind that is known.
+pub(crate) type NegativeTtl =
+    Box<dyn Fn(&(dyn Any + Send + Sync)) -> Option<Duration> + Send + Sync>;
+
+impl<K, V, S> Builder<K, V, S> {
+    /// How long each error of this type answers later callers too, in the place of
+    /// [`Fetching::negative_ttl`], which holds for those of other types. Zero: not at all. Called
+    /// once for each error, outside all locks. Refused without [`OnError::Share`].
+    ///
+    /// ```
+    /// use frazil::{Cache, Fetching, OnError};
+    /// use std::time::Duration;
+    /// #[derive(Clone, Copy)] enum Failure { NoSuchRow, Busy }
+    /// let rows: Cache<u64, u64> = Cache::builder(100)
+    ///     .fetching(Fetching { on_error: OnError::Share, ..Fetching::default() })
+    ///     .negative_ttl(|failure: &Failure| match failure {
+    ///         Failure::NoSuchRow => Duration::from_secs(60),
+    ///         Failure::Busy => Duration::ZERO,
+    ///     })
+    ///     .build();
+    /// for failure in [Failure::Busy, Failure::NoSuchRow] {
+    ///     assert!(rows.get_or_fetch_blocking(&1, || Err(failure)).is_err());
+    /// }
+    /// assert_eq!(rows.fetch_stats().errors, 1);
+    /// ```
+    pub fn negative_ttl<E: 'static>(
+        mut self,
+        ttl: impl Fn(&E) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.negative_ttl = Some(Box::new(move |error| error.downcast_ref().map(&ttl)));
+        self
+    }
+}
+
+/// A caller who fetches: a task, or else a thread.
+struct Fetches<'c> {
+    fetching: &'c Fetching,
+    negative_ttl: Option<&'c NegativeTtl>,
+    is_task: bool,
+}
+
+impl<E: Send + Sync + 'static> Manner<E> for Fetches<'_> {
+    type Error = FetchError<E>;
+
+    fn patience<'t, K, V>(&self, table: &'t Table<K, V>) -> Patience<'t> {
+        let Fetching { waiters_max, timeout, .. } = *self.fetching;
+        let timer = self.is_task.then_some(&table.timer);
+        Patience::new(waiters_max, timeout.map(nanoseconds), timer)
+    }
+
+    fn own(&self, error: E) -> (FetchError<E>, Option<SharedError>) {
+        let error = Arc::new(error);
+        let shared: Option<SharedError> = match self.fetching.on_error {
+            OnError::Elect => None,
+            OnError::Share => Some(error.clone()),
+        };
+        (FetchError::Failed(error), shared)
+    }
+
+    fn shares(&self) -> bool {
+        self.fetching.on_error == OnError::Share
+    }
+
+    fn remember(&self, error: &SharedError) -> Option<u64> {
+        let own = self.negative_ttl.and_then(|ttl| ttl(&**error));
+        Some(nanoseconds(own.unwrap_or(self.fetching.negative_ttl))).filter(|&span| span > 0)
+    }
+
+    fn others(&self, error: &SharedError) -> Option<FetchError<E>> {
+        let error: Arc<dyn Any + Send + Sync> = Arc::clone(error);
+        error.downcast().ok().map(FetchError::Failed)
+    }
+
+    fn in_vain(&self, vain: Vain) -> FetchError<E> {
+        match vain {
+            Vain::TimedOut => FetchError::TimedOut,
+            Vain::Crowded => FetchError::Crowded,
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// A clone of the value of `key`; if it is absent, what `fetch` returns, which is then
+    /// put in.
+    ///
+    /// As [`get_or_insert_async`](Cache::get_or_insert_async): one fetches, whoever else asks
+    /// waits and gets a clone, whether the cache admits the value or not; a fetcher that
+    /// panics or is dropped hands over to one who waits; a write of the key while it is
+    /// fetched *overtakes* the fetch, whose value is then not stored. Beyond that
+    /// [`Builder::fetching`](crate::Builder::fetching) says how many may wait, how long, who gets
+    /// an error, and whether it is remembered. Fetches, loads and computations of one key wait for
+    /// each other.
+    ///
+    /// With [`OnError::Share`] errors go from task to task, so `E` must be `Send`, `Sync` and
+    /// `'static`; who waits with another type of error than the fetcher's runs its own fetch.
+    /// With a [timeout](Fetching::timeout) the first task that waits starts a thread of the
+    /// cache's that wakes those who are late, under any executor.
+    ///
+    /// A hit costs what [`get`](Cache::get) does.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// # #[derive(Debug, PartialEq)] struct Offline;
+    /// # async fn request(page: &str) -> Result<String, Offline> { Ok(format!("<h1>{page}</h1>")) }
+    /// use frazil::{Cache, FetchError};
+    /// let pages: Cache<String, String> = Cache::builder(100).build();
+    /// let page = block_on(pages.get_or_fetch("index", request("index")))?;
+    /// assert_eq!(pages.get("index"), Some(page));
+    /// # Ok::<(), FetchError<Offline>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`] of another
+    /// caller's; [`FetchError::TimedOut`] and [`FetchError::Crowded`], where there are bounds.
+    ///
+    /// # Panics
+    ///
+    /// If `fetch` does; then nothing has changed.
+    pub async fn get_or_fetch<Q, E>(
+        &self,
+        key: &Q,
+        fetch: impl Future<Output = Result<V, E>>,
+    ) -> Result<V, FetchError<E>>
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+        E: Send + Sync + 'static,
+    {
+        match self.get(key) {
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => Cold(self.fetch_task(ByRef(key), fetch, None, found)).await,
+        }
+    }
+
+    /// As [`get_or_fetch`](Cache::get_or_fetch), for threads: waits by blocking.
+    ///
+    /// ```
+    /// use frazil::{Cache, FetchError};
+    /// let cache: Cache<String, u64> = Cache::builder(100).build();
+    /// assert_eq!(cache.get_or_fetch_blocking("7", || "7".parse::<u64>()), Ok(7));
+    /// let error = cache.get_or_fetch_blocking("x", || "x".parse::<u64>());
+    /// assert!(matches!(error, Err(FetchError::Failed(_))));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`get_or_fetch`](Cache::get_or_fetch).
+    ///
+    /// # Panics
+    ///
+    /// If `fetch` does; then nothing has changed.
+    #[inline]
+    pub fn get_or_fetch_blocking<Q, E>(
+        &self,
+        key: &Q,
+        fetch: impl FnOnce() -> Result<V, E>,
+    ) -> Result<V, FetchError<E>>
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+        E: Send + Sync + 'static,
+    {
+        match self.get(key) {
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => self.fetch_here(ByRef(key), fetch, found),
+        }
+    }
+
+    /// Fetches on this thread, or waits. With what was found, if that is to be fetched anew.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fetch_here<A, L, E>(
+        &self,
+        key: A,
+        fetch: impl FnOnce() -> Result<L, E>,
+        stale: Option<V>,
+    ) -> Result<V, FetchError<E>>
+    where
+        A: EntryKey<K>,
+        L: Into<Loaded<V>>,
+        V: Clone,
+        E: Send + Sync + 'static,
+    {
+        let manner = self.fetches(false);
+        let timeout = self.fetching.timeout.map(nanoseconds);
+        let load = async { fetch().map(Into::into) };
+        park::block_on(self.load(Request { key, load, detached: None, stale }, manner), timeout)
+    }
+
+    /// The same of a task, by the fetch that outlives it if there is one.
+    pub(crate) async fn fetch_task<A, L, E>(
+        &self,
+        key: A,
+        fetch: impl Future<Output = Result<L, E>>,
+        detached: Option<Detached<V>>,
+        stale: Option<V>,
+    ) -> Result<V, FetchError<E>>
+    where
+        A: EntryKey<K>,
+        L: Into<Loaded<V>>,
+        V: Clone,
+        E: Send + Sync + 'static,
+    {
+        let load = async { fetch.await.map(Into::into) };
+        let request = Request { key, load, detached, stale };
+        self.load(request, self.fetches(true)).await
+    }
+
+    fn fetches(&self, is_task: bool) -> Fetches<'_> {
+        let negative_ttl = self.negative_ttl.as_ref();
+        Fetches { fetching: &self.fetching, negative_ttl, is_task }
+    }
+
+    /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.fetch_stats(), frazil::FetchStats::default());
+    /// ```
+    pub fn fetch_stats(&self) -> FetchStats {
+        let tally = &self.flights.tally;
+        let [latency, delay, waiters] = tally.distributions();
+        FetchStats {
+            latency,
+            delay,
+            waiters,
+            shared_errors: tally.shared_errors.load(Relaxed),
+            remembered_errors: tally.remembered_errors.load(Relaxed),
+            timed_out: tally.timed_out.load(Relaxed),
+            crowded: tally.crowded.load(Relaxed),
+            blocked: tally.blocked.load(Relaxed),
+            unblocked: tally.unblocked.load(Relaxed),
+            errors: self.flights.len().1 as u64,
+        }
+    }
+
+    /// Forgets the errors that have expired.
+    pub(crate) fn forget_expired_errors(&self) {
+        if !self.flights.is_empty() {
+            self.flights.forget_expired(self.expiry.clock.exact());
+        }
+    }
+
+    /// Tasks whose waits are timed now, and whether the thread for that has started. For tests.
+    #[doc(hidden)]
+    pub fn timed_waits(&self) -> (usize, bool) {
+        self.flights.timer.waits()
+    }
+}

@@ -1,0 +1,955 @@
+//! One key whose value is on its way: who works on it, and who waits.
+//!
+//! ```text
+//!                 value                 stored
+//! begun ─► Loading ─────────► Storing ──────────► Over
+//!          ▲   │ │
+//!   one    │   │ └─ an error that is shared ──► Over, or Failed while it is remembered
+//!   waiter │   ▼ fails, panics, is dropped
+//!          └─ Vacant ── nobody waits, or overtaken ──► Over
+//! ```
+//!
+//! Whoever has the turn ([`Turn`]) loads, or computes; the others wait ([`Waiting`]). All
+//! wait by wakers, threads too. A turn that ends without an outcome makes the flight vacant and
+//! *calls* one waiter; one that is called and leaves instead calls the next, so a wake is
+//! never lost, and at most one is under way.
+//!
+//! An insertion or removal of the key *overtakes*: what was loaded before it is not stored.
+//! Storing excludes that: who comes during it waits until it is over. A thread that is
+//! storing waits for nobody, or two whose user's code calls the cache could wait for each
+//! other; it notes that the stored is to be taken out again.
+//!
+//! A thread that would wait for a loader which is a future is counted, and refused where it may be
+//! the one that has to poll it (`blocking.rs`). Threads are called before tasks: a task that is
+//! called goes on only if a thread polls it, and all of them may be waiting.
+//!
+//! The mutex is held for a few instructions, and none of the user's: keys, values, errors and
+//! wakers are compared, cloned, dropped and woken outside it. One allocation a flight.
+//! `docs/design/fetching.md` has the whole, with what is bounded.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::exact_ns;
+use crate::core::order::Ensure;
+use crate::features::fetch::blocking::{AtWork, Left, is_needed, is_polling};
+use crate::features::fetch::detached::Detached;
+use crate::features::fetch::loaded::Loaded;
+use crate::features::fetch::park::{Parker, has_passed};
+use crate::features::fetch::table::Table;
+use crate::features::fetch::timer::{Alarm, Timer};
+use crate::smr::thread;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{Mutex, MutexGuard};
+
+crate::sync::checked_thread_local! {
+    /// How many flights this thread is storing, of all caches.
+    static STORING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling thread is inside a store, called back by the user's code. Then it
+/// must not wait for another flight.
+pub(crate) fn is_storing() -> bool {
+    STORING.with(Cell::get) > 0
+}
+
+/// One store of this thread's, while it lasts.
+struct StoringHere(());
+
+impl StoringHere {
+    fn new() -> Self {
+        STORING.with(|count| count.set(count.get() + 1));
+        StoringHere(())
+    }
+}
+
+impl Drop for StoringHere {
+    fn drop(&mut self) {
+        STORING.with(|count| count.set(count.get() - 1));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Somebody has the turn.
+    Loading,
+    /// The same, and nobody may overtake.
+    Storing,
+    /// Nobody has the turn, and one who waits is called to take it.
+    Vacant,
+    /// Over, with an error that is remembered until this time of the cache's clock.
+    Failed { until: u64 },
+    /// Out of the table, or about to be.
+    Over,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// Whether who has the turn is a task, or was when it was left.
+    by_task: bool,
+    /// Until when, by the cache's clock, a fetch that was left waits for a caller; only while
+    /// vacant.
+    lingers: Option<u64>,
+    /// Whether what is being stored must be taken out again.
+    undo: bool,
+    /// Threads first, and then by the order in which they came.
+    waiters: BTreeMap<u64, Waker>,
+    /// The waiter that was woken to take the turn and has not come yet.
+    called: Option<u64>,
+    /// The number of the next waiter.
+    next: u64,
+    /// Those who wait, the one called among them, and the sum of when they began to; wraps.
+    awaiting: u64,
+    since: u64,
+    /// When the last of all who waited, or wait, began to.
+    latest: u64,
+    /// Who waits for the end of a store.
+    overtakers: Vec<Waker>,
+}
+
+impl State {
+    fn is_awaited(&self) -> bool {
+        self.called.is_some() || !self.waiters.is_empty()
+    }
+
+    /// Gives the vacant turn to a task or a thread.
+    fn take_turn(&mut self, by_task: bool) {
+        self.phase = Phase::Loading;
+        self.by_task = by_task;
+        self.lingers = None;
+    }
+
+    /// Whether it is vacant, and nobody waits who was called to take the turn.
+    fn is_left(&self) -> bool {
+        self.phase == Phase::Vacant && self.lingers.is_some() && !self.is_awaited()
+    }
+
+    /// One who began to wait at this time does no longer.
+    fn leave(&mut self, since: u64) {
+        self.awaiting -= 1;
+        self.since = self.since.wrapping_sub(since);
+    }
+
+    /// Leaves the turn to whoever waits. Whom to wake.
+    fn vacate(&mut self, overtaken: bool) -> Wakes {
+        let mut wakers = std::mem::take(&mut self.overtakers);
+        if overtaken || !self.is_awaited() && self.lingers.is_none() {
+            self.phase = Phase::Over;
+            wakers.extend(std::mem::take(&mut self.waiters).into_values());
+        } else {
+            self.phase = Phase::Vacant;
+            if self.called.is_none()
+                && let Some((number, waker)) = self.waiters.pop_first()
+            {
+                self.called = Some(number);
+                wakers.push(waker);
+            }
+        }
+        Wakes::new(wakers)
+    }
+}
+
+/// Those to be woken, once no lock is held, in the order in which they came; all of them,
+/// should one panic.
+struct Wakes(std::vec::IntoIter<Waker>);
+
+impl Wakes {
+    fn new(wakers: Vec<Waker>) -> Self {
+        Wakes(wakers.into_iter())
+    }
+
+    fn wake(&mut self) {
+        self.0.by_ref().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        let others = Ensure::new(self, Wakes::wake);
+        others.on.wake();
+    }
+}
+
+/// What a flight brings to those who wait.
+#[derive(Debug)]
+pub(crate) enum Outcome<V> {
+    Value(V),
+    Error(SharedError),
+}
+
+/// An error on its way to others; they know its type, or have no use for it.
+pub(crate) type SharedError = Arc<dyn Any + Send + Sync>;
+
+/// When a fetch began and ended, by the cache's exact clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) began: u64,
+    pub(crate) ended: u64,
+}
+
+/// What the absence of a key has cost, in nanoseconds of the cache's clock: what a policy that
+/// weighs delay wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// When the fetch was back, and how long such a fetch takes.
+    pub(crate) landed: u64,
+    pub(crate) fetch: u64,
+    /// How many wait for it, how long they have, together, and how long the last of them has.
+    pub(crate) waiters: u64,
+    pub(crate) delay: u64,
+    pub(crate) least: u64,
+}
+
+/// Why a caller waits no longer, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vain {
+    TimedOut,
+    Crowded,
+}
+
+/// How long a caller waits, all its waits together, and beside how many.
+pub(crate) struct Patience<'t> {
+    /// Whether the caller is a task; else it is a thread, which blocks.
+    pub(crate) is_task: bool,
+    waiters_max: u64,
+    /// Nanoseconds.
+    timeout: Option<u64>,
+    /// By the exact clock; from the first wait on.
+    deadline: Option<u64>,
+    /// What wakes a task at its deadline. A thread wakes by itself.
+    timer: Option<&'t Timer>,
+}
+
+impl<'t> Patience<'t> {
+    /// Waits as long as it takes, beside any number.
+    pub(crate) fn endless(is_task: bool) -> Self {
+        Patience { is_task, waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
+    }
+
+    /// A task's if there is a timer.
+    pub(crate) fn new(waiters_max: usize, timeout: Option<u64>, timer: Option<&'t Timer>) -> Self {
+        let is_task = timer.is_some();
+        Patience { is_task, waiters_max: waiters_max as u64, timeout, deadline: None, timer }
+    }
+
+    /// The deadline of who begins to wait now.
+    fn deadline(&mut self) -> Option<u64> {
+        let timeout = self.timeout?;
+        Some(*self.deadline.get_or_insert_with(|| exact_ns().saturating_add(timeout)))
+    }
+}
+
+/// What came of a wait.
+pub(crate) enum Arrival<'t, K, V> {
+    /// The caller has the turn.
+    Turn(Turn<'t, K, V>),
+    /// The flight is over. With an outcome, if it has one, of which the caller was in want for
+    /// so many nanoseconds.
+    Over(Arc<Flight<K, V>>, u64),
+    /// It was over with an error when the caller came. The caller asks whether that still holds.
+    Remembered(Arc<Flight<K, V>>),
+    /// The caller must not wait: it is called by what it would wait for.
+    Apart,
+    /// It is a thread that others may need, and would wait for a task.
+    Refused,
+    /// It has waited long enough, or may not.
+    Vain(Vain),
+}
+
+/// What came of an attempt to join a flight.
+pub(crate) enum Joined<'t, K, V> {
+    /// As of a wait.
+    Arrival(Arrival<'t, K, V>),
+    Waiting(Waiting<'t, K, V>),
+    /// It is over or overtaken: look for another.
+    TooLate,
+}
+
+/// Whether a caller may wait.
+enum Standing<'t, K, V> {
+    Waits,
+    /// It may, and its thread blocks for a task.
+    Blocks,
+    Not(Arrival<'t, K, V>),
+    /// It is an error in the program.
+    Wrong(&'static str),
+}
+
+const OWN_KEY: &str = "a load or computation waits for itself: `Clone`, `Eq`, `Hash`, the clock or a function of \
+     the cache's builder has asked for the very key that it was called for";
+const BLOCKS_TASK: &str = "a loader that is a future blocks its thread for a key that another future loads: await the \
+     asynchronous form of the call";
+
+/// In the owner of a flight: it runs the loader, or the computation.
+const RUNS: u32 = 1 << 31;
+
+/// A key whose value is on its way.
+#[derive(Debug)]
+pub(crate) struct Flight<K, V> {
+    pub(crate) hash: u64,
+    pub(crate) key: K,
+    /// For those who wait; set before the flight is over.
+    outcome: OnceLock<Outcome<V>>,
+    /// When the fetch began and ended, or what it brings was found, by the cache's clock; 0
+    /// before. Written before the mutex is taken that ends the flight, and read after it is.
+    began: AtomicU64,
+    landed: AtomicU64,
+    /// The thread that is at the turn, and one, and [`RUNS`] while that runs the code which the
+    /// turn is for; 0 while none is. Relaxed: a thread asks only whether it is itself.
+    owner: AtomicU32,
+    /// Whether the key was written since: what this flight brings is not stored. Written under
+    /// the mutex; read without it, a hint.
+    overtaken: AtomicBool,
+    /// Whether that was done by the user's code that has the turn.
+    by_owner: AtomicBool,
+    /// A fetch that its caller has left; only while the flight is vacant, and taken by who takes
+    /// the turn or ends the flight.
+    left: Mutex<Option<Detached<V>>>,
+    state: Mutex<State>,
+}
+
+impl<K, V> Flight<K, V> {
+    /// One whose turn is the caller's, a task or a thread.
+    pub(crate) fn new(hash: u64, key: K, by_task: bool) -> Self {
+        let state = State {
+            phase: Phase::Loading,
+            by_task,
+            lingers: None,
+            undo: false,
+            waiters: BTreeMap::new(),
+            called: None,
+            next: 0,
+            awaiting: 0,
+            since: 0,
+            latest: 0,
+            overtakers: Vec::new(),
+        };
+        Flight {
+            hash,
+            key,
+            outcome: OnceLock::new(),
+            began: AtomicU64::new(0),
+            landed: AtomicU64::new(0),
+            owner: AtomicU32::new(0),
+            overtaken: AtomicBool::new(false),
+            by_owner: AtomicBool::new(false),
+            left: Mutex::new(None),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// What the flight has brought, if it is over and has.
+    pub(crate) fn outcome(&self) -> Option<&Outcome<V>> {
+        self.outcome.get()
+    }
+
+    /// Whether the calling thread is at the turn, called back by code of the user's.
+    fn is_own(&self) -> bool {
+        self.owner.load(Relaxed) & !RUNS == thread::number() + 1
+    }
+
+    /// Whether that code is what the turn is for.
+    fn runs_here(&self) -> bool {
+        self.owner.load(Relaxed) == (thread::number() + 1) | RUNS
+    }
+
+    /// Whether a caller may wait for who has the turn.
+    fn standing<'t>(&self, state: &State, patience: &Patience<'_>) -> Standing<'t, K, V> {
+        if is_storing() || self.runs_here() {
+            return Standing::Not(Arrival::Apart);
+        }
+        if self.is_own() {
+            return Standing::Wrong(OWN_KEY);
+        }
+        if state.awaiting >= patience.waiters_max {
+            return Standing::Not(Arrival::Vain(Vain::Crowded));
+        }
+        if !state.by_task || patience.is_task {
+            return Standing::Waits;
+        }
+        // A wait that ends by itself does no lasting harm.
+        match patience.timeout {
+            Some(_) => Standing::Blocks,
+            None if is_polling() => Standing::Wrong(BLOCKS_TASK),
+            None if is_needed() => Standing::Not(Arrival::Refused),
+            None => Standing::Blocks,
+        }
+    }
+
+    /// Takes the turn if it is vacant, or a place among those who wait.
+    pub(crate) fn join<'t>(
+        self: &Arc<Self>,
+        table: &'t Table<K, V>,
+        waker: &Waker,
+        patience: &mut Patience<'t>,
+    ) -> Joined<'t, K, V> {
+        let (waker, since) = (waker.clone(), table.clock.exact());
+        let flight = Arc::clone(self);
+        let mut state = self.state.lock();
+        // What is being stored is no older than the caller's question: who overtakes it has
+        // not returned.
+        let too_old = self.overtaken.load(Relaxed) && state.phase != Phase::Storing;
+        if too_old || state.phase == Phase::Over {
+            return Joined::TooLate;
+        }
+        if let Phase::Failed { .. } = state.phase {
+            return Joined::Arrival(Arrival::Remembered(flight));
+        }
+        if state.phase == Phase::Vacant {
+            state.take_turn(patience.is_task);
+            drop(state);
+            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, patience.is_task)));
+        }
+        let blocks = match self.standing(&state, patience) {
+            Standing::Waits => false,
+            Standing::Blocks => true,
+            Standing::Not(arrival) => return Joined::Arrival(arrival),
+            // Not under the mutex: what hears of panics is the user's.
+            Standing::Wrong(message) => {
+                drop(state);
+                panic!("{message}");
+            }
+        };
+        let number = u64::from(patience.is_task) << 63 | state.next;
+        state.next += 1;
+        state.awaiting += 1;
+        state.since = state.since.wrapping_add(since);
+        state.latest = since;
+        state.waiters.insert(number, waker);
+        drop(state);
+        let deadline = patience.deadline();
+        let alarm = patience.timer.filter(|_| deadline.is_some()).map(Alarm::new);
+        let is_task = patience.is_task;
+        let waits = true;
+        Joined::Waiting(Waiting {
+            table,
+            flight,
+            number,
+            since,
+            deadline,
+            alarm,
+            is_task,
+            blocks,
+            waits,
+        })
+    }
+
+    /// Takes the turn if it is vacant.
+    pub(crate) fn take_if_vacant<'t>(
+        self: &Arc<Self>,
+        table: &'t Table<K, V>,
+        is_task: bool,
+    ) -> Option<Turn<'t, K, V>> {
+        let mut state = self.state.lock();
+        if self.overtaken.load(Relaxed) || state.phase != Phase::Vacant {
+            return None;
+        }
+        state.take_turn(is_task);
+        drop(state);
+        Some(Turn::begin(table, Arc::clone(self), is_task))
+    }
+
+    /// What was loaded up to now is not to be stored. Waits if it is just being stored,
+    /// unless this thread is storing itself.
+    pub(crate) fn overtake(self: &Arc<Self>, table: &Table<K, V>) {
+        let parker = Parker::new();
+        let mut state = self.state.lock();
+        let wakes = match state.phase {
+            Phase::Over => return,
+            Phase::Loading => {
+                self.by_owner.fetch_or(self.is_own(), Relaxed);
+                None
+            }
+            Phase::Vacant => Some(state.vacate(true)),
+            Phase::Failed { .. } => {
+                state.phase = Phase::Over;
+                None
+            }
+            Phase::Storing if is_storing() => {
+                state.undo = true;
+                None
+            }
+            Phase::Storing => {
+                state.overtakers.push(parker.waker());
+                None
+            }
+        };
+        self.overtaken.store(true, Relaxed);
+        let stores = state.phase == Phase::Storing;
+        drop(state);
+        // While it is being stored the next who comes must find it, and wait as well.
+        if !stores {
+            table.remove(self);
+            self.drop_left();
+        }
+        drop(wakes);
+        let mut waits = stores && !is_storing();
+        // Once: it is overtaken, and is not stored again.
+        while waits {
+            parker.park();
+            waits = self.state.lock().phase == Phase::Storing;
+        }
+    }
+
+    /// Whether it is over and stays for its error, until when.
+    pub(crate) fn is_remembered(&self) -> Option<u64> {
+        match self.state.lock().phase {
+            Phase::Failed { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Until when it stays, if that is for its error, or for a fetch that waits for a caller.
+    pub(crate) fn is_kept(&self) -> Option<u64> {
+        let state = self.state.lock();
+        match state.phase {
+            Phase::Failed { until } => Some(until),
+            _ => state.lingers.filter(|_| state.is_left()),
+        }
+    }
+
+    /// Ends it if it is only there for its error, or for a fetch that waits for a caller.
+    pub(crate) fn forget(self: &Arc<Self>, table: &Table<K, V>) {
+        let mut state = self.state.lock();
+        if matches!(state.phase, Phase::Failed { .. }) || state.is_left() {
+            state.phase = Phase::Over;
+            drop(state);
+            table.remove(self);
+            self.drop_left();
+        }
+    }
+
+    /// Drops the fetch that was left in a flight which is over or overtaken, under no lock: it is
+    /// the user's. If somebody has the turn there is none.
+    fn drop_left(&self) {
+        let left = self.left.lock().take();
+        drop(left);
+    }
+
+    /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
+    /// over. The mutex is held since that is known: else another may have taken the turn.
+    fn vacate(self: &Arc<Self>, table: &Table<K, V>, mut state: MutexGuard<'_, State>) {
+        // A waker may have panicked at the end.
+        if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
+            return;
+        }
+        let wakes = state.vacate(self.overtaken.load(Relaxed));
+        let over = state.phase == Phase::Over;
+        drop(state);
+        if over {
+            table.remove(self);
+            self.drop_left();
+        }
+        drop(wakes);
+    }
+}
+
+/// The right to load or compute, and the duty to say what came of it: dropped, it is left
+/// to the next who waits.
+pub(crate) struct Turn<'t, K, V> {
+    table: &'t Table<K, V>,
+    flight: Arc<Flight<K, V>>,
+    /// Whether it is a task's.
+    is_task: bool,
+    /// While the loader is pending: the thread that has polled it.
+    left: Option<Left>,
+    /// What is left to the next if this is dropped.
+    detached: Option<Detached<V>>,
+    /// Whether the flight is over with an outcome, or without anybody who waits.
+    has_landed: bool,
+}
+
+impl<'t, K, V> Turn<'t, K, V> {
+    /// The turn of a flight, which the caller has just made or taken.
+    pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>, is_task: bool) -> Self {
+        let (left, detached) = (None, None);
+        let turn = Turn { table, flight, is_task, left, detached, has_landed: false };
+        turn.attend();
+        turn
+    }
+
+    /// This thread is at the turn: code of the user's that it runs must not wait for it.
+    fn attend(&self) {
+        self.flight.owner.store(thread::number() + 1, Relaxed);
+    }
+
+    /// Runs the user's code that the turn is for. If that asks for the key on this thread it
+    /// need not wait for itself.
+    pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.flight.owner.store((thread::number() + 1) | RUNS, Relaxed);
+        let at_work = AtWork::new(self.is_task);
+        // A panic drops the turn, and with it the owner.
+        let result = work();
+        drop(at_work);
+        self.attend();
+        result
+    }
+
+    /// The same of a future. While it is pending no thread is at the turn.
+    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+        self.left = None;
+        let result = self.run(poll);
+        if result.is_pending() {
+            self.flight.owner.store(0, Relaxed);
+            self.left = self.is_task.then(Left::new);
+        }
+        result
+    }
+
+    /// The fetch that another has left, if its time is not over and this is a task.
+    pub(crate) fn take_left(&self) -> Option<Detached<V>> {
+        let left = self.flight.left.lock().take()?;
+        (self.is_task && self.table.clock.coarse() < left.until).then_some(left)
+    }
+
+    /// Sees a fetch through, or leaves it to the next.
+    pub(crate) async fn drive(&mut self, detached: Detached<V>) -> Result<Loaded<V>, SharedError> {
+        self.detached = Some(detached);
+        poll_fn(|context| {
+            // A panic drops it.
+            let mut detached = self.detached.take().expect("put back while it is pending");
+            let polled = self.poll(|| detached.work.as_mut().poll(context));
+            if polled.is_pending() {
+                self.detached = Some(detached);
+            }
+            polled
+        })
+        .await
+    }
+
+    /// What the turn is of.
+    pub(crate) fn flight(&self) -> Arc<Flight<K, V>> {
+        Arc::clone(&self.flight)
+    }
+
+    /// Whether nothing of this flight is to be stored.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        self.flight.overtaken.load(Relaxed)
+    }
+
+    /// Whether that is the work of the code that this turn has run.
+    pub(crate) fn is_overtaken_by_itself(&self) -> bool {
+        self.flight.by_owner.load(Relaxed)
+    }
+
+    /// The code has brought something.
+    pub(crate) fn fetched(&self, span: Span) {
+        self.flight.began.store(span.began, Relaxed);
+        self.flight.landed.store(span.ended, Relaxed);
+    }
+
+    /// What it has cost that the key was absent, when what was fetched is to be stored: the
+    /// newcomer can carry it to where the policy hears of it. O(1).
+    pub(crate) fn absence(&self) -> Absence {
+        let landed = self.flight.landed.load(Relaxed);
+        let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
+        let state = self.flight.state.lock();
+        // Who came after the end takes from the sum, which may be below nothing then.
+        let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since) as i64;
+        let delay = delay.max(0) as u64;
+        // Who came last may have left.
+        let least = if state.awaiting == 0 { 0 } else { landed.saturating_sub(state.latest) };
+        Absence { landed, fetch, waiters: state.awaiting, delay, least }
+    }
+
+    /// Stores while nobody can overtake; not at all if somebody has: `None`. If code of the
+    /// user's that runs in `store` writes the key itself, `undo` follows.
+    pub(crate) fn store<R>(&self, store: impl FnOnce() -> R, undo: impl FnOnce()) -> Option<R> {
+        let (state, result) = self.store_under(store, undo);
+        Self::let_go(state);
+        result
+    }
+
+    /// As `store`. With the mutex held, and who waits for the end of it to be woken.
+    fn store_under<R>(
+        &self,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> (MutexGuard<'_, State>, Option<R>) {
+        let mut state = self.flight.state.lock();
+        if self.flight.overtaken.load(Relaxed) {
+            return (state, None);
+        }
+        state.phase = Phase::Storing;
+        drop(state);
+        let here = StoringHere::new();
+        let result = store();
+        let mut state = self.flight.state.lock();
+        if state.undo {
+            drop(state);
+            undo();
+            state = self.flight.state.lock();
+        }
+        state.phase = Phase::Loading;
+        drop(here);
+        (state, Some(result))
+    }
+
+    /// Gives the mutex back, and wakes who waits for the end of a store.
+    fn let_go(mut state: MutexGuard<'_, State>) {
+        let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
+        drop(state);
+        drop(overtakers);
+    }
+
+    /// Stores, and ends the flight with the value, of which all who wait get a clone. How many
+    /// they are.
+    pub(crate) fn store_and_land<R>(
+        mut self,
+        value: &V,
+        store: impl FnOnce() -> R,
+        undo: impl FnOnce(),
+    ) -> u64
+    where
+        V: Clone,
+    {
+        let (state, _) = self.store_under(store, undo);
+        let awaiting = self.land_under(state, value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    /// Ends the flight without an outcome: those who wait look for themselves.
+    pub(crate) fn leave_to_look(mut self) {
+        self.end(self.flight.state.lock(), Phase::Over);
+        self.has_landed = true;
+    }
+
+    /// Ends the flight with a value, as `store_and_land`, and stores nothing.
+    pub(crate) fn land(mut self, value: &V) -> u64
+    where
+        V: Clone,
+    {
+        let awaiting = self.land_under(self.flight.state.lock(), value);
+        self.has_landed = true;
+        awaiting
+    }
+
+    fn land_under<'s>(&'s self, mut state: MutexGuard<'s, State>, value: &V) -> u64
+    where
+        V: Clone,
+    {
+        if state.is_awaited() {
+            // Before the user's clone, which may wait for them.
+            Self::let_go(state);
+            state = self.bring(Outcome::Value(value.clone()));
+        }
+        self.end(state, Phase::Over)
+    }
+
+    /// Ends the flight with an error, which all who wait get, and who come until that time if
+    /// there is one.
+    pub(crate) fn fail(mut self, error: SharedError, until: Option<u64>) {
+        let state = self.bring(Outcome::Error(error));
+        // What was written since is not known to the origin that has failed.
+        match until.filter(|_| !self.flight.overtaken.load(Relaxed)) {
+            None => self.end(state, Phase::Over),
+            Some(until) => {
+                self.end(state, Phase::Failed { until });
+                self.table.remember(&self.flight);
+                0
+            }
+        };
+        self.has_landed = true;
+    }
+
+    /// Lays out what is for those who wait.
+    fn bring(&self, outcome: Outcome<V>) -> MutexGuard<'_, State> {
+        if self.flight.landed.load(Relaxed) == 0 {
+            self.flight.landed.store(self.table.clock.exact(), Relaxed);
+        }
+        // Set by nobody else: the turn is this thread's.
+        let _ = self.flight.outcome.set(outcome);
+        self.flight.state.lock()
+    }
+
+    fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) -> u64 {
+        state.phase = phase;
+        let awaiting = state.awaiting;
+        // Most flights are awaited by nobody: two looks, and nothing to take apart.
+        let mut wakers = std::mem::take(&mut state.overtakers);
+        if !state.waiters.is_empty() {
+            wakers.extend(std::mem::take(&mut state.waiters).into_values());
+        }
+        drop(state);
+        let wakes = Wakes::new(wakers);
+        if phase == Phase::Over {
+            self.table.remove(&self.flight);
+        }
+        drop(wakes);
+        awaiting
+    }
+}
+
+impl<K, V> Drop for Turn<'_, K, V> {
+    fn drop(&mut self) {
+        if self.has_landed {
+            return;
+        }
+        self.flight.owner.store(0, Relaxed);
+        self.left = None;
+        let Some(mut detached) = self.detached.take() else {
+            return self.flight.vacate(self.table, self.flight.state.lock());
+        };
+        let until = self.table.clock.coarse().saturating_add(detached.linger);
+        detached.until = until;
+        // Before the flight is vacant: who takes the turn finds it.
+        *self.flight.left.lock() = Some(detached);
+        let mut state = self.flight.state.lock();
+        state.lingers = Some(until);
+        self.flight.vacate(self.table, state);
+        self.table.remember(&self.flight);
+    }
+}
+
+/// A place among those who wait. Dropped, it passes on the wake that it may have had.
+pub(crate) struct Waiting<'t, K, V> {
+    table: &'t Table<K, V>,
+    flight: Arc<Flight<K, V>>,
+    number: u64,
+    /// When it began, by the cache's clock.
+    since: u64,
+    deadline: Option<u64>,
+    alarm: Option<Alarm<'t>>,
+    /// Whether it is a task's.
+    is_task: bool,
+    /// Whether it is a thread's that blocks for a loader which is a future.
+    pub(crate) blocks: bool,
+    waits: bool,
+}
+
+impl<'t, K, V> Future for Waiting<'t, K, V> {
+    type Output = Arrival<'t, K, V>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = context.waker().clone();
+        let this = &mut *self;
+        // Asked outside the mutex, and made use of inside: who is late leaves only if there is
+        // nothing to take.
+        let late = this.deadline.is_some_and(has_passed);
+        let mut state = this.flight.state.lock();
+        state.called = state.called.filter(|&called| called != this.number);
+        let (arrival, old) = match state.phase {
+            Phase::Loading | Phase::Storing if late => {
+                state.leave(this.since);
+                (Arrival::Vain(Vain::TimedOut), state.waiters.remove(&this.number))
+            }
+            Phase::Loading | Phase::Storing => {
+                let old = state.waiters.insert(this.number, waker);
+                drop(state);
+                drop(old);
+                return this.pend(context.waker());
+            }
+            Phase::Vacant => {
+                state.take_turn(this.is_task);
+                state.leave(this.since);
+                let turn = Turn::begin(this.table, Arc::clone(&this.flight), this.is_task);
+                (Arrival::Turn(turn), state.waiters.remove(&this.number))
+            }
+            Phase::Over | Phase::Failed { .. } => {
+                let landed = this.flight.landed.load(Relaxed);
+                let delay = landed.saturating_sub(this.since);
+                (Arrival::Over(Arc::clone(&this.flight), delay), None)
+            }
+        };
+        drop(state);
+        drop(old);
+        this.waits = false;
+        this.alarm = None;
+        Poll::Ready(arrival)
+    }
+}
+
+impl<'t, K, V> Waiting<'t, K, V> {
+    /// Has itself woken at the deadline as well.
+    fn pend(&mut self, waker: &Waker) -> Poll<Arrival<'t, K, V>> {
+        let Some((alarm, deadline)) = self.alarm.as_mut().zip(self.deadline) else {
+            return Poll::Pending;
+        };
+        // Where nobody can wake it, it leaves, by being dropped.
+        if alarm.set(deadline, waker) {
+            Poll::Pending
+        } else {
+            Poll::Ready(Arrival::Vain(Vain::Crowded))
+        }
+    }
+}
+
+impl<K, V> Drop for Waiting<'_, K, V> {
+    fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
+        let mut state = self.flight.state.lock();
+        let own = state.waiters.remove(&self.number);
+        state.called = state.called.filter(|&called| called != self.number);
+        state.leave(self.since);
+        if state.phase == Phase::Vacant {
+            self.flight.vacate(self.table, state);
+        } else {
+            drop(state);
+        }
+        drop(own);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::features::fetch::key::ByValue;
+
+    #[test]
+    fn who_comes_after_the_end_has_no_delay() {
+        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        // While it is pending this thread may wait for it.
+        _ = turn.poll(|| Poll::<()>::Pending);
+        let ended = table.clock.exact();
+        turn.fetched(Span { began: ended - 500, ended });
+        while table.clock.exact() == ended {}
+        let mut patience = Patience::endless(true);
+        let joined = flight.join(&table, Waker::noop(), &mut patience);
+        assert!(matches!(joined, Joined::Waiting(_)));
+        let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
+        assert_eq!(turn.absence(), cost);
+    }
+
+    #[test]
+    fn an_absence_counts_those_who_wait_and_their_time() {
+        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        // While it is pending this thread may wait for it.
+        _ = turn.poll(|| Poll::<()>::Pending);
+        let mut patience = Patience::endless(true);
+        let before = table.clock.exact();
+        let mut waits: Vec<_> = (0..3)
+            .map(|_| match flight.join(&table, Waker::noop(), &mut patience) {
+                Joined::Waiting(waiting) => waiting,
+                _ => panic!("the turn is taken"),
+            })
+            .collect();
+        let since: u64 = waits.iter().map(|waiting| waiting.since).sum();
+        let (fetch, landed) = (1_000_000_000, before + 1_000_000_000);
+        turn.fetched(Span { began: before, ended: landed });
+        let delay = 3 * landed - since;
+        let least = landed - waits[2].since;
+        let cost = Absence { landed, fetch, waiters: 3, delay, least };
+        assert_eq!(turn.absence(), cost);
+        let left = waits.remove(1);
+        let delay = delay - (landed - left.since);
+        drop(left);
+        assert_eq!(turn.absence(), Absence { waiters: 2, delay, ..cost });
+        assert_eq!(turn.land(&5), 2);
+        drop(waits);
+        assert_eq!(table.len(), (0, 0));
+    }
+}

@@ -1,0 +1,669 @@
+//! Loading: one load for each absent key, however many ask for it.
+//!
+//! A look-up that finds its key is a `get` and nothing else. One that does not joins the
+//! key's *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it
+//! loads, or waits for who does. There is one form of this, a future; a thread that asks
+//! runs it with a waker that unparks the thread (`park.rs`).
+//!
+//! A flight that is begun looks again whether the key is there: between the look-up that
+//! missed and the beginning another may have come and gone. `docs/design/fetching.md` says what
+//! a miss costs beside the load.
+//!
+//! Two kinds of caller share it, and differ in a [`Manner`]: those that load (here), and those
+//! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
+
+pub(crate) mod backends;
+pub(crate) mod blocking;
+pub(crate) mod detached;
+pub(crate) mod fetching;
+pub(crate) mod flight;
+pub(crate) mod key;
+pub(crate) mod loaded;
+pub(crate) mod park;
+mod refresh;
+pub(crate) mod table;
+pub(crate) mod tally;
+pub(crate) mod timer;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::hash::{BuildHasher, Hash};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use equivalent::Equivalent;
+
+use crate::cache::Cache;
+use crate::core::index::Place;
+use crate::core::order::Newcomer;
+use crate::events;
+use crate::sync::atomic::Ordering::Relaxed;
+use detached::Detached;
+use flight::{Absence, Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use key::{ByRef, EntryKey, ToKey};
+use loaded::Loaded;
+use tally::Counted;
+
+/// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
+pub(crate) trait Manner<E> {
+    type Error;
+
+    /// How long it waits for others. `table` has the timer, for those who are tasks.
+    fn patience<'t, K, V>(&self, table: &'t table::Table<K, V>) -> Patience<'t>;
+
+    /// Its own error; and the same for others, if they are to have it.
+    fn own(&self, error: E) -> (Self::Error, Option<SharedError>);
+
+    /// Whether others are to have errors.
+    fn shares(&self) -> bool;
+
+    /// For how long others are to have this one, in nanoseconds.
+    fn remember(&self, error: &SharedError) -> Option<u64>;
+
+    /// Another's error, if this caller can make anything of it.
+    fn others(&self, error: &SharedError) -> Option<Self::Error>;
+
+    /// It waits no longer.
+    fn in_vain(&self, vain: Vain) -> Self::Error;
+}
+
+/// Waits as long as it takes, and keeps errors to itself: a task, or else a thread.
+pub(crate) struct Loading {
+    pub(crate) is_task: bool,
+}
+
+impl<E> Manner<E> for Loading {
+    type Error = E;
+
+    fn patience<'t, K, V>(&self, _: &'t table::Table<K, V>) -> Patience<'t> {
+        Patience::endless(self.is_task)
+    }
+
+    fn own(&self, error: E) -> (E, Option<SharedError>) {
+        (error, None)
+    }
+
+    fn shares(&self) -> bool {
+        false
+    }
+
+    fn remember(&self, _: &SharedError) -> Option<u64> {
+        None
+    }
+
+    fn others(&self, _: &SharedError) -> Option<E> {
+        None
+    }
+
+    fn in_vain(&self, vain: Vain) -> E {
+        unreachable!("{vain:?}, with endless patience")
+    }
+}
+
+/// What a caller brings along: its key, its loader, and what it has found.
+pub(crate) struct Request<A, F, V> {
+    pub(crate) key: A,
+    pub(crate) load: F,
+    /// In the place of `load`, one that outlives its caller.
+    pub(crate) detached: Option<Detached<V>>,
+    /// What was found, if it is to be loaded anew.
+    pub(crate) stale: Option<V>,
+}
+
+/// What a caller has from an arrival, if not the turn.
+enum Answer<V, E> {
+    Value(V),
+    Error(E),
+    /// Look for another flight.
+    Again,
+    /// Load by itself.
+    Apart,
+}
+
+/// What follows on a miss, kept out of the code of a hit: the future around it makes room on the
+/// stack for nothing of this, 39 instructions less of 429.
+pub(crate) struct Cold<F>(pub(crate) F);
+
+impl<F: Future> Future for Cold<F> {
+    type Output = F::Output;
+
+    #[cold]
+    #[inline(never)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: the field of what is pinned; it is moved out nowhere, and there is no `Drop`.
+        unsafe { self.map_unchecked_mut(|cold| &mut cold.0) }.poll(context)
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// A clone of the value of `key`; if it is absent, what `load` returns, which is then
+    /// put in.
+    ///
+    /// However many threads and tasks ask for an absent key at once, one loads, and the
+    /// others wait for it and get clones of what it has loaded, whether the cache admits
+    /// that or not. If the loader panics, the panic is its caller's, and the next who waits
+    /// runs its own. The user's code runs outside all locks, and may use the cache. If it
+    /// asks for its own key on the same thread, that loads by itself and stores nothing.
+    ///
+    /// An insertion or removal of the key, or [`clear`](Cache::clear), while a load is
+    /// under way *overtakes* it: those who had asked before get what is loaded, it is not
+    /// stored, and who asks later does not wait for it.
+    ///
+    /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's
+    /// keys wait for each other for ever. In a task use the
+    /// [asynchronous](Cache::get_or_insert_async) form: this one blocks the thread while
+    /// another loads. If that is a task ([counted](crate::FetchStats::blocked)), and this thread
+    /// has polled a loader that is pending, it may be the one that has to poll it: then it does not
+    /// wait, it loads by itself and stores nothing.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<String, usize> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.get_or_insert_with("four", || "four".len()), 4);
+    /// assert_eq!(cache.get_or_insert_with("four", || unreachable!()), 4);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed. If it would wait for itself: code that the cache
+    /// calls for a key that is loaded, other than its loader, has asked for that key; or a loader
+    /// that is a future blocks for a key that another future loads.
+    #[inline]
+    pub fn get_or_insert_with<Q>(&self, key: &Q, load: impl FnOnce() -> V) -> V
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+    {
+        match self.get(key) {
+            Some(value) if self.is_fresh(key) => value,
+            found => {
+                let load = || Ok::<V, Infallible>(load());
+                let Ok(value) = self.load_here(ByRef(key), load, found);
+                value
+            }
+        }
+    }
+
+    /// As [`get_or_insert_with`](Cache::get_or_insert_with), with a loader that may fail.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
+    /// assert!(cache.try_get_or_insert_with("x", || "x".parse()).is_err());
+    /// assert_eq!(cache.try_get_or_insert_with("7", || "7".parse()), Ok(7));
+    /// assert_eq!(cache.len(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
+    /// key runs its own.
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed.
+    #[inline]
+    pub fn try_get_or_insert_with<Q, E>(
+        &self,
+        key: &Q,
+        load: impl FnOnce() -> Result<V, E>,
+    ) -> Result<V, E>
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+    {
+        match self.get(key) {
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => self.load_here(ByRef(key), load, found),
+        }
+    }
+
+    /// As [`get_or_insert_with`](Cache::get_or_insert_with), for tasks: waits without
+    /// blocking the thread, under any executor. Threads and tasks share a key's load.
+    ///
+    /// `load` is polled only if this call is to load. The future may be dropped at any time: if
+    /// it was loading the next who waits runs its own, and if it was waiting, and had been
+    /// woken for that, it passes the wake on. It is `Send` if the cache, the key and `load`
+    /// may be sent. One that is neither polled nor dropped keeps those waiting who wait for
+    /// its load.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// let row = block_on(async {
+    ///     cache.get_or_insert_async(&1, async { "from afar".to_owned() }).await
+    /// });
+    /// assert_eq!(row, "from afar");
+    /// assert_eq!(cache.get(&1), Some(row));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed.
+    pub async fn get_or_insert_async<Q>(&self, key: &Q, load: impl Future<Output = V>) -> V
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+    {
+        let load = async { Ok::<V, Infallible>(load.await) };
+        let Ok(value) = self.try_get_or_insert_async(key, load).await;
+        value
+    }
+
+    /// As [`get_or_insert_async`](Cache::get_or_insert_async), with a loader that may fail.
+    ///
+    /// ```
+    /// # use std::task::{Context, Poll, Waker};
+    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+    /// #     let Poll::Ready(output) = std::pin::pin!(future)
+    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
+    /// #     output
+    /// # }
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// let row = block_on(cache.try_get_or_insert_async(&1, async { Err("no such row") }));
+    /// assert_eq!(row, Err("no such row"));
+    /// assert!(cache.is_empty());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
+    /// key runs its own.
+    ///
+    /// # Panics
+    ///
+    /// If `load` does; then nothing has changed.
+    pub async fn try_get_or_insert_async<Q, E>(
+        &self,
+        key: &Q,
+        load: impl Future<Output = Result<V, E>>,
+    ) -> Result<V, E>
+    where
+        Q: Hash + ToKey<K> + ?Sized,
+        V: Clone,
+    {
+        match self.get(key) {
+            Some(value) if self.is_fresh(key) => Ok(value),
+            found => Cold(self.load_task(ByRef(key), load, found)).await,
+        }
+    }
+
+    /// Loads on this thread, or waits. With what was found, if that is to be loaded anew.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn load_here<A, E>(
+        &self,
+        key: A,
+        load: impl FnOnce() -> Result<V, E>,
+        stale: Option<V>,
+    ) -> Result<V, E>
+    where
+        A: EntryKey<K>,
+        V: Clone,
+    {
+        let load = async { load().map(Loaded::new) };
+        let request = Request { key, load, detached: None, stale };
+        park::block_on(self.load(request, Loading { is_task: false }), None)
+    }
+
+    /// The same of a task.
+    pub(crate) async fn load_task<A, E>(
+        &self,
+        key: A,
+        load: impl Future<Output = Result<V, E>>,
+        stale: Option<V>,
+    ) -> Result<V, E>
+    where
+        A: EntryKey<K>,
+        V: Clone,
+    {
+        let load = async { load.await.map(Loaded::new) };
+        let request = Request { key, load, detached: None, stale };
+        self.load(request, Loading { is_task: true }).await
+    }
+
+    /// What follows on a `get` that has found nothing, or what is to be loaded anew.
+    pub(crate) async fn load<A, F, E, M>(
+        &self,
+        request: Request<A, F, V>,
+        manner: M,
+    ) -> Result<V, M::Error>
+    where
+        A: EntryKey<K>,
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
+        V: Clone,
+    {
+        let Request { key, load, mut detached, stale } = request;
+        let (hash, place) = self.place(key.query());
+        let mut load = pin!(load);
+        let tally = &self.flights.tally;
+        let mut patience = manner.patience(&self.flights);
+        if stale.is_some() {
+            return self.reload(key, (hash, place), load, detached, manner, stale).await;
+        }
+        // Each time round a flight that was waited for has failed or was overtaken, all of it.
+        loop {
+            let mut turn = match self.arrive(hash, &key, &mut patience).await {
+                Arrival::Turn(turn) => turn,
+                arrival => match self.answer(arrival, &key, &manner) {
+                    Answer::Value(value) => return Ok(value),
+                    Answer::Error(error) => return Err(error),
+                    Answer::Again => continue,
+                    Answer::Apart => return self.load_apart(load, detached, &manner).await,
+                },
+            };
+            if let Some(value) = self.peek(key.query()) {
+                tally.late_hits.fetch_add(1, Relaxed);
+                // It may have been removed since, and have others asked after that: no outcome.
+                turn.leave_to_look();
+                return Ok(value);
+            }
+            match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &manner).await {
+                Ok(loaded) => {
+                    self.store(turn, (hash, place), key.into_key(), &loaded, None);
+                    self.reclaim_if_due();
+                    return Ok(loaded.value);
+                }
+                Err((error, shared)) => {
+                    self.fail(turn, shared, &manner);
+                    // Without one, another had left what failed, and it is not of this kind.
+                    let Some(error) = error else { continue };
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// What a caller makes of an arrival that is not the turn.
+    fn answer<A, E, M>(
+        &self,
+        arrival: Arrival<'_, K, V>,
+        key: &A,
+        manner: &M,
+    ) -> Answer<V, M::Error>
+    where
+        A: EntryKey<K>,
+        M: Manner<E>,
+        V: Clone,
+    {
+        let tally = &self.flights.tally;
+        match arrival {
+            Arrival::Turn(_) => unreachable!("taken by the caller"),
+            Arrival::Over(flight, delay) => match flight.outcome() {
+                Some(Outcome::Value(value)) => {
+                    tally.delayed_hit(delay);
+                    Answer::Value(value.clone())
+                }
+                Some(Outcome::Error(error)) => {
+                    manner.others(error).map_or(Answer::Again, |error| {
+                        tally.shared_errors.fetch_add(1, Relaxed);
+                        Answer::Error(error)
+                    })
+                }
+                // What the flight's own caller has found is there for all, or is gone.
+                None => self.peek(key.query()).map_or(Answer::Again, |value| {
+                    tally.late_hits.fetch_add(1, Relaxed);
+                    Answer::Value(value)
+                }),
+            },
+            Arrival::Remembered(flight) => {
+                self.recall(&flight, manner).map_or(Answer::Again, |error| {
+                    tally.remembered_errors.fetch_add(1, Relaxed);
+                    Answer::Error(error)
+                })
+            }
+            Arrival::Apart | Arrival::Refused => Answer::Apart,
+            Arrival::Vain(vain) => {
+                tally.in_vain(vain);
+                Answer::Error(manner.in_vain(vain))
+            }
+        }
+    }
+
+    /// Loads without a turn, and stores nothing.
+    async fn load_apart<F, E, M>(
+        &self,
+        load: Pin<&mut F>,
+        detached: Option<Detached<V>>,
+        manner: &M,
+    ) -> Result<V, M::Error>
+    where
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
+    {
+        let counted = Counted::new(&self.flights.tally, &self.expiry.clock);
+        let loaded = match detached {
+            None => load.await.map_err(|error| manner.own(error).0)?,
+            Some(detached) => detached
+                .work
+                .await
+                .map_err(|error| manner.others(&error).expect("its own is of its kind"))?,
+        };
+        counted.loaded();
+        Ok(loaded.value)
+    }
+
+    /// Loads in a turn: what another has left, or else by the caller's own loader. An error for
+    /// the caller, if it is of its kind, and for others, if they are to have it.
+    async fn fetch_in<F, E, M>(
+        &self,
+        turn: &mut Turn<'_, K, V>,
+        mut load: Pin<&mut F>,
+        detached: &mut Option<Detached<V>>,
+        manner: &M,
+    ) -> Result<Loaded<V>, (Option<M::Error>, Option<SharedError>)>
+    where
+        F: Future<Output = Result<Loaded<V>, E>>,
+        M: Manner<E>,
+    {
+        let (tally, clock) = (&self.flights.tally, &self.expiry.clock);
+        if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
+            let counted = Counted::detached(tally, clock, &mut detached.began);
+            return match turn.drive(detached).await {
+                Ok(loaded) => {
+                    turn.fetched(counted.loaded());
+                    Ok(loaded)
+                }
+                Err(error) => {
+                    counted.failed();
+                    Err((manner.others(&error), Some(error).filter(|_| manner.shares())))
+                }
+            };
+        }
+        let counted = Counted::new(tally, clock);
+        match poll_fn(|context| turn.poll(|| load.as_mut().poll(context))).await {
+            Ok(loaded) => {
+                turn.fetched(counted.loaded());
+                Ok(loaded)
+            }
+            Err(error) => {
+                drop(counted);
+                let (error, shared) = manner.own(error);
+                Err((Some(error), shared))
+            }
+        }
+    }
+
+    /// The error of a flight that is remembered, if it still holds and the caller knows its
+    /// kind. If not, the flight is ended.
+    #[cold]
+    fn recall<E, M: Manner<E>>(&self, flight: &Arc<Flight<K, V>>, manner: &M) -> Option<M::Error> {
+        let until = flight.is_remembered()?;
+        if self.expiry.clock.coarse() < until
+            && let Some(Outcome::Error(error)) = flight.outcome()
+            && let Some(error) = manner.others(error)
+        {
+            return Some(error);
+        }
+        flight.forget(&self.flights);
+        None
+    }
+
+    /// Ends a turn with an error, which those who wait get, or the next of them tries.
+    #[cold]
+    fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, shared: Option<SharedError>, manner: &M) {
+        let Some(shared) = shared else { return };
+        let span = manner.remember(&shared);
+        let clock = &self.expiry.clock;
+        turn.fail(shared, span.map(|span| clock.exact().saturating_add(span)));
+    }
+
+    /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands. In the
+    /// place of what was `seen`, if that was to be loaded anew, and of nothing that came since.
+    fn store(
+        &self,
+        turn: Turn<'_, K, V>,
+        (hash, place): (u64, Place),
+        key: K,
+        loaded: &Loaded<V>,
+        seen: Option<u32>,
+    ) where
+        V: Clone,
+    {
+        let value = &loaded.value;
+        let mut telling;
+        // Given up first: the listener may wait for who waits for it.
+        let turn = turn;
+        let waiters = if turn.is_overtaken() {
+            turn.land(value)
+        } else {
+            let copy = value.clone();
+            let weight = loaded.weight.filter(|_| self.weights.is_some());
+            let weight = weight.unwrap_or_else(|| self.weigh(&key, &copy));
+            telling = self.telling();
+            let term = match loaded.lifetime {
+                Some(lifetime) => self.term_for(&key, lifetime),
+                None => self.term(&key, &copy),
+            };
+            let mut newcomer = Newcomer::new(hash, weight, term);
+            if self.order.weighs_delay() {
+                newcomer.absence = Some(self.absence(&turn, &key));
+            }
+            let flight = turn.flight();
+            let put = || match seen {
+                None => self.exchange(place, newcomer, None, (key, copy), &mut telling),
+                Some(seen) => self.with_found(place, &flight.key, |found| {
+                    found.is_none_or(|found| found.word == seen)
+                        && self.exchange(place, newcomer, found, (key, copy), &mut telling)
+                }),
+            };
+            turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
+        };
+        self.flights.tally.landed(waiters);
+    }
+
+    /// What a policy that weighs delay is told of a fetch that is back. Runs the user's function.
+    #[cold]
+    fn absence(&self, turn: &Turn<'_, K, V>, key: &K) -> Absence {
+        let mut absence = turn.absence();
+        if let Some(backends) = &self.backends {
+            absence.fetch = backends.learn(key, absence.fetch);
+        }
+        absence
+    }
+
+    /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
+    pub(crate) async fn arrive<'c, A>(
+        &'c self,
+        hash: u64,
+        key: &A,
+        patience: &mut Patience<'c>,
+    ) -> Arrival<'c, K, V>
+    where
+        A: EntryKey<K>,
+    {
+        let join = poll_fn(|context| {
+            // Each time round a flight is taken out that was over.
+            loop {
+                let is_task = patience.is_task;
+                let (flight, is_new) = self.flights.find_or_begin(hash, key, is_task);
+                if is_new {
+                    let turn = Turn::begin(&self.flights, flight, is_task);
+                    return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
+                }
+                match flight.join(&self.flights, context.waker(), patience) {
+                    Joined::TooLate => self.flights.remove(&flight),
+                    joined => return Poll::Ready(joined),
+                }
+            }
+        });
+        match join.await {
+            Joined::Waiting(waiting) => {
+                if waiting.blocks {
+                    self.blocks_for_task();
+                }
+                waiting.await
+            }
+            Joined::Arrival(Arrival::Refused) => {
+                self.does_not_block_for_task();
+                Arrival::Refused
+            }
+            Joined::Arrival(arrival) => arrival,
+            Joined::TooLate => unreachable!("looked for another"),
+        }
+    }
+
+    /// Keeps what is being loaded for `key` from being stored: it is about to be written.
+    #[inline(always)]
+    pub(crate) fn overtake<Q>(&self, hash: u64, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if !self.flights.is_empty() {
+            self.overtake_flight(hash, key);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn overtake_flight<Q>(&self, hash: u64, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if let Some(flight) = self.flights.find(hash, key) {
+            flight.overtake(&self.flights);
+        }
+        self.flights.tidy(hash, || self.expiry.clock.coarse());
+    }
+
+    /// The same for all keys.
+    pub(crate) fn overtake_all(&self) {
+        if !self.flights.is_empty() {
+            self.flights.all().for_each(|flight| flight.overtake(&self.flights));
+        }
+    }
+
+    /// A thread is about to block for a loader that is a future.
+    #[cold]
+    fn blocks_for_task(&self) {
+        let blocked = self.flights.tally.blocked.fetch_add(1, Relaxed) + 1;
+        if blocked.is_power_of_two() {
+            events::event!(self, WARN, "a thread blocks for what a task loads", blocked);
+        }
+    }
+
+    /// A thread was kept from that: it may be the one that has to poll it.
+    #[cold]
+    fn does_not_block_for_task(&self) {
+        let unblocked = self.flights.tally.unblocked.fetch_add(1, Relaxed) + 1;
+        if unblocked.is_power_of_two() {
+            events::event!(
+                self,
+                WARN,
+                "a thread that polls loaders was about to block for one",
+                unblocked
+            );
+        }
+    }
+
+    /// How many keys are being loaded or computed. For tests.
+    #[doc(hidden)]
+    pub fn flights(&self) -> usize {
+        self.flights.len().0
+    }
+}

@@ -1,0 +1,272 @@
+//! What is frozen, by hash, with the keys and values themselves: a look-up reads one line.
+//!
+//! Keys and values are `Copy`, and few bytes. A line holds four tags and behind them as many
+//! pairs as 48 bytes have room for. An entry lies in the line that its hash says, or in that
+//! line's neighbour if that was full; one for which neither has room is left out, and the index
+//! has it. 6 of 10 places are used, so 1 in 30 is left out: those that come last, the coldest.
+//!
+//! A pair is read without a look at the entry that it is a copy of. So it must not be written
+//! while anyone reads, and its tag goes before the entry does: `docs/design/frozen.md`, (C1) to
+//! (C3).
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::shown::{Shown, Sight};
+use super::tags::{self, tag_of};
+use crate::smr::protect::Protect;
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use crate::sync::{ZeroDefault, zeroed_slice};
+
+/// Tags of a line, and the most pairs.
+const TAGS: usize = 4;
+/// Words of a line for pairs.
+const WORDS: usize = 6;
+pub(crate) const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
+
+/// Of ten places so many are used.
+const USED_OF_TEN: usize = 6;
+
+/// A tag in whose place nobody ever was.
+const EMPTY: u32 = 0;
+/// That of an entry which has left.
+const GONE: u32 = 1;
+
+#[repr(C, align(64))]
+struct Line {
+    tags: [AtomicU32; TAGS],
+    /// Written by the freezer while nobody reads, and else read by all.
+    pairs: UnsafeCell<MaybeUninit<[u64; WORDS]>>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line { tags: Default::default(), pairs: UnsafeCell::new(MaybeUninit::zeroed()) }
+    }
+}
+
+// SAFETY: the tags are atomics whose defaults are zero, and pairs may be any bytes.
+unsafe impl ZeroDefault for Line {}
+// SAFETY: nobody reads pairs while they are written, (C2). What is in them is `Sync`: see
+// `Copies`.
+unsafe impl Sync for Line {}
+
+/// The table of a cache. What is published is a generation, and in the lower half how many lines
+/// it has.
+pub(crate) struct Copies<K, V> {
+    pub(crate) shown: Shown<Memory>,
+    /// Shares and sends what a cache does that has keys and values.
+    pairs: PhantomData<(K, V)>,
+}
+
+pub(crate) struct Memory {
+    lines: Box<[Line]>,
+    /// By slot: where its copy is, from 1; 0 for those that have none.
+    berths: Box<[AtomicU32]>,
+}
+
+impl<K, V> Copies<K, V> {
+    const PLACES: usize = match size_of::<(K, V)>() {
+        0 => TAGS,
+        bytes if PAIR_BYTES_MAX / bytes < TAGS => PAIR_BYTES_MAX / bytes,
+        _ => TAGS,
+    };
+
+    /// A table for keys and values that are small enough.
+    pub(crate) fn new() -> Option<Self>
+    where
+        K: Copy,
+        V: Copy,
+    {
+        let fits = Self::PLACES > 0 && align_of::<(K, V)>() <= align_of::<u64>();
+        fits.then(|| Copies { shown: Shown::default(), pairs: PhantomData })
+    }
+
+    /// The copy of a key's value. It may be looked at while `protection` lives and is not asked
+    /// for another.
+    #[inline(always)]
+    pub(crate) fn find(
+        &self,
+        protection: &impl Protect,
+        mixed: u64,
+        is_wanted: impl Fn(&K) -> bool,
+    ) -> Option<&V> {
+        let sight = self.shown.sight()?;
+        if !protection.covers_copies(self.shown.published(), sight.0) {
+            return None;
+        }
+        let lines = &*self.shown.memory()?.lines;
+        let (home, tag) = (home_of(mixed, sight.0 & u64::from(u32::MAX)), tag_of(mixed));
+        let line = lines.get(home)?;
+        let found = find_in(line, tag, &is_wanted);
+        // Full lines alone have a part of theirs next door.
+        if found.is_some() || line.tags[Self::PLACES - 1].load(Relaxed) == EMPTY {
+            return found;
+        }
+        find_in(lines.get(home ^ 1)?, tag, &is_wanted)
+    }
+
+    /// Has nobody find the copy of a slot any more, if it has one. Its state is not `OCCUPIED`
+    /// any more, and its index word not exchanged yet.
+    #[inline(always)]
+    pub(crate) fn take_out(&self, slot: u32) {
+        if let Some(memory) = self.shown.to_be_told() {
+            memory.take_out(slot, Self::PLACES);
+        }
+    }
+
+    /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
+    /// while nothing is published and nobody reads what was.
+    pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_, K, V> {
+        let most = Self::lines_for(last.into());
+        let memory = self.shown.activate(|| Memory {
+            lines: zeroed_slice(most),
+            berths: zeroed_slice(last as usize + 1),
+        });
+        let count = Self::lines_for(entries).min(most);
+        let Memory { lines, berths } = memory;
+        for line in &lines[..count] {
+            line.tags.iter().for_each(|tag| tag.store(EMPTY, Relaxed));
+        }
+        Filling { table: self, lines: &lines[..count], berths }
+    }
+
+    /// Shows nothing any more, and forgets all entries. For the freezer.
+    pub(crate) fn withdraw(&self) {
+        self.shown.withdraw(|memory| {
+            memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
+        })
+    }
+
+    /// The slots of which there are copies.
+    pub(crate) fn listed(&self) -> Vec<u32> {
+        let (Some(_), Some(memory)) = (self.shown.sight(), self.shown.memory()) else {
+            return Vec::new();
+        };
+        let slots = (0..).zip(&memory.berths);
+        slots.filter(|(_, berth)| memory.is_listed(berth, Self::PLACES)).map(|it| it.0).collect()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.berths);
+        self.shown.memory().map_or(0, of)
+    }
+
+    /// An even number, so that each line has a neighbour.
+    fn lines_for(entries: u64) -> usize {
+        (entries as usize * 10).div_ceil(USED_OF_TEN * Self::PLACES).next_multiple_of(2).max(2)
+    }
+}
+
+impl<K, V> fmt::Debug for Copies<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Copies").finish_non_exhaustive()
+    }
+}
+
+impl Memory {
+    #[inline(never)]
+    fn take_out(&self, slot: u32, places: usize) {
+        let Some(berth) = self.berths.get(slot as usize) else { return };
+        if let Some(tag) = tag_at(&self.lines, berth.load(Acquire), places) {
+            // If the place is another's by now, that one is found in the index.
+            tag.store(GONE, Release);
+        }
+    }
+
+    fn is_listed(&self, berth: &AtomicU32, places: usize) -> bool {
+        let tag = tag_at(&self.lines, berth.load(Relaxed), places);
+        tag.is_some_and(|tag| tag.load(Relaxed) > GONE)
+    }
+}
+
+/// A table that is not published yet.
+pub(crate) struct Filling<'t, K, V> {
+    table: &'t Copies<K, V>,
+    lines: &'t [Line],
+    berths: &'t [AtomicU32],
+}
+
+impl<K, V> Filling<'_, K, V> {
+    /// Adds a copy of what is in a slot, and says where it is; 0 if there is no room for it. The
+    /// caller keeps the slot from being used again until it has looked at its state after a
+    /// heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
+    pub(crate) fn add(&self, mixed: u64, slot: u32, (key, value): (&K, &V)) -> u32 {
+        let Some(listed) = self.berths.get(slot as usize) else { return 0 };
+        let places = Copies::<K, V>::PLACES;
+        let home = home_of(mixed, self.lines.len() as u64);
+        for at in [home, home ^ 1] {
+            let line = &self.lines[at];
+            let free = line.tags[..places].iter().position(|tag| tag.load(Relaxed) == EMPTY);
+            if let Some(place) = free {
+                // SAFETY: the place is one of the line's, and nobody reads this memory, (C2).
+                // `Copies::new` saw that both may be copied.
+                unsafe {
+                    let pair: *mut (K, V) = pair(line, place).cast_mut();
+                    (&raw mut (*pair).0).copy_from_nonoverlapping(key, 1);
+                    (&raw mut (*pair).1).copy_from_nonoverlapping(value, 1);
+                }
+                let berth = (at * places + place + 1) as u32;
+                listed.store(berth, Relaxed);
+                line.tags[place].store(tag_of(mixed), Release);
+                return berth;
+            }
+        }
+        0
+    }
+
+    /// Takes out a copy just added.
+    pub(crate) fn take_back(&self, berth: u32) {
+        if let Some(tag) = tag_at(self.lines, berth, Copies::<K, V>::PLACES) {
+            tag.store(GONE, Relaxed);
+        }
+    }
+
+    /// Shows it to all, as a generation that was never there.
+    pub(crate) fn publish(self, generation: u64) {
+        self.table.shown.publish(Sight(generation << 32 | self.lines.len() as u64));
+    }
+}
+
+/// Looks for a key in a line that is not written while the caller reads.
+#[inline(always)]
+fn find_in<K, V>(line: &Line, tag: u32, is_wanted: impl Fn(&K) -> bool) -> Option<&V> {
+    // Nothing is ever in tags without a pair.
+    let mut candidates = tags::matches(&line.tags, tag) & ((1 << Copies::<K, V>::PLACES) - 1);
+    while candidates != 0 {
+        let place = candidates.trailing_zeros() as usize;
+        // SAFETY: a tag says that the pair was written before the table was published; nobody
+        // writes it while the caller's protection lives, (C2).
+        let (key, value) = unsafe { &*pair::<K, V>(line, place) };
+        if is_wanted(key) {
+            return Some(value);
+        }
+        candidates &= candidates - 1;
+    }
+    None
+}
+
+/// One of a line's pairs.
+#[inline(always)]
+fn pair<K, V>(line: &Line, place: usize) -> *const (K, V) {
+    debug_assert!(place < Copies::<K, V>::PLACES);
+    line.pairs.get().cast::<(K, V)>().wrapping_add(place)
+}
+
+/// The line of a hash, of so many: its upper bits decide.
+#[inline(always)]
+fn home_of(mixed: u64, lines: u64) -> usize {
+    ((u128::from(mixed) * u128::from(lines)) >> 64) as usize
+}
+
+/// The tag that a berth says.
+fn tag_at(lines: &[Line], berth: u32, places: usize) -> Option<&AtomicU32> {
+    let at = berth.checked_sub(1)? as usize;
+    Some(&lines.get(at / places)?.tags[at % places])
+}

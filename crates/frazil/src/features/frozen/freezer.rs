@@ -1,0 +1,401 @@
+//! What builds a frozen table, and takes it back.
+
+use std::hash::{BuildHasher, Hash};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{Frozen, Kept, copies, table};
+use crate::cache::Cache;
+use crate::core::index::{Tour, mix};
+use crate::core::order::locked::Locked;
+use crate::core::order::{Ensure, Order};
+use crate::events;
+use crate::smr::fence;
+use crate::smr::protect::Pinned;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::{CHECKED, thread};
+
+/// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
+/// entries.
+const BUCKETS: usize = 64;
+
+/// How often a freeze looks whether readers of the last copies are gone, before it gives up: ten
+/// milliseconds of them, about.
+const LOOKS: usize = if CHECKED { 2 } else { 200 };
+const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
+
+/// The part of the queues that is put into the table first: it finds most room there.
+const FIRST: usize = 8;
+
+/// How often a thaw makes room to queue an entry before it goes on without.
+const ATTEMPTS: usize = 8;
+
+/// What the freezer remembers.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// How often something was frozen.
+    generation: u64,
+    /// Whether what was published last may be read by those who look now.
+    shown: bool,
+    /// The last epoch in which a pin may have begun that reads it.
+    shown_until: u64,
+    /// How many entries were frozen last, some of which may have gone since.
+    entries: u64,
+    /// Which of queues without a lock they are, hottest first.
+    slots: Vec<u32>,
+    /// What was thawed and could not be queued, for want of segments: in the freezer's hand.
+    stranded: Vec<u32>,
+}
+
+impl Work {
+    /// Bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        (self.slots.capacity() + self.stranded.capacity()) * size_of::<u32>()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Freezes the hottest entries, a share of what is there from 0 to 1, until
+    /// [`Cache::thaw`] is called, and returns how many they are. What was frozen before is
+    /// thawed first.
+    ///
+    /// A hit of a frozen entry writes nothing that other threads read, and the policy does not
+    /// hear of it; what is frozen is not evicted. It can be replaced and removed, and expires,
+    /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
+    /// the cache is full of what is frozen.
+    ///
+    /// Runs beside other threads, O(capacity). With
+    /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
+    /// than the last thaw, some milliseconds at most. Returns 0 if one still lives then, where the cache was not built with
+    /// [`freezing`](crate::Builder::freezing), and while another thread freezes or thaws.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::ByHand).build();
+    /// (0..100).for_each(|key| cache.insert(key, key));
+    /// (0..50).for_each(|key| assert!(cache.get(&key).is_some()));
+    /// assert_eq!(cache.freeze(0.5), 50);
+    /// (1_000..2_000).for_each(|key| cache.insert(key, key));
+    /// assert!((0..50).all(|key| cache.get(&key) == Some(key)));
+    /// assert_eq!(cache.stats().frozen_hits, 50);
+    /// cache.thaw();
+    /// ```
+    pub fn freeze(&self, share: f64) -> u64 {
+        let entries = self.freeze_untold(share);
+        if entries > 0 {
+            events::event!(self, DEBUG, "frozen", entries, share);
+        }
+        entries
+    }
+
+    /// The same, of which nobody is told: by a caller who holds something.
+    pub(super) fn freeze_untold(&self, share: f64) -> u64 {
+        let Some(frozen) = &self.frozen else { return 0 };
+        let Some(mut work) = frozen.work.try_lock() else { return 0 };
+        self.thaw_all(frozen, &mut work);
+        let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
+        let count = (self.entries() as f64 * share).round() as u64;
+        if count == 0 {
+            return 0;
+        }
+        let Some(filling) = self.begin_filling(frozen, count, &work) else { return 0 };
+        // Should the user's hasher panic, all is as it was.
+        let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(frozen, work));
+        let work = &mut *unfinished.on;
+        match &self.order {
+            Order::Locked(locked) => self.gather_from_lists(&filling, locked, share, work),
+            _ => self.gather_from_queues(&filling, share, work),
+        }
+        if work.entries == 0 {
+            return 0;
+        }
+        work.generation += 1;
+        self.declare_whole(frozen, work);
+        work.shown = true;
+        filling.publish(work.generation);
+        let entries = work.entries;
+        unfinished.waive();
+        entries
+    }
+
+    /// Hands what is frozen back to the policy, as its hottest entries.
+    ///
+    /// Runs beside other threads, O(capacity). Does nothing while another thread freezes or
+    /// thaws.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
+    /// (0..10).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(cache.freeze(1.0), 10);
+    /// cache.insert(10, 10);
+    /// assert_eq!(cache.get(&10), None);
+    /// cache.thaw();
+    /// cache.insert(10, 10);
+    /// assert_eq!(cache.get(&10), Some(10));
+    /// ```
+    pub fn thaw(&self) {
+        let Some(frozen) = &self.frozen else { return };
+        // Not waited for: the user's code that runs in there may have called.
+        if let Some(mut work) = frozen.work.try_lock() {
+            self.thaw_all(frozen, &mut work);
+        }
+        self.reclaim_if_due();
+    }
+
+    /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
+    pub(crate) fn append_frozen(&self, coldest_first: &mut Vec<u32>) {
+        let work = self.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+        if let Some(work) = work {
+            let queued = |slot: &u32| self.slab.header(*slot).is_loose();
+            coldest_first.extend(work.slots.iter().rev().copied().filter(queued));
+        }
+    }
+
+    /// Has newcomers refused at once if nothing is left that could go for them.
+    fn declare_whole(&self, frozen: &Frozen<K, V>, work: &Work) {
+        if self.holds_more(work) {
+            return;
+        }
+        frozen.whole.store(true, Relaxed);
+        // Whoever admits an entry or ends a residency has counted it before this, or finds the
+        // flag. Partner: the light fence of `is_whole_no_more`.
+        fence::heavy();
+        if self.holds_more(work) {
+            frozen.whole.store(false, Relaxed);
+        }
+    }
+
+    /// Whether there are more entries than those that were frozen and are still there.
+    fn holds_more(&self, work: &Work) -> bool {
+        let entries = self.entries();
+        if entries > work.entries {
+            return true;
+        }
+        let stays = |slot: &&u32| self.slab.header(**slot).is_settled();
+        let frozen = match &self.order {
+            Order::Locked(locked) => locked.frozen(),
+            _ => work.slots.iter().filter(stays).count() as u64,
+        };
+        entries > frozen
+    }
+
+    /// A table for so many entries. `None` if a thread does not stop reading what was frozen
+    /// last.
+    fn begin_filling<'f>(
+        &self,
+        frozen: &'f Frozen<K, V>,
+        entries: u64,
+        work: &Work,
+    ) -> Option<Filling<'f, K, V>> {
+        let last = self.expected_slots();
+        let copies = match &frozen.kept {
+            Kept::Places(table) => return Some(Filling::Places(table.begin(entries, last))),
+            Kept::Copies(copies) => copies,
+        };
+        for _ in 0..LOOKS {
+            if self.reclaim.is_past(work.shown_until, &self.stripes) {
+                return Some(Filling::Copies(copies.begin(entries, last)));
+            }
+            wait();
+        }
+        None
+    }
+
+    /// Adds the entry of a slot that the caller's pin keeps; 0 if there is no room for it.
+    fn add(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
+        // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
+        // not retired, and the pin is older.
+        let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+        let hash = self.hasher.hash_one(key);
+        let at = match filling {
+            Filling::Places(filling) => filling.add(mix(hash), slot),
+            // A copy does not show that it has expired.
+            Filling::Copies(_) if self.slab.header(slot).hint.load(Relaxed) != 0 => 0,
+            Filling::Copies(filling) => filling.add(mix(hash), slot, (key, value)),
+        };
+        (hash, at)
+    }
+
+    /// Has a policy under a lock set its hottest aside, and puts them into the table.
+    fn gather_from_lists(
+        &self,
+        filling: &Filling<'_, K, V>,
+        locked: &Locked,
+        share: f64,
+        work: &mut Work,
+    ) {
+        let mut walk = locked.walk(self, share);
+        let (mut slots, mut added) = (Vec::new(), Vec::new());
+        loop {
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            if !walk.next(&pinned, &mut slots) {
+                return;
+            }
+            added.clear();
+            added.extend(slots.iter().map(|&slot| self.add(filling, slot)));
+            work.entries += slots.len() as u64;
+            fence::heavy();
+            for (&slot, &(hash, at)) in slots.iter().zip(&added) {
+                // SAFETY: the walk has shown it to the pin while it was in a place of the policy's.
+                let key = unsafe { self.slab.key(slot) };
+                let stays = self.slab.header(slot).is_settled()
+                    && self.is_found(&pinned, self.index.place(hash), slot, key);
+                if !stays {
+                    filling.take_back(at, slot);
+                }
+            }
+            drop(pinned);
+        }
+    }
+
+    /// Has the queues leave their hottest alone, and puts them into the table.
+    fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) {
+        let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
+        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+            watch.sort_by_rank(&mut order);
+        }
+        let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
+        let ranks = self.ranks(&order[dynamic..]);
+        let hottest = (order.len() - (order.len() - dynamic) / FIRST - dynamic) as u32;
+        self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work);
+        self.gather_ranked(filling, &ranks, 1..=hottest, work);
+        work.entries = work.slots.len() as u64;
+        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
+        let mut held = self.hold();
+        self.hand(&mut held, |hand| self.order.compact(hand));
+    }
+
+    /// Freezes what has a rank in a range, and puts it into the table.
+    fn gather_ranked(
+        &self,
+        filling: &Filling<'_, K, V>,
+        ranks: &[u32],
+        wanted: RangeInclusive<u32>,
+        work: &mut Work,
+    ) {
+        let mut added = Vec::new();
+        let mut tour = Tour::of(&self.index);
+        let mut ended = false;
+        while !ended {
+            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            added.clear();
+            for _ in 0..BUCKETS {
+                let Some((table, bucket)) = tour.next() else {
+                    ended = true;
+                    break;
+                };
+                for cell in table.cells(bucket) {
+                    // The rank may be that of the entry which was in the slot before. What came
+                    // later has none.
+                    let slot = table.slot(cell.load(Relaxed));
+                    let rank = ranks.get(slot as usize);
+                    if slot == 0 || !rank.is_some_and(|rank| wanted.contains(rank)) {
+                        continue;
+                    }
+                    let Some((word, slot)) = self.protected(&pinned, table, cell) else { continue };
+                    // One for which there is no room is found in the index.
+                    let (hash, at) = self.add(filling, slot);
+                    added.push((slot, at, self.index.place(hash), (cell, word)));
+                }
+            }
+            if !added.is_empty() {
+                fence::heavy();
+            }
+            for &(slot, at, place, own) in &added {
+                // A key that two threads have admitted just now may be found elsewhere.
+                let alone = self.index.is_alone(place, own.0) || {
+                    // SAFETY: as above.
+                    let key = unsafe { self.slab.key(slot) };
+                    self.rival(&pinned, place, own, key).is_none()
+                };
+                // Whoever ends its residency from here on finds the entry in the table.
+                if alone && self.slab.header(slot).freeze() {
+                    work.slots.push(slot);
+                } else {
+                    filling.take_back(at, slot);
+                }
+            }
+            drop(pinned);
+        }
+    }
+
+    /// Shows the table no more, and gives the policy back what was frozen.
+    fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) {
+        frozen.kept.withdraw();
+        if std::mem::take(&mut work.shown) {
+            // After the heavy fence of the withdrawal.
+            work.shown_until = self.reclaim.end_epoch();
+        }
+        frozen.whole.store(false, Relaxed);
+        work.entries = 0;
+        if let Order::Locked(locked) = &self.order {
+            locked.thaw(self);
+            return;
+        }
+        // The coldest first, so that the hottest goes last. What is in hand is noted, should a
+        // destructor panic.
+        loop {
+            while let Some(&slot) = work.stranded.last() {
+                if !self.queue_thawed(slot) {
+                    return;
+                }
+                work.stranded.pop();
+            }
+            let Some(slot) = work.slots.pop() else { break };
+            if self.slab.header(slot).thaw() {
+                work.stranded.push(slot);
+            }
+        }
+        work.slots.shrink_to_fit();
+    }
+
+    /// Queues a slot that lay in no queue, or retires it if its residency has ended. False if
+    /// there is no segment to put it into.
+    fn queue_thawed(&self, slot: u32) -> bool {
+        for _ in 0..ATTEMPTS {
+            let mut held = self.hold();
+            let buffers = &mut *held;
+            if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                self.put_back(&mut held, slot);
+                self.slab.header(slot).mark.raise(self.mark_max);
+                self.settle(&mut held);
+                return true;
+            }
+            drop(held);
+            self.scavenge(true);
+        }
+        false
+    }
+}
+
+/// A table that is not published yet.
+enum Filling<'f, K, V> {
+    Places(table::Filling<'f>),
+    Copies(copies::Filling<'f, K, V>),
+}
+
+impl<K, V> Filling<'_, K, V> {
+    fn take_back(&self, at: u32, slot: u32) {
+        match self {
+            Filling::Places(filling) => filling.take_back(at, slot),
+            Filling::Copies(filling) => filling.take_back(at),
+        }
+    }
+
+    fn publish(self, generation: u64) {
+        match self {
+            Filling::Places(filling) => filling.publish(generation),
+            Filling::Copies(filling) => filling.publish(generation),
+        }
+    }
+}
+
+/// Lets those go on who are waited for.
+fn wait() {
+    if CHECKED {
+        thread::yield_now();
+    } else {
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}

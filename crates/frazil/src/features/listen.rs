@@ -1,0 +1,270 @@
+//! Listeners: being told of every entry that goes, and why.
+//!
+//! A *residency* begins when an entry is admitted or replaces another, and ends once:
+//! with the exchange that takes its word out of the index. Whoever makes that exchange
+//! notes the slot and the cause ([`Cache::note`]) in a list of its thread's, and the
+//! listener is called when the operation has given its stripe back. Until then, and while
+//! the listener reads, a pin keeps the slots that were noted: so nothing is cloned, and
+//! nothing is locked.
+//!
+//! Only the outermost operation of a thread tells. What the listener itself ends, or code
+//! of the user's under a stripe, joins the list: no recursion, however a listener behaves.
+//! And no endless loop either: what has gone stays pinned until all is told, so a listener
+//! that inserts as much as it is told of finds no slot in the end, and is refused.
+//!
+//! A listener that panics stops nothing: the others are told, an operation of several steps
+//! takes them all ([`Steps`]), and then the first panic goes on to who has called it.
+//!
+//! A newcomer that is *refused* was never in the index, and has no slot: its operation still
+//! owns it, and tells of it last ([`Telling::refuse`]). Only the outermost operation does, or a
+//! listener that tries again whatever is refused would never come to an end.
+//!
+//! Without a listener a write pays a branch for each thing it does, 4 to 7 instructions in
+//! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
+//! instructions instead of 690: a pin, a list, a call that panics are caught from.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::cache::Cache;
+use crate::smr::protect::Pinned;
+
+/// Notes for which a thread keeps memory.
+const KEPT: usize = 64;
+
+/// Why an entry is no longer there: what a [listener](crate::Builder::listener) is told.
+///
+/// ```
+/// use frazil::Cause;
+/// assert!(Cause::Size.was_evicted() && !Cause::Removed.was_evicted());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It made room: for a newcomer, for an entry that has grown heavier, or because the
+    /// capacity was lowered.
+    Size,
+    /// Its time was over.
+    Expired,
+    /// Its value is out of date: another was inserted under its key, admitted or not. Of
+    /// two first insertions of a key at the same time one ends like this.
+    Replaced,
+    /// The program removed it: `remove`, `invalidate`, `retain`, `clear`.
+    Removed,
+    /// It was never there: an insertion, or a load, of which the cache did not admit what it
+    /// brought. [`Cache::try_insert`] says [why](crate::Refusal).
+    Refused,
+}
+
+impl Cause {
+    /// Whether it went without the program's asking for that. Not of what was refused, which
+    /// was never there.
+    ///
+    /// ```
+    /// assert!(frazil::Cause::Expired.was_evicted());
+    /// assert!(!frazil::Cause::Replaced.was_evicted());
+    /// ```
+    pub fn was_evicted(self) -> bool {
+        matches!(self, Cause::Size | Cause::Expired)
+    }
+}
+
+pub(crate) type Listener<K, V> = Box<dyn Fn(&K, &V, Cause) + Send + Sync>;
+
+type Panic = Box<dyn Any + Send>;
+
+/// What operations of a thread have ended and not told yet. Its thread's alone.
+#[derive(Debug, Default)]
+pub(crate) struct Departed {
+    slots: RefCell<VecDeque<(u32, Cause)>>,
+    /// Operations of this thread that may end residencies, one inside the other.
+    depth: Cell<u32>,
+    /// Calls that take all their steps whatever panics, one inside the other.
+    in_steps: Cell<u32>,
+    /// With what the listener has panicked first: it goes on when the outermost is over.
+    panic: RefCell<Option<Panic>>,
+}
+
+impl Departed {
+    /// With what the listener has panicked, for the operation that is over now.
+    fn panic_to_go_on(&self) -> Option<Panic> {
+        let outermost = self.depth.get() == 0 && self.in_steps.get() == 0;
+        if outermost { self.panic.take() } else { None }
+    }
+}
+
+/// Goes on with a panic. One while another unwinds must not end the process.
+fn go_on(panic: Option<Panic>) {
+    if let Some(panic) = panic
+        && !std::thread::panicking()
+    {
+        resume_unwind(panic);
+    }
+}
+
+/// An operation that may end residencies. When it is dropped, which must be after the
+/// stripe was given back, the listener has heard of all of them.
+pub(crate) struct Telling<'c, K, V, S> {
+    cache: &'c Cache<K, V, S>,
+    /// Where they are noted.
+    departed: &'c Departed,
+    /// What keeps them.
+    pinned: Option<Pinned<'c>>,
+    /// A newcomer that this operation has not admitted.
+    refused: Option<(K, V)>,
+}
+
+/// An operation of several steps that takes all of them, whatever panics of the user's code:
+/// the first panic goes on when this is dropped.
+pub(crate) struct Steps<'c> {
+    departed: &'c Departed,
+    /// With what a step has panicked first.
+    panic: RefCell<Option<Panic>>,
+}
+
+impl Steps<'_> {
+    /// Takes a step. `None` if it panics.
+    pub(crate) fn take<R>(&self, step: impl FnOnce() -> R) -> Option<R> {
+        let outcome = catch_unwind(AssertUnwindSafe(step));
+        outcome.map_err(|panic| _ = self.panic.borrow_mut().get_or_insert(panic)).ok()
+    }
+}
+
+impl Drop for Steps<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        self.departed.in_steps.set(self.departed.in_steps.get() - 1);
+        let told = self.departed.panic_to_go_on();
+        go_on(self.panic.take().or(told));
+    }
+}
+
+impl<K, V, S> Cache<K, V, S> {
+    /// Begins an operation of several steps.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn steps(&self) -> Steps<'_> {
+        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        departed.in_steps.set(departed.in_steps.get() + 1);
+        Steps { departed, panic: RefCell::default() }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// To be called before anything is taken out of the index. `None` without a listener.
+    #[inline(always)]
+    pub(crate) fn telling(&self) -> Option<Telling<'_, K, V, S>> {
+        self.listener.is_some().then(|| self.begin_telling())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_telling(&self) -> Telling<'_, K, V, S> {
+        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        let mut telling = Telling { cache: self, departed, pinned: None, refused: None };
+        telling.resume();
+        telling
+    }
+
+    /// Notes that the caller has ended the residency of `slot`, within a [`Telling`].
+    #[inline(always)]
+    pub(crate) fn note(&self, slot: u32, cause: Cause) {
+        if self.listener.is_some() {
+            self.note_down(slot, cause);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_down(&self, slot: u32, cause: Cause) {
+        let reader = &self.stripe().reader;
+        let departed = reader.departed.get_or_init(Box::default);
+        // Without a pin the slot could be in other hands before it is read.
+        debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
+        if departed.depth.get() > 0 {
+            // Before it is declared dead, so nobody has retired it yet.
+            reader.names.add(slot, &self.reclaim);
+            departed.slots.borrow_mut().push_back((slot, cause));
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Telling<'_, K, V, S> {
+    /// Begins again after a [pause](Telling::pause).
+    pub(crate) fn resume(&mut self) {
+        self.departed.depth.set(self.departed.depth.get() + 1);
+        self.pinned = Some(Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim));
+    }
+}
+
+impl<K, V, S> Telling<'_, K, V, S> {
+    /// Notes a newcomer that is not admitted, to be told after what has gone.
+    pub(crate) fn refuse(&mut self, key: K, value: V) {
+        self.refused = Some((key, value));
+    }
+
+    /// Tells of a newcomer that is not admitted, and hands it back. The caller holds no stripe.
+    pub(crate) fn conclude(mut self, key: K, value: V) -> (K, V) {
+        self.refuse(key, value);
+        self.pause();
+        let refused = self.refused.take();
+        drop(self);
+        refused.expect("it was noted above")
+    }
+
+    /// Tells what has gone so far and lets go of it, so that the caller, who holds no
+    /// stripe, can reclaim it. Nothing may be taken out before it is resumed.
+    pub(crate) fn pause(&mut self) {
+        if self.pinned.is_none() {
+            return;
+        }
+        if self.departed.depth.get() == 1 {
+            self.tell();
+            self.tell_refused();
+        }
+        self.departed.depth.set(self.departed.depth.get() - 1);
+        self.pinned = None;
+    }
+
+    fn tell(&self) {
+        let departed = self.departed;
+        let Some(listener) = &self.cache.listener else { return };
+        let next = || departed.slots.borrow_mut().pop_front();
+        while let Some((slot, cause)) = next() {
+            // SAFETY: it was named before it was retired, and a pin of the outermost operation of
+            // this thread keeps the names.
+            let (key, value) = unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
+            // The others are told all the same.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(key, value, cause))) {
+                departed.panic.borrow_mut().get_or_insert(panic);
+            }
+        }
+        departed.slots.borrow_mut().shrink_to(KEPT);
+    }
+
+    /// Tells of the newcomer that was refused, and what the listener ends meanwhile.
+    fn tell_refused(&mut self) {
+        let (Some((key, value)), Some(listener)) = (&self.refused, &self.cache.listener) else {
+            return;
+        };
+        // As above.
+        let call = AssertUnwindSafe(|| listener(key, value, Cause::Refused));
+        if let Err(panic) = catch_unwind(call) {
+            self.departed.panic.borrow_mut().get_or_insert(panic);
+        }
+        self.tell();
+    }
+}
+
+impl<K, V, S> Drop for Telling<'_, K, V, S> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        self.pause();
+        go_on(self.departed.panic_to_go_on());
+    }
+}

@@ -1,0 +1,296 @@
+//! Recording: a sample of the requests, written to a file that `frazil simulate` reads.
+//!
+//! Keys are chosen by their hash, so that all requests of a chosen key are recorded: a cache
+//! of a hundredth of the size, asked for a hundredth of the keys, misses about as often.
+//! While nothing is recorded an operation pays one load and one comparison.
+//!
+//! ```text
+//! threads: note ──► a tape each, bounded ──► writer: order, pair, write
+//! ```
+//!
+//! An operation on a chosen key takes a note on its thread's *tape* (`tape.rs`), without a
+//! lock; what finds it full is counted as lost. What a note means is seen to by the writer
+//! (`writer.rs`), a thread that lives as long as the recording.
+
+mod tape;
+mod writer;
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hash};
+use std::io::{self, BufWriter, ErrorKind};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+use frazil_recording::{Encoder, Header, SIZE_MAX};
+
+use crate::cache::Cache;
+use crate::clock::coarse_ns;
+use crate::events;
+use crate::features::gate::{self, Asker, Gate};
+use crate::smr::stripe::{Stripe, Stripes};
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, Release},
+};
+use crate::sync::{CHECKED, Mutex};
+
+pub(crate) use tape::Deed;
+use tape::{Note, Tapes};
+
+/// The part of a cache that chooses and notes.
+pub(crate) struct Recorder {
+    /// Lets operations on the keys that are recorded through to here, and others' beside.
+    gate: Gate,
+    /// Keys whose mixed hash is below this are recorded; 0: none are.
+    threshold: AtomicU64,
+    tapes: OnceLock<Arc<Tapes>>,
+    /// The writer's thread, while a recording is under way.
+    writer: Mutex<Option<JoinHandle<io::Result<Recorded>>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Self {
+        Recorder {
+            gate: Gate::new(),
+            threshold: AtomicU64::new(0),
+            tapes: OnceLock::new(),
+            writer: Mutex::new(None),
+        }
+    }
+
+    /// Whether operations on a key with this hash are looked at, to be recorded or for another
+    /// reason.
+    #[inline(always)]
+    pub(crate) fn wants(&self, hash: u64) -> bool {
+        self.gate.wants(hash)
+    }
+
+    /// Whether they are recorded.
+    pub(crate) fn records(&self, hash: u64) -> bool {
+        gate::is_below(hash, self.threshold.load(Relaxed))
+    }
+
+    /// What decides which operations are looked at.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Notes an operation on a key that is looked at, if that is to record it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note(&self, hash: u64, deed: Deed, weight: u64) {
+        if let Some(tapes) = self.tapes.get()
+            && self.records(hash)
+        {
+            let time_ns = coarse_ns();
+            tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
+        }
+    }
+
+    fn begin(&self, path: &Path, rate: f64, has_sizes: bool) -> io::Result<()> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            let problem = format!("the rate is {rate}, expected above 0 and at most 1");
+            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+        }
+        // Their locks know their own threads alone, and the writer is none.
+        if CHECKED {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        let under_way = "a recording of this cache is under way";
+        let busy = || io::Error::new(ErrorKind::ResourceBusy, under_way);
+        // Taken where one is ending.
+        let mut writer = self.writer.try_lock().ok_or_else(busy)?;
+        if writer.is_some() {
+            return Err(busy());
+        }
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let start_unix_ns =
+            since_1970.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        let begun_ns = coarse_ns();
+        let header = Header { rate, start_unix_ns, has_sizes };
+        let created = File::create(path).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })?;
+        let mut file = Encoder::new(BufWriter::new(created), &header)?;
+        // Whoever looks at the file from now on finds a recording.
+        file.flush()?;
+
+        let tapes = self.tapes.get_or_init(|| Arc::new(Tapes::new()));
+        tapes.stop.store(false, Relaxed);
+        let shared = Arc::clone(tapes);
+        let before = (begun_ns, tapes.lost());
+        let handle = thread::Builder::new()
+            .name("frazil-record".to_owned())
+            .spawn(move || writer::run(&shared, file, before))?;
+        *tapes.writer.lock() = Some(handle.thread().clone());
+        *writer = Some(handle);
+        self.record_below(gate::threshold(rate).max(1));
+        Ok(())
+    }
+
+    fn record_below(&self, threshold: u64) {
+        self.threshold.store(threshold, Relaxed);
+        self.gate.open(Asker::Recording, threshold);
+    }
+
+    /// Ends the recording that is under way, in which there were `gets` of all keys; 0 if
+    /// that is not known.
+    fn end(&self, gets: u64) -> io::Result<Recorded> {
+        let mut writer = self.writer.lock();
+        self.record_below(0);
+        let (Some(handle), Some(tapes)) = (writer.take(), self.tapes.get()) else {
+            return Ok(Recorded::default());
+        };
+        tapes.gets.store(gets, Relaxed);
+        // Release: partner is the Acquire of the writer.
+        tapes.stop.store(true, Release);
+        handle.thread().unpark();
+        handle.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // One whose guard was forgotten.
+        let _ = self.end(0);
+    }
+}
+
+/// What a recording came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Records in the file.
+    pub records: u64,
+    /// Operations that should have been recorded and were not, because they came faster than
+    /// they could be written. If they are more than a few, record at a lower rate.
+    pub lost: u64,
+    /// Bytes in the file.
+    pub bytes: u64,
+}
+
+/// A recording under way: [`Cache::record`]. Ends when it is dropped.
+#[must_use = "a recording ends when this is dropped"]
+pub struct Recording<'c> {
+    recorder: &'c Recorder,
+    stripes: &'c Stripes,
+    /// Gets before it began.
+    gets_before: u64,
+    finished: bool,
+    #[cfg(feature = "tracing")]
+    identity: u64,
+}
+
+impl Recording<'_> {
+    /// Ends the recording and says what it came to. Waits until all is written.
+    ///
+    /// # Errors
+    /// When the file could not be written, now or at any time since the beginning. Its whole
+    /// blocks can be read all the same.
+    pub fn finish(mut self) -> io::Result<Recorded> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<Recorded> {
+        self.finished = true;
+        let ended = self.recorder.end(gets(self.stripes).wrapping_sub(self.gets_before));
+        #[cfg(feature = "tracing")]
+        match &ended {
+            Ok(Recorded { records, lost, bytes }) => {
+                events::event!(self, DEBUG, "recording ended", records, lost, bytes);
+            }
+            Err(error) => events::event!(self, WARN, "recording failed", %error),
+        }
+        ended
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Whoever wants to know of errors asks with `finish`.
+            let _ = self.end();
+        }
+    }
+}
+
+impl std::fmt::Debug for Recording<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording").finish_non_exhaustive()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Records the requests for a share of all keys to a file, which `frazil simulate` and
+    /// `frazil advise` read, until the guard goes.
+    ///
+    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a key that is
+    /// chosen are recorded. A hundredth suits caches of 100,000 entries and more. A recorded
+    /// operation takes some 25 ns longer, so a hundredth costs 0.25 ns an operation, and 10 to
+    /// 14 bytes of the file a request. What each operation becomes:
+    ///
+    /// | operation | record |
+    /// |---|---|
+    /// | get that hits | get, with the entry's weight as size |
+    /// | get that misses | get, with the insertion that follows it within a second, on whatever thread, and in its place; without one, a get of unknown size |
+    /// | any other insertion | set |
+    /// | `remove`, `invalidate` | delete |
+    ///
+    /// `peek`, `contains_key`, `iter` and `clear` are not recorded. Without a weigher there are
+    /// no sizes. Times are those of the coarse clock, which ticks every 1 to 10 ms, and never
+    /// decrease in the file; what several threads did within a tick is interleaved evenly. So a
+    /// miss and its insertion by another thread within the same tick may become a set and a get of
+    /// unknown size.
+    ///
+    /// Keys are recorded as scrambled hashes. With the default hasher these differ from one
+    /// cache to the next; with one that is not seeded by chance, whoever can guess a key
+    /// can tell whether it was asked for.
+    ///
+    /// No operation waits for the file: what it cannot take is [lost](Recorded::lost). It can
+    /// be read while it is written; at most a second of it is missing.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// let path = std::env::temp_dir().join(format!("doc-{}.frazil", std::process::id()));
+    /// let recording = cache.record(&path, 1.0)?;
+    /// for key in [1, 2, 1, 3] {
+    ///     if cache.get(&key).is_none() {
+    ///         cache.insert(key, key);
+    ///     }
+    /// }
+    /// let recorded = recording.finish()?;
+    /// assert_eq!((recorded.records, recorded.lost), (4, 0));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidInput` for a rate that is none, `ResourceBusy` while another recording of this
+    /// cache is under way, and what the system says of the file and of the thread that writes
+    /// it. A file that is there already is overwritten.
+    pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
+        let gets_before = gets(&self.stripes);
+        let path = path.as_ref();
+        self.recorder.begin(path, rate, self.weights.is_some())?;
+        events::event!(self, DEBUG, "recording began", path = %path.display(), rate);
+        Ok(Recording {
+            recorder: &self.recorder,
+            stripes: &self.stripes,
+            gets_before,
+            finished: false,
+            #[cfg(feature = "tracing")]
+            identity: self.identity,
+        })
+    }
+}
+
+/// Gets that all threads have counted.
+fn gets(stripes: &Stripes) -> u64 {
+    let of = |Stripe { reader, .. }: &Stripe| {
+        let hits = reader.hits.load(Relaxed).wrapping_add(reader.frozen_hits.load(Relaxed));
+        hits.wrapping_add(reader.misses.load(Relaxed))
+    };
+    stripes.iter().map(of).fold(0, u64::wrapping_add)
+}

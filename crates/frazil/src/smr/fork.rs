@@ -1,0 +1,81 @@
+//! A process that is forked.
+//!
+//! In the child there is one thread, the one that has forked. What the others had named or pinned
+//! nobody reads there, and nobody will ever let go of it: a cache would keep it for good. So the
+//! child notes which threads are lost, and each cache forgets what they held up before it
+//! reclaims something. Slots that a lost thread had in hand at that moment are lost with it.
+//!
+//! Thread numbers say who is lost: the child hands out none that the parent had. So all below the
+//! first new one are those of lost threads, but for that of the thread that has forked.
+
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How often this process and its ancestors were forked since there are caches.
+#[cfg(not(any(loom, shuttle)))]
+static FORKS: AtomicU64 = AtomicU64::new(0);
+/// The first number that this process gave a thread, and the number of the thread that has
+/// forked, or `u32::MAX`. Written while there is one thread.
+#[cfg(not(any(loom, shuttle)))]
+static NUMBERS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(u32::MAX)];
+
+/// How often there were forks; a number that a cache compares with the last that it knows.
+#[cfg(not(any(loom, shuttle)))]
+#[inline]
+pub(crate) fn count() -> u64 {
+    FORKS.load(Relaxed)
+}
+
+/// No checker forks.
+#[cfg(any(loom, shuttle))]
+pub(crate) fn count() -> u64 {
+    0
+}
+
+/// Whether the thread of a number was lost with the last fork.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn has_lost(thread: u32) -> bool {
+    let [first, own] = NUMBERS.each_ref().map(|number| number.load(Relaxed));
+    thread < first && thread != own
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn has_lost(_thread: u32) -> bool {
+    false
+}
+
+/// Has the system say when the process is forked. Once for the process.
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+pub(crate) fn prepare() {
+    use std::sync::Once;
+
+    use crate::smr::thread;
+
+    unsafe extern "C" {
+        fn pthread_atfork(
+            before: Option<extern "C" fn()>,
+            in_parent: Option<extern "C" fn()>,
+            in_child: Option<extern "C" fn()>,
+        ) -> libc::c_int;
+    }
+
+    extern "C" fn in_child() {
+        let (first, own) = thread::restart_numbers();
+        // Alone: the threads that read these are made by this one.
+        NUMBERS[0].store(first, Relaxed);
+        NUMBERS[1].store(own.unwrap_or(u32::MAX), Relaxed);
+        FORKS.fetch_add(1, Relaxed);
+        thread::release_numbers();
+    }
+
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let (before, in_parent) = (thread::seize_numbers, thread::release_numbers);
+        // SAFETY: functions of ours, which live as long as the program; the last runs while its
+        // thread is alone, and neither waits nor allocates. A system that is short of memory
+        // refuses, and then all is as if nobody forked.
+        unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri)))))]
+pub(crate) fn prepare() {}

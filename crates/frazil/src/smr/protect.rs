@@ -1,0 +1,167 @@
+//! What keeps an entry from being reclaimed while a thread looks at it.
+//!
+//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
+//! it shows among its thread's [names](crate::smr::names), as long as they are few. So either holds up
+//! what its thread may be looking at and nothing else, however long that is suspended; a pin
+//! that shows many entries notes the epoch, needs no store for each look, and holds up all that
+//! is retired while it lasts. Code of the user's that runs inside a `get` (`Clone`, `Eq`) and
+//! calls the cache again finds the hazard in use and pins.
+//!
+//! Frozen copies have no slot to name: a pin notes the epoch for them, and holds up all that
+//! were withdrawn since.
+
+use crate::smr::fence;
+use crate::smr::reclaim::Reclaim;
+use crate::smr::stripe::Reader;
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// What a hazard names that reads the frozen copies: no slot's number.
+pub(crate) const COPIES: u32 = u32::MAX;
+
+/// Protection of what its thread looks at.
+///
+/// The two kinds are types and not cases of one, so that a hit through a pin has no trace
+/// of a hazard in its instructions.
+pub(crate) trait Protect {
+    /// Whether `slot`, just read as part of `word` in `cell`, may be looked at until the
+    /// next call, and while the protection lives. If not, the word has changed.
+    ///
+    /// `cell` is one from which a slot is taken out before it is retired.
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
+
+    /// The same of the frozen copies, of which `sight` was just `published`.
+    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool;
+}
+
+/// Protects one slot at a time.
+pub(crate) struct Hazard<'c> {
+    named: &'c AtomicU32,
+}
+
+impl<'c> Hazard<'c> {
+    /// One of the calling thread's two, unless it is in use.
+    #[inline(always)]
+    pub(crate) fn of(named: &'c AtomicU32) -> Option<Self> {
+        // Made only if it is free: one that is made and dropped clears what is named.
+        (named.load(Relaxed) == 0).then(|| Hazard { named })
+    }
+}
+
+impl Protect for Hazard<'_> {
+    #[inline(always)]
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+        // Release: what was read under the last hazard; partner is the Acquire in
+        // `Reclaim::run`.
+        self.named.store(slot, Release);
+        // Either this second look sees that the slot was unlinked, or the reclaimer sees
+        // the hazard. Partner: the heavy fence of `Reclaim::run`.
+        fence::light();
+        cell.load(Acquire) == word
+    }
+
+    #[inline(always)]
+    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool {
+        // Release: as in `covers`; partner is the Acquire of `Reclaim::is_past`.
+        self.named.store(COPIES, Release);
+        // Either this second look sees that the copies were withdrawn, or the freezer sees the
+        // hazard before it writes others. Partner: the heavy fence of `Shown::withdraw`.
+        fence::light();
+        // Acquire: before any tag is read.
+        published.load(Acquire) == sight
+    }
+}
+
+impl Drop for Hazard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: as in `covers`.
+        self.named.store(0, Release);
+    }
+}
+
+/// Protects all that its thread finds while it lives.
+pub(crate) struct Pinned<'c> {
+    reader: &'c Reader,
+    reclaim: &'c Reclaim,
+}
+
+impl<'c> Pinned<'c> {
+    /// Pins, unless the thread whose reader this is has pinned already; then once more.
+    #[inline(always)]
+    pub(crate) fn new(reader: &'c Reader, reclaim: &'c Reclaim) -> Self {
+        let depth = reader.depth.load(Relaxed);
+        if depth == 0 {
+            // Release: what was read under the last pin, whose clearing this may hide;
+            // partner is the Acquire of `Reclaim::is_past`.
+            reader.pinned.store(reclaim.epoch(), Release);
+            // Before copies are looked up. Partner: the heavy fence of `Shown::withdraw`.
+            fence::light();
+        }
+        reader.depth.store(depth + 1, Relaxed);
+        Pinned { reader, reclaim }
+    }
+
+    /// Whether whatever is found may be looked at.
+    #[inline(always)]
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.reader.names.keeps_all()
+    }
+
+    /// Keeps a slot, of which the caller knows that it is not retired before this returns, or
+    /// looks at its word again.
+    #[inline(always)]
+    pub(crate) fn keep(&self, slot: u32) {
+        self.reader.names.add(slot, self.reclaim);
+    }
+}
+
+/// The protection of a pin that [keeps all](Pinned::keeps_all), beside which it lives. A hit with
+/// this has no trace of names in its instructions: 3 more than if there were none, and not 10.
+pub(crate) struct KeepingAll;
+
+impl Protect for KeepingAll {
+    #[inline(always)]
+    fn covers(&self, _cell: &AtomicU32, _word: u32, _slot: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
+        true
+    }
+}
+
+impl Protect for Pinned<'_> {
+    #[inline(always)]
+    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+        if self.keeps_all() {
+            return true;
+        }
+        self.keep(slot);
+        // Acquire: as the first look of a `get`; the entry's key and value.
+        cell.load(Acquire) == word
+    }
+
+    #[inline(always)]
+    fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
+        true
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let depth = self.reader.depth.load(Relaxed) - 1;
+        self.reader.depth.store(depth, Relaxed);
+        if depth == 0 {
+            if self.reader.names.clear() {
+                self.reclaim.named_no_more();
+            }
+            // Release: all copies that were read; partner is the Acquire of `Reclaim::is_past`.
+            self.reader.pinned.store(0, Release);
+        }
+    }
+}

@@ -1,0 +1,774 @@
+//! When a slot may be used again.
+//!
+//! A slot that was unlinked from the index and taken out of its queue is *retired*. A
+//! reader may still look at it: a `get`, which has named it in its hazard, or a pin, which has
+//! named it or noted the epoch before it was retired. Retired slots go through limbo in segments;
+//! from time to time some thread takes all that is there, raises the epoch, runs the heavy
+//! fence, and lets go every slot that nobody names and no pin is old enough to have seen. The
+//! rest goes back to limbo.
+//!
+//! ```text
+//! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
+//!            ▲                                                                   │
+//!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
+//! ```
+//!
+//! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
+//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as
+//! soon as a batch of slots or a share of the capacity has come to it. What a reader names waits
+//! for that reader. So that it is not gone through in vain for each slot that comes, the next
+//! time is when as much has come again as was named the last time, and half of it.
+
+use crate::core::order::Ensure;
+use crate::smr::fence;
+use crate::smr::fork;
+use crate::smr::names::Names;
+use crate::smr::protect::COPIES;
+use crate::smr::segments::{IDLE, SegmentStack, Segments};
+use crate::smr::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
+use crate::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+use crate::sync::{CHECKED, OwnLine};
+
+/// The most that one heavy fence is spread over: more gains nothing that can be measured.
+const BATCH_MAX: u64 = 512;
+const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
+/// Slots that become free while a thread must do nothing to be taken for idle, at least.
+const TURNOVER_MIN: u64 = 1024;
+/// Of the capacity, the weight that may wait in limbo: a share of one in so many, of entries that
+/// are many or heavy, and of others. A thread may be suspended with all of it in hand while the
+/// next share comes; but a fence for a few light entries is dear.
+const LIMBO_SHARE: u64 = 64;
+const LIMBO_SHARE_OF_FEW: u64 = 16;
+const MANY: u64 = 1024;
+const HEAVY: u64 = 4096;
+/// The same in the hands of one thread.
+const HAND_SHARE: u64 = 1024;
+/// The same that readers may hold up before newcomers are refused.
+const CROWD_SHARE: u64 = 4;
+
+/// The slots that hold nothing, and those that wait.
+#[derive(Debug)]
+pub(crate) struct Reclaim {
+    free: SegmentStack,
+    limbo: SegmentStack,
+    /// What is in limbo, without what is in the stripes' hands.
+    waiting: OwnLine<Waiting>,
+    /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
+    epoch: OwnLine<AtomicU64>,
+    /// The first slot never handed out.
+    fresh: OwnLine<AtomicU32>,
+    batch: u64,
+    /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
+    weight_in_limbo: AtomicU64,
+    weight_in_hand: AtomicU64,
+    /// What readers may hold up before newcomers are refused.
+    weight_held_up: AtomicU64,
+    entries: u64,
+    /// What readers held up when limbo was gone through last.
+    held_up: Crowd,
+    /// Slots that have become free since the stripes of idle threads were emptied, and how many
+    /// are to before they are again.
+    freed: AtomicU64,
+    turnover: u64,
+    /// The forks of the process that this cache has followed.
+    forks: AtomicU64,
+}
+
+/// What readers hold up. Read with each insertion of weighed entries, and seldom written.
+#[derive(Debug, Default)]
+struct Crowd {
+    slots: AtomicU64,
+    /// Whether it is so much weight that nothing more may be let go.
+    full: AtomicBool,
+}
+
+/// Where slots come from that were never used.
+pub(crate) trait Supply {
+    /// How many there may be before room is to be made for more, and how many at most.
+    fn limits(&self) -> (u32, u32);
+
+    /// Makes the header of a slot that was never used.
+    fn prepare(&self, slot: u32);
+}
+
+/// What waits, and how much makes it worth a fence.
+#[derive(Debug, Default)]
+struct Waiting {
+    slots: AtomicU64,
+    weight: AtomicU64,
+    slots_due: AtomicU64,
+    weight_due: AtomicU64,
+    /// Writes of reclamations to lines that all threads write.
+    shared_writes: AtomicU64,
+}
+
+impl Reclaim {
+    /// Of a cache of so many `entries`, and of a capacity where they are weighed.
+    pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
+        let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
+        let waiting = Waiting {
+            slots_due: AtomicU64::new(batch),
+            weight_due: AtomicU64::new(u64::MAX),
+            ..Waiting::default()
+        };
+        let reclaim = Reclaim {
+            free: SegmentStack::default(),
+            limbo: SegmentStack::default(),
+            waiting: OwnLine(waiting),
+            epoch: OwnLine(AtomicU64::new(1)),
+            fresh: OwnLine(AtomicU32::new(1)),
+            batch,
+            weight_in_limbo: AtomicU64::new(u64::MAX),
+            weight_in_hand: AtomicU64::new(u64::MAX),
+            weight_held_up: AtomicU64::new(u64::MAX),
+            entries,
+            held_up: Crowd::default(),
+            freed: AtomicU64::new(0),
+            turnover: entries.max(TURNOVER_MIN),
+            forks: AtomicU64::new(fork::count()),
+        };
+        if let Some(capacity) = capacity {
+            reclaim.set_capacity(capacity);
+        }
+        reclaim
+    }
+
+    /// Follows the capacity of a cache whose entries are weighed.
+    pub(crate) fn set_capacity(&self, weight: u64) {
+        let heavy = self.entries >= MANY || weight / self.entries.max(1) >= HEAVY;
+        let limbo = weight / if heavy { LIMBO_SHARE } else { LIMBO_SHARE_OF_FEW };
+        self.weight_in_limbo.store(limbo, Relaxed);
+        self.weight_in_hand.store(weight / HAND_SHARE, Relaxed);
+        self.weight_held_up.store(weight / CROWD_SHARE, Relaxed);
+        self.waiting.0.weight_due.store(limbo, Relaxed);
+    }
+
+    /// The epoch, for a pin that begins.
+    #[inline(always)]
+    pub(crate) fn epoch(&self) -> u64 {
+        // Acquire: partner is the raise in `run`; who reads an epoch sees all that was
+        // unlinked before it.
+        self.epoch.0.load(Acquire)
+    }
+
+    /// How many slots were ever handed out: no more than that are resident.
+    #[inline(always)]
+    pub(crate) fn slots(&self) -> u64 {
+        u64::from(self.fresh.0.load(Relaxed) - 1)
+    }
+
+    /// Takes slots up to `last` as handed out, to whoever asks.
+    #[cfg(test)]
+    pub(crate) fn hand_out(self, last: u32) -> Self {
+        self.fresh.0.store(last + 1, Relaxed);
+        self
+    }
+
+    /// Slots that wait in limbo.
+    #[inline]
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.0.slots.load(Relaxed)
+    }
+
+    /// What they weigh, where entries are weighed.
+    pub(crate) fn waiting_weight(&self) -> u64 {
+        self.waiting.0.weight.load(Relaxed)
+    }
+
+    /// What reclamations wrote to lines that every thread writes.
+    pub(crate) fn shared_writes(&self) -> u64 {
+        self.waiting.0.shared_writes.load(Relaxed)
+    }
+
+    /// Whether enough waits to be worth a fence.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> bool {
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        self.waiting() >= slots_due.load(Relaxed)
+            || self.waiting_weight() > weight_due.load(Relaxed)
+    }
+
+    /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
+    /// that `supply` has.
+    #[inline(always)]
+    pub(crate) fn vacant(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        supply: &impl Supply,
+    ) -> Option<u32> {
+        loop {
+            if buffers.vacant.segment == 0 {
+                buffers.vacant = self.refill(segments, buffers, supply)?;
+            }
+            // Consumed from the top, so that a segment half filled is half consumed.
+            if buffers.vacant.next > 0 {
+                buffers.vacant.next -= 1;
+                let at = segments.position(buffers.vacant.segment, buffers.vacant.next);
+                let word = segments.word(at).load(Relaxed);
+                segments.word(at).store(0, Relaxed);
+                if word != 0 {
+                    return Some(word & !IDLE);
+                }
+            } else {
+                let empty = std::mem::take(&mut buffers.vacant).segment;
+                buffers.spares.give(segments, empty, &mut buffers.traffic);
+            }
+        }
+    }
+
+    /// Takes back the slot that was vacant last, unused. The buffers are those it came
+    /// from, and have been in hand since.
+    #[inline]
+    pub(crate) fn hand_back(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+        let cursor = &mut buffers.vacant;
+        debug_assert!(cursor.segment != 0 && cursor.next < segments.length());
+        let word = segments.word(segments.position(cursor.segment, cursor.next));
+        word.store(slot | IDLE, Relaxed);
+        cursor.next += 1;
+    }
+
+    #[cold]
+    fn refill(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers,
+        supply: &impl Supply,
+    ) -> Option<Cursor> {
+        if let Some(segment) = self.free.pop(segments, &mut buffers.traffic) {
+            return Some(Cursor { segment, next: segments.length() });
+        }
+        let (enough, last) = supply.limits();
+        let mut fresh = self.fresh.0.load(Relaxed);
+        loop {
+            let count = segments.length().min((last + 1).saturating_sub(fresh));
+            if count == 0 {
+                return None;
+            }
+            // Whoever has them is to see to it that there will be others.
+            buffers.flushed |= fresh + count > enough;
+            match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
+                Ok(_) => {
+                    buffers.traffic.writes += 1;
+                    let segment = buffers.spares.draw();
+                    // The lowest on top, so that memory is used in order.
+                    for index in 0..count {
+                        let slot = fresh + count - 1 - index;
+                        supply.prepare(slot);
+                        let word = segments.word(segments.position(segment, index));
+                        word.store(slot | IDLE, Relaxed);
+                    }
+                    return Some(Cursor { segment, next: count });
+                }
+                Err(now) => fresh = now,
+            }
+        }
+    }
+
+    /// Whether entries are weighed.
+    #[inline(always)]
+    pub(crate) fn weighs(&self) -> bool {
+        self.weight_in_hand.load(Relaxed) != u64::MAX
+    }
+
+    /// Retires a slot that the caller has unlinked, or found unlinked, and taken; and has added
+    /// to the weight of what is retired, where entries are weighed.
+    #[inline(always)]
+    pub(crate) fn retire(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+        if buffers.retired.segment == 0 {
+            buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
+        }
+        let cursor = &mut buffers.retired;
+        let word = segments.word(segments.position(cursor.segment, cursor.next));
+        word.store(slot | IDLE, Relaxed);
+        cursor.next += 1;
+        if cursor.next == segments.length() {
+            self.flush_retired(segments, buffers);
+        }
+    }
+
+    /// Sends what a stripe has retired to limbo.
+    pub(crate) fn flush_retired(&self, segments: &Segments, buffers: &mut Buffers) {
+        let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
+        let weight = std::mem::take(&mut buffers.retired_weight);
+        if segment != 0 {
+            segments.stamp(segment).store(0, Relaxed);
+            buffers.flushed = true;
+            // First, so that who takes them finds them counted.
+            self.waiting.0.slots.fetch_add(u64::from(next), Relaxed);
+            if weight > 0 {
+                self.waiting.0.weight.fetch_add(weight, Relaxed);
+            }
+            buffers.traffic.writes += 1;
+            self.limbo.push(segments, segment, &mut buffers.traffic);
+        }
+    }
+
+    /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
+    /// are weighed. At the end of an operation.
+    #[inline(always)]
+    pub(crate) fn settle(&self, segments: &Segments, buffers: &mut Buffers) {
+        if buffers.retired_weight > self.weight_in_hand.load(Relaxed) {
+            self.flush_retired(segments, buffers);
+        }
+    }
+
+    /// Sends the vacant slots that a stripe has in hand to all.
+    pub(crate) fn flush_vacant(&self, segments: &Segments, buffers: &mut Buffers) {
+        let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
+        if segment != 0 && next > 0 {
+            self.free.push(segments, segment, &mut buffers.traffic);
+        } else if segment != 0 {
+            buffers.spares.give(segments, segment, &mut buffers.traffic);
+        }
+    }
+
+    /// Lets go what nobody can be reading. `weigh` says what a slot weighs, 0 if it is vacant;
+    /// `vacate` drops key and value, if it has any. That runs the user's code, so the caller
+    /// holds no lock. How many slots became free.
+    ///
+    /// One heavy fence and a pass over the stripes; what waits is bounded.
+    pub(crate) fn run(
+        &self,
+        segments: &Segments,
+        stripes: &Stripes,
+        weigh: impl Fn(u32) -> u64,
+        vacate: impl Fn(u32),
+    ) -> u64 {
+        let mut traffic = Traffic::default();
+        self.forget_lost_threads(stripes);
+        let next = self.limbo.take_all(&mut traffic);
+        let mut chain = Chain { next, reclaim: self, segments };
+        if next == 0 {
+            // Another thread has it in hand, and may be suspended: the others need not come again
+            // for each slot.
+            self.set_due(0, 0);
+            return 0;
+        }
+        // Release: all that was unlinked before its segment came to limbo (Acquire in
+        // `take_all`) is seen by pins that note a later epoch.
+        let stamp = self.epoch.0.fetch_add(1, AcqRel);
+        fence::heavy();
+        let mut named = Named::by(stripes);
+        let mut held_up = HeldUp::new(self, segments);
+        let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
+        while let Some(segment) = chain.pop() {
+            let stamped = segments.stamp(segment).load(Relaxed);
+            let stamped = if stamped == 0 { stamp } else { stamped };
+            segments.stamp(segment).store(stamped, Relaxed);
+            let all = named.keep_all(stamped);
+            let (mut kept, mut slots) = (0u32, 0);
+            // Whatever happens in a destructor, no slot is lost.
+            let unfinished = Ensure::new(&mut gone, |_| self.put_back(segments, segment));
+            for (at, slot) in segments.slots(segment) {
+                slots += 1;
+                let weight = weigh(slot);
+                if all || named.contains(slot) {
+                    kept |= 1 << at;
+                    held_up.weight = held_up.weight.saturating_add(weight);
+                } else {
+                    unfinished.on.weight = unfinished.on.weight.wrapping_add(weight);
+                    vacate(slot);
+                }
+            }
+            unfinished.waive();
+            // Where it goes.
+            traffic.writes += 1;
+            if all {
+                held_up.slots += u64::from(kept.count_ones());
+                self.put_back(segments, segment);
+            } else if kept == 0 || held_up.gather(segment, kept) {
+                // Of those that were gathered, what was exchanged for them.
+                let gathered = kept != 0;
+                gone.slots += if gathered { segments.slots(segment).count() as u64 } else { slots };
+                self.free.push(segments, segment, &mut Traffic::default());
+            }
+        }
+        named.blame();
+        let freed = gone.slots;
+        drop(gone);
+        self.freed.fetch_add(freed, Relaxed);
+        self.hold_up(held_up.slots, held_up.weight);
+        self.set_due(held_up.slots, held_up.weight);
+        // The epoch, what waits, and this count itself.
+        traffic.writes += 3;
+        self.waiting.0.shared_writes.fetch_add(traffic.writes, Relaxed);
+        freed
+    }
+
+    /// Whether as many slots have become free as there are entries since this was true last. To
+    /// one thread.
+    pub(crate) fn has_turned_over(&self) -> bool {
+        let freed = self.freed.load(Relaxed);
+        freed >= self.turnover && self.freed.compare_exchange(freed, 0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Lets go of what threads were reading when the process was forked, in which they are not.
+    #[inline]
+    fn forget_lost_threads(&self, stripes: &Stripes) {
+        let forks = fork::count();
+        if self.forks.load(Relaxed) != forks {
+            let lost = stripes.numbered().filter(|&(number, _)| fork::has_lost(number));
+            lost.for_each(|(_, stripe)| stripe.reader.forget());
+            self.forks.store(forks, Relaxed);
+        }
+    }
+
+    /// Says when limbo is to be gone through again, where readers hold up so much: not before as
+    /// much has come as is worth a fence, and half of that. What waits now is what they hold up,
+    /// and what another thread has in hand, which says so again when it is done.
+    fn set_due(&self, slots: u64, weight: u64) {
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        let most = self.weight_in_limbo.load(Relaxed);
+        slots_due.store(self.waiting() + self.batch.max(slots / 2), Relaxed);
+        let waiting = self.waiting_weight();
+        weight_due.store(waiting.saturating_add(most.max(weight / 2)), Relaxed);
+    }
+
+    /// Says what readers hold up. Read with every insertion, and so written only if it changes.
+    fn hold_up(&self, slots: u64, weight: u64) {
+        let Crowd { slots: held_up, full } = &self.held_up;
+        if held_up.load(Relaxed) != slots {
+            held_up.store(slots, Relaxed);
+        }
+        let most = self.weight_held_up.load(Relaxed);
+        if full.load(Relaxed) != (weight > most) {
+            full.store(weight > most, Relaxed);
+        }
+    }
+
+    /// A reader has let go of what it held up: limbo is worth going through.
+    #[cold]
+    pub(crate) fn named_no_more(&self) {
+        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+        slots_due.store(self.batch, Relaxed);
+        weight_due.store(self.weight_in_limbo.load(Relaxed), Relaxed);
+    }
+
+    /// How many slots readers held up when limbo was gone through last.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn held_up(&self) -> u64 {
+        self.held_up.slots.load(Relaxed)
+    }
+
+    /// Whether readers hold up so much weight that nothing more may be let go for what comes.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.held_up.full.load(Relaxed)
+    }
+
+    fn put_back(&self, segments: &Segments, segment: u32) {
+        self.limbo.push(segments, segment, &mut Traffic::default());
+    }
+
+    /// Ends an epoch for what was withdrawn from all at once, and says which.
+    pub(crate) fn end_epoch(&self) -> u64 {
+        // Release: the withdrawal is seen by pins that begin at a later epoch (Acquire in
+        // `epoch`).
+        self.epoch.0.fetch_add(1, AcqRel)
+    }
+
+    /// Whether nobody can be reading frozen copies that were withdrawn in an epoch, and behind
+    /// it a heavy fence executed.
+    pub(crate) fn is_past(&self, epoch: u64, stripes: &Stripes) -> bool {
+        self.forget_lost_threads(stripes);
+        // Acquire: partner is the Release with which a reader clears its hazard or pin; what it
+        // read, it has read before the copies are written again.
+        stripes.iter().map(|stripe| &stripe.reader).all(|reader| {
+            let pinned = reader.pinned.load(Acquire);
+            (pinned == 0 || pinned > epoch) && reader.hazard.load(Acquire) != COPIES
+        })
+    }
+
+    /// The slots that were ever handed out.
+    pub(crate) fn used(&self) -> std::ops::Range<u32> {
+        1..self.fresh.0.load(Acquire)
+    }
+
+    /// Where the slots are that are free, and those in limbo.
+    pub(crate) fn stacks(&self) -> [&SegmentStack; 2] {
+        [&self.free, &self.limbo]
+    }
+}
+
+/// Segments taken out of limbo; what is not used goes back.
+struct Chain<'r> {
+    next: u32,
+    reclaim: &'r Reclaim,
+    segments: &'r Segments,
+}
+
+impl Chain<'_> {
+    #[inline]
+    fn pop(&mut self) -> Option<u32> {
+        let segment = self.next;
+        if segment == 0 {
+            return None;
+        }
+        self.next = self.segments.next(segment);
+        Some(segment)
+    }
+}
+
+impl Drop for Chain<'_> {
+    fn drop(&mut self) {
+        while let Some(segment) = self.pop() {
+            self.reclaim.put_back(self.segments, segment);
+        }
+    }
+}
+
+/// What readers kept when a heavy fence had been executed.
+struct Named<'s> {
+    /// With the reader whose pin names it, if it is one's.
+    slots: Vec<(u32, Option<&'s Names>)>,
+    /// A bit for each, by the lowest bits of its number.
+    bits: u64,
+    /// Since when on pins keep everything, and the earliest of them.
+    keepers: Vec<(u64, &'s Names)>,
+    oldest_pin: u64,
+    /// The latest stamp of what was kept because of those.
+    latest_kept: u64,
+}
+
+impl<'s> Named<'s> {
+    fn by(stripes: &'s Stripes) -> Self {
+        let mut slots = Vec::new();
+        let mut keepers = Vec::new();
+        for Stripe { reader, .. } in stripes.iter() {
+            // Acquire: partner is the Release with which a reader clears its hazard; what it
+            // read, it has read before the slot is written again.
+            let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
+            slots.extend(hazards.into_iter().filter(|&slot| slot != 0).map(|slot| (slot, None)));
+            slots.extend(reader.names.slots().map(|slot| (slot, Some(&reader.names))));
+            keepers.extend(reader.names.since().map(|since| (since, &reader.names)));
+        }
+        let bits = slots.iter().fold(0, |bits, (slot, _)| bits | 1 << (slot & 63));
+        let oldest_pin = keepers.iter().map(|&(since, _)| since).min().unwrap_or(u64::MAX);
+        Named { slots, bits, keepers, oldest_pin, latest_kept: 0 }
+    }
+
+    /// Whether all that has this stamp is kept.
+    fn keep_all(&mut self, stamp: u64) -> bool {
+        let kept = stamp >= self.oldest_pin;
+        if kept {
+            self.latest_kept = self.latest_kept.max(stamp);
+        }
+        kept
+    }
+
+    #[inline(always)]
+    fn contains(&self, slot: u32) -> bool {
+        self.bits >> (slot & 63) & 1 != 0 && self.finds(slot)
+    }
+
+    fn finds(&self, slot: u32) -> bool {
+        let mut named = self.slots.iter().filter(|&&(named, _)| named == slot).peekable();
+        let found = named.peek().is_some();
+        named.filter_map(|&(_, by)| by).for_each(Names::blame);
+        found
+    }
+
+    /// Has those tell that kept everything, when they let go of it.
+    fn blame(&self) {
+        let keepers = self.keepers.iter().filter(|&&(since, _)| since <= self.latest_kept);
+        keepers.for_each(|(_, names)| names.blame());
+    }
+}
+
+/// Slots that readers have named, gathered in as few segments as they need: so one reader
+/// keeps a slot from being used, and not all those that were retired with it.
+struct HeldUp<'r> {
+    /// The last one, with a bit for each word that holds such a slot; or 0.
+    segment: u32,
+    kept: u32,
+    /// How many in all, and their weight.
+    slots: u64,
+    weight: u64,
+    reclaim: &'r Reclaim,
+    segments: &'r Segments,
+}
+
+impl<'r> HeldUp<'r> {
+    fn new(reclaim: &'r Reclaim, segments: &'r Segments) -> Self {
+        HeldUp { segment: 0, kept: 0, slots: 0, weight: 0, reclaim, segments }
+    }
+
+    /// Exchanges the words of a segment that are to be `kept` for vacated ones. True if it has
+    /// no others then; else it is not the caller's any more.
+    fn gather(&mut self, segment: u32, mut kept: u32) -> bool {
+        self.slots += u64::from(kept.count_ones());
+        let all = (1 << self.segments.length()) - 1;
+        while kept != 0 {
+            let room = all & !self.kept;
+            if self.segment == 0 || room == 0 {
+                self.put_back();
+                (self.segment, self.kept) = (segment, kept);
+                return false;
+            }
+            // Of the later of the two.
+            let [stamp, own] = [segment, self.segment].map(|of| self.segments.stamp(of));
+            own.store(own.load(Relaxed).max(stamp.load(Relaxed)), Relaxed);
+            let (from, to) = (kept.trailing_zeros(), room.trailing_zeros());
+            let from = self.segments.word(self.segments.position(segment, from));
+            let to = self.segments.word(self.segments.position(self.segment, to));
+            // Both are this thread's alone, which has taken them out of limbo.
+            let slot = from.load(Relaxed);
+            from.store(to.load(Relaxed), Relaxed);
+            to.store(slot, Relaxed);
+            kept &= kept - 1;
+            self.kept |= room & room.wrapping_neg();
+        }
+        true
+    }
+
+    fn put_back(&mut self) {
+        if self.segment != 0 {
+            self.reclaim.put_back(self.segments, std::mem::take(&mut self.segment));
+        }
+    }
+}
+
+impl Drop for HeldUp<'_> {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}
+
+/// What waits no more, counted when all is done or a destructor panics.
+struct Gone<'r> {
+    slots: u64,
+    weight: u64,
+    reclaim: &'r Reclaim,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        let Waiting { slots, weight, .. } = &self.reclaim.waiting.0;
+        slots.fetch_sub(self.slots, Relaxed);
+        if self.weight > 0 {
+            weight.fetch_sub(self.weight, Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::smr::protect::Pinned;
+
+    /// Slots that hold something; each weighs ten times its number.
+    struct Rig {
+        segments: Segments,
+        reclaim: Reclaim,
+        stripes: Stripes,
+        occupied: RefCell<BTreeSet<u32>>,
+    }
+
+    impl Rig {
+        /// With slots up to `last`, all of them retired.
+        fn new(last: u32) -> Self {
+            let rig = Rig {
+                segments: Segments::new(64, 4),
+                reclaim: Reclaim::new(last.into(), Some(1_000)),
+                stripes: Stripes::default(),
+                occupied: RefCell::new((1..=last).collect()),
+            };
+            _ = rig.stripes.of(0);
+            let mut buffers = Buffers::default();
+            for slot in 1..=last {
+                assert!(buffers.spares.stock(&rig.segments, &mut Traffic::default()));
+                buffers.retired_weight += u64::from(slot) * 10;
+                rig.reclaim.retire(&rig.segments, &mut buffers, slot);
+            }
+            rig.reclaim.flush_retired(&rig.segments, &mut buffers);
+            rig
+        }
+
+        fn run(&self) -> u64 {
+            let weigh = |slot| match self.occupied.borrow().contains(&slot) {
+                true => u64::from(slot) * 10,
+                false => 0,
+            };
+            let vacate = |slot| _ = self.occupied.borrow_mut().remove(&slot);
+            self.reclaim.run(&self.segments, &self.stripes, weigh, vacate)
+        }
+
+        fn waiting(&self) -> (u64, u64) {
+            (self.reclaim.waiting(), self.reclaim.waiting_weight())
+        }
+
+        fn pin(&self) -> Pinned<'_> {
+            Pinned::new(&self.stripes.of(0).reader, &self.reclaim)
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_gathered_in_few_segments() {
+        for last in [4, 5, 8, 11, 40] {
+            let rig = Rig::new(last);
+            let pin = rig.pin();
+            let named: BTreeSet<u32> = [3, 1, last, last / 2 + 1].into();
+            named.iter().for_each(|&slot| pin.keep(slot));
+            let freed = rig.run();
+            assert_eq!(*rig.occupied.borrow(), named, "{last}");
+            // One segment, whose other slots wait with them.
+            let waiting = u64::from(last) - freed;
+            assert!(waiting <= 4, "{waiting} of {last} wait");
+            let weight = named.iter().map(|&slot| u64::from(slot) * 10).sum();
+            assert_eq!(rig.waiting(), (waiting, weight), "{last}");
+            assert_eq!((rig.run(), rig.waiting()), (0, (waiting, weight)), "{last}");
+            drop(pin);
+            assert_eq!((rig.run(), rig.waiting()), (waiting, (0, 0)), "{last}");
+            assert!(rig.occupied.borrow().is_empty(), "{last}");
+        }
+    }
+
+    /// What was retired before it kept all is nothing that it has seen.
+    #[test]
+    fn a_pin_that_keeps_all_keeps_what_is_retired_later() {
+        let rig = Rig::new(40);
+        let pin = rig.pin();
+        for slot in 0..=crate::smr::names::NAMES as u32 {
+            pin.keep(100 + slot);
+        }
+        assert!(pin.keeps_all());
+        assert_eq!((rig.run(), rig.waiting()), (0, (40, 8_200)));
+        assert!(rig.reclaim.is_crowded(), "8,200 of 1,000");
+        drop(pin);
+        assert!(rig.reclaim.due(), "who held it up has let go");
+        assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));
+        assert!(!rig.reclaim.is_crowded() && !rig.reclaim.due());
+        let later = rig.pin();
+        for slot in 0..=crate::smr::names::NAMES as u32 {
+            later.keep(100 + slot);
+        }
+        drop(later);
+        assert!(!rig.reclaim.due(), "it held up nothing");
+    }
+
+    /// Of as many slots as the last time, but heavy ones.
+    #[test]
+    fn what_readers_hold_up_is_judged_by_its_weight() {
+        let rig = Rig::new(40);
+        let (first, second) = (rig.pin(), rig.stripes.of(1));
+        first.keep(3);
+        let second = Pinned::new(&second.reader, &rig.reclaim);
+        second.keep(40);
+        rig.reclaim.set_capacity(1_700);
+        rig.run();
+        assert!(rig.reclaim.is_crowded(), "430 of 1,700");
+        drop(second);
+        rig.run();
+        assert!(!rig.reclaim.is_crowded(), "30 of 1,700");
+        rig.reclaim.set_capacity(100);
+        rig.run();
+        assert!(rig.reclaim.is_crowded(), "30 of 100, and as many slots as before");
+    }
+}

@@ -1,0 +1,365 @@
+//! Segments: groups of up to 16 slots that move between threads as one.
+//!
+//! A slot that is resident lies in exactly one segment of a queue; one that waits to be
+//! reclaimed, or is free, in one segment of a stack. A segment is one cache line where
+//! the cache is large (16 words of 4 bytes), so a whole batch of entries costs another
+//! core one line. Small caches use shorter segments, because what a thread has in hand
+//! is hidden from the others.
+//!
+//! A word holds a slot or 0. Whoever exchanges a word from a slot to 0 has *taken* the
+//! slot: the evictor that consumes the segment, or a removal that knows the slot's
+//! position. Only the taker may retire it.
+//!
+//! A segment goes by the position of its first word. Segment 0 does not exist.
+//!
+//! A removal may look at a position that the slot has left meanwhile, and segments are
+//! used again: the slot may have come back to that very word in another part. So a word
+//! says which: a slot in a stack is stored with [`IDLE`], one in the second of a policy's
+//! queues with [`SECOND`].
+
+use crate::chunks::Chunks;
+use crate::smr::stripe::Traffic;
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::sync::{OwnLine, ZeroDefault};
+
+/// The most words that a segment has.
+pub(crate) const LINE: usize = 16;
+
+/// The mark of a slot that is vacant or retired.
+pub(crate) const IDLE: u32 = 1 << 31;
+
+/// The mark of a slot in the second queue.
+pub(crate) const SECOND: u32 = 1 << 30;
+
+/// The bits of a word that number the slot.
+pub(crate) const SLOT: u32 = SECOND - 1;
+
+/// What threads share of each segment beside its words.
+#[derive(Debug, Default)]
+struct Tail {
+    /// The segment below in a stack, or 0.
+    next: AtomicU32,
+    /// When the slots in it were all known to be unlinked; see `reclaim.rs`.
+    stamp: AtomicU64,
+}
+
+// SAFETY: atomics whose defaults are zero.
+unsafe impl ZeroDefault for Tail {}
+
+/// All segments of a cache, and those that hold nothing.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    /// By position: chunks begin cache lines, and hold whole ones.
+    words: Chunks<AtomicU32>,
+    /// By position, over the length.
+    tails: Chunks<Tail>,
+    /// Words in a segment, a power of two.
+    length: u32,
+    /// How many of them a thread keeps to itself. Fewer than all where the capacity is
+    /// small beside what the cache was laid out for.
+    step: AtomicU32,
+    /// The first that was never handed out.
+    fresh: OwnLine<AtomicU32>,
+    /// How many there may be. Follows the slots, and never falls.
+    count: AtomicU32,
+    empty: SegmentStack,
+}
+
+impl Segments {
+    /// `count` segments of `length` words, a power of two up to 16.
+    pub(crate) fn new(count: usize, length: usize) -> Self {
+        debug_assert!(length.is_power_of_two() && length <= LINE);
+        Segments {
+            words: Chunks::default(),
+            tails: Chunks::default(),
+            count: AtomicU32::new(count as u32),
+            length: length as u32,
+            step: AtomicU32::new(length as u32),
+            fresh: OwnLine(AtomicU32::new(length as u32)),
+            empty: SegmentStack::default(),
+        }
+    }
+
+    /// Words in a segment.
+    #[inline]
+    pub(crate) fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// How many slots a thread keeps to itself at an end of a queue, at most.
+    #[inline]
+    pub(crate) fn step(&self) -> u32 {
+        self.step.load(Relaxed)
+    }
+
+    pub(crate) fn set_step(&self, step: u32) {
+        debug_assert!((1..=self.length).contains(&step));
+        self.step.store(step, Relaxed);
+    }
+
+    /// How many segments there may be.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// Allows for so many segments, unless there may be more already.
+    pub(crate) fn allow(&self, count: u32) {
+        self.count.fetch_max(count, Relaxed);
+    }
+
+    /// The place of a word among all of them.
+    #[inline]
+    pub(crate) fn position(&self, segment: u32, index: u32) -> u32 {
+        segment + index
+    }
+
+    /// The word at a position that [`Segments::position`] has given.
+    #[inline]
+    pub(crate) fn word(&self, position: u32) -> &AtomicU32 {
+        // SAFETY: positions come from `position` with a segment of ours, or are 0, and `take` has
+        // laid out what those lead to before it gave the first segment to anyone.
+        unsafe { &*self.words.address(position) }
+    }
+
+    /// When the slots of a segment were stamped as unlinked.
+    #[inline]
+    pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
+        &self.tail(segment).stamp
+    }
+
+    #[inline]
+    fn tail(&self, segment: u32) -> &Tail {
+        // SAFETY: segments come from `take`, which has laid out their tails before.
+        unsafe { &*self.tails.address(segment >> self.length.trailing_zeros()) }
+    }
+
+    /// An empty segment, or `None` where all are in use.
+    #[inline]
+    pub(crate) fn take(&self, traffic: &mut Traffic) -> Option<u32> {
+        if let Some(segment) = self.empty.pop(self, traffic) {
+            return Some(segment);
+        }
+        // Bounded: a failed attempt may pass the end by one a thread, so it is undone
+        // by never counting past it.
+        let mut fresh = self.fresh.0.load(Relaxed);
+        while fresh <= self.count() * self.length {
+            match self.fresh.0.compare_exchange(fresh, fresh + self.length, Relaxed, Relaxed) {
+                Ok(_) => {
+                    traffic.writes += 1;
+                    self.lay_out(fresh);
+                    return Some(fresh);
+                }
+                Err(now) => fresh = now,
+            }
+            traffic.retries += 1;
+        }
+        self.empty.pop(self, traffic)
+    }
+
+    /// For models, which do not know who makes a chunk.
+    #[cfg(all(test, loom))]
+    pub(crate) fn laid_out(self) -> Self {
+        (0..=self.count()).for_each(|segment| self.lay_out(segment * self.length));
+        self
+    }
+
+    fn lay_out(&self, segment: u32) {
+        self.words.ensure(segment);
+        self.tails.ensure(segment >> self.length.trailing_zeros());
+    }
+
+    /// The segments that were ever handed out.
+    pub(crate) fn used(&self) -> impl Iterator<Item = u32> + use<> {
+        (self.length..self.fresh.0.load(Acquire)).step_by(self.length as usize)
+    }
+
+    /// Those that hold nothing and are in no hands.
+    pub(crate) fn empty(&self) -> &SegmentStack {
+        &self.empty
+    }
+
+    /// Gives back a segment whose words are all 0.
+    #[inline]
+    pub(crate) fn give(&self, segment: u32, traffic: &mut Traffic) {
+        self.empty.push(self, segment, traffic);
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.words.heap_bytes() + self.tails.heap_bytes()
+    }
+}
+
+/// A stack of segments (Treiber's), threaded through the segments themselves.
+///
+/// The head carries a version beside the segment, raised by every change: a pop that
+/// slept while its segment left and came back fails. 32 bits of version.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentStack {
+    head: OwnLine<AtomicU64>,
+}
+
+impl SegmentStack {
+    /// Puts a segment on top.
+    #[inline]
+    pub(crate) fn push(&self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
+        let mut head = self.head.0.load(Relaxed);
+        loop {
+            segments.tail(segment).next.store(head as u32, Relaxed);
+            // Release: the words and `next`; partner: the Acquire of pop and take_all.
+            match self.head.0.compare_exchange(head, raised(head, segment), Release, Relaxed) {
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return;
+                }
+                Err(now) => head = now,
+            }
+            traffic.retries += 1;
+        }
+    }
+
+    /// Takes the top segment.
+    #[inline]
+    pub(crate) fn pop(&self, segments: &Segments, traffic: &mut Traffic) -> Option<u32> {
+        let mut head = self.head.0.load(Acquire);
+        loop {
+            let top = head as u32;
+            if top == 0 {
+                return None;
+            }
+            // May be stale where another thread has popped it; then the version differs.
+            let next = segments.tail(top).next.load(Relaxed);
+            match self.head.0.compare_exchange(head, raised(head, next), AcqRel, Acquire) {
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return Some(top);
+                }
+                Err(now) => head = now,
+            }
+            traffic.retries += 1;
+        }
+    }
+
+    /// Takes all segments as a chain; 0 if there are none.
+    #[inline]
+    pub(crate) fn take_all(&self, traffic: &mut Traffic) -> u32 {
+        let mut head = self.head.0.load(Acquire);
+        while head as u32 != 0 {
+            match self.head.0.compare_exchange(head, raised(head, 0), AcqRel, Acquire) {
+                Ok(_) => {
+                    traffic.writes += 1;
+                    return head as u32;
+                }
+                Err(now) => head = now,
+            }
+            traffic.retries += 1;
+        }
+        0
+    }
+
+    /// Its segments, and no more than there are. Nobody else may use them.
+    pub(crate) fn segments<'s>(&self, segments: &'s Segments) -> impl Iterator<Item = u32> + 's {
+        let mut segment = self.head.0.load(Acquire) as u32;
+        let next = move || {
+            let this = segment;
+            segment = if this == 0 { 0 } else { segments.next(this) };
+            (this != 0).then_some(this)
+        };
+        std::iter::from_fn(next).take(segments.count() as usize + 1)
+    }
+}
+
+impl Segments {
+    /// The slots in a segment, queued or idle, just now, each with the number of its word.
+    #[inline]
+    pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = (u32, u32)> {
+        let word = move |at| self.word(self.position(segment, at)).load(Relaxed);
+        (0..self.length()).map(move |at| (at, word(at) & SLOT)).filter(|&(_, slot)| slot != 0)
+    }
+
+    /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
+    #[inline]
+    pub(crate) fn next(&self, segment: u32) -> u32 {
+        self.tail(segment).next.load(Relaxed)
+    }
+}
+
+/// Segments in a thread's hands that hold nothing: as many as one operation can need.
+///
+/// An operation stocks them before it begins. It may then leave a segment of either
+/// queue, one of retired and one of vacant slots partly filled, and nothing it does
+/// later can fail for want of a segment: whatever more it fills, it has emptied before.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    segments: [u32; SPARES_MAX],
+    count: usize,
+}
+
+/// What one operation can need.
+const SPARES: usize = 4;
+/// What is kept: enough for segments to go round within the thread, without a locked
+/// instruction for each.
+const SPARES_MAX: usize = 12;
+
+impl Spares {
+    /// Fills up. False if there are no segments left.
+    #[inline(always)]
+    pub(crate) fn stock(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
+        if self.count >= SPARES {
+            return true;
+        }
+        self.stock_up(segments, traffic)
+    }
+
+    #[cold]
+    fn stock_up(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
+        while self.count < SPARES {
+            match segments.take(traffic) {
+                Some(segment) => self.segments[self.count] = segment,
+                None => return false,
+            }
+            self.count += 1;
+        }
+        true
+    }
+
+    /// One of them.
+    #[inline(always)]
+    pub(crate) fn draw(&mut self) -> u32 {
+        debug_assert!(self.count > 0, "more segments in use than an operation can need");
+        self.count -= 1;
+        self.segments[self.count]
+    }
+
+    /// Takes a segment whose words are all 0.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
+        if self.count < SPARES_MAX {
+            self.segments[self.count] = segment;
+            self.count += 1;
+        } else {
+            segments.give(segment, traffic);
+        }
+    }
+
+    /// Which ones they are.
+    pub(crate) fn held(&self) -> &[u32] {
+        &self.segments[..self.count]
+    }
+
+    /// Gives all of them back.
+    pub(crate) fn flush(&mut self, segments: &Segments, traffic: &mut Traffic) {
+        while self.count > 0 {
+            let segment = self.draw();
+            segments.give(segment, traffic);
+        }
+    }
+}
+
+#[inline]
+fn raised(head: u64, segment: u32) -> u64 {
+    ((head >> 32).wrapping_add(1) << 32) | u64::from(segment)
+}
