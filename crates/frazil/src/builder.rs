@@ -1,11 +1,15 @@
 //! How a cache is made.
 
+mod fetching;
+mod lifetimes;
+
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::RandomState;
 
 use crate::build_error::BuildError;
 use crate::cache::Cache;
+use crate::core::Weigher;
 use crate::features::expiry::Terms;
 use crate::features::fetch::backends::Backends;
 use crate::features::fetch::fetching::{Fetching, NegativeTtl};
@@ -15,8 +19,6 @@ use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.
 const ENTRIES_MAX: u64 = 1 << 29;
-
-pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 
 /// Settings of a cache that is to be built: [`Cache::builder`].
 ///

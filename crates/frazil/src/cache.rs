@@ -1,42 +1,26 @@
-//! The cache: its parts, and all that only reads.
+//! The cache as its users have it: reads, counts and settings.
 
 use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 use foldhash::fast::RandomState;
-use frazil_policy::Mark;
 
-use crate::builder::{Builder, Weigher};
-use crate::core::budget::Budget;
-use crate::core::index::{Index, Place, Seen, Table};
-use crate::core::order::locked::Locked;
-use crate::core::order::{Headers, Order};
-use crate::core::resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
-use crate::core::slab::{At, Header, Slab};
+use crate::Policy;
+use crate::builder::Builder;
+use crate::clock::Clock;
+use crate::core::Settings;
+use crate::core::order::Order;
+use crate::events;
+use crate::features;
 use crate::features::expiry::Expiry;
-use crate::features::fetch::backends::Backends;
-use crate::features::fetch::fetching::{Fetching, NegativeTtl};
-use crate::features::fetch::table::Table as Flights;
+use crate::features::fetch::Fetch;
 use crate::features::frozen::Frozen;
-use crate::features::listen::Listener;
-use crate::features::record::{Deed, Recorder};
+use crate::features::record::Recorder;
+use crate::features::stats::Stats;
+use crate::features::{Featured, Features};
 use crate::iter::{Iter, Keys};
 use crate::pin::Pin;
-use crate::smr::protect::{Hazard, Pinned, Protect};
-use crate::smr::reclaim::{Reclaim, Supply};
-use crate::smr::segments::Segments;
-use crate::smr::stripe::{Reader, Stripe, Stripes, add};
-use crate::smr::{fence, fork, thread};
-use crate::stats::Stats;
-use crate::sync::atomic::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed},
-};
-use crate::sync::{CHECKED, thread as threads};
-use crate::{Policy, events};
 
-/// Segments beyond those that are full, for what threads have in hand.
-const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 /// A concurrent cache of bounded size.
 ///
 /// Threads share it by reference: put it into an [`Arc`](std::sync::Arc), a `static`, or
@@ -50,59 +34,12 @@ const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 /// assert_eq!(cache.pin().get(&1).map(String::len), Some(3));
 /// ```
 pub struct Cache<K, V, S = RandomState> {
-    pub(crate) index: Index,
-    pub(crate) slab: Slab<K, V>,
-    pub(crate) order: Order,
-    pub(crate) mark_max: u8,
-    pub(crate) stripes: Stripes,
-    pub(crate) reclaim: Reclaim,
-    pub(crate) segments: Segments,
-    /// Values on their way.
-    pub(crate) flights: Flights<K, V>,
-    /// How many more entries there may be.
-    pub(crate) places: Budget,
-    /// How much more they may weigh, where they are weighed.
-    pub(crate) weights: Option<Box<Budget>>,
-    pub(crate) resize: Resize,
-    pub(crate) weigher: Option<Weigher<K, V>>,
-    pub(crate) listener: Option<Listener<K, V>>,
-    pub(crate) hasher: S,
-    pub(crate) recorder: Recorder,
-    pub(crate) expiry: Expiry<K, V>,
-    pub(crate) frozen: Option<Box<Frozen<K, V>>>,
-    pub(crate) fetching: Fetching,
-    pub(crate) negative_ttl: Option<NegativeTtl>,
-    /// How long before its end an entry is due to be loaded anew, in nanoseconds; 0 for never.
-    pub(crate) refresh_ahead: u64,
-    pub(crate) backends: Option<Backends<K>>,
-    policy: Policy,
-    /// By which threads remember their stripe.
-    pub(crate) identity: u64,
-    #[cfg(feature = "tracing")]
-    pub(crate) shortages: events::Shortages,
+    pub(crate) core: Featured<K, V, S>,
 }
 
-/// A slot found by key, and the word that led to it.
-pub(crate) struct Found<'c> {
-    pub(crate) cell: &'c AtomicU32,
-    pub(crate) word: u32,
-    pub(crate) slot: u32,
-    pub(crate) at: At<'c>,
-}
-
-/// What of it a look-up needs that changes nothing: it stays in registers.
-#[derive(Clone, Copy)]
-pub(crate) struct Spot<'c> {
-    pub(crate) at: At<'c>,
-    pub(crate) slot: u32,
-}
-
-impl<'c> From<Found<'c>> for Spot<'c> {
-    #[inline(always)]
-    fn from(Found { at, slot, .. }: Found<'c>) -> Self {
-        Spot { at, slot }
-    }
-}
+// What the documentation says.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<crate::core::local::Stripe<features::Local>>() == 1024);
 
 impl<K, V> Cache<K, V> {
     /// Begins a cache of `capacity` entries, or of that weight with a
@@ -118,255 +55,48 @@ impl<K, V> Cache<K, V> {
     }
 }
 
-impl<K, V, S> Cache<K, V, S> {
-    #[inline(always)]
-    pub(crate) fn stripe(&self) -> &Stripe {
-        thread::stripe(self.identity, &self.stripes)
-    }
-}
-
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    pub(crate) fn from_builder(builder: Builder<K, V, S>) -> Self {
-        fence::prepare();
-        fork::prepare();
-        let weighted = builder.weigher.is_some();
-        let (bound, entries) = (builder.entry_bound(), builder.expected_entries());
-        let length = (1 << builder.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
-        let count = segments_for(slots_for(entries), length as u32);
-        let segments = Segments::new(count as usize, length);
-        let places = places_for(builder.capacity, bound, weighted);
-        let step = length.min(fitting_step(places.min(entries)));
-        segments.set_step(step as u32);
-        let capacity = if weighted { builder.capacity } else { places };
-        let order = Order::new(&builder, capacity, [places.min(entries), entries]);
+    pub(crate) fn from_builder(mut builder: Builder<K, V, S>) -> Self {
+        let (bound, expected) = (builder.entry_bound(), builder.expected_entries());
         // A copy does not show that it has expired: no such builder comes here.
         let copies = builder.copies.flatten();
-        let expiry = Expiry::new(builder.terms, slots_for(entries));
-        let cache = Cache {
-            index: Index::new(words_for(entries)),
-            slab: Slab::new(weighted),
-            mark_max: order.mark_max(),
-            order,
-            stripes: Stripes::default(),
-            reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
-            places: Budget::new(places, step as u64 - 1),
-            weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
-            resize: Resize::new(bound, entries),
-            segments,
-            flights: Flights::new(expiry.clock.clone()),
-            weigher: builder.weigher,
-            listener: builder.listener,
-            hasher: builder.hasher,
+        let clock = Clock::new(builder.terms.clock.take());
+        let features = Features {
             recorder: Recorder::new(),
-            expiry,
-            backends: builder.backends,
+            listener: builder.listener,
+            fetch: Fetch::new(
+                clock.clone(),
+                builder.fetching,
+                builder.negative_ttl,
+                builder.refresh_ahead,
+                builder.backends,
+            ),
+            expiry: Expiry::new(builder.terms, expected),
             frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
-            fetching: builder.fetching,
-            negative_ttl: builder.negative_ttl,
-            refresh_ahead: builder.refresh_ahead,
-            policy: builder.policy,
-            identity: thread::identity(),
-            #[cfg(feature = "tracing")]
-            shortages: events::Shortages::default(),
         };
+        let settings = Settings {
+            policy: builder.policy,
+            promotion: builder.promotion,
+            shards: builder.shards,
+            capacity: builder.capacity,
+            bound,
+            expected,
+            batch: builder.batch,
+            weigher: builder.weigher,
+            hasher: builder.hasher,
+            clock,
+        };
+        let cache = Cache { core: Featured::new(settings, features) };
         events::event!(
-            cache,
+            cache.core,
             DEBUG,
             "cache built",
-            policy = %cache.policy,
-            capacity,
-            entries,
+            policy = %cache.core.policy,
+            capacity = cache.capacity(),
+            entries = expected,
             reserved_bytes = cache.reserved_bytes()
         );
         cache
-    }
-
-    #[inline(always)]
-    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
-        let hash = self.hasher.hash_one(key);
-        (hash, self.index.place(hash))
-    }
-
-    /// Finds a key. The slot may be looked at while `protection` lives and is not asked
-    /// for another.
-    #[inline(always)]
-    pub(crate) fn find<Q>(
-        &self,
-        protection: &impl Protect,
-        place: Place,
-        key: &Q,
-    ) -> Option<Found<'_>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.find_as(protection, place, key)
-    }
-
-    /// The same, or that of it that is wanted.
-    #[inline(always)]
-    pub(crate) fn find_as<'c, Q, F>(
-        &'c self,
-        protection: &impl Protect,
-        place: Place,
-        key: &Q,
-    ) -> Option<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<Found<'c>>,
-    {
-        let table = self.index.table();
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        let (found, home) = table.find_at_home(place, look);
-        if found.is_none() && (home.displaced() || self.index.has_left(table)) {
-            return self.find_further(protection, table, place, key);
-        }
-        found
-    }
-
-    // Apart, so that what `find` works with can stay in registers.
-    #[inline(never)]
-    fn find_further<'c, Q, F>(
-        &'c self,
-        protection: &impl Protect,
-        table: &'c Table,
-        place: Place,
-        key: &Q,
-    ) -> Option<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<Found<'c>>,
-    {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        let found = table.find_further(place, look);
-        if found.is_none() && self.index.has_left(table) {
-            return self.find_anew(protection, place, key);
-        }
-        found
-    }
-
-    /// When the table was replaced under a look-up.
-    #[cold]
-    #[inline(never)]
-    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<Found<'c>>,
-    {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        self.index.find(place, look)
-    }
-
-    /// Whether a word with the right tag leads to `key`.
-    #[inline(always)]
-    fn look<'c, Q, F>(
-        &'c self,
-        protection: &impl Protect,
-        key: &Q,
-        (cell, word, slot): (&'c AtomicU32, u32, u32),
-    ) -> Seen<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<Found<'c>>,
-    {
-        if !protection.covers(cell, word, slot) {
-            return Seen::Changed;
-        }
-        let at = self.slab.at(slot);
-        // SAFETY: the word was in the index, so the slot is published, and it is
-        // protected.
-        if key.equivalent(unsafe { self.slab.key_at(at) }) {
-            Seen::Match(Found { cell, word, slot, at }.into())
-        } else {
-            Seen::Other
-        }
-    }
-
-    /// Another word than `own_word` in its cell that leads to the same key, and whether it
-    /// comes before that one. `None` as well if that has gone: whoever has taken or replaced
-    /// it sees to the others.
-    pub(crate) fn rival<'c, Q>(
-        &'c self,
-        protection: &impl Protect,
-        place: Place,
-        (own, own_word): (&AtomicU32, u32),
-        key: &Q,
-    ) -> Option<(Found<'c>, bool)>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let mut first = true;
-        let look = |cell: &'c AtomicU32, word, slot| {
-            if std::ptr::eq(cell, own) && word == own_word {
-                first = false;
-                return Seen::Other;
-            }
-            self.look(protection, key, (cell, word, slot))
-        };
-        let found = self.index.find(place, look)?;
-        (own.load(Relaxed) == own_word).then_some((found, first))
-    }
-
-    /// The word and the slot in a cell of a table, if there is one, protected as by
-    /// [`Cache::find`].
-    #[inline]
-    pub(crate) fn protected(
-        &self,
-        protection: &impl Protect,
-        table: &Table,
-        cell: &AtomicU32,
-    ) -> Option<(u32, u32)> {
-        loop {
-            // Acquire: partner is the Release with which the word was published.
-            let word = cell.load(Acquire);
-            let slot = table.slot(word);
-            if slot == 0 {
-                return None;
-            }
-            // If not, another thread has changed it.
-            if protection.covers(cell, word, slot) {
-                return Some((word, slot));
-            }
-        }
-    }
-
-    /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
-    /// the key just now.
-    pub(crate) fn is_found(
-        &self,
-        protection: &impl Protect,
-        place: Place,
-        slot: u32,
-        key: &K,
-    ) -> bool {
-        let look = |cell, word, other| {
-            if other == slot {
-                return Seen::Match(true);
-            }
-            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
-                Seen::Match(_) => Seen::Match(false),
-                Seen::Other => Seen::Other,
-                Seen::Changed => Seen::Changed,
-            }
-        };
-        self.index.find(place, look) == Some(true)
-    }
-
-    // Apart, so that it takes no register of a hit under the policies without a lock.
-    #[inline(never)]
-    fn used_under_lock(&self, locked: &Locked, slot: u32) {
-        locked.hit(self, slot);
-    }
-
-    /// Marks a hit, where the policy wants it. It was counted before.
-    #[inline(always)]
-    pub(crate) fn touch(&self, Spot { at, slot }: Spot<'_>) {
-        let mark: &Mark = &self.slab.header_at(at).mark;
-        if mark.count() < self.mark_max {
-            match &self.order {
-                Order::Locked(locked) if !locked.marks() => self.used_under_lock(locked, slot),
-                _ => _ = mark.raise(self.mark_max),
-            }
-        }
     }
 
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
@@ -386,92 +116,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
-        let hash = self.hasher.hash_one(key);
-        if self.recorder.wants(hash) {
-            return self.get_observed(key);
+        let hash = self.core.hasher.hash_one(key);
+        if self.core.hooks.recorder.wants(hash) {
+            return self.core.observed(key, true, |hash| self.core.get(hash, key));
         }
-        self.get_at(hash, key)
-    }
-
-    #[inline(always)]
-    fn get_at<Q>(&self, hash: u64, key: &Q) -> Option<V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-        V: Clone,
-    {
-        let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.get_under(&hazard, reader, hash, key),
-            None => self.get_nested(reader, hash, key),
-        }
-    }
-
-    // Recorded, or looked at to learn what to freeze. Hashes once more, so that the others need
-    // not keep the hash.
-    #[cold]
-    #[inline(never)]
-    fn get_observed<Q>(&self, key: &Q) -> Option<V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-        V: Clone,
-    {
-        let (hash, place) = self.place(key);
-        let weight = self.recorder.records(hash).then(|| self.weight_of(place, key));
-        let look = self.begin_look();
-        let value = self.get_at(hash, key);
-        if let Some(look) = look {
-            look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
-        }
-        if let Some(weight) = weight {
-            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
-            self.recorder.note(hash, deed, weight);
-        }
-        value
-    }
-
-    #[inline(always)]
-    fn get_under<Q>(
-        &self,
-        protection: &impl Protect,
-        reader: &Reader,
-        hash: u64,
-        key: &Q,
-    ) -> Option<V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-        V: Clone,
-    {
-        if let Some(frozen) = &self.frozen
-            && let Some(value) = self.find_frozen(frozen, protection, hash, key)
-        {
-            add(&reader.frozen_hits, 1);
-            return Some(value.clone());
-        }
-        let place = self.index.place(hash);
-        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
-            add(&reader.misses, 1);
-            reader.missed.store(hash, Relaxed);
-            return None;
-        };
-        if self.has_expired_in_use(found.slot, found.at) {
-            self.miss_expired(reader, key, found.slot);
-            return None;
-        }
-        add(&reader.hits, 1);
-        self.touch(found);
-        // SAFETY: published and protected.
-        Some(unsafe { self.slab.value_at(found.at) }.clone())
-    }
-
-    /// From code of the user's that another look-up of this thread runs.
-    #[cold]
-    #[inline(never)]
-    fn get_nested<Q>(&self, reader: &Reader, hash: u64, key: &Q) -> Option<V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-        V: Clone,
-    {
-        self.get_under(&Pinned::new(reader, &self.reclaim), reader, hash, key)
+        self.core.get(hash, key)
     }
 
     /// A clone of the value of `key`, without a trace: no mark, no count.
@@ -488,27 +137,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
-        // SAFETY: `look_up` shows a slot that is published and protected.
-        self.look_up(key, |slot| unsafe { self.slab.value(slot) }.clone())
-    }
-
-    /// Reads what is in the slot of `key`, without a trace. The slot is published, and
-    /// protected meanwhile.
-    #[inline(always)]
-    pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
-        let (_, place) = self.place(key);
-        let reader = &self.stripe().reader;
-        if let Some(hazard) = Hazard::of(&reader.hazard) {
-            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
-            (!self.has_expired(found.slot)).then(|| read(found.slot))
-        } else {
-            let pinned = Pinned::new(reader, &self.reclaim);
-            let found = self.find(&pinned, place, key)?;
-            (!self.has_expired(found.slot)).then(|| read(found.slot))
-        }
+        self.core.peek(key)
     }
 
     /// Whether `key` is there, without a trace.
@@ -523,7 +152,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.look_up(key, |_| ()).is_some()
+        self.core.look_up(key, |_| ()).is_some()
     }
 
     /// A guard through which values are read in place.
@@ -541,18 +170,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline]
     pub fn pin(&self) -> Pin<'_, K, V, S> {
         Pin::new(self)
-    }
-
-    /// What the entry of `key` weighs, without a trace; 1 if there is none.
-    pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        if self.weights.is_none() {
-            return 1;
-        }
-        let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
-        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot))
     }
 
     /// Clones of all entries, in no order.
@@ -598,19 +215,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.len(), 1);
     /// ```
     pub fn len(&self) -> usize {
-        self.entries() as usize
-    }
-
-    /// The same as a count among counts.
-    pub(crate) fn entries(&self) -> u64 {
-        let counted = self.stripes.iter().fold(0u64, |sum, stripe| {
-            let counts = &stripe.counts;
-            sum.wrapping_add(counts.insertions.load(Relaxed))
-                .wrapping_sub(counts.evictions.load(Relaxed))
-                .wrapping_sub(counts.removals.load(Relaxed))
-                .wrapping_sub(counts.expirations.load(Relaxed))
-        });
-        likely(counted, self.places.capacity())
+        self.core.entries() as usize
     }
 
     /// Whether there is no entry. O(threads).
@@ -633,14 +238,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.weight(), 70);
     /// ```
     pub fn weight(&self) -> u64 {
-        if self.weights.is_none() {
-            return self.entries();
-        }
-        let counted = self
-            .stripes
-            .iter()
-            .fold(0u64, |sum, stripe| sum.wrapping_add(stripe.counts.weight.load(Relaxed)));
-        likely(counted, self.capacity())
+        self.core.weight()
     }
 
     /// The capacity, in entries or in weight. While [`set_capacity`](Cache::set_capacity)
@@ -651,7 +249,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.capacity(), 100);
     /// ```
     pub fn capacity(&self) -> u64 {
-        self.weights.as_deref().unwrap_or(&self.places).capacity()
+        self.core.capacity()
     }
 
     /// The policy.
@@ -661,7 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.policy(), frazil::Policy::Mobius);
     /// ```
     pub fn policy(&self) -> Policy {
-        self.policy
+        self.core.policy
     }
 
     /// How many [shards](Builder::shards) the policy has: those that were asked for, rounded up to
@@ -673,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.shards(), 4);
     /// ```
     pub fn shards(&self) -> u32 {
-        match &self.order {
+        match &self.core.order {
             Order::Locked(locked) => locked.shards(),
             _ => 1,
         }
@@ -687,39 +285,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.stats().misses, 1);
     /// ```
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats {
-            waiting: self.reclaim.waiting(),
-            shared_writes: self.reclaim.shared_writes(),
-            ..Stats::default()
-        };
-        for Stripe { reader, counts, .. } in self.stripes.iter() {
-            for (sum, count) in [
-                (&mut stats.hits, &reader.hits),
-                (&mut stats.frozen_hits, &reader.frozen_hits),
-                (&mut stats.misses, &reader.misses),
-                (&mut stats.promotions_skipped, &reader.notes.skipped),
-                (&mut stats.insertions, &counts.insertions),
-                (&mut stats.replacements, &counts.replacements),
-                (&mut stats.evictions, &counts.evictions),
-                (&mut stats.removals, &counts.removals),
-                (&mut stats.expirations, &counts.expirations),
-                (&mut stats.refusals, &counts.refusals),
-                (&mut stats.retries, &counts.retries),
-                (&mut stats.shared_writes, &counts.shared_writes),
-            ] {
-                *sum = sum.wrapping_add(count.load(Relaxed));
-            }
-            // What hits under a lock add to those of writers.
-            for (sum, count) in [
-                (&mut stats.retries, &reader.retries),
-                (&mut stats.shared_writes, &reader.shared_writes),
-            ] {
-                *sum = sum.wrapping_add(count.load(Relaxed));
-            }
-        }
-        stats.hits += stats.frozen_hits;
-        self.flights.tally.add_to(&mut stats);
-        stats
+        self.core.stats()
     }
 
     /// Bytes of address space that the cache has laid out for itself so far, beside what keys and
@@ -731,131 +297,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        self.index.heap_bytes()
-            + self.slab.heap_bytes()
-            + self.order.heap_bytes()
-            + self.segments.heap_bytes()
-            + self.stripes.heap_bytes()
-            + self.flights.heap_bytes()
-            + self.expiry.heap_bytes()
-            + self.frozen.as_ref().map_or(0, |frozen| frozen.heap_bytes())
-    }
-}
-
-/// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
-/// are there for what pins have shown, all at once, and has been replaced since.
-pub(crate) fn spare_slots(entries: u64) -> u64 {
-    if CHECKED { 8 } else { entries / 4 + 512 }
-}
-
-/// How many slots there may be, of which so many are resident at once.
-fn slots_for(entries: u64) -> u32 {
-    (entries + spare_slots(entries)) as u32
-}
-
-/// How many words there may be: threads that admit a key at the same time have two for it.
-fn words_for(entries: u64) -> u64 {
-    entries + entries / 32 + 128
-}
-
-impl<K, V, S> Supply for Cache<K, V, S> {
-    fn limits(&self) -> (u32, u32) {
-        let entries = self.places.capacity();
-        self.index.limits(words_for(entries), slots_for(entries))
-    }
-
-    fn prepare(&self, slot: u32) {
-        // SAFETY: `vacant` shows each slot once, before anyone knows it.
-        unsafe { self.slab.prepare(slot) }
-    }
-}
-
-impl<K, V, S> Cache<K, V, S> {
-    /// Whether the table has no room for more slots than were handed out, or little.
-    pub(crate) fn is_outgrown(&self) -> bool {
-        self.reclaim.slots() >= self.limits().0.into()
-    }
-
-    /// Slots for which what is frozen is laid out, and what is learned of it: entries in others
-    /// are not frozen.
-    pub(crate) fn expected_slots(&self) -> u32 {
-        let expected = slots_for(self.resize.expected());
-        let used = self.reclaim.used().end.saturating_mul(2);
-        used.max(expected).min(slots_for(self.places.capacity()))
-    }
-
-    /// Makes room for more entries than there were so far. True if there is some. The caller holds
-    /// no stripe.
-    ///
-    /// Stops all who write for as long as it takes to copy the table: see
-    /// `docs/design/growth.md`. If they cannot be stopped, because one of them runs code of the
-    /// user's, it lets them go on and tries again, as often as `patience` says.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn grow(&self, patience: u32) -> bool {
-        if !self.is_outgrown() {
-            return false;
-        }
-        let mut larger: Option<Table> = None;
-        for _ in 0..=patience {
-            let stopping = self.stripes.stopping();
-            // Another may have seen to it meanwhile.
-            if !self.is_outgrown() {
-                return true;
-            }
-            let entries = self.places.capacity();
-            let table = larger
-                .take()
-                .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)));
-            if let Some(stopped) = self.stripes.stop(stopping) {
-                self.index.grow(table);
-                self.segments.allow(segments_for(self.limits().1, self.segments.length()));
-                drop(stopped);
-                return true;
-            }
-            larger = Some(table);
-            threads::yield_now();
-        }
-        false
-    }
-}
-
-/// How many segments so many slots may need.
-fn segments_for(slots: u32, length: u32) -> u32 {
-    (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
-}
-
-/// A sum of counts that were read one after the other. Those of different moments may add
-/// up to more than there can be, or to less than nothing, which wraps.
-fn likely(sum: u64, capacity: u64) -> u64 {
-    if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
-}
-
-/// The entries, as policies see them.
-impl<K: Hash, V, S: BuildHasher> Headers for Cache<K, V, S> {
-    #[inline(always)]
-    fn header(&self, slot: u32) -> &Header {
-        self.slab.header(slot)
-    }
-    #[inline(always)]
-    fn reader(&self) -> &Reader {
-        &self.stripe().reader
-    }
-    #[inline(always)]
-    fn prefetch(&self, slot: u32) {
-        self.slab.prefetch(slot);
-    }
-    #[inline(always)]
-    fn weight(&self, slot: u32) -> u64 {
-        self.slab.weight(slot)
-    }
-    #[inline(always)]
-    fn hash(&self, slot: u32) -> u64 {
-        // SAFETY: a policy asks for a slot that it has taken, or under its lock for one
-        // in its place: neither can be retired, let alone vacated.
-        self.hasher.hash_one(unsafe { self.slab.key(slot) })
-    }
-    fn coarse_ns(&self) -> u64 {
-        self.expiry.clock.coarse()
+        let Features { fetch, expiry, frozen, .. } = &self.core.hooks;
+        let learned = |local: &features::Local| {
+            local.samples.get().map_or(0, |samples| size_of_val(&**samples))
+        };
+        self.core.heap_bytes()
+            + self.core.stripes.iter().map(|stripe| learned(&stripe.local.features)).sum::<usize>()
+            + fetch.flights.heap_bytes()
+            + expiry.heap_bytes()
+            + frozen.as_ref().map_or(0, |frozen| frozen.heap_bytes())
     }
 }

@@ -169,8 +169,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     pub fn or_try_insert_with<E>(self, load: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
         match cache.get(key.query()) {
-            Some(value) if cache.is_fresh(key.query()) => Ok(value),
-            found => cache.load_here(key, load, found),
+            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
+            found => cache.core.load_here(key, load, found),
         }
     }
 
@@ -223,8 +223,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     ) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
         match cache.get(key.query()) {
-            Some(value) if cache.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.load_task(key, load, found)).await,
+            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
+            found => Cold(cache.core.load_task(key, load, found)).await,
         }
     }
 
@@ -263,8 +263,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let Entry { cache, key, .. } = self;
         match cache.get(key.query()) {
-            Some(value) if cache.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.fetch_task(key, fetch, None, found)).await,
+            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
+            found => Cold(cache.core.fetch_task(key, fetch, None, found)).await,
         }
     }
 
@@ -292,8 +292,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let Entry { cache, key, .. } = self;
         match cache.get(key.query()) {
-            Some(value) if cache.is_fresh(key.query()) => Ok(value),
-            found => cache.fetch_here(key, fetch, found),
+            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
+            found => cache.core.fetch_here(key, fetch, found),
         }
     }
 
@@ -342,12 +342,12 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let Entry { cache, key, .. } = self;
         match cache.get(key.query()) {
-            Some(value) if cache.is_fresh(key.query()) => Ok(value),
+            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
             found => {
-                let linger = nanoseconds(cache.fetching.linger);
+                let linger = nanoseconds(cache.core.hooks.fetch.fetching.linger);
                 let detached = Some(Detached::new(fetch, linger));
                 let none = std::future::pending::<Result<V, E>>();
-                Cold(cache.fetch_task(key, none, detached, found)).await
+                Cold(cache.core.fetch_task(key, none, detached, found)).await
             }
         }
     }
@@ -449,7 +449,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
             let (computed, telling) = match block_on(work.arrive(&mut patience), left) {
                 Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
                 Some(Arrival::Vain(vain)) => {
-                    cache.flights.tally.in_vain(vain);
+                    cache.core.hooks.fetch.flights.tally.in_vain(vain);
                     return None;
                 }
                 Some(_) => break work.compute_apart(&mut compute),
@@ -461,7 +461,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
                 break computed;
             }
         };
-        cache.reclaim_if_due();
+        cache.core.reclaim_if_due();
         Some(computed)
     }
 
@@ -512,7 +512,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
                 None => {}
             }
         };
-        cache.reclaim_if_due();
+        cache.core.reclaim_if_due();
         computed
     }
 }
@@ -520,7 +520,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
 impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> {
     fn work(self) -> Work<'c, K, V, S> {
         let Entry { cache, key, .. } = self;
-        let (hash, place) = cache.place(key.query());
+        let (hash, place) = cache.core.place(key.query());
         Work { cache, key: ByValue(key.into_key()), hash, place }
     }
 }
@@ -550,10 +550,10 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
     /// if a flight is over.
     async fn arrive(&self, patience: &mut Patience<'c>) -> Option<Arrival<'c, K, V>> {
-        match self.cache.arrive(self.hash, &self.key, patience).await {
+        match self.cache.core.join(self.hash, &self.key, patience).await {
             Arrival::Over(..) => None,
             Arrival::Remembered(flight) => {
-                flight.forget(&self.cache.flights);
+                flight.forget(&self.cache.core.hooks.fetch.flights);
                 None
             }
             arrival => Some(arrival),
@@ -562,9 +562,11 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
 
     /// What is there: the word that leads to it, and a clone.
     fn see(&self) -> Option<(u32, V)> {
-        self.cache.with_found(self.place, &self.key.0, |found| {
+        self.cache.core.with_found(self.place, &self.key.0, |found| {
             // SAFETY: published, and protected while this runs.
-            found.map(|found| (found.word, unsafe { self.cache.slab.value(found.slot) }.clone()))
+            found.map(|found| {
+                (found.word, unsafe { self.cache.core.slab.value(found.slot) }.clone())
+            })
         })
     }
 
@@ -595,12 +597,13 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Option<Computed<V>> {
         let mut answer = Some(answer);
         let exchange = |work: &mut dyn FnMut() -> bool| {
-            turn.store(work, || self.cache.remove_any(self.place, &self.key.0)).unwrap_or(false)
+            turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+                .unwrap_or(false)
         };
         let mut outcome = self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key.0)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
@@ -620,14 +623,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(&self.key.0))
     }
 
     /// As `follow_in_turn`, without one.
     fn follow_apart(&self, seen: Option<u32>, answer: Compute<V>) -> Option<Computed<V>> {
         let mut answer = Some(answer);
         let exchange = |work: &mut dyn FnMut() -> bool| {
-            self.cache.overtake(self.hash, &self.key.0);
+            self.cache.core.overtake(self.hash, &self.key.0);
             work()
         };
         self.compute_once(&mut answered(&mut answer), exchange, Some(seen)).0
@@ -645,13 +648,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                turn.store(work, || self.cache.remove_any(self.place, &self.key.0)).unwrap_or(false)
+                turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+                    .unwrap_or(false)
             };
             outcome = self.compute_once(&mut compute, exchange, None);
         }
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.peek(&self.key.0)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
         }
         outcome
     }
@@ -660,14 +664,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     fn compute_apart(&self, compute: &mut impl FnMut(Option<&V>) -> Compute<V>) -> Computed<V> {
         for _ in 0..NESTED_ATTEMPTS {
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                self.cache.overtake(self.hash, &self.key.0);
+                self.cache.core.overtake(self.hash, &self.key.0);
                 work()
             };
             if let (Some(computed), _) = self.compute_once(compute, exchange, None) {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(&self.key.0))
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
@@ -679,31 +683,37 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         seen: Option<Option<u32>>,
     ) -> Outcome<'c, K, V, S> {
         let Work { cache, key: ByValue(key), hash, place } = self;
-        cache.with_found(*place, key, |found| {
+        cache.core.with_found(*place, key, |found| {
             if seen.is_some_and(|seen| seen != found.map(|found| found.word)) {
                 return (None, None);
             }
             // SAFETY: published, and protected while this runs.
-            let old = found.map(|found| unsafe { cache.slab.value(found.slot) });
+            let old = found.map(|found| unsafe { cache.core.slab.value(found.slot) });
             match (compute(old), found) {
                 (Compute::Keep, _) | (Compute::Remove, None) => {
                     (Some(Computed::Unchanged(old.cloned())), None)
                 }
                 (Compute::Remove, Some(found)) => {
                     let removed = old.cloned();
-                    let telling = cache.telling();
-                    let gone = exchange(&mut || cache.remove_found(*place, found, key));
+                    let telling = cache.core.telling();
+                    let gone = exchange(&mut || cache.core.remove_found(*place, found, key));
                     (removed.filter(|_| gone).map(Computed::Removed), telling)
                 }
                 (Compute::Put(value), found) => {
-                    let weight = cache.weigh(key, &value);
-                    let mut telling = cache.telling();
-                    let term = cache.term(key, &value);
+                    let weight = cache.core.weigh(key, &value);
+                    let mut telling = cache.core.telling();
+                    let term = cache.core.term(key, &value);
                     let mut entry = Some((key.clone(), value.clone()));
                     let mut put = || {
                         entry.take().is_some_and(|(key, value)| {
-                            let newcomer = Newcomer::new(*hash, weight, term);
-                            cache.exchange(*place, newcomer, found, (key, value), &mut telling)
+                            let newcomer = Newcomer::new(*hash, weight);
+                            cache.core.exchange(
+                                *place,
+                                (newcomer, &term),
+                                found,
+                                (key, value),
+                                &mut telling,
+                            )
                         })
                     };
                     let computed = exchange(&mut put).then(|| match old {

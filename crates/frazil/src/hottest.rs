@@ -2,12 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
-use std::ops::ControlFlow;
 
 use crate::cache::Cache;
-use crate::core::index::Tour;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Up to `n` keys, those first that would stay longest: the last that the policy would
@@ -52,13 +49,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         K: Clone,
     {
-        let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
-        self.append_frozen(&mut order);
-        let ranks = self.ranks(&order);
+        let mut order =
+            self.core.order.coldest_first(&self.core, &self.core.segments, &self.core.stripes);
+        self.core.append_frozen(&mut order);
+        let ranks = self.core.ranks(&order);
         // The furthest on top, to be replaced by what is nearer.
         let mut nearest: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
         let mut keys: Vec<Option<K>> = Vec::new();
-        self.each_entry(|slot, key, _| {
+        self.core.each_entry(|slot, key, _| {
             let rank = ranks.get(slot as usize).copied().unwrap_or(0);
             if rank == 0 || n == 0 {
                 return;
@@ -79,29 +77,5 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         });
         let order = nearest.into_sorted_vec();
         order.into_iter().filter_map(|(_, Reverse(at))| keys[at].take()).collect()
-    }
-
-    /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
-    /// may be used again meanwhile, by an entry of another rank.
-    pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
-        let mut ranks = vec![0; self.reclaim.used().end as usize];
-        for (rank, &slot) in (1..).zip(order) {
-            if let Some(known) = ranks.get_mut(slot as usize) {
-                *known = rank;
-            }
-        }
-        ranks
-    }
-
-    /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
-    pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
-        let mut tour = Tour::of(&self.index);
-        while let Some(bucket) = tour.next() {
-            let ControlFlow::Continue(()) =
-                self.show_slots(&mut tour, bucket, |slot, key, value| {
-                    show(slot, key, value);
-                    ControlFlow::<Infallible>::Continue(())
-                });
-        }
     }
 }

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 
 use crate::cache::Cache;
 use crate::core::index::{Table, Tour};
-use crate::smr::protect::{Hazard, Pinned, Protect};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Shows all entries, in no order, where they are: nothing is cloned.
@@ -47,7 +46,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let mut tour = Tour::of(&self.index);
+        let mut tour = Tour::of(&self.core.index);
         while let Some(bucket) = tour.next() {
             self.show_bucket(&mut tour, bucket, &mut show)?;
         }
@@ -60,45 +59,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         bucket: (&Table, usize),
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.show_slots(tour, bucket, |_, key, value| show(key, value))
-    }
-
-    /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
-    /// still in between holds up one entry.
-    pub(crate) fn show_slots<B>(
-        &self,
-        tour: &mut Tour<'_>,
-        bucket: (&Table, usize),
-        show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.show_slots_under(&hazard, tour, bucket, show),
-            None => {
-                let pinned = Pinned::new(reader, &self.reclaim);
-                self.show_slots_under(&pinned, tour, bucket, show)
-            }
-        }
-    }
-
-    fn show_slots_under<B>(
-        &self,
-        protection: &impl Protect,
-        tour: &mut Tour<'_>,
-        (table, bucket): (&Table, usize),
-        mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        for cell in table.cells(bucket) {
-            if let Some((_, slot)) = self.protected(protection, table, cell)
-                && tour.is_new(slot)
-                && !self.has_expired(slot)
-            {
-                // SAFETY: published, and protected until the next one is.
-                let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
-                show(slot, key, value)?;
-            }
-        }
-        ControlFlow::Continue(())
+        self.core.show_slots(tour, bucket, |_, key, value| show(key, value))
     }
 }
 
@@ -119,7 +80,7 @@ pub struct Iter<'c, K, V, S = foldhash::fast::RandomState> {
 
 impl<'c, K, V, S> Iter<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
-        Iter { cache, tour: Tour::of(&cache.index), entries: Vec::new() }
+        Iter { cache, tour: Tour::of(&cache.core.index), entries: Vec::new() }
     }
 }
 
@@ -155,7 +116,7 @@ pub struct Keys<'c, K, V, S = foldhash::fast::RandomState> {
 
 impl<'c, K, V, S> Keys<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
-        Keys { cache, tour: Tour::of(&cache.index), keys: Vec::new() }
+        Keys { cache, tour: Tour::of(&cache.core.index), keys: Vec::new() }
     }
 }
 

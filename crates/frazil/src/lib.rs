@@ -522,22 +522,27 @@ mod chunks;
 mod clock;
 mod core;
 mod distribution;
+mod ensure;
 mod entry;
 mod events;
 mod features;
+mod freezing;
 mod hottest;
 mod iter;
+mod lifetimes;
+mod loading;
 mod many;
 #[cfg(all(test, loom))]
 mod models;
 mod pin;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
+mod recording;
 mod smr;
 mod snapshot;
-mod stats;
 mod sync;
 mod validate;
+mod write;
 
 pub use crate::core::admission::{Admitted, Refusal, Refused};
 pub use crate::core::order::locked::Promotion;
@@ -551,16 +556,17 @@ pub use features::fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
 pub use features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
 pub use features::fetch::loaded::Loaded;
 pub use features::frozen::Freezing;
-pub use features::frozen::control::{FreezingControl, FreezingState};
+pub use features::frozen::control::FreezingState;
 pub use features::frozen::controller::{Phase as FreezingPhase, Reason as FreezingReason};
 pub use features::frozen::curve::CurvePoint;
 pub use features::listen::Cause;
 pub use features::record::{Recorded, Recording};
+pub use features::stats::Stats;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+pub use freezing::FreezingControl;
 pub use iter::{Iter, Keys};
 pub use pin::Pin;
 pub use snapshot::RestoreError;
-pub use stats::Stats;
 
 /// The Rust in the documents, as tests.
 #[cfg(doctest)]

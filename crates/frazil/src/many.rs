@@ -9,14 +9,9 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::cache::{Cache, Spot};
-use crate::core::index::{Place, Table, Tour};
-use crate::core::write::Ending;
-use crate::features::listen::Steps;
-use crate::features::record::Deed;
-use crate::smr::protect::{Hazard, Pinned, Protect};
-use crate::smr::stripe::{Reader, add};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::cache::Cache;
+use crate::core::index::Place;
+use crate::smr::protect::{Hazard, Protect};
 
 /// Keys that are looked up together: more than a core can have under way.
 const BATCH: usize = 16;
@@ -45,11 +40,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // The caller's iterator runs before anything is looked at.
             let mut batch: [Option<(&Q, (u64, Place))>; BATCH] = [None; BATCH];
             for (place, key) in batch.iter_mut().zip(keys.by_ref()) {
-                *place = Some((key, self.place(key)));
+                *place = Some((key, self.core.place(key)));
             }
             self.get_batch(batch.iter().map_while(|key| *key), &mut values);
             // What had expired was retired.
-            self.reclaim_if_due();
+            self.core.reclaim_if_due();
             if batch[BATCH - 1].is_none() {
                 return values;
             }
@@ -64,83 +59,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
-        let reader = &self.stripe().reader;
-        keys.clone().for_each(|(_, (_, place))| self.index.prefetch(place));
+        let core = &self.core;
+        keys.clone().for_each(|(_, (_, place))| core.index.prefetch(place));
         for (_, (_, place)) in keys.clone() {
-            if let Some(slot) = self.index.candidate(place) {
-                self.slab.prefetch_for_reading(slot);
+            if let Some(slot) = core.index.candidate(place) {
+                core.slab.prefetch_for_reading(slot);
             }
         }
-        match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.get_batch_under(&hazard, reader, keys, values),
-            None => {
-                let pinned = Pinned::new(reader, &self.reclaim);
-                self.get_batch_under(&pinned, reader, keys, values);
-            }
+        match Hazard::of(&core.stripe().reader.hazard) {
+            Some(hazard) => self.get_batch_under(&hazard, keys, values),
+            None => self.get_batch_under(&core.pinned(), keys, values),
         }
     }
 
     fn get_batch_under<'q, Q>(
         &self,
         protection: &impl Protect,
-        reader: &Reader,
         keys: impl Iterator<Item = (&'q Q, (u64, Place))>,
         values: &mut Vec<Option<V>>,
     ) where
         Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
-        for (key, (hash, place)) in keys {
-            if let Some(frozen) = &self.frozen
-                && let Some(value) = self.find_frozen(frozen, protection, hash, key)
-            {
-                add(&reader.frozen_hits, 1);
-                if self.recorder.wants(hash) {
-                    self.observe_frozen((hash, place), key);
-                }
-                values.push(Some(value.clone()));
-                continue;
-            }
-            let found = self.find(protection, place, key);
-            let found = found.filter(|found| {
-                let expired = self.has_expired_in_use(found.slot, found.at);
-                if expired {
-                    self.take_out_expired(place, found);
-                }
-                !expired
-            });
-            add(if found.is_some() { &reader.hits } else { &reader.misses }, 1);
-            if self.recorder.wants(hash) {
-                let weight = found.as_ref().map_or(0, |found| self.slab.weight(found.slot));
-                let deed = if found.is_some() { Deed::Hit } else { Deed::Miss };
-                self.recorder.note(hash, deed, weight);
-                if let Some(look) = self.begin_look_untimed() {
-                    let slot = found.as_ref().map(|found| found.slot);
-                    look.end(hash, found.is_some(), || slot);
-                }
-            }
-            if found.is_none() {
-                reader.missed.store(hash, Relaxed);
-            }
-            values.push(found.map(|found| {
-                self.touch(Spot { at: found.at, slot: found.slot });
-                // SAFETY: published and protected.
-                unsafe { self.slab.value_at(found.at) }.clone()
-            }));
-        }
-    }
-
-    /// Of a hit of what is frozen, which no recording and no learner has seen.
-    #[cold]
-    fn observe_frozen<Q>(&self, (hash, place): (u64, Place), key: &Q)
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
-        if self.recorder.records(hash) {
-            self.recorder.note(hash, Deed::Hit, self.weight_of(place, key));
-        }
-        if let Some(look) = self.begin_look_untimed() {
-            look.end(hash, true, || self.look_up(key, |slot| slot));
+        let core = &self.core;
+        let reads = &core.stripe().local.reads;
+        for (key, (hash, _)) in keys {
+            let get = |hash| core.get_under(protection, reads, hash, key);
+            let value = match core.hooks.recorder.wants(hash) {
+                false => get(hash),
+                true => core.observed(key, false, get),
+            };
+            values.push(value.cloned());
         }
     }
 
@@ -154,7 +103,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert_many(&self, entries: impl IntoIterator<Item = (K, V)>) {
         // To ask for the buckets of 16 entries ahead gains 8 % where every one evicts: less than
         // it is worth to have no entries in hand when the iterator panics.
-        let _steps = self.steps();
+        let _steps = self.core.steps();
         entries.into_iter().for_each(|(key, value)| self.insert(key, value));
     }
 
@@ -172,67 +121,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.len(), 5);
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.sweep(&self.steps(), |slot| {
+        self.core.sweep(&self.core.steps(), |slot| {
             // SAFETY: the sweep shows slots that it has found in the index and protects.
-            let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+            let (key, value) = unsafe { (self.core.slab.key(slot), self.core.slab.value(slot)) };
             !keep(key, value)
         });
-    }
-
-    /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
-    /// shown slots, which are protected. What it panics with ends the sweep; else it is over
-    /// when it has come to all, and answers how many had expired.
-    pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
-        let mut expirations = 0;
-        // Against the order of a look-up, but for buckets that wrap round: should two threads
-        // have admitted one key just now, the older goes first.
-        let mut tour = Tour::back(&self.index);
-        while let Some((table, bucket)) = tour.next() {
-            let telling = self.telling();
-            let reader = &self.stripe().reader;
-            expirations += match Hazard::of(&reader.hazard) {
-                Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
-                None => {
-                    let pinned = Pinned::new(reader, &self.reclaim);
-                    self.sweep_bucket(&pinned, steps, (table, bucket), &mut is_doomed)
-                }
-            };
-            drop(telling);
-            steps.take(|| self.reclaim_if_due());
-        }
-        expirations
-    }
-
-    /// One bucket of a sweep. How many entries had expired.
-    fn sweep_bucket(
-        &self,
-        protection: &impl Protect,
-        steps: &Steps<'_>,
-        (table, bucket): (&Table, usize),
-        is_doomed: &mut impl FnMut(u32) -> bool,
-    ) -> u64 {
-        let mut expirations = 0;
-        for cell in table.cells(bucket).iter().rev() {
-            let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
-            // Nobody's to judge: it is absent.
-            let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
-            let ending = match expired {
-                true => Ending::Expired,
-                false if is_doomed(slot) => Ending::Removed,
-                false => continue,
-            };
-            // SAFETY: published, and protected until the next one is.
-            let key = unsafe { self.slab.key(slot) };
-            // One that cannot be hashed cannot be found by its word: it stays.
-            let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
-            // The word of this slot, which no other entry can have while it is protected.
-            self.leave(slot);
-            let mut held = self.hold();
-            if self.index.unlink(place, slot) {
-                self.bury(&mut held, slot, ending);
-                expirations += u64::from(expired);
-            }
-        }
-        expirations
     }
 }

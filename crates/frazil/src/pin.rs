@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 
 use equivalent::Equivalent;
 
-use crate::cache::{Cache, Spot};
-use crate::features::record::Deed;
-use crate::smr::protect::{KeepingAll, Pinned, Protect};
-use crate::smr::stripe::{Reader, add};
+use crate::cache::Cache;
+use crate::core::Spot;
+use crate::core::hooks::Hooks;
+use crate::core::local::Reads;
+use crate::features::{Featured, Features};
+use crate::smr::protect::{KeepingAll, Pinned};
 use crate::smr::thread::Lodger;
-use crate::sync::atomic::Ordering::Relaxed;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
 ///
@@ -33,8 +34,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 /// assert_eq!(lengths, 21);
 /// ```
 pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
-    cache: &'c Cache<K, V, S>,
-    reader: &'c Reader,
+    core: &'c Featured<K, V, S>,
+    reads: &'c Reads,
     protection: Pinned<'c>,
     /// The same once it keeps all.
     all: KeepingAll,
@@ -45,11 +46,12 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
 
 impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
-        let reader = &cache.stripe().reader;
-        let protection = Pinned::new(reader, &cache.reclaim);
+        let core = &cache.core;
+        let stripe = core.stripe();
+        let protection = Pinned::new(&stripe.reader, &core.reclaim);
         Pin {
-            cache,
-            reader,
+            core,
+            reads: &stripe.local.reads,
             protection,
             all: KeepingAll,
             _lodger: Lodger::new(),
@@ -69,12 +71,12 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let hash = self.cache.hasher.hash_one(key);
-        if self.cache.recorder.wants(hash) {
-            return self.get_observed(key);
+        let hash = self.core.hasher.hash_one(key);
+        if self.core.hooks.recorder.wants(hash) {
+            return self.core.observed(key, true, |hash| self.get_naming(hash, key));
         }
         if self.protection.keeps_all() {
-            self.get_at(&self.all, hash, key)
+            self.core.get_under(&self.all, self.reads, hash, key)
         } else {
             self.get_naming(hash, key)
         }
@@ -86,57 +88,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.get_at(&self.protection, hash, key)
-    }
-
-    // As `Cache::get_observed`.
-    #[cold]
-    #[inline(never)]
-    fn get_observed<Q>(&self, key: &Q) -> Option<&V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
-        let cache = self.cache;
-        let (hash, place) = cache.place(key);
-        let weight = cache.recorder.records(hash).then(|| cache.weight_of(place, key));
-        let look = cache.begin_look();
-        let value = self.get_at(&self.protection, hash, key);
-        if let Some(look) = look {
-            let slot = || cache.find(&self.protection, place, key).map(|found| found.slot);
-            look.end(hash, value.is_some(), slot);
-        }
-        if let Some(weight) = weight {
-            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
-            cache.recorder.note(hash, deed, weight);
-        }
-        value
-    }
-
-    #[inline(always)]
-    fn get_at<'p, Q>(&'p self, protection: &'p impl Protect, hash: u64, key: &Q) -> Option<&'p V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
-        if let Some(frozen) = &self.cache.frozen
-            && let Some(value) = self.cache.find_frozen(frozen, protection, hash, key)
-        {
-            add(&self.reader.frozen_hits, 1);
-            return Some(value);
-        }
-        let place = self.cache.index.place(hash);
-        let Some(found) = self.cache.find_as::<_, Spot<'_>>(protection, place, key) else {
-            add(&self.reader.misses, 1);
-            self.reader.missed.store(hash, Relaxed);
-            return None;
-        };
-        if self.cache.has_expired_in_use(found.slot, found.at) {
-            self.cache.miss_expired(self.reader, key, found.slot);
-            return None;
-        }
-        add(&self.reader.hits, 1);
-        self.cache.touch(found);
-        // SAFETY: published, and protected while the pin lives, which the value borrows.
-        Some(unsafe { self.cache.slab.value_at(found.at) })
+        self.core.get_under(&self.protection, self.reads, hash, key)
     }
 
     /// The key and the value of `key`, without a trace: no mark, no count.
@@ -152,13 +104,13 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let (_, place) = self.cache.place(key);
-        let Spot { slot, at } = self.cache.find_as(&self.protection, place, key)?;
-        if self.cache.has_expired(slot) {
+        let (_, place) = self.core.place(key);
+        let Spot { slot, at } = self.core.find_as(&self.protection, place, key)?;
+        if !Features::is_live(self.core, slot) {
             return None;
         }
         // SAFETY: published, and protected while the pin lives, which both borrow.
-        Some(unsafe { (self.cache.slab.key_at(at), self.cache.slab.value_at(at)) })
+        Some(unsafe { (self.core.slab.key_at(at), self.core.slab.value_at(at)) })
     }
 }
 

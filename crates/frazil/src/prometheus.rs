@@ -156,7 +156,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         counter("frazil_retries_total", "Attempts vain for other threads' progress.", retries),
         counter("frazil_shared_writes_total", "Writes to lines that all write.", shared_writes),
         gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
-        gauge("frazil_entries", "Entries that are there.", cache.entries()),
+        gauge("frazil_entries", "Entries that are there.", cache.core.entries()),
         gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", cache.weight()),
         gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
         gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),

@@ -129,7 +129,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (unfinished, file) = Unfinished::create(path)?;
         let written = self.write_snapshot(file, encode)?;
         unfinished.finish(path)?;
-        event!(self, INFO, "snapshot written", entries = written);
+        event!(self.core, INFO, "snapshot written", entries = written);
         Ok(written)
     }
 
@@ -138,18 +138,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         file: File,
         mut encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
-        let mut order = self.order.queued_first(self, &self.segments, &self.stripes);
-        self.append_frozen(&mut order);
-        let ranks = self.ranks(&order);
+        let mut order =
+            self.core.order.queued_first(&self.core, &self.core.segments, &self.core.stripes);
+        self.core.append_frozen(&mut order);
+        let ranks = self.core.ranks(&order);
         // Under a lock, what a mark says is in the order already.
-        let marks = if matches!(self.order, Order::Locked(_)) { 0 } else { self.mark_max };
+        let marks =
+            if matches!(self.core.order, Order::Locked(_)) { 0 } else { self.core.mark_max };
         let mut writer = Writer::new(BufWriter::new(file))?;
         let mut outcome = Ok(());
-        self.each_entry(|slot, key, value| {
-            let (Some(left), Ok(())) = (self.left_in_use(slot), &outcome) else { return };
+        self.core.each_entry(|slot, key, value| {
+            let (Some(left), Ok(())) = (self.core.left_in_use(slot), &outcome) else { return };
             // What a thread has in hand is new for the most part.
             let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
-            let mark = self.slab.header(slot).mark.count().min(marks);
+            let mark = self.core.slab.header(slot).mark.count().min(marks);
             let left = u64::try_from(left.as_nanos()).unwrap_or(NO_END);
             outcome = writer.record((*rank, mark, left), |bytes| encode(key, value, bytes));
         });
@@ -205,9 +207,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries.sort_by_key(|(record, ..)| record.rank);
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let mut order = by_laps((0..count).collect(), Vec::new(), |at| entries[at as usize].0.mark);
-        let fitting = usize::try_from(self.places.capacity()).unwrap_or(usize::MAX);
+        let fitting = usize::try_from(self.core.places.capacity()).unwrap_or(usize::MAX);
         order.drain(..order.len().saturating_sub(fitting));
-        if self.order.is_places_and_marks() {
+        if self.core.order.is_places_and_marks() {
             order.sort_unstable();
         }
         let mut entries: Vec<Option<_>> = entries.into_iter().map(Some).collect();
@@ -215,7 +217,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for (record, key, value) in order.iter().filter_map(|&at| entries[at as usize].take()) {
             restored += u64::from(self.restore_entry(&record, key, value, since));
         }
-        event!(self, INFO, "snapshot restored", entries = restored);
+        event!(self.core, INFO, "snapshot restored", entries = restored);
         Ok(restored)
     }
 
@@ -231,16 +233,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 left => left,
             },
         };
-        let marks = self.order.is_places_and_marks() || matches!(self.order, Order::S3Fifo(_));
+        let marks =
+            self.core.order.is_places_and_marks() || matches!(self.core.order, Order::S3Fifo(_));
         let marked = (marks && record.mark > 0).then(|| key.clone());
         match lifetime {
             None => self.insert(key, value),
             Some(lifetime) => self.insert_for_exactly(key, value, lifetime),
         }
         if let Some(key) = marked {
-            self.look_up(&key, |slot| {
-                let mark = &self.slab.header(slot).mark;
-                (0..record.mark).for_each(|_| _ = mark.raise(self.mark_max));
+            self.core.look_up(&key, |slot| {
+                let mark = &self.core.slab.header(slot).mark;
+                (0..record.mark).for_each(|_| _ = mark.raise(self.core.mark_max));
             });
         }
         true

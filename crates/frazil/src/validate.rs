@@ -100,7 +100,7 @@ impl<K, V, S> Cache<K, V, S> {
     #[doc(hidden)]
     pub fn weight_at_once(&self) -> Option<u64> {
         let read = || -> Vec<u64> {
-            self.stripes.iter().map(|stripe| stripe.counts.weight.load(SeqCst)).collect()
+            self.core.stripes.iter().map(|stripe| stripe.local.counts.weight.load(SeqCst)).collect()
         };
         let weights = read();
         // Read twice and found the same: it was so in between.
@@ -117,10 +117,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A list of what does not fit, a line each.
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
-        let used = self.reclaim.used();
+        let used = self.core.reclaim.used();
         let mut survey = Survey {
             slots: vec![None; used.end as usize],
-            segments: self.segments.used().map(|segment| (segment, None)).collect(),
+            segments: self.core.segments.used().map(|segment| (segment, None)).collect(),
             places_in_hand: 0,
             credit_in_hand: 0,
             unsaid: 0,
@@ -143,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// The rings between stripes, and the places of a locked policy.
     fn survey_queues(&self, survey: &mut Survey) {
-        for (number, queue) in self.order.queues().iter().enumerate() {
+        for (number, queue) in self.core.order.queues().iter().enumerate() {
             let mut count = 0;
             for segment in queue.ring().values() {
                 count += 1;
@@ -151,15 +151,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             survey.expect("segments in a ring", queue.ring().len(), count);
         }
-        if let Order::Locked(locked) = &self.order {
+        if let Order::Locked(locked) = &self.core.order {
             let mut seated = locked.slots();
             for &(position, slot) in &seated {
                 survey.slot(slot, Whereabouts::Queued { queue: 0, position });
             }
-            let weight: u64 = seated.iter().map(|&(_, slot)| self.slab.weight(slot)).sum();
+            let weight: u64 = seated.iter().map(|&(_, slot)| self.core.slab.weight(slot)).sum();
             survey.expect("weight under the lock", locked.held(), weight);
             // The policy's own opinion of what it holds.
-            let mut listed = locked.coldest_first(self);
+            let mut listed = locked.coldest_first(&self.core);
             listed.sort_unstable();
             seated.sort_unstable_by_key(|&(_, slot)| slot);
             if !listed.iter().eq(seated.iter().map(|(_, slot)| slot)) {
@@ -170,10 +170,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What lies in no queue because it is frozen, and what the table leads to.
     fn survey_frozen(&self, survey: &mut Survey) {
-        for slot in self.reclaim.used().filter(|&slot| self.slab.header(slot).is_loose()) {
+        for slot in self.core.reclaim.used().filter(|&slot| self.core.slab.header(slot).is_loose())
+        {
             survey.slot(slot, Whereabouts::Loose);
         }
-        for slot in self.frozen.iter().flat_map(|frozen| frozen.listed()) {
+        for slot in self.core.hooks.frozen.iter().flat_map(|frozen| frozen.listed()) {
             // It may be in a queue as well; never is it one that may be used again.
             let known = survey.slots.get(slot as usize).copied().flatten();
             if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {
@@ -186,9 +187,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if segment == 0 || !survey.segment(segment, place) {
             return;
         }
-        for index in 0..self.segments.length() {
-            let position = self.segments.position(segment, index);
-            let word = self.segments.word(position).load(Relaxed);
+        for index in 0..self.core.segments.length() {
+            let position = self.core.segments.position(segment, index);
+            let word = self.core.segments.word(position).load(Relaxed);
             if word != 0 {
                 let (slot, mark) = (word & SLOT, word & SECOND);
                 survey.expect("the mark of a slot", mark.into(), queue as u64 * u64::from(SECOND));
@@ -200,7 +201,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What each stripe has in hand.
     fn survey_stripes(&self, survey: &mut Survey) {
-        for (number, stripe) in self.stripes.iter().enumerate() {
+        for (number, stripe) in self.core.stripes.iter().enumerate() {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
             let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
             survey.expect("hazards at rest", 0, named.into());
@@ -213,10 +214,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 survey.found(format!("stripe {number} is locked"));
                 continue;
             };
-            survey.places_in_hand += held.places;
-            survey.credit_in_hand += held.credit;
-            survey.unsaid = survey.unsaid.wrapping_add(held.unsaid[WEIGHT]);
-            for (queue, ends) in held.ends.iter().enumerate() {
+            survey.places_in_hand += held.above.places;
+            survey.credit_in_hand += held.above.credit;
+            survey.unsaid = survey.unsaid.wrapping_add(held.above.unsaid[WEIGHT]);
+            for (queue, ends) in held.above.ends.iter().enumerate() {
                 let [front, back] =
                     [("front", &ends.front), ("back", &ends.back)].map(|(end, cursor)| {
                         (cursor.segment, format!("{end} {queue} of stripe {number}"))
@@ -246,7 +247,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn survey_idle(&self, survey: &mut Survey, segment: u32, end: u32, of: Whereabouts) -> u64 {
         let mut slots = 0;
         for index in 0..end {
-            let word = self.segments.word(self.segments.position(segment, index)).load(Relaxed);
+            let word =
+                self.core.segments.word(self.core.segments.position(segment, index)).load(Relaxed);
             // Segments that came from the stack may have holes.
             if word != 0 {
                 slots += 1;
@@ -261,9 +263,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if cursor.segment == 0 {
             return;
         }
-        for index in cursor.next..self.segments.length() {
-            let position = self.segments.position(cursor.segment, index);
-            let slot = self.segments.word(position).load(Relaxed);
+        for index in cursor.next..self.core.segments.length() {
+            let position = self.core.segments.position(cursor.segment, index);
+            let slot = self.core.segments.word(position).load(Relaxed);
             if slot != 0 {
                 survey.found(format!("{what} holds slot {slot} where it should hold nothing"));
             }
@@ -273,24 +275,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn survey_stacks(&self, survey: &mut Survey) {
         let (mut waiting, mut waiting_weight) = (0, 0u64);
         for (stack, of) in
-            self.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
+            self.core.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
         {
-            for segment in stack.segments(&self.segments) {
+            for segment in stack.segments(&self.core.segments) {
                 if !survey.segment(segment, format!("{of:?}")) {
                     break;
                 }
-                let slots = self.survey_idle(survey, segment, self.segments.length(), of);
+                let slots = self.survey_idle(survey, segment, self.core.segments.length(), of);
                 if of == Whereabouts::Limbo {
                     waiting += slots;
-                    for (_, slot) in self.segments.slots(segment) {
-                        waiting_weight = self.retired_weight(slot).wrapping_add(waiting_weight);
+                    for (_, slot) in self.core.segments.slots(segment) {
+                        waiting_weight =
+                            self.core.retired_weight(slot).wrapping_add(waiting_weight);
                     }
                 }
             }
         }
-        survey.expect("waiting slots", self.reclaim.waiting(), waiting);
-        survey.expect("waiting weight", self.reclaim.waiting_weight(), waiting_weight);
-        for segment in self.segments.empty().segments(&self.segments) {
+        survey.expect("waiting slots", self.core.reclaim.waiting(), waiting);
+        survey.expect("waiting weight", self.core.reclaim.waiting_weight(), waiting_weight);
+        for segment in self.core.segments.empty().segments(&self.core.segments) {
             if !survey.segment(segment, "empty".to_owned()) {
                 break;
             }
@@ -303,10 +306,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();
             let there = matches!(known, Some(Whereabouts::Queued { .. } | Whereabouts::Loose));
-            there && self.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
+            there && self.core.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
         };
         let mut findings = Vec::new();
-        let table = self.index.table();
+        let table = self.core.index.table();
         for bucket in 0..table.len() {
             for cell in table.cells(bucket) {
                 let slot = table.slot(cell.load(Relaxed));
@@ -319,10 +322,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     continue;
                 }
                 // SAFETY: occupied, and the cache is exclusively borrowed.
-                let key = unsafe { self.slab.key(slot) };
-                let found = self.index.find(self.place(key).1, |found, _, other| {
+                let key = unsafe { self.core.slab.key(slot) };
+                let found = self.core.index.find(self.core.place(key).1, |found, _, other| {
                     // SAFETY: as above.
-                    if of_occupied(other) && unsafe { self.slab.key(other) } == key {
+                    if of_occupied(other) && unsafe { self.core.slab.key(other) } == key {
                         Seen::Match(found)
                     } else {
                         Seen::Other
@@ -339,8 +342,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         if findings.is_empty() {
             // SAFETY: all words lead to occupied slots, as was just found.
-            let place_of = |slot| self.place(unsafe { self.slab.key(slot) }).1;
-            findings.extend(self.index.check(place_of).err());
+            let place_of = |slot| self.core.place(unsafe { self.core.slab.key(slot) }).1;
+            findings.extend(self.core.index.check(place_of).err());
         }
         findings.into_iter().for_each(|finding| survey.found(finding));
     }
@@ -348,15 +351,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Each slot is in its one place, and what is counted of the residents is so.
     fn check_residents(&self, survey: &mut Survey) {
         let mut indexed = vec![false; survey.slots.len()];
-        let table = self.index.table();
+        let table = self.core.index.table();
         for cell in (0..table.len()).flat_map(|bucket| table.cells(bucket)) {
             if let Some(indexed) = indexed.get_mut(table.slot(cell.load(Relaxed)) as usize) {
                 *indexed = true;
             }
         }
         let (mut residents, mut weight, mut small_weight) = (0u64, 0u64, 0u64);
-        for slot in self.reclaim.used() {
-            let header = self.slab.header(slot);
+        for slot in self.core.reclaim.used() {
+            let header = self.core.slab.header(slot);
             let state = header.state.load(Relaxed);
             match (survey.slots[slot as usize], indexed[slot as usize]) {
                 (None, indexed) => {
@@ -369,9 +372,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         survey.found(format!("slot {slot} is queued, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.slab.weight(slot) } else { 0 };
-                    if matches!(self.order, Order::S3Fifo(_)) && queue == SMALL {
-                        small_weight = small_weight.wrapping_add(self.slab.weight(slot));
+                    weight += if indexed { self.core.slab.weight(slot) } else { 0 };
+                    if matches!(self.core.order, Order::S3Fifo(_)) && queue == SMALL {
+                        small_weight = small_weight.wrapping_add(self.core.slab.weight(slot));
                     }
                 }
                 (Some(Whereabouts::Loose), indexed) => {
@@ -379,7 +382,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         survey.found(format!("slot {slot} is loose, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.slab.weight(slot) } else { 0 };
+                    weight += if indexed { self.core.slab.weight(slot) } else { 0 };
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
                     if Slab::<K, V>::NEEDS_DROP && state != VACANT =>
@@ -390,20 +393,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (Some(_), _) => {}
             }
         }
-        if let Some(deadlines) = self.expiry.deadlines() {
+        if let Some(deadlines) = self.core.hooks.expiry.deadlines() {
             let is_resident = |slot| indexed.get(slot as usize).is_some_and(|indexed| *indexed);
             let findings = deadlines.check(is_resident).err();
             findings.into_iter().for_each(|finding| survey.found(finding));
         }
-        survey.expect("len", self.entries(), residents);
+        survey.expect("len", self.core.entries(), residents);
         survey.expect("weight", self.weight(), weight);
-        let in_hand = survey.places_in_hand.wrapping_add(self.places.free());
-        survey.expect("places", self.places.capacity(), residents.wrapping_add(in_hand));
-        if let Some(weights) = &self.weights {
+        let in_hand = survey.places_in_hand.wrapping_add(self.core.places.free());
+        survey.expect("places", self.core.places.capacity(), residents.wrapping_add(in_hand));
+        if let Some(weights) = &self.core.weights {
             let in_hand = survey.credit_in_hand.wrapping_add(weights.free());
             survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
         }
-        if let Order::S3Fifo(s3_fifo) = &self.order {
+        if let Order::S3Fifo(s3_fifo) = &self.core.order {
             let told = s3_fifo.told_small_weight().wrapping_add(survey.unsaid);
             survey.expect("weight in the small queue", told, small_weight);
         }
@@ -440,7 +443,7 @@ mod tests {
 
     /// A word of the index, and the slot in it.
     fn a_word(cache: &Tested) -> (&AtomicU32, u32) {
-        let table = cache.index.table();
+        let table = cache.core.index.table();
         let mut cells = (0..table.len()).flat_map(|bucket| table.cells(bucket));
         let word = cells.find(|cell| cell.load(Relaxed) != 0).expect("an entry");
         (word, table.slot(word.load(Relaxed)))
@@ -457,32 +460,36 @@ mod tests {
             }),
             ("an entry lost from its queue", &|cache| {
                 let (_, slot) = a_word(cache);
-                let position = Position::of(cache.slab.header(slot)).position();
-                cache.segments.word(position).store(0, Relaxed);
+                let position = Position::of(cache.core.slab.header(slot)).position();
+                cache.core.segments.word(position).store(0, Relaxed);
             }),
             ("a slot retired while resident", &|cache| {
                 let (_, slot) = a_word(cache);
-                let mut held = cache.stripe().claim().expect("free");
+                let mut held = cache.core.stripe().claim().expect("free");
                 assert!(
-                    held.spares.stock(&cache.segments, &mut crate::smr::stripe::Traffic::default())
+                    held.spares
+                        .stock(&cache.core.segments, &mut crate::smr::stripe::Traffic::default())
                 );
-                cache.reclaim.retire(&cache.segments, &mut held, slot);
+                cache.core.reclaim.retire(&cache.core.segments, &mut held, slot);
             }),
-            ("a place too many", &|cache| cache.stripe().claim().expect("free").places += 1),
+            ("a place too many", &|cache| {
+                cache.core.stripe().claim().expect("free").above.places += 1
+            }),
             ("credit lost", &|cache| {
-                let mut held = cache.stripe().claim().expect("free");
-                held.credit = held.credit.wrapping_sub(1);
+                let mut held = cache.core.stripe().claim().expect("free");
+                held.above.credit = held.above.credit.wrapping_sub(1);
             }),
             ("a segment lost", &|cache| {
-                let mut held = cache.stripe().claim().expect("free");
+                let mut held = cache.core.stripe().claim().expect("free");
                 assert!(
-                    held.spares.stock(&cache.segments, &mut crate::smr::stripe::Traffic::default())
+                    held.spares
+                        .stock(&cache.core.segments, &mut crate::smr::stripe::Traffic::default())
                 );
                 held.spares.draw();
             }),
             ("small weight forgotten", &|cache| {
-                let mut held = cache.stripe().claim().expect("free");
-                held.unsaid[WEIGHT] = held.unsaid[WEIGHT].wrapping_add(1);
+                let mut held = cache.core.stripe().claim().expect("free");
+                held.above.unsaid[WEIGHT] = held.above.unsaid[WEIGHT].wrapping_add(1);
             }),
         ];
         for (what, damage) in damages {

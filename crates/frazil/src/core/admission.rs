@@ -1,12 +1,8 @@
-//! What became of an insertion: the answers of [`Cache::try_insert`].
+//! What became of an insertion.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
-use std::time::Duration;
 
-use crate::cache::Cache;
-
-/// How an entry was admitted: what [`Cache::try_insert`] answers.
+/// How an entry was admitted: what [`Cache::try_insert`](crate::Cache::try_insert) answers.
 ///
 /// ```
 /// use frazil::{Admitted, Cache};
@@ -37,7 +33,7 @@ pub enum Refusal {
     /// The policy would rather keep what would go for it.
     Unwanted,
     /// Nothing could go for it, or no slot was free: [pins](crate::Pin) hold up what has gone,
-    /// or all that is there is [frozen](Cache::freeze), or other threads took again and again
+    /// or all that is there is [frozen](crate::Cache::freeze), or other threads took again and again
     /// what had been made free.
     NoRoom,
 }
@@ -52,7 +48,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An entry that was not admitted, handed back by [`Cache::try_insert`].
+/// An entry that was not admitted, handed back by [`Cache::try_insert`](crate::Cache::try_insert).
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(0).build();
@@ -73,64 +69,5 @@ pub struct Refused<K, V> {
 impl<K, V> fmt::Debug for Refused<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// As [`Cache::insert`], and says what has become of the entry.
-    ///
-    /// An entry that is admitted may be evicted at any time, by another thread's insertion
-    /// before this call returns too.
-    ///
-    /// ```
-    /// use frazil::{Admitted, Cache, Refusal};
-    /// let cache: Cache<u64, Vec<u8>> =
-    ///     Cache::builder(1_000).weigher(|_, page: &Vec<u8>| page.len() as u64).build();
-    /// assert_eq!(cache.try_insert(1, vec![0; 10]), Ok(Admitted::New));
-    /// let refused = cache.try_insert(1, vec![0; 2_000]).unwrap_err();
-    /// assert_eq!((refused.reason, refused.value.len()), (Refusal::TooHeavy, 2_000));
-    /// assert!(!cache.contains_key(&1), "what was there is out of date, and has gone");
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`], with key and value, if the entry is not admitted. What was there of the key
-    /// has gone all the same. A [listener](crate::Builder::listener) has been told of both.
-    pub fn try_insert(&self, key: K, value: V) -> Result<Admitted, Refused<K, V>> {
-        // As in `insert`.
-        let steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term(&key, &value);
-        let outcome = self.put(key, value, term, |refused| refused);
-        // Before the outcome is handed over, which a panic would leave to nobody.
-        drop(steps);
-        outcome
-    }
-
-    /// As [`Cache::insert_for`], and says what has become of the entry, as
-    /// [`Cache::try_insert`] does.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use frazil::{Admitted, Cache};
-    /// let cache: Cache<&str, u64> = Cache::builder(100).build();
-    /// let lifetime = Duration::from_secs(3600);
-    /// assert_eq!(cache.try_insert_for("token", 42, lifetime), Ok(Admitted::New));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`], as [`Cache::try_insert`].
-    pub fn try_insert_for(
-        &self,
-        key: K,
-        value: V,
-        lifetime: Duration,
-    ) -> Result<Admitted, Refused<K, V>> {
-        // As in `try_insert`.
-        let steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_for(&key, lifetime);
-        let outcome = self.put(key, value, term, |refused| refused);
-        drop(steps);
-        outcome
     }
 }

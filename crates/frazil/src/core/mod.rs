@@ -1,12 +1,442 @@
 //! The cache without its features: index, entries, policies among threads, insertion and removal.
 //!
 //! It stands on [`smr`](crate::smr). What features add to an operation it calls through
-//! hooks, by no feature's name (`docs/design/layers.md`).
+//! [`Hooks`](hooks::Hooks), by no feature's name (`docs/design/layers.md`).
 
 pub(crate) mod admission;
 pub(crate) mod budget;
+mod ending;
+mod exchange;
+mod grow;
+pub(crate) mod hooks;
 pub(crate) mod index;
+mod insert;
+pub(crate) mod local;
 pub(crate) mod order;
+mod read;
+mod reclaim;
+mod remove;
 pub(crate) mod resize;
+#[cfg(feature = "tracing")]
+mod shortages;
 pub(crate) mod slab;
-pub(crate) mod write;
+pub(crate) mod steps;
+mod sweep;
+mod work;
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+use frazil_policy::{Mark, Online};
+
+use crate::clock::Clock;
+use crate::smr::protect::{Pinned, Protect};
+use crate::smr::reclaim::Reclaim;
+use crate::smr::segments::Segments;
+use crate::smr::{fence, fork, thread};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+use budget::Budget;
+pub(crate) use ending::Ending;
+pub(crate) use grow::slots_for;
+use grow::{segments_for, words_for};
+use hooks::PerThread;
+use index::{Index, Place, Seen, Table};
+use local::{Buffers, Reads, Stripe, Stripes};
+use order::locked::{Locked, Promotion};
+use order::{Headers, Order};
+use resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
+use slab::{At, Header, Slab};
+
+/// How often an operation begins again because other threads changed its key, or took
+/// what it had made room for. Each time another has got on.
+const ATTEMPTS: usize = 64;
+
+/// How often an insertion gathers what idle threads have in hand.
+const SCAVENGES: u32 = 3;
+
+/// Says what an entry weighs.
+pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
+
+/// What a core is made from.
+pub(crate) struct Settings<K, V, S> {
+    pub(crate) policy: Online,
+    pub(crate) promotion: Option<Promotion>,
+    pub(crate) shards: u32,
+    /// Entries, or weight with a weigher.
+    pub(crate) capacity: u64,
+    /// The most entries that there may ever be, and how many are expected.
+    pub(crate) bound: u64,
+    pub(crate) expected: u64,
+    /// The most slots that travel between threads at once.
+    pub(crate) batch: u32,
+    pub(crate) weigher: Option<Weigher<K, V>>,
+    pub(crate) hasher: S,
+    pub(crate) clock: Clock,
+}
+
+/// A cache, with what hooks add to its operations.
+pub(crate) struct Core<K, V, S, H: PerThread> {
+    pub(crate) index: Index,
+    pub(crate) slab: Slab<K, V>,
+    pub(crate) order: Order,
+    pub(crate) mark_max: u8,
+    pub(crate) stripes: Stripes<H::Local>,
+    pub(crate) reclaim: Reclaim,
+    pub(crate) segments: Segments,
+    /// How many more entries there may be.
+    pub(crate) places: Budget,
+    /// How much more they may weigh, where they are weighed.
+    pub(crate) weights: Option<Box<Budget>>,
+    pub(crate) resize: Resize,
+    pub(crate) weigher: Option<Weigher<K, V>>,
+    pub(crate) hasher: S,
+    pub(crate) clock: Clock,
+    pub(crate) policy: Online,
+    /// By which threads remember their stripe.
+    pub(crate) identity: u64,
+    pub(crate) hooks: H,
+    #[cfg(feature = "tracing")]
+    shortages: shortages::Shortages,
+}
+
+/// A slot found by key, and the word that led to it.
+pub(crate) struct Found<'c> {
+    pub(crate) cell: &'c AtomicU32,
+    pub(crate) word: u32,
+    pub(crate) slot: u32,
+    pub(crate) at: At<'c>,
+}
+
+/// What of it a look-up needs that changes nothing: it stays in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'c> {
+    pub(crate) at: At<'c>,
+    pub(crate) slot: u32,
+}
+
+impl<'c> From<Found<'c>> for Spot<'c> {
+    #[inline(always)]
+    fn from(Found { at, slot, .. }: Found<'c>) -> Self {
+        Spot { at, slot }
+    }
+}
+
+impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    pub(crate) fn new(settings: Settings<K, V, S>, hooks: H) -> Self {
+        fence::prepare();
+        fork::prepare();
+        let Settings { policy, capacity, bound, expected: entries, .. } = settings;
+        let weighted = settings.weigher.is_some();
+        let length = (1 << settings.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
+        let count = segments_for(slots_for(entries), length as u32);
+        let segments = Segments::new(count as usize, length);
+        let places = places_for(capacity, bound, weighted);
+        let step = length.min(fitting_step(places.min(entries)));
+        segments.set_step(step as u32);
+        let capacity = if weighted { capacity } else { places };
+        let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
+        let shards = (promotion, settings.shards);
+        let order = Order::new(policy, shards, capacity, [places.min(entries), entries]);
+        Core {
+            index: Index::new(words_for(entries)),
+            slab: Slab::new(weighted),
+            mark_max: order.mark_max(),
+            order,
+            stripes: Stripes::default(),
+            reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
+            places: Budget::new(places, step as u64 - 1),
+            weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
+            resize: Resize::new(bound, entries),
+            segments,
+            weigher: settings.weigher,
+            hasher: settings.hasher,
+            clock: settings.clock,
+            policy,
+            identity: thread::identity(),
+            hooks,
+            #[cfg(feature = "tracing")]
+            shortages: shortages::Shortages::default(),
+        }
+    }
+
+    /// The calling thread's.
+    #[inline(always)]
+    pub(crate) fn stripe(&self) -> &Stripe<H::Local> {
+        thread::stripe(self.identity, &self.stripes)
+    }
+
+    /// Begins to keep what this thread looks at.
+    #[inline(always)]
+    pub(crate) fn pinned(&self) -> Pinned<'_> {
+        Pinned::new(&self.stripe().reader, &self.reclaim)
+    }
+
+    /// How many entries there are, as counted.
+    pub(crate) fn entries(&self) -> u64 {
+        let counted = self.stripes.iter().fold(0u64, |sum, stripe| {
+            let counts = &stripe.local.counts;
+            sum.wrapping_add(counts.insertions.load(Relaxed))
+                .wrapping_sub(counts.evictions.load(Relaxed))
+                .wrapping_sub(counts.removals.load(Relaxed))
+                .wrapping_sub(counts.expirations.load(Relaxed))
+        });
+        likely(counted, self.places.capacity())
+    }
+
+    /// What they weigh together; their number without a weigher.
+    pub(crate) fn weight(&self) -> u64 {
+        if self.weights.is_none() {
+            return self.entries();
+        }
+        let counted = self
+            .stripes
+            .iter()
+            .fold(0u64, |sum, stripe| sum.wrapping_add(stripe.local.counts.weight.load(Relaxed)));
+        likely(counted, self.capacity())
+    }
+
+    /// The capacity in force, in entries or in weight.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.weights.as_deref().unwrap_or(&self.places).capacity()
+    }
+
+    /// Bytes of address space laid out so far.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.index.heap_bytes()
+            + self.slab.heap_bytes()
+            + self.order.heap_bytes()
+            + self.segments.heap_bytes()
+            + self.stripes.heap_bytes()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
+    #[inline(always)]
+    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
+        let hash = self.hasher.hash_one(key);
+        (hash, self.index.place(hash))
+    }
+
+    /// Finds a key. The slot may be looked at while `protection` lives and is not asked
+    /// for another.
+    #[inline(always)]
+    pub(crate) fn find<Q>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+    ) -> Option<Found<'_>>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.find_as(protection, place, key)
+    }
+
+    /// The same, or that of it that is wanted.
+    #[inline(always)]
+    pub(crate) fn find_as<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+    ) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let table = self.index.table();
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let (found, home) = table.find_at_home(place, look);
+        if found.is_none() && (home.displaced() || self.index.has_left(table)) {
+            return self.find_further(protection, table, place, key);
+        }
+        found
+    }
+
+    // Apart, so that what `find` works with can stay in registers.
+    #[inline(never)]
+    fn find_further<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        table: &'c Table,
+        place: Place,
+        key: &Q,
+    ) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let found = table.find_further(place, look);
+        if found.is_none() && self.index.has_left(table) {
+            return self.find_anew(protection, place, key);
+        }
+        found
+    }
+
+    /// When the table was replaced under a look-up.
+    #[cold]
+    #[inline(never)]
+    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        self.index.find(place, look)
+    }
+
+    /// Whether a word with the right tag leads to `key`.
+    #[inline(always)]
+    fn look<'c, Q, F>(
+        &'c self,
+        protection: &impl Protect,
+        key: &Q,
+        (cell, word, slot): (&'c AtomicU32, u32, u32),
+    ) -> Seen<F>
+    where
+        Q: Equivalent<K> + ?Sized,
+        F: From<Found<'c>>,
+    {
+        if !protection.covers(cell, word, slot) {
+            return Seen::Changed;
+        }
+        let at = self.slab.at(slot);
+        // SAFETY: the word was in the index, so the slot is published, and it is
+        // protected.
+        if key.equivalent(unsafe { self.slab.key_at(at) }) {
+            Seen::Match(Found { cell, word, slot, at }.into())
+        } else {
+            Seen::Other
+        }
+    }
+
+    /// Another word than `own_word` in its cell that leads to the same key, and whether it
+    /// comes before that one. `None` as well if that has gone: whoever has taken or replaced
+    /// it sees to the others.
+    pub(crate) fn rival<'c, Q>(
+        &'c self,
+        protection: &impl Protect,
+        place: Place,
+        (own, own_word): (&AtomicU32, u32),
+        key: &Q,
+    ) -> Option<(Found<'c>, bool)>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let mut first = true;
+        let look = |cell: &'c AtomicU32, word, slot| {
+            if std::ptr::eq(cell, own) && word == own_word {
+                first = false;
+                return Seen::Other;
+            }
+            self.look(protection, key, (cell, word, slot))
+        };
+        let found = self.index.find(place, look)?;
+        (own.load(Relaxed) == own_word).then_some((found, first))
+    }
+
+    /// The word and the slot in a cell of a table, if there is one, protected as by
+    /// [`Cache::find`].
+    #[inline]
+    pub(crate) fn protected(
+        &self,
+        protection: &impl Protect,
+        table: &Table,
+        cell: &AtomicU32,
+    ) -> Option<(u32, u32)> {
+        loop {
+            // Acquire: partner is the Release with which the word was published.
+            let word = cell.load(Acquire);
+            let slot = table.slot(word);
+            if slot == 0 {
+                return None;
+            }
+            // If not, another thread has changed it.
+            if protection.covers(cell, word, slot) {
+                return Some((word, slot));
+            }
+        }
+    }
+
+    /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
+    /// the key just now.
+    pub(crate) fn is_found(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        slot: u32,
+        key: &K,
+    ) -> bool {
+        let look = |cell, word, other| {
+            if other == slot {
+                return Seen::Match(true);
+            }
+            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
+                Seen::Match(_) => Seen::Match(false),
+                Seen::Other => Seen::Other,
+                Seen::Changed => Seen::Changed,
+            }
+        };
+        self.index.find(place, look) == Some(true)
+    }
+
+    // Apart, so that it takes no register of a hit under the policies without a lock.
+    #[inline(never)]
+    fn used_under_lock(&self, locked: &Locked, slot: u32) {
+        locked.hit(self, slot);
+    }
+
+    /// Marks a hit, where the policy wants it. It was counted before.
+    #[inline(always)]
+    pub(crate) fn touch(&self, Spot { at, slot }: Spot<'_>) {
+        let mark: &Mark = &self.slab.header_at(at).mark;
+        if mark.count() < self.mark_max {
+            match &self.order {
+                Order::Locked(locked) if !locked.marks() => self.used_under_lock(locked, slot),
+                _ => _ = mark.raise(self.mark_max),
+            }
+        }
+    }
+}
+
+/// A sum of counts that were read one after the other. Those of different moments may add
+/// up to more than there can be, or to less than nothing, which wraps.
+fn likely(sum: u64, capacity: u64) -> u64 {
+    if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
+}
+
+/// The entries, as policies see them.
+impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
+    #[inline(always)]
+    fn header(&self, slot: u32) -> &Header {
+        self.slab.header(slot)
+    }
+    #[inline(always)]
+    fn reads(&self) -> &Reads {
+        &self.stripe().local.reads
+    }
+    fn each_idle(&self, take: &mut dyn FnMut(&mut Buffers)) {
+        self.stripes.claims().for_each(|mut held| take(&mut held));
+    }
+    #[inline(always)]
+    fn prefetch(&self, slot: u32) {
+        self.slab.prefetch(slot);
+    }
+    #[inline(always)]
+    fn weight(&self, slot: u32) -> u64 {
+        self.slab.weight(slot)
+    }
+    #[inline(always)]
+    fn hash(&self, slot: u32) -> u64 {
+        // SAFETY: a policy asks for a slot that it has taken, or under its lock for one
+        // in its place: neither can be retired, let alone vacated.
+        self.hasher.hash_one(unsafe { self.slab.key(slot) })
+    }
+    fn coarse_ns(&self) -> u64 {
+        self.clock.coarse()
+    }
+}

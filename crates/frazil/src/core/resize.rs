@@ -16,12 +16,11 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::cache::Cache;
+use crate::core::hooks::Hooks;
+use crate::core::local::Held;
 use crate::core::order::Decision;
-use crate::core::write::{Ending, SCAVENGES};
-use crate::events;
-use crate::features::listen::Steps;
-use crate::smr::stripe::Held;
+use crate::core::steps::Steps;
+use crate::core::{Core, Ending, SCAVENGES};
 use crate::sync::{CHECKED, Mutex};
 
 /// Evictions while a stripe is held.
@@ -92,42 +91,15 @@ enum Progress {
     None,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Changes the capacity, and returns what is in force then.
-    ///
-    /// It can be raised as far as the [`entries`](crate::Builder::entries) allow that the cache was
-    /// built for, if there are any; with a weigher it is the weight that changes, to whatever one
-    /// likes, and the most entries stay. Memory is laid out as entries come and stays with the
-    /// cache.
-    ///
-    /// Raising takes effect at once. Lowering evicts what is too much, as the policy
-    /// chooses, a few at a time, while other threads use the cache: O(what goes). During the
-    /// call the old bound holds, and after it the new one. It is not lowered all the
-    /// way only where others have in hand what would have to go, which a thread that is
-    /// suspended within a call may have for long: the result says how far, and a later call
-    /// goes on. Of calls at the same time the one that began last decides, and the others
-    /// return early.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).entries(1_000).build();
-    /// (0..200).for_each(|key| cache.insert(key, key));
-    /// assert_eq!((cache.set_capacity(10), cache.len()), (10, 10));
-    /// assert_eq!(cache.set_capacity(5_000), 1_000);
-    /// (0..2_000).for_each(|key| cache.insert(key, key));
-    /// assert_eq!((cache.capacity(), cache.len()), (1_000, 1_000));
-    /// ```
-    pub fn set_capacity(&self, capacity: u64) -> u64 {
-        self.order.read_clock(self);
-        let steps = self.steps();
-        // What is frozen could not be evicted.
-        steps.take(|| self.thaw());
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// Changes the capacity as far as can be, and returns what is in force then. Panics of the
+    /// user's code wait in `steps`.
+    pub(crate) fn set_capacity(&self, steps: &Steps<'_>, capacity: u64) -> u64 {
         let goal = self.begin_resize(capacity);
-        self.shrink(&steps, &goal);
+        self.shrink(steps, &goal);
         // What went is of no use here, and its slots may be needed.
         steps.take(|| self.reclaim());
-        let in_force = self.capacity();
-        events::event!(self, DEBUG, "capacity set", wanted = capacity, capacity = in_force);
-        in_force
+        self.capacity()
     }
 
     /// Whether a newcomer of this weight can't be admitted, whatever goes.
@@ -154,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Lets all that hangs on the capacity know it. The caller has the turn.
-    fn follow(&self, held: &Held<'_>, goal: &Goal) {
+    fn follow(&self, held: &Held<'_, H::Local>, goal: &Goal) {
         // Nobody knows how many there will be of those that are weighed.
         let weighted = self.weights.is_some();
         let entries = if weighted { goal.places.min(self.resize.expected) } else { goal.places };
@@ -176,7 +148,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.gather_credit();
         let (mut evictions, mut idle) = (0, 0);
         while evictions <= PASSES * self.reclaim.slots() {
-            let telling = self.telling();
+            let operation = H::operation(self);
             let mut held = self.hold();
             let mut progress = self.take_back(&mut held, goal);
             let mut evicted = 0;
@@ -187,7 +159,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
             self.settle(&mut held);
             drop(held);
-            drop(telling);
+            drop(operation);
             steps.take(|| self.reclaim_if_due());
             evictions += u64::from(evicted);
             match progress {
@@ -214,9 +186,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn gather_credit(&self) {
         for mut held in self.stripes.claims() {
             let buffers = &mut *held;
-            self.places.flush(&mut buffers.places, &mut buffers.traffic);
+            self.places.flush(&mut buffers.above.places, &mut buffers.traffic);
             if let Some(weights) = &self.weights {
-                weights.flush(&mut buffers.credit, &mut buffers.traffic);
+                weights.flush(&mut buffers.above.credit, &mut buffers.traffic);
             }
         }
     }
@@ -228,10 +200,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Evicts what its credit is wanted for, a few. How many.
-    fn evict_some(&self, held: &mut Held<'_>, goal: &Goal) -> u32 {
+    fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> u32 {
         for evicted in 0..AT_ONCE {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
-            if held.places >= self.places.surplus(goal.places) && held.credit >= weight {
+            if held.above.places >= self.places.surplus(goal.places) && held.above.credit >= weight
+            {
                 return evicted;
             }
             let buffers = &mut **held;
@@ -247,16 +220,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Takes out of circulation what there is too much of, in hand and free.
-    fn take_back(&self, held: &mut Held<'_>, goal: &Goal) -> Progress {
+    fn take_back(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> Progress {
         let buffers = &mut **held;
         let turn = self.resize.turn.lock();
         if *turn != goal.turn {
             return Progress::Ended;
         }
         let mut taken =
-            self.places.withdraw(&mut buffers.places, goal.places, &mut buffers.traffic);
+            self.places.withdraw(&mut buffers.above.places, goal.places, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
-            taken |= weights.withdraw(&mut buffers.credit, goal.capacity, &mut buffers.traffic);
+            taken |=
+                weights.withdraw(&mut buffers.above.credit, goal.capacity, &mut buffers.traffic);
         }
         if self.is_settled(goal) {
             Progress::Ended

@@ -23,13 +23,13 @@
 //! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
 //! instructions instead of 690: a pin, a list, a call that panics are caught from.
 
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hash};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::cache::Cache;
+use crate::core::Ending;
+use crate::core::steps::Panics;
+use crate::features::Featured;
 use crate::smr::protect::Pinned;
 
 /// Notes for which a thread keeps memory.
@@ -60,6 +60,16 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// What a listener is told of an ending.
+    fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Evicted => Cause::Size,
+            Ending::Expired => Cause::Expired,
+            Ending::Replaced | Ending::Outdated => Cause::Replaced,
+            Ending::Removed => Cause::Removed,
+        }
+    }
+
     /// Whether it went without the program's asking for that. Not of what was refused, which
     /// was never there.
     ///
@@ -74,41 +84,18 @@ impl Cause {
 
 pub(crate) type Listener<K, V> = Box<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
-type Panic = Box<dyn Any + Send>;
-
 /// What operations of a thread have ended and not told yet. Its thread's alone.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
     slots: RefCell<VecDeque<(u32, Cause)>>,
     /// Operations of this thread that may end residencies, one inside the other.
     depth: Cell<u32>,
-    /// Calls that take all their steps whatever panics, one inside the other.
-    in_steps: Cell<u32>,
-    /// With what the listener has panicked first: it goes on when the outermost is over.
-    panic: RefCell<Option<Panic>>,
-}
-
-impl Departed {
-    /// With what the listener has panicked, for the operation that is over now.
-    fn panic_to_go_on(&self) -> Option<Panic> {
-        let outermost = self.depth.get() == 0 && self.in_steps.get() == 0;
-        if outermost { self.panic.take() } else { None }
-    }
-}
-
-/// Goes on with a panic. One while another unwinds must not end the process.
-fn go_on(panic: Option<Panic>) {
-    if let Some(panic) = panic
-        && !std::thread::panicking()
-    {
-        resume_unwind(panic);
-    }
 }
 
 /// An operation that may end residencies. When it is dropped, which must be after the
 /// stripe was given back, the listener has heard of all of them.
 pub(crate) struct Telling<'c, K, V, S> {
-    cache: &'c Cache<K, V, S>,
+    cache: &'c Featured<K, V, S>,
     /// Where they are noted.
     departed: &'c Departed,
     /// What keeps them.
@@ -117,54 +104,21 @@ pub(crate) struct Telling<'c, K, V, S> {
     refused: Option<(K, V)>,
 }
 
-/// An operation of several steps that takes all of them, whatever panics of the user's code:
-/// the first panic goes on when this is dropped.
-pub(crate) struct Steps<'c> {
-    departed: &'c Departed,
-    /// With what a step has panicked first.
-    panic: RefCell<Option<Panic>>,
-}
-
-impl Steps<'_> {
-    /// Takes a step. `None` if it panics.
-    pub(crate) fn take<R>(&self, step: impl FnOnce() -> R) -> Option<R> {
-        let outcome = catch_unwind(AssertUnwindSafe(step));
-        outcome.map_err(|panic| _ = self.panic.borrow_mut().get_or_insert(panic)).ok()
-    }
-}
-
-impl Drop for Steps<'_> {
-    #[cold]
-    #[inline(never)]
-    fn drop(&mut self) {
-        self.departed.in_steps.set(self.departed.in_steps.get() - 1);
-        let told = self.departed.panic_to_go_on();
-        go_on(self.panic.take().or(told));
-    }
-}
-
-impl<K, V, S> Cache<K, V, S> {
-    /// Begins an operation of several steps.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn steps(&self) -> Steps<'_> {
-        let departed = self.stripe().reader.departed.get_or_init(Box::default);
-        departed.in_steps.set(departed.in_steps.get() + 1);
-        Steps { departed, panic: RefCell::default() }
-    }
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K, V, S> Featured<K, V, S> {
     /// To be called before anything is taken out of the index. `None` without a listener.
     #[inline(always)]
     pub(crate) fn telling(&self) -> Option<Telling<'_, K, V, S>> {
-        self.listener.is_some().then(|| self.begin_telling())
+        self.hooks.listener.is_some().then(|| self.begin_telling())
+    }
+
+    fn departed(&self) -> &Departed {
+        self.stripe().local.features.departed.get_or_init(Box::default)
     }
 
     #[cold]
     #[inline(never)]
     fn begin_telling(&self) -> Telling<'_, K, V, S> {
-        let departed = self.stripe().reader.departed.get_or_init(Box::default);
+        let departed = self.departed();
         let mut telling = Telling { cache: self, departed, pinned: None, refused: None };
         telling.resume();
         telling
@@ -172,36 +126,40 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Notes that the caller has ended the residency of `slot`, within a [`Telling`].
     #[inline(always)]
-    pub(crate) fn note(&self, slot: u32, cause: Cause) {
-        if self.listener.is_some() {
-            self.note_down(slot, cause);
+    pub(crate) fn note(&self, slot: u32, ending: Ending) {
+        if self.hooks.listener.is_some() {
+            self.note_down(slot, Cause::of(ending));
         }
     }
 
     #[cold]
     #[inline(never)]
     fn note_down(&self, slot: u32, cause: Cause) {
-        let reader = &self.stripe().reader;
-        let departed = reader.departed.get_or_init(Box::default);
+        let departed = self.departed();
         // Without a pin the slot could be in other hands before it is read.
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
             // Before it is declared dead, so nobody has retired it yet.
-            reader.names.add(slot, &self.reclaim);
+            self.stripe().reader.names.add(slot, &self.reclaim);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Telling<'_, K, V, S> {
+impl<K, V, S> Telling<'_, K, V, S> {
     /// Begins again after a [pause](Telling::pause).
     pub(crate) fn resume(&mut self) {
         self.departed.depth.set(self.departed.depth.get() + 1);
-        self.pinned = Some(Pinned::new(&self.cache.stripe().reader, &self.cache.reclaim));
+        self.panics().enter();
+        self.pinned = Some(self.cache.pinned());
     }
 }
 
-impl<K, V, S> Telling<'_, K, V, S> {
+impl<'c, K, V, S> Telling<'c, K, V, S> {
+    fn panics(&self) -> &'c Panics {
+        self.cache.panics()
+    }
+
     /// Notes a newcomer that is not admitted, to be told after what has gone.
     pub(crate) fn refuse(&mut self, key: K, value: V) {
         self.refused = Some((key, value));
@@ -227,12 +185,13 @@ impl<K, V, S> Telling<'_, K, V, S> {
             self.tell_refused();
         }
         self.departed.depth.set(self.departed.depth.get() - 1);
+        self.panics().leave();
         self.pinned = None;
     }
 
     fn tell(&self) {
         let departed = self.departed;
-        let Some(listener) = &self.cache.listener else { return };
+        let Some(listener) = &self.cache.hooks.listener else { return };
         let next = || departed.slots.borrow_mut().pop_front();
         while let Some((slot, cause)) = next() {
             // SAFETY: it was named before it was retired, and a pin of the outermost operation of
@@ -240,7 +199,7 @@ impl<K, V, S> Telling<'_, K, V, S> {
             let (key, value) = unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
             // The others are told all the same.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(key, value, cause))) {
-                departed.panic.borrow_mut().get_or_insert(panic);
+                self.panics().keep(panic);
             }
         }
         departed.slots.borrow_mut().shrink_to(KEPT);
@@ -248,13 +207,14 @@ impl<K, V, S> Telling<'_, K, V, S> {
 
     /// Tells of the newcomer that was refused, and what the listener ends meanwhile.
     fn tell_refused(&mut self) {
-        let (Some((key, value)), Some(listener)) = (&self.refused, &self.cache.listener) else {
+        let (Some((key, value)), Some(listener)) = (&self.refused, &self.cache.hooks.listener)
+        else {
             return;
         };
         // As above.
         let call = AssertUnwindSafe(|| listener(key, value, Cause::Refused));
         if let Err(panic) = catch_unwind(call) {
-            self.departed.panic.borrow_mut().get_or_insert(panic);
+            self.panics().keep(panic);
         }
         self.tell();
     }
@@ -265,6 +225,6 @@ impl<K, V, S> Drop for Telling<'_, K, V, S> {
     #[inline(never)]
     fn drop(&mut self) {
         self.pause();
-        go_on(self.departed.panic_to_go_on());
+        self.panics().go_on(None);
     }
 }

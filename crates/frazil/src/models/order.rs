@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use super::{large_model, together};
 use crate::Policy;
-use crate::builder::Builder;
+use crate::core::local::Buffers;
+use crate::core::order::locked::Promotion;
 use crate::core::order::testing::Bench;
 use crate::core::order::{Decision, Headers, Newcomer, Order};
 use crate::core::slab::DEAD;
-use crate::features::expiry::deadlines::Term;
-use crate::smr::stripe::Buffers;
 use crate::sync::atomic::Ordering::Release;
 
 fn newcomer() -> Newcomer {
-    Newcomer::new(0, 1, Term::NEVER)
+    Newcomer::new(0, 1)
 }
 
 struct Queued {
@@ -25,11 +24,7 @@ impl Queued {
     /// Slots up to `last`, in segments of one.
     fn new(policy: Policy, last: u32) -> Self {
         let bench = Bench::new(last, 1);
-        let order = Order::new(
-            &Builder::<u64, u64>::new(last.into()).policy(policy),
-            last.into(),
-            [last.into(); 2],
-        );
+        let order = Order::new(policy, (Promotion::of(policy), 1), last.into(), [last.into(); 2]);
         Queued { bench, order }
     }
 

@@ -66,7 +66,7 @@ fn two_claimants_and_the_owner_exclude_each_other() {
 #[test]
 fn who_is_called_back_while_at_work_finds_the_stripe_taken() {
     loom::model(|| {
-        let stripe = Stripe::default();
+        let stripe: Stripe = Stripe::default();
         let held = stripe.own();
         assert!(held.is_some() && stripe.own().is_none() && stripe.claim().is_none());
         drop(held);

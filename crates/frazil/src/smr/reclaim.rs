@@ -19,7 +19,7 @@
 //! for that reader. So that it is not gone through in vain for each slot that comes, the next
 //! time is when as much has come again as was named the last time, and half of it.
 
-use crate::core::order::Ensure;
+use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::fork;
 use crate::smr::names::Names;
@@ -194,10 +194,10 @@ impl Reclaim {
     /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
     /// that `supply` has.
     #[inline(always)]
-    pub(crate) fn vacant(
+    pub(crate) fn vacant<W>(
         &self,
         segments: &Segments,
-        buffers: &mut Buffers,
+        buffers: &mut Buffers<W>,
         supply: &impl Supply,
     ) -> Option<u32> {
         loop {
@@ -223,7 +223,7 @@ impl Reclaim {
     /// Takes back the slot that was vacant last, unused. The buffers are those it came
     /// from, and have been in hand since.
     #[inline]
-    pub(crate) fn hand_back(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+    pub(crate) fn hand_back<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, slot: u32) {
         let cursor = &mut buffers.vacant;
         debug_assert!(cursor.segment != 0 && cursor.next < segments.length());
         let word = segments.word(segments.position(cursor.segment, cursor.next));
@@ -232,10 +232,10 @@ impl Reclaim {
     }
 
     #[cold]
-    fn refill(
+    fn refill<W>(
         &self,
         segments: &Segments,
-        buffers: &mut Buffers,
+        buffers: &mut Buffers<W>,
         supply: &impl Supply,
     ) -> Option<Cursor> {
         if let Some(segment) = self.free.pop(segments, &mut buffers.traffic) {
@@ -277,7 +277,7 @@ impl Reclaim {
     /// Retires a slot that the caller has unlinked, or found unlinked, and taken; and has added
     /// to the weight of what is retired, where entries are weighed.
     #[inline(always)]
-    pub(crate) fn retire(&self, segments: &Segments, buffers: &mut Buffers, slot: u32) {
+    pub(crate) fn retire<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, slot: u32) {
         if buffers.retired.segment == 0 {
             buffers.retired = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -291,7 +291,7 @@ impl Reclaim {
     }
 
     /// Sends what a stripe has retired to limbo.
-    pub(crate) fn flush_retired(&self, segments: &Segments, buffers: &mut Buffers) {
+    pub(crate) fn flush_retired<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
         if segment != 0 {
@@ -310,14 +310,14 @@ impl Reclaim {
     /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
     /// are weighed. At the end of an operation.
     #[inline(always)]
-    pub(crate) fn settle(&self, segments: &Segments, buffers: &mut Buffers) {
+    pub(crate) fn settle<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         if buffers.retired_weight > self.weight_in_hand.load(Relaxed) {
             self.flush_retired(segments, buffers);
         }
     }
 
     /// Sends the vacant slots that a stripe has in hand to all.
-    pub(crate) fn flush_vacant(&self, segments: &Segments, buffers: &mut Buffers) {
+    pub(crate) fn flush_vacant<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
         if segment != 0 && next > 0 {
             self.free.push(segments, segment, &mut buffers.traffic);
@@ -331,10 +331,10 @@ impl Reclaim {
     /// holds no lock. How many slots became free.
     ///
     /// One heavy fence and a pass over the stripes; what waits is bounded.
-    pub(crate) fn run(
+    pub(crate) fn run<L: Default, W: Default>(
         &self,
         segments: &Segments,
-        stripes: &Stripes,
+        stripes: &Stripes<L, W>,
         weigh: impl Fn(u32) -> u64,
         vacate: impl Fn(u32),
     ) -> u64 {
@@ -408,7 +408,7 @@ impl Reclaim {
 
     /// Lets go of what threads were reading when the process was forked, in which they are not.
     #[inline]
-    fn forget_lost_threads(&self, stripes: &Stripes) {
+    fn forget_lost_threads<L: Default, W: Default>(&self, stripes: &Stripes<L, W>) {
         let forks = fork::count();
         if self.forks.load(Relaxed) != forks {
             let lost = stripes.numbered().filter(|&(number, _)| fork::has_lost(number));
@@ -473,7 +473,11 @@ impl Reclaim {
 
     /// Whether nobody can be reading frozen copies that were withdrawn in an epoch, and behind
     /// it a heavy fence executed.
-    pub(crate) fn is_past(&self, epoch: u64, stripes: &Stripes) -> bool {
+    pub(crate) fn is_past<L: Default, W: Default>(
+        &self,
+        epoch: u64,
+        stripes: &Stripes<L, W>,
+    ) -> bool {
         self.forget_lost_threads(stripes);
         // Acquire: partner is the Release with which a reader clears its hazard or pin; what it
         // read, it has read before the copies are written again.
@@ -535,7 +539,7 @@ struct Named<'s> {
 }
 
 impl<'s> Named<'s> {
-    fn by(stripes: &'s Stripes) -> Self {
+    fn by<L: Default, W: Default>(stripes: &'s Stripes<L, W>) -> Self {
         let mut slots = Vec::new();
         let mut keepers = Vec::new();
         for Stripe { reader, .. } in stripes.iter() {
@@ -681,7 +685,7 @@ mod tests {
                 occupied: RefCell::new((1..=last).collect()),
             };
             _ = rig.stripes.of(0);
-            let mut buffers = Buffers::default();
+            let mut buffers: Buffers = Buffers::default();
             for slot in 1..=last {
                 assert!(buffers.spares.stock(&rig.segments, &mut Traffic::default()));
                 buffers.retired_weight += u64::from(slot) * 10;

@@ -1,4 +1,4 @@
-//! What a thread has of a cache for itself.
+//! Per-thread state of one cache.
 //!
 //! A stripe belongs to the thread whose number it has. Its *reader* side is written by
 //! that thread alone, with plain loads and stores: the hazard, the pin, and the counts
@@ -22,13 +22,9 @@
 //!
 //! 1,024 bytes; a cache has as many stripes as threads that used it at once.
 
-use std::cell::{OnceCell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
 
-use crate::core::order::locked::Notes;
-use crate::features::frozen::learn::Samples;
-use crate::features::listen::Departed;
 use crate::smr::fence;
 use crate::smr::names::Names;
 use crate::smr::segments::Spares;
@@ -38,9 +34,8 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard};
 
-/// Written by its own thread, read by all.
+/// What a thread is reading. Written by that thread, read by all.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 pub(crate) struct Reader {
     /// The slot that a `get` of this thread reads, or 0.
     pub(crate) hazard: AtomicU32,
@@ -52,51 +47,9 @@ pub(crate) struct Reader {
     pub(crate) pinned: AtomicU64,
     /// The slots that they have shown.
     pub(crate) names: Names,
-    pub(crate) hits: AtomicU64,
-    /// Hits of what is frozen; not among the others.
-    pub(crate) frozen_hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    /// Insertions of keys that this thread had not just missed.
-    pub(crate) sets: AtomicU64,
-    /// The hash of the key that this thread missed last, or 0.
-    pub(crate) missed: AtomicU64,
-    /// How many of its requests the clock of a locked policy knows of, and what that showed
-    /// then, or when this thread read it last.
-    pub(crate) told: AtomicU64,
-    pub(crate) clock: AtomicU64,
-    /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
-    pub(crate) chance: AtomicU64,
-    pub(crate) drawing: AtomicU64,
-    /// What hits did to lines that every thread writes, as in [`Traffic`].
-    pub(crate) retries: AtomicU64,
-    pub(crate) shared_writes: AtomicU64,
-    /// Hits that a locked policy has not heard of yet.
-    pub(crate) notes: Notes,
-    /// The hash of the key whose miss is timed until its insertion, or 0.
-    pub(crate) timed_miss: AtomicU64,
-    /// What was seen of its requests, in a cache that learns what to freeze.
-    pub(crate) samples: OnceLock<Box<Samples>>,
-    /// What its thread has to tell the listener. Nobody else looks at it.
-    pub(crate) departed: OnceCell<Box<Departed>>,
 }
 
 impl Reader {
-    /// Requests of this thread: gets, and insertions that follow no miss.
-    #[inline(always)]
-    pub(crate) fn requests(&self) -> u64 {
-        self.hits
-            .load(Relaxed)
-            .wrapping_add(self.frozen_hits.load(Relaxed))
-            .wrapping_add(self.misses.load(Relaxed))
-            .wrapping_add(self.sets.load(Relaxed))
-    }
-
-    /// The time of a locked policy, as far as this thread knows it.
-    pub(crate) fn now(&self) -> u64 {
-        let untold = self.requests().wrapping_sub(self.told.load(Relaxed));
-        self.clock.load(Relaxed).wrapping_add(untold)
-    }
-
     /// Lets go of all that a thread was reading which does not exist.
     pub(crate) fn forget(&self) {
         self.hazard.store(0, Relaxed);
@@ -104,20 +57,6 @@ impl Reader {
         self.names.forget();
         self.depth.store(0, Relaxed);
         self.pinned.store(0, Relaxed);
-    }
-
-    /// A key is about to be inserted: a request, unless this thread has just missed it. Whether
-    /// that miss is timed.
-    #[inline(always)]
-    #[must_use]
-    pub(crate) fn arrive(&self, hash: u64) -> bool {
-        if self.missed.load(Relaxed) == hash {
-            self.missed.store(0, Relaxed);
-            self.timed_miss.load(Relaxed) == hash
-        } else {
-            add(&self.sets, 1);
-            false
-        }
     }
 }
 
@@ -134,20 +73,9 @@ pub(crate) struct Cursor {
     pub(crate) next: u32,
 }
 
-/// This stripe's part of a queue: the oldest segment, taken, and the newest, not full yet.
+/// What slots pass through on their way between threads, and what the layer above keeps with it.
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
-    pub(crate) front: Cursor,
-    pub(crate) back: Cursor,
-}
-
-/// What entries pass through on their way between threads.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers {
-    /// Entries that this stripe may admit without evicting.
-    pub(crate) places: u64,
-    /// Weight that it may admit.
-    pub(crate) credit: u64,
+pub(crate) struct Buffers<W = ()> {
     /// Free slots in hand.
     pub(crate) vacant: Cursor,
     /// Slots that wait to be reclaimed, and what they weigh where entries are weighed.
@@ -155,14 +83,12 @@ pub(crate) struct Buffers {
     pub(crate) retired_weight: u64,
     /// Whether some have gone to limbo since someone asked, or slots become few.
     pub(crate) flushed: bool,
-    /// This stripe's ends of the policy's queues.
-    pub(crate) ends: [Ends; 2],
-    /// What the policy counts of this stripe and has not told the others yet.
-    pub(crate) unsaid: [u64; 2],
     /// Segments in hand that hold nothing.
     pub(crate) spares: Spares,
     /// What has not been counted yet.
     pub(crate) traffic: Traffic,
+    /// Of the layer above.
+    pub(crate) above: W,
 }
 
 /// What an operation does to lines that every thread writes.
@@ -174,64 +100,35 @@ pub(crate) struct Traffic {
     pub(crate) writes: u64,
 }
 
-/// Counts of what the writers of a stripe did; written under its lock.
+/// Per-thread state of one cache: what its thread reads, the buffers of its writers, and what the
+/// layers above keep beside them, `L` for all to read and `W` for who holds the buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) insertions: AtomicU64,
-    pub(crate) replacements: AtomicU64,
-    pub(crate) evictions: AtomicU64,
-    pub(crate) removals: AtomicU64,
-    pub(crate) expirations: AtomicU64,
-    pub(crate) refusals: AtomicU64,
-    pub(crate) retries: AtomicU64,
-    pub(crate) shared_writes: AtomicU64,
-    /// Weight admitted, less weight let go; wraps.
-    pub(crate) weight: AtomicU64,
-}
-
-impl Counts {
-    /// How often anything was done that may leave something in the buffers; wraps.
-    fn operations(&self) -> u32 {
-        let Counts { insertions, replacements, evictions, removals, expirations, refusals, .. } =
-            self;
-        [insertions, replacements, evictions, removals, expirations, refusals]
-            .into_iter()
-            .fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed))) as u32
-    }
-}
-
-// What the documentation says.
-#[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<Stripe>() == 1024);
-
-/// A thread's part of a cache.
-#[derive(Debug, Default)]
-pub(crate) struct Stripe {
+#[repr(C, align(128))]
+pub(crate) struct Stripe<L = (), W = ()> {
     pub(crate) reader: Reader,
+    pub(crate) local: L,
     /// Whether the owner is at work.
     busy: AtomicBool,
     /// Whether another thread wants to be, or is.
     claimed: AtomicBool,
     /// Whether whoever is at work runs code of the user's, for which nobody may wait.
     outside: AtomicBool,
-    pub(crate) counts: Counts,
     /// What its writers had done when it was looked at last, and when it was emptied because
     /// they did nothing more.
     seen: AtomicU32,
     emptied: AtomicU32,
-    buffers: UnsafeCell<Buffers>,
+    buffers: UnsafeCell<Buffers<W>>,
 }
 
 // SAFETY: `buffers` is reached through `Held` alone, and `own` and `claim` see to it that
-// there is one at a time. `departed` is reached by `listen.rs` alone, through the stripe of
-// the calling thread.
-unsafe impl Sync for Stripe {}
+// there is one at a time.
+unsafe impl<L: Sync, W: Send> Sync for Stripe<L, W> {}
 
-impl Stripe {
+impl<L, W> Stripe<L, W> {
     /// The buffers, for the thread whose stripe it is. `None` if it has them already, or
     /// another thread has.
     #[inline(always)]
-    pub(crate) fn own(&self) -> Option<Held<'_>> {
+    pub(crate) fn own(&self) -> Option<Held<'_, L, W>> {
         // Acquire: partner is the Release of whoever had the number before.
         if self.busy.load(Acquire) {
             return None;
@@ -248,9 +145,8 @@ impl Stripe {
     }
 
     /// Whether nobody has written to it since this was asked last, and something may be in its
-    /// buffers.
-    pub(crate) fn has_rested(&self) -> bool {
-        let done = self.counts.operations();
+    /// buffers. Its writers have `done` so much.
+    pub(crate) fn has_rested(&self, done: u32) -> bool {
         if self.seen.load(Relaxed) != done {
             self.seen.store(done, Relaxed);
             return false;
@@ -265,7 +161,7 @@ impl Stripe {
 
     /// The buffers, for another thread than the owner. `None` if they are in use. Costs a
     /// heavy fence.
-    pub(crate) fn claim(&self) -> Option<Held<'_>> {
+    pub(crate) fn claim(&self) -> Option<Held<'_, L, W>> {
         // Not a swap, which would write even if it fails: loom then takes the flag for raised.
         if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
@@ -279,17 +175,17 @@ impl Stripe {
 }
 
 /// The buffers of a stripe, while held.
-pub(crate) struct Held<'s> {
-    stripe: &'s Stripe,
+pub(crate) struct Held<'s, L = (), W = ()> {
+    stripe: &'s Stripe<L, W>,
     /// What to lower when it is over.
     flag: &'s AtomicBool,
 }
 
-impl<'s> Held<'s> {
-    /// The counts that go with these buffers.
+impl<'s, L, W> Held<'s, L, W> {
+    /// What the layers above keep beside these buffers, for all to read.
     #[inline(always)]
-    pub(crate) fn counts(&self) -> &Counts {
-        &self.stripe.counts
+    pub(crate) fn local(&self) -> &'s L {
+        &self.stripe.local
     }
 
     /// Where to say that code of the user's runs.
@@ -319,24 +215,24 @@ impl Drop for Outside<'_> {
     }
 }
 
-impl Deref for Held<'_> {
-    type Target = Buffers;
+impl<L, W> Deref for Held<'_, L, W> {
+    type Target = Buffers<W>;
     #[inline(always)]
-    fn deref(&self) -> &Buffers {
+    fn deref(&self) -> &Buffers<W> {
         // SAFETY: there is no other `Held` of this stripe.
         unsafe { &*self.stripe.buffers.get() }
     }
 }
 
-impl DerefMut for Held<'_> {
+impl<L, W> DerefMut for Held<'_, L, W> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Buffers {
+    fn deref_mut(&mut self) -> &mut Buffers<W> {
         // SAFETY: as above, and the guard is borrowed exclusively.
         unsafe { &mut *self.stripe.buffers.get() }
     }
 }
 
-impl Drop for Held<'_> {
+impl<L, W> Drop for Held<'_, L, W> {
     #[inline(always)]
     fn drop(&mut self) {
         // Release: partner is the Acquire of the next `own` or `claim`.
@@ -355,17 +251,17 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
 /// The stripes of a cache, made when their threads first come.
 #[derive(Debug)]
-pub(crate) struct Stripes {
+pub(crate) struct Stripes<L = (), W = ()> {
     /// The first of each chunk, or null. Not a checker's business: whose chunk it is does not
     /// matter.
-    chunks: [std::sync::atomic::AtomicPtr<Stripe>; CHUNKS],
+    chunks: [std::sync::atomic::AtomicPtr<Stripe<L, W>>; CHUNKS],
     /// Whether nobody is to begin to write.
     stopped: AtomicBool,
     /// Taken by who stops the writers, and by those who wait for it.
     stopping: Mutex<()>,
 }
 
-impl Default for Stripes {
+impl<L, W> Default for Stripes<L, W> {
     fn default() -> Self {
         Stripes {
             chunks: std::array::from_fn(|_| Default::default()),
@@ -377,21 +273,21 @@ impl Default for Stripes {
 
 /// No stripe is held while this lives.
 pub(crate) struct Stopped<'s> {
-    stripes: &'s Stripes,
+    stopped: &'s AtomicBool,
     _stopping: MutexGuard<'s, ()>,
 }
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         // Release: what was done meanwhile; partner is the Acquire of `is_stopped`.
-        self.stripes.stopped.store(false, Release);
+        self.stopped.store(false, Release);
     }
 }
 
-impl Stripes {
+impl<L: Default, W: Default> Stripes<L, W> {
     /// The stripe of a thread.
     #[inline(always)]
-    pub(crate) fn of(&self, thread: u32) -> &Stripe {
+    pub(crate) fn of(&self, thread: u32) -> &Stripe<L, W> {
         // Chunk c holds the numbers from FIRST * (2^c - 1) on.
         let shifted = thread + FIRST;
         let chunk = (shifted.ilog2() - FIRST.ilog2()) as usize;
@@ -401,7 +297,7 @@ impl Stripes {
     }
 
     #[inline(always)]
-    fn chunk(&self, chunk: usize) -> Option<&[Stripe]> {
+    fn chunk(&self, chunk: usize) -> Option<&[Stripe<L, W>]> {
         // Acquire: partner is the Release of `make`.
         let first = self.chunks[chunk].load(Acquire);
         let count = (FIRST as usize) << chunk;
@@ -411,9 +307,9 @@ impl Stripes {
 
     #[cold]
     #[inline(never)]
-    fn make(&self, chunk: usize) -> &[Stripe] {
+    fn make(&self, chunk: usize) -> &[Stripe<L, W>] {
         let count = (FIRST as usize) << chunk;
-        let made: Box<[Stripe]> = (0..count).map(|_| Stripe::default()).collect();
+        let made: Box<[Stripe<L, W>]> = (0..count).map(|_| Stripe::default()).collect();
         let made = Box::into_raw(made);
         let place = &self.chunks[chunk];
         // Release: the stripes; partner is the Acquire of `chunk`.
@@ -425,12 +321,12 @@ impl Stripes {
     }
 
     /// All stripes that any thread has used, and some that none has.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stripe<L, W>> {
         (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).flatten()
     }
 
     /// The same, with the numbers of their threads.
-    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Stripe)> {
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &Stripe<L, W>)> {
         (0..CHUNKS).flat_map(|chunk| {
             // As in `of`.
             let first = FIRST * ((1 << chunk) - 1);
@@ -440,12 +336,12 @@ impl Stripes {
 
     /// The buffers of all stripes that nobody is at work with, one after the other: an
     /// owner whose stripe is claimed makes do with another, and must find one.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_>> {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_, L, W>> {
         self.iter().filter_map(|stripe| self.claim(stripe))
     }
 
     /// The buffers of a stripe that nobody is at work with, unless the writers are stopped.
-    pub(crate) fn claim<'s>(&self, stripe: &'s Stripe) -> Option<Held<'s>> {
+    pub(crate) fn claim<'s>(&self, stripe: &'s Stripe<L, W>) -> Option<Held<'s, L, W>> {
         // After the heavy fence of `claim`, whose partner is that of `stop`.
         stripe.claim().filter(|_| !self.is_stopped())
     }
@@ -473,7 +369,7 @@ impl Stripes {
     /// user's, or takes too long.
     pub(crate) fn stop<'s>(&'s self, stopping: MutexGuard<'s, ()>) -> Option<Stopped<'s>> {
         self.stopped.store(true, Relaxed);
-        let stopped = Stopped { stripes: self, _stopping: stopping };
+        let stopped = Stopped { stopped: &self.stopped, _stopping: stopping };
         // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
         fence::heavy();
         // Those that are made from here on are of threads that find them stopped.
@@ -491,17 +387,13 @@ impl Stripes {
         Some(stopped)
     }
 
-    /// Bytes on the heap.
+    /// Bytes of the stripes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of = |chunk: &[Stripe]| {
-            let sampling = chunk.iter().filter(|stripe| stripe.reader.samples.get().is_some());
-            size_of_val(chunk) + sampling.count() * size_of::<Samples>()
-        };
-        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(of).sum()
+        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(size_of_val).sum()
     }
 }
 
-impl Drop for Stripes {
+impl<L, W> Drop for Stripes<L, W> {
     fn drop(&mut self) {
         for chunk in 0..CHUNKS {
             let first = *self.chunks[chunk].get_mut();

@@ -102,7 +102,7 @@ crate::sync::checked_thread_local! {
     /// The stripe that this thread used last, and the cache whose it is; 0 is no cache.
     /// Cleared with the thread's number, and an identity is never given twice, so it is
     /// the thread's own stripe of a living cache whenever the identity is right.
-    static LAST: Cell<(u64, *const Stripe)> = const { Cell::new((0, std::ptr::null())) };
+    static LAST: Cell<(u64, *const ())> = const { Cell::new((0, std::ptr::null())) };
 }
 
 /// A number that no other cache has.
@@ -114,14 +114,17 @@ pub(crate) fn identity() -> u64 {
 /// The calling thread's stripe of the cache with this identity. 5 instructions where the
 /// thread used no other cache in between, and 20 otherwise.
 #[inline(always)]
-pub(crate) fn stripe(identity: u64, stripes: &Stripes) -> &Stripe {
+pub(crate) fn stripe<L: Default, W: Default>(
+    identity: u64,
+    stripes: &Stripes<L, W>,
+) -> &Stripe<L, W> {
     let (last, stripe) = LAST.with(Cell::get);
     if last == identity {
-        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them.
-        return unsafe { &*stripe };
+        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them; so it is of their type.
+        return unsafe { &*stripe.cast() };
     }
     let stripe = stripes.of(number());
-    LAST.with(|last| last.set((identity, stripe)));
+    LAST.with(|last| last.set((identity, std::ptr::from_ref(stripe).cast())));
     stripe
 }
 

@@ -20,12 +20,11 @@ use std::cell::Cell;
 
 use frazil_policy::{Mark, Online};
 
-use crate::builder::Builder;
+use crate::core::local::{Buffers, Reads};
 use crate::core::slab::{DEAD, FROZEN, Header};
-use crate::features::expiry::deadlines::Term;
-use crate::features::fetch::flight::Absence;
+use crate::ensure::Ensure;
 use crate::smr::reclaim::Reclaim;
-use crate::smr::stripe::{Buffers, Outside, Reader, Stripes};
+use crate::smr::stripe::Outside;
 use crate::sync::atomic::{
     AtomicBool,
     Ordering::{AcqRel, Acquire, Relaxed},
@@ -42,8 +41,10 @@ use s3_fifo::S3Fifo;
 pub(crate) trait Headers {
     /// What it keeps of a slot.
     fn header(&self, slot: u32) -> &Header;
-    /// What the calling thread has for itself.
-    fn reader(&self) -> &Reader;
+    /// Requests of the calling thread.
+    fn reads(&self) -> &Reads;
+    /// Shows the buffers of every stripe that nobody is at work with.
+    fn each_idle(&self, take: &mut dyn FnMut(&mut Buffers));
     /// Brings a slot's line near, because it will be examined soon.
     fn prefetch(&self, slot: u32);
     /// The weight of an occupied slot.
@@ -63,8 +64,6 @@ pub(crate) struct Newcomer {
     /// ticket of a locked policy, which hears of it at the first eviction or at its
     /// insertion; else 0.
     pub(crate) recalled: Cell<u32>,
-    /// When it expires: not the policy's business.
-    pub(crate) term: Term,
     /// What its fetch took and who waited for it, for policies that ask; `None` if it was not
     /// fetched.
     pub(crate) absence: Option<Absence>,
@@ -72,9 +71,22 @@ pub(crate) struct Newcomer {
 
 impl Newcomer {
     /// One of which the policy has not heard.
-    pub(crate) fn new(hash: u64, weight: u64, term: Term) -> Self {
-        Newcomer { hash, weight, recalled: Cell::new(0), term, absence: None }
+    pub(crate) fn new(hash: u64, weight: u64) -> Self {
+        Newcomer { hash, weight, recalled: Cell::new(0), absence: None }
     }
+}
+
+/// What the absence of a key has cost, in nanoseconds of the cache's clock: what a policy that
+/// weighs delay wants to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// When the fetch was back, and how long such a fetch takes.
+    pub(crate) landed: u64,
+    pub(crate) fetch: u64,
+    /// How many wait for it, how long they have, together, and how long the last of them has.
+    pub(crate) waiters: u64,
+    pub(crate) delay: u64,
+    pub(crate) least: u64,
 }
 
 /// What an eviction came to.
@@ -92,7 +104,6 @@ pub(crate) enum Decision {
 pub(crate) struct Hand<'c, H> {
     pub(crate) segments: &'c Segments,
     pub(crate) reclaim: &'c Reclaim,
-    pub(crate) stripes: &'c Stripes,
     pub(crate) headers: &'c H,
     pub(crate) buffers: &'c mut Buffers,
     /// Where to say that code of the user's runs.
@@ -165,40 +176,11 @@ impl<H: Headers> Hand<'_, H> {
     /// are at work.
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
-        for mut other in self.stripes.claims() {
-            queues.iter().for_each(|queue| queue.flush(&mut other));
-        }
+        self.headers.each_idle(&mut |other| queues.iter().for_each(|queue| queue.flush(other)));
     }
 
     fn mark(&self, slot: u32) -> &Mark {
         &self.headers.header(slot).mark
-    }
-}
-
-/// Something that is done when this is dropped, also by a panic of the user's code, unless
-/// it is waived before.
-pub(crate) struct Ensure<'a, T, F: FnOnce(&mut T)> {
-    pub(crate) on: &'a mut T,
-    act: Option<F>,
-}
-
-impl<'a, T, F: FnOnce(&mut T)> Ensure<'a, T, F> {
-    pub(crate) fn new(on: &'a mut T, act: F) -> Self {
-        Ensure { on, act: Some(act) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn waive(mut self) {
-        self.act = None;
-    }
-}
-
-impl<T, F: FnOnce(&mut T)> Drop for Ensure<'_, T, F> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(act) = self.act.take() {
-            act(self.on);
-        }
     }
 }
 
@@ -224,19 +206,18 @@ pub(crate) fn takes_lock(policy: Online) -> bool {
 impl Order {
     /// The policy of a cache of this capacity, in which as many entries are expected as `places`
     /// says, and of all capacities that it may have `entries`.
-    pub(crate) fn new<K, V, S>(
-        builder: &Builder<K, V, S>,
+    pub(crate) fn new(
+        policy: Online,
+        (promotion, shards): (Promotion, u32),
         capacity: u64,
         [places, entries]: [u64; 2],
     ) -> Self {
-        match builder.policy {
+        match policy {
             Online::Fifo => Order::Fifo(Queue::new(0)),
             Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
             Online::Mobius => Order::Mobius(Mobius::new()),
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries))),
             policy => {
-                let promotion = builder.promotion.unwrap_or(Promotion::of(policy));
-                let shards = builder.shards;
                 Order::Locked(Box::new(Locked::new(policy, promotion, shards, capacity, places)))
             }
         }
@@ -339,8 +320,7 @@ impl Order {
         // A policy under a lock has forgotten the slot and its place: to it this is another
         // object. Not the key's hash, which it may be a panic of that brings it here.
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (weight, term) = (hand.headers.weight(slot), Term::NEVER);
-        let newcomer = Newcomer::new(hash, weight, term);
+        let newcomer = Newcomer::new(hash, hand.headers.weight(slot));
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
         self.insert(hand, slot, &newcomer);
     }
@@ -409,7 +389,7 @@ impl Order {
     /// Packs the queues, which removals have left full of holes, and retires the dead in
     /// them: where nothing is evicted nobody else would.
     pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        let Hand { segments, reclaim, stripes, headers, outside, .. } = *hand;
+        let Hand { segments, reclaim, headers, outside, .. } = *hand;
         for queue in self.queues() {
             let mark = queue.mark();
             queue.compact(segments, hand.buffers, headers, |buffers, slot| {
@@ -421,7 +401,7 @@ impl Order {
                 let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
                 if gone {
-                    let mut hand = Hand { segments, reclaim, stripes, headers, buffers, outside };
+                    let mut hand = Hand { segments, reclaim, headers, buffers, outside };
                     if let Order::S3Fifo(s3_fifo) = self {
                         s3_fifo.detached(&mut hand, weight, mark);
                     }
@@ -486,9 +466,8 @@ mod tests {
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order = Order::new(&Builder::<u64, u64>::new(8).policy(policy), 8, [8; 2]);
-            let term = Term::NEVER;
-            let newcomer = Newcomer::new(0, 1, term);
+            let order = Order::new(policy, (Promotion::of(policy), 1), 8, [8; 2]);
+            let newcomer = Newcomer::new(0, 1);
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
             }

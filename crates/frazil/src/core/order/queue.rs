@@ -11,10 +11,11 @@
 //! both take a slot. See `segments.rs` for what a taken slot means.
 
 use super::position::Position;
+use crate::core::local::Buffers;
 use crate::core::order::Headers;
 use crate::core::order::ring::Ring;
 use crate::smr::segments::{LINE, SECOND, SLOT, Segments};
-use crate::smr::stripe::{Buffers, Cursor};
+use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 /// One of a policy's queues.
@@ -42,7 +43,7 @@ impl Queue {
         headers: &impl Headers,
         slot: u32,
     ) {
-        let back = &mut buffers.ends[self.number & 1].back;
+        let back = &mut buffers.above.ends[self.number & 1].back;
         if back.segment == 0 {
             *back = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -61,7 +62,7 @@ impl Queue {
     /// Sends the newest segment to the ring, full or not.
     #[cold]
     pub(crate) fn publish_back(&self, buffers: &mut Buffers) {
-        let segment = std::mem::take(&mut buffers.ends[self.number & 1].back).segment;
+        let segment = std::mem::take(&mut buffers.above.ends[self.number & 1].back).segment;
         if segment != 0 {
             self.publish(buffers, segment);
         }
@@ -70,12 +71,12 @@ impl Queue {
     /// Words of the newest segment that this stripe has filled.
     #[inline(always)]
     pub(crate) fn back_len(&self, buffers: &Buffers) -> u32 {
-        buffers.ends[self.number & 1].back.next
+        buffers.above.ends[self.number & 1].back.next
     }
 
     /// Sends the newest segment to the ring if there is a step of entries in it.
     pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
-        if buffers.ends[self.number & 1].back.next >= segments.step() {
+        if buffers.above.ends[self.number & 1].back.next >= segments.step() {
             self.publish_back(buffers);
         }
     }
@@ -93,7 +94,7 @@ impl Queue {
         headers: &impl Headers,
     ) -> Option<u32> {
         loop {
-            let front = &mut buffers.ends[self.number & 1].front;
+            let front = &mut buffers.above.ends[self.number & 1].front;
             while front.segment != 0 {
                 if front.next == segments.length() {
                     let empty = std::mem::take(front).segment;
@@ -120,7 +121,7 @@ impl Queue {
     #[inline(never)]
     fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
         let next = self.ring.pop(&mut buffers.traffic);
-        let ends = &mut buffers.ends[self.number & 1];
+        let ends = &mut buffers.above.ends[self.number & 1];
         let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
         if segment == 0 {
             return false;
@@ -135,7 +136,7 @@ impl Queue {
     /// Whether this stripe can reach no slot.
     #[inline(always)]
     pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
-        let ends = &mut buffers.ends[self.number & 1];
+        let ends = &mut buffers.above.ends[self.number & 1];
         // The newest first: it is there unless it was just removed.
         let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
         if (0..ends.back.next).rev().any(|at| queued(at) != 0) {
@@ -153,7 +154,7 @@ impl Queue {
 
     /// Sends what a stripe has in hand to the ring, for others to take.
     pub(crate) fn flush(&self, buffers: &mut Buffers) {
-        let ends = std::mem::take(&mut buffers.ends[self.number & 1]);
+        let ends = std::mem::take(&mut buffers.above.ends[self.number & 1]);
         for Cursor { segment, .. } in [ends.front, ends.back] {
             if segment != 0 {
                 self.publish(buffers, segment);

@@ -12,10 +12,10 @@ use frazil_policy::AgedGhost;
 
 use super::queue::Queue;
 use super::{Decision, Hand, Headers, Newcomer};
+use crate::core::local::Buffers;
 use crate::core::slab::{DEAD, FROZEN};
 use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::SECOND;
-use crate::smr::stripe::Buffers;
 use crate::sync::Line;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -90,13 +90,13 @@ impl S3Fifo {
     /// A sum, as far as this thread knows it.
     #[inline(always)]
     fn sum(&self, buffers: &Buffers, which: usize) -> u64 {
-        self.sums[which].0.load(Relaxed).wrapping_add(buffers.unsaid[which])
+        self.sums[which].0.load(Relaxed).wrapping_add(buffers.above.unsaid[which])
     }
 
     /// Adds to a sum; a change that wraps is a subtraction.
     #[inline(always)]
     fn add(&self, buffers: &mut Buffers, which: usize, change: u64) {
-        let unsaid = &mut buffers.unsaid[which];
+        let unsaid = &mut buffers.above.unsaid[which];
         *unsaid = unsaid.wrapping_add(change);
         if (*unsaid).cast_signed().unsigned_abs() > self.discretion.load(Relaxed) {
             self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
@@ -106,7 +106,7 @@ impl S3Fifo {
 
     /// Tells the others all that a stripe has kept to itself.
     pub(crate) fn say_all(&self, buffers: &mut Buffers) {
-        for (sum, unsaid) in self.sums.iter().zip(&mut buffers.unsaid) {
+        for (sum, unsaid) in self.sums.iter().zip(&mut buffers.above.unsaid) {
             sum.0.fetch_add(std::mem::take(unsaid), Relaxed);
             buffers.traffic.writes += 1;
         }

@@ -1,10 +1,11 @@
 //! Queues without a cache around them: headers, segments, and one thread's hand.
 
 use super::{Hand, Headers};
+use crate::core::local::{Buffers, Reads};
 use crate::core::slab::Header;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::Segments;
-use crate::smr::stripe::{Buffers, Reader, Stripes, Traffic};
+use crate::smr::stripe::Traffic;
 use crate::sync::atomic::AtomicBool;
 
 /// The headers of slots that all weigh 1.
@@ -14,10 +15,11 @@ impl Headers for Bare {
     fn header(&self, slot: u32) -> &Header {
         &self.0[slot as usize]
     }
-    fn reader(&self) -> &Reader {
+    fn reads(&self) -> &Reads {
         // For policies under a lock, which these tests leave out.
         unreachable!("no policy here has a lock")
     }
+    fn each_idle(&self, _take: &mut dyn FnMut(&mut Buffers)) {}
     fn prefetch(&self, _slot: u32) {}
     fn weight(&self, _slot: u32) -> u64 {
         1
@@ -34,7 +36,6 @@ impl Headers for Bare {
 pub(crate) struct Bench {
     pub(crate) segments: Segments,
     pub(crate) reclaim: Reclaim,
-    pub(crate) stripes: Stripes,
     pub(crate) headers: Bare,
     outside: AtomicBool,
 }
@@ -48,7 +49,6 @@ impl Bench {
         Bench {
             segments,
             reclaim: Reclaim::new(last.into(), None).hand_out(last),
-            stripes: Stripes::default(),
             headers: Bare((0..=last).map(|_| Header::default()).collect()),
             outside: AtomicBool::new(false),
         }
@@ -60,7 +60,7 @@ impl Bench {
             buffers.spares.stock(&self.segments, &mut Traffic::default()),
             "there are segments enough"
         );
-        let Bench { segments, reclaim, stripes, headers, outside } = self;
-        Hand { segments, reclaim, stripes, headers, buffers, outside }
+        let Bench { segments, reclaim, headers, outside } = self;
+        Hand { segments, reclaim, headers, buffers, outside }
     }
 }

@@ -9,8 +9,8 @@
 
 use super::queue::Queue;
 use super::{Headers, Order, s3_fifo};
+use crate::core::local::Stripes;
 use crate::smr::segments::{IDLE, SLOT, Segments};
-use crate::smr::stripe::Stripes;
 use crate::sync::atomic::Ordering::Acquire;
 
 impl Order {
@@ -23,11 +23,11 @@ impl Order {
 
     /// The slots as they are queued, first to be examined first, if with the marks that says
     /// all; else as [`Order::coldest_first`].
-    pub(crate) fn queued_first<H: Headers>(
+    pub(crate) fn queued_first<H: Headers, F: Default>(
         &self,
         headers: &H,
         segments: &Segments,
-        stripes: &Stripes,
+        stripes: &Stripes<F>,
     ) -> Vec<u32> {
         match self {
             Order::Clock(queue, _) => queued(queue, segments, stripes),
@@ -40,11 +40,11 @@ impl Order {
 
     /// The slots that are queued, first to go first. Some may be missing, or be there twice,
     /// where others are at work.
-    pub(crate) fn coldest_first<H: Headers>(
+    pub(crate) fn coldest_first<H: Headers, F: Default>(
         &self,
         headers: &H,
         segments: &Segments,
-        stripes: &Stripes,
+        stripes: &Stripes<F>,
     ) -> Vec<u32> {
         let queued = |queue: &Queue| queued(queue, segments, stripes);
         let count = |slot: u32| headers.header(slot).mark.count();
@@ -73,10 +73,10 @@ impl Order {
 }
 
 /// The slots of a queue, oldest first.
-fn queued(queue: &Queue, segments: &Segments, stripes: &Stripes) -> Vec<u32> {
+fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) -> Vec<u32> {
     let (mut fronts, mut backs) = (Vec::new(), Vec::new());
     for held in stripes.claims() {
-        let ends = &held.ends[queue.number()];
+        let ends = &held.above.ends[queue.number()];
         fronts.push(ends.front.segment);
         backs.push(ends.back.segment);
     }

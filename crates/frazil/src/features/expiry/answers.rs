@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::Answer;
 use super::deadlines::{Deadlines, Term};
-use crate::cache::Cache;
 use crate::clock::{END, nanoseconds};
 use crate::core::index::mix;
+use crate::features::Featured;
 
 /// By what share lifetimes are shortened at most, in 2^-32.
 pub(super) struct Jitter(u64);
@@ -38,7 +38,7 @@ struct Old {
     left: Option<Duration>,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// When a newcomer expires that replaces an entry; `None` if there is none.
     pub(super) fn term_of_update(
         &self,
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         key: &K,
         value: &V,
     ) -> Option<Term> {
-        let now = self.expiry.clock.exact();
+        let now = self.clock.exact();
         let old = self.look_up(key, |slot| self.old(deadlines, slot, now))?;
         let answer = of_update(key, value, old.left);
         if answer != old.left {
@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn old(&self, deadlines: &Deadlines, slot: u32, now: u64) -> Old {
         let end = deadlines.limit(slot);
         let left = (end != 0).then(|| end.saturating_sub(now).max(1));
-        let left = left.into_iter().chain(self.expiry.to_idle).min();
+        let left = left.into_iter().chain(self.hooks.expiry.to_idle).min();
         Old { end, left: left.map(Duration::from_nanos) }
     }
 
@@ -74,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         of_read: &Answer<K, V>,
         slot: u32,
     ) -> bool {
-        let Some(seen) = deadlines.see(slot, &self.expiry.clock) else { return true };
+        let Some(seen) = deadlines.see(slot, &self.clock) else { return true };
         let left = seen.left();
         // SAFETY: published, and the caller protects it.
         let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// moment's: neither keys that come together nor caches with the same keys go together.
     #[inline(always)]
     pub(super) fn jittered(&self, key: &K, lifetime: u64) -> u64 {
-        match self.expiry.jitter {
+        match self.hooks.expiry.jitter {
             Jitter(0) => lifetime,
             _ => self.shortened(key, lifetime),
         }
@@ -100,9 +100,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if lifetime == END {
             return lifetime;
         }
-        let chance = mix(self.hasher.hash_one(key)) ^ mix(self.expiry.clock.exact());
+        let chance = mix(self.hasher.hash_one(key)) ^ mix(self.clock.exact());
         // Poor hashes differ in few bits, and times of a clock of the user's in none.
-        self.expiry.jitter.shorten(lifetime, mix(chance ^ chance >> 29))
+        self.hooks.expiry.jitter.shorten(lifetime, mix(chance ^ chance >> 29))
     }
 }
 

@@ -23,10 +23,9 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 
 use super::deadlines::Deadlines;
-use crate::cache::Cache;
 use crate::chunks::Chunks;
-use crate::events;
-use crate::features::listen::Steps;
+use crate::core::steps::Steps;
+use crate::features::Featured;
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
@@ -77,54 +76,14 @@ impl Generations {
 
 impl Deadlines {
     /// Has nobody see what is there.
-    fn invalidate(&self) {
+    pub(crate) fn invalidate(&self) {
         self.generations.advance();
         // Only now: who finds them closed finds the new generation.
         self.hints.close();
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Removes all entries at once: once this has returned nobody sees one that was there before.
-    /// O(1), and O(loads under way).
-    ///
-    /// What it removes is absent for look-ups, iterators and snapshots; values that a
-    /// [`Pin`](crate::Pin) has shown before stay readable through it. Loads and computations that
-    /// are under way hand out their values, and nothing of theirs is stored. What is inserted
-    /// meanwhile may go as well.
-    ///
-    /// Memory is given back later: when a look-up comes by such an entry, when it is evicted, in
-    /// [`purge`](Cache::purge), which visits all, and in [`clear`](Cache::clear). Until then
-    /// [`len`](Cache::len) and [`weight`](Cache::weight) count it, as what has expired; then it
-    /// counts as a removal, and a listener is told of it, as
-    /// [`Removed`](crate::Cause::Removed). The policy knows nothing of it: what is new may make
-    /// room for it until it has gone.
-    ///
-    /// From the first call on, the cache keeps [28 bytes an entry](crate#memory) for deadlines and
-    /// generations, and each hit reads both, which nearly doubles its instructions. So where
-    /// this is seldom called and hits matter, `clear` may be the better choice. A cache that was
-    /// never asked for it pays nothing. Where entries can be [frozen](crate::Builder::freezing)
-    /// this is `clear`.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// (0..50).for_each(|key| cache.insert(key, key));
-    /// cache.invalidate_all();
-    /// cache.insert(1, 10);
-    /// assert_eq!((cache.get(&1), cache.get(&2), cache.iter().count()), (Some(10), None, 1));
-    /// assert_eq!((cache.purge(), cache.len()), (48, 1));
-    /// ```
-    pub fn invalidate_all(&self) {
-        if self.frozen.is_some() {
-            return self.clear();
-        }
-        let steps = self.steps();
-        // First: what is being stored is there before this is over, or is never stored.
-        steps.take(|| self.overtake_all());
-        self.deadlines_made().invalidate();
-        events::event!(self, DEBUG, "cache invalidated");
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Takes out what is stale, and returns how many entries that were, with those that have
     /// expired.
     pub(super) fn purge_stale(&self, deadlines: &Deadlines, steps: &Steps<'_>) -> u64 {

@@ -14,7 +14,6 @@
 //! 24 bytes an entry, 32 with time to idle.
 
 mod answers;
-mod builder;
 pub(crate) mod deadlines;
 pub(crate) mod generations;
 pub(crate) mod hints;
@@ -24,18 +23,16 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use equivalent::Equivalent;
-
-use crate::cache::{Cache, Found};
 use crate::clock::{Clock, END, UserClock, nanoseconds};
-use crate::core::index::Place;
-use crate::core::order::Ensure;
+use crate::core::Ending;
+use crate::core::local::Held;
 use crate::core::slab::At;
-use crate::core::write::Ending;
+use crate::core::steps::Steps;
+use crate::ensure::Ensure;
+use crate::features::Featured;
+use crate::features::Local;
 use crate::smr::fence;
-use crate::smr::stripe::{Held, Reader, add};
 use crate::sync::atomic::AtomicU16;
-use crate::sync::atomic::Ordering::Relaxed;
 
 use answers::Jitter;
 use deadlines::{Batch, Deadlines, Spans, Term};
@@ -87,7 +84,6 @@ impl<K, V> Terms<K, V> {
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
     deadlines: OnceLock<Box<Deadlines>>,
-    pub(crate) clock: Clock,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
     /// Nanoseconds, if entries go that nobody uses.
@@ -96,23 +92,22 @@ pub(crate) struct Expiry<K, V> {
     of_update: Option<Answer<K, V>>,
     of_read: Option<Answer<K, V>>,
     jitter: Jitter,
-    /// How many slots are expected.
-    slots: u32,
+    /// How many entries are expected.
+    expected: u64,
 }
 
 impl<K, V> Expiry<K, V> {
-    /// Where so many slots are expected.
-    pub(crate) fn new(terms: Terms<K, V>, slots: u32) -> Self {
+    /// Where so many entries are expected.
+    pub(crate) fn new(terms: Terms<K, V>, expected: u64) -> Self {
         Expiry {
             deadlines: OnceLock::new(),
-            clock: Clock::new(terms.clock),
             to_live: terms.to_live.map_or(END, nanoseconds),
             to_idle: terms.to_idle.map(nanoseconds).filter(|&span| span < END),
             of_entry: terms.of_entry,
             of_update: terms.of_update,
             of_read: terms.of_read,
             jitter: Jitter::new(terms.jitter),
-            slots,
+            expected,
         }
     }
 
@@ -132,10 +127,32 @@ impl<K, V> Expiry<K, V> {
     }
 
     #[cold]
-    fn make(&self, used: u32) -> &Deadlines {
+    fn make(&self, used: u32, clock: &Clock) -> &Deadlines {
         let spans = Spans { live: self.to_live, idle: self.to_idle, reads: self.of_read.is_some() };
-        let make = || Box::new(Deadlines::new(self.slots, used, spans, &self.clock));
+        let make =
+            || Box::new(Deadlines::new(crate::core::slots_for(self.expected), used, spans, clock));
         self.deadlines.get_or_init(make)
+    }
+
+    /// A residency has ended: how, as it is counted.
+    #[inline(always)]
+    pub(crate) fn ended(&self, slot: u32, ending: Ending) -> Ending {
+        let Some(deadlines) = self.deadlines() else { return ending };
+        deadlines.end(slot);
+        // Whoever comes by it, it went when all was invalidated.
+        let is_found_over = matches!(ending, Ending::Evicted | Ending::Expired);
+        let stale = is_found_over && deadlines.generations.is_stale(slot);
+        if stale { Ending::Removed } else { ending }
+    }
+
+    /// How long entries live whose insertion does not say so.
+    pub(crate) fn time_to_live(&self) -> Option<Duration> {
+        (self.to_live < END).then(|| Duration::from_nanos(self.to_live))
+    }
+
+    /// How long they live from their last use on.
+    pub(crate) fn time_to_idle(&self) -> Option<Duration> {
+        self.to_idle.map(Duration::from_nanos)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -154,77 +171,51 @@ struct Outcome {
     short: bool,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Puts an entry in that goes after `lifetime`, whatever
-    /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
-    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as
-    /// [`Cache::insert`].
-    ///
-    /// Any cache can do this. One whose builder did not speak of lifetimes lays out what it
-    /// needs for them when it is first asked to: [24 bytes an entry](crate#memory).
-    /// `Duration::ZERO` is over at once; what is too long to be counted (73 years) never ends.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let cache: frazil::Cache<&str, u64> = frazil::Cache::builder(100).build();
-    /// cache.insert_for("token", 42, Duration::from_secs(3600));
-    /// cache.insert_for("gone", 43, Duration::ZERO);
-    /// assert_eq!((cache.get("token"), cache.get("gone")), (Some(42), None));
-    /// assert_eq!(cache.stats().expirations, 1);
-    /// ```
-    pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
-        // As in `insert`.
-        let _steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_for(&key, lifetime);
-        _ = self.put(key, value, term, drop);
-    }
-
-    /// As [`Cache::insert_for`], with a lifetime that nothing is to be taken from.
-    pub(crate) fn insert_for_exactly(&self, key: K, value: V, lifetime: Duration) {
-        let _steps = self.listener.is_some().then(|| self.steps());
-        let term = self.term_of(self.deadlines_made(), nanoseconds(lifetime));
-        _ = self.put(key, value, term, drop);
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// When a newcomer expires that lives so long, in any cache.
     pub(crate) fn term_for(&self, key: &K, lifetime: Duration) -> Term {
         let lifetime = self.jittered(key, nanoseconds(lifetime));
         self.term_of(self.deadlines_made(), lifetime)
     }
 
-    fn deadlines_made(&self) -> &Deadlines {
-        let make = || self.expiry.make(self.reclaim.used().end);
-        self.expiry.deadlines().unwrap_or_else(make)
+    pub(crate) fn deadlines_made(&self) -> &Deadlines {
+        let make = || self.hooks.expiry.make(self.reclaim.used().end, &self.clock);
+        self.hooks.expiry.deadlines().unwrap_or_else(make)
     }
 
     /// When a newcomer expires of which the caller says nothing. Does a writer's share of
     /// the work on what has expired before.
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
-        match self.expiry.deadlines() {
-            None if !self.expiry.is_set() => Term::NEVER,
-            None => self.term_now(self.expiry.make(self.reclaim.used().end), key, value),
+        match self.hooks.expiry.deadlines() {
+            None if !self.hooks.expiry.is_set() => Term::NEVER,
+            None => self.term_now(
+                self.hooks.expiry.make(self.reclaim.used().end, &self.clock),
+                key,
+                value,
+            ),
             Some(deadlines) => self.term_now(deadlines, key, value),
         }
     }
 
     #[inline(never)]
     fn term_now(&self, deadlines: &Deadlines, key: &K, value: &V) -> Term {
-        if let Some(of_update) = &self.expiry.of_update
+        if let Some(of_update) = &self.hooks.expiry.of_update
             && let Some(term) = self.term_of_update(deadlines, of_update, key, value)
         {
             return term;
         }
-        let lifetime = match &self.expiry.of_entry {
+        let lifetime = match &self.hooks.expiry.of_entry {
             Some(of_entry) => of_entry(key, value).map_or(END, nanoseconds),
-            None => self.expiry.to_live,
+            None => self.hooks.expiry.to_live,
         };
         self.term_of(deadlines, self.jittered(key, lifetime))
     }
 
     #[inline(always)]
-    fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
-        let Expiry { clock, to_idle, .. } = &self.expiry;
+    pub(crate) fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
+        let to_idle = self.hooks.expiry.to_idle;
+        let clock = &self.clock;
         let coarse = clock.coarse();
         self.expire_some_if_due(deadlines, coarse);
         let shortest = to_idle.map_or(lifetime, |idle| idle.min(lifetime));
@@ -240,20 +231,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// slot is protected.
     #[inline(always)]
     pub(crate) fn has_expired(&self, slot: u32) -> bool {
-        self.expiry.deadlines().is_some_and(|deadlines| {
+        self.hooks.expiry.deadlines().is_some_and(|deadlines| {
             !deadlines.hints.is_far(self.hint(slot)) && self.is_outlived(deadlines, slot)
         })
     }
 
     #[inline(never)]
     fn is_outlived(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        deadlines.passed_by(slot, &self.expiry.clock, |slot| self.hint(slot))
+        deadlines.passed_by(slot, &self.clock, |slot| self.hint(slot))
     }
 
     /// The same of an entry that is being used.
     #[inline(always)]
     pub(crate) fn has_expired_in_use(&self, slot: u32, at: At<'_>) -> bool {
-        self.expiry.deadlines().is_some_and(|deadlines| {
+        self.hooks.expiry.deadlines().is_some_and(|deadlines| {
             !deadlines.hints.is_far(&self.slab.header_at(at).hint)
                 && self.is_outlived_in_use(deadlines, slot)
         })
@@ -261,97 +252,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     #[inline(never)]
     fn is_outlived_in_use(&self, deadlines: &Deadlines, slot: u32) -> bool {
-        if let Some(of_read) = &self.expiry.of_read {
+        if let Some(of_read) = &self.hooks.expiry.of_read {
             return self.is_outlived_when_read(deadlines, of_read, slot);
         }
-        deadlines.passed_in_use(slot, &self.expiry.clock, |slot| self.hint(slot))
-    }
-
-    /// A get has found an entry that has expired in this slot, which is protected. Hashes once
-    /// more and looks for the word again, so that a hit need not keep either while it asks for
-    /// the time.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn miss_expired<Q: Hash + ?Sized>(&self, reader: &Reader, key: &Q, slot: u32) {
-        let (hash, place) = self.place(key);
-        add(&reader.misses, 1);
-        reader.missed.store(hash, Relaxed);
-        let telling = self.telling();
-        self.leave(slot);
-        let mut held = self.hold();
-        if self.index.unlink(place, slot) {
-            self.bury(&mut held, slot, Ending::Expired);
-        }
-        drop(held);
-        drop(telling);
-        self.reclaim_if_due();
-    }
-
-    /// Takes out an entry that has expired, unless another thread has changed the word.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn take_out_expired(&self, place: Place, found: &Found<'_>) {
-        let _telling = self.telling();
-        self.leave(found.slot);
-        let mut held = self.hold();
-        let (cell, word) = self.as_it_is(place, found);
-        if self.index.unlink_cell(place, cell, word) {
-            self.bury(&mut held, found.slot, Ending::Expired);
-        }
-    }
-
-    /// How long entries live from their insertion on, if all do alike:
-    /// [`Builder::time_to_live`](crate::Builder::time_to_live).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let day = Duration::from_secs(86_400);
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
-    /// assert_eq!((cache.time_to_live(), cache.time_to_idle()), (Some(day), None));
-    /// ```
-    pub fn time_to_live(&self) -> Option<Duration> {
-        (self.expiry.to_live < END).then(|| Duration::from_nanos(self.expiry.to_live))
-    }
-
-    /// How long entries live from their last use on:
-    /// [`Builder::time_to_idle`](crate::Builder::time_to_idle).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let hour = Duration::from_secs(3600);
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_idle(hour).build();
-    /// assert_eq!(cache.time_to_idle(), Some(hour));
-    /// ```
-    pub fn time_to_idle(&self) -> Option<Duration> {
-        self.expiry.to_idle.map(Duration::from_nanos)
-    }
-
-    /// How long `key` will be there, as far as it depends on time: until its lifetime is
-    /// over, or nobody has used it for the time to idle. That may be an eighth of a second
-    /// more than was asked for, and a 64th of the time to idle. `Duration::MAX` if it never
-    /// goes by itself, `None` if it is not there. Leaves no trace.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let day = Duration::from_secs(86_400);
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
-    /// cache.insert(1, 10);
-    /// let left = cache.lifetime_left(&1).unwrap();
-    /// assert!(left > day / 2 && left < 2 * day);
-    /// assert_eq!(cache.lifetime_left(&2), None);
-    /// ```
-    pub fn lifetime_left<Q>(&self, key: &Q) -> Option<Duration>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
-        self.look_up(key, |slot| self.left(slot))?
+        deadlines.passed_in_use(slot, &self.clock, |slot| self.hint(slot))
     }
 
     /// What a protected slot has left, or `None` if it is over: by the clock of look-ups, which
     /// the exact one may be ahead of.
-    fn left(&self, slot: u32) -> Option<Duration> {
-        let Expiry { clock, .. } = &self.expiry;
-        let Some(deadlines) = self.expiry.deadlines() else { return Some(Duration::MAX) };
+    pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
+        let clock = &self.clock;
+        let Some(deadlines) = self.hooks.expiry.deadlines() else { return Some(Duration::MAX) };
         match deadlines.living(slot, || clock.coarse())? {
             0 => Some(Duration::MAX),
             deadline => Some(Duration::from_nanos(deadline.saturating_sub(clock.exact()).max(1))),
@@ -360,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What a protected slot has left if it is used, or `None` if that is over.
     pub(crate) fn left_in_use(&self, slot: u32) -> Option<Duration> {
-        match self.expiry.deadlines() {
+        match self.hooks.expiry.deadlines() {
             None => Some(Duration::MAX),
             Some(deadlines) if deadlines.generations.is_stale(slot) => None,
             Some(deadlines) => self.until(deadlines.limit(slot)),
@@ -372,32 +283,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if deadline == 0 {
             return Some(Duration::MAX);
         }
-        let left = deadline.checked_sub(self.expiry.clock.exact())?;
+        let left = deadline.checked_sub(self.clock.exact())?;
         (left > 0).then(|| Duration::from_nanos(left))
     }
 
-    /// Takes out everything that has expired or was
-    /// [invalidated](Cache::invalidate_all), and returns how many entries that were.
-    /// Remembered [errors](crate::Fetching::negative_ttl) go too, and are not counted.
-    ///
-    /// There is no need to call this: nobody sees an entry that has expired, insertions
-    /// take them out as time goes by, and what room they take is not missed before there are
-    /// insertions. It gives back memory early, or where nobody inserts. O(expired), in
-    /// steps of 64 entries, so that others get on in between; O(capacity) the first time after
-    /// all were invalidated.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// (0..10).for_each(|key| cache.insert_for(key, key, Duration::from_micros(key % 2)));
-    /// std::thread::sleep(Duration::from_millis(1));
-    /// assert_eq!((cache.purge(), cache.len()), (10, 0));
-    /// ```
-    pub fn purge(&self) -> u64 {
-        let steps = self.steps();
-        steps.take(|| self.forget_expired_errors());
-        let Some(deadlines) = self.expiry.deadlines() else { return 0 };
-        let now = self.expiry.clock.exact();
+    /// Takes out all that has expired, and all that is stale. How many entries that were.
+    pub(crate) fn purge_dead(&self, steps: &Steps<'_>) -> u64 {
+        let Some(deadlines) = self.hooks.expiry.deadlines() else { return 0 };
+        let now = self.clock.exact();
         let mut expired = self.purge_stale(deadlines, &steps);
         for wheel in 0..deadlines.wheels() {
             deadlines.recall(wheel);
@@ -436,7 +329,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     #[inline(never)]
     fn expire_some(&self, deadlines: &Deadlines) {
-        let now = self.expiry.clock.exact();
+        let now = self.clock.exact();
         if let Some(batch) = deadlines.take_due(now) {
             self.expire(deadlines, &batch, now);
         }
@@ -479,8 +372,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Takes out the entry in a slot whose deadline has passed, unless another thread has
     /// the slot in hand. Whether it did.
-    fn expire_slot(&self, held: &mut Held<'_>, deadlines: &Deadlines, slot: u32, now: u64) -> bool {
-        let loose = self.frozen.is_some() && self.slab.header(slot).take_loose();
+    fn expire_slot(
+        &self,
+        held: &mut Held<'_, Local>,
+        deadlines: &Deadlines,
+        slot: u32,
+        now: u64,
+    ) -> bool {
+        let loose = self.hooks.frozen.is_some() && self.slab.header(slot).take_loose();
         if !loose && !self.hand(held, |hand| self.order.detach(hand, slot)) {
             return false;
         }
@@ -515,6 +414,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::Cache;
 
     const ENTRIES: u64 = 1_000_000;
 
@@ -532,16 +432,16 @@ mod tests {
         // Inserted by chance, so that neighbours in a list lie far apart.
         (0..ENTRIES).for_each(|key| cache.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key));
         time.store(61_000_000_000, Relaxed);
-        let deadlines = cache.expiry.deadlines().expect("made by the builder");
+        let deadlines = cache.core.hooks.expiry.deadlines().expect("made by the builder");
         let (mut taking, mut listing, mut steps) = (Vec::new(), Vec::new(), Vec::new());
         let mut expired = 0;
         loop {
-            let now = cache.expiry.clock.exact();
+            let now = cache.core.clock.exact();
             let began = Instant::now();
             let Some(batch) = deadlines.take_due(now) else { break };
             taking.push(began.elapsed());
             assert!(batch.slots().len() <= deadlines::STEP);
-            expired += cache.expire(deadlines, &batch, now).expired;
+            expired += cache.core.expire(deadlines, &batch, now).expired;
             steps.push(began.elapsed());
             let began = Instant::now();
             deadlines.list_again(&batch, now);
@@ -572,8 +472,8 @@ mod tests {
             Cache::builder(100).clock(move || Duration::from_nanos(clock.load(Relaxed))).build();
         (0..9).for_each(|key| cache.insert_for(key, key, Duration::from_millis(1)));
         time.store(2_000_000_000, Relaxed);
-        let deadlines = cache.expiry.deadlines().expect("an entry has one");
-        let now = cache.expiry.clock.exact();
+        let deadlines = cache.core.hooks.expiry.deadlines().expect("an entry has one");
+        let now = cache.core.clock.exact();
         let batch = deadlines.take(0, now).expect("all are due");
         deadlines.list_again(&batch, now);
         assert!(deadlines.take(0, now).is_none(), "not before the next tick");

@@ -8,16 +8,15 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::builder::Builder;
-use crate::cache::Cache;
 use crate::clock::nanoseconds;
 use crate::distribution::Distribution;
+use crate::features::Featured;
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::flight::{Patience, SharedError, Vain};
-use crate::features::fetch::key::{ByRef, EntryKey, ToKey};
+use crate::features::fetch::key::EntryKey;
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::table::Table;
-use crate::features::fetch::{Cold, Manner, Request, park};
+use crate::features::fetch::{Fetch, Manner, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of the error of a fetch, for those who wait for it.
@@ -170,36 +169,6 @@ pub struct FetchStats {
 pub(crate) type NegativeTtl =
     Box<dyn Fn(&(dyn Any + Send + Sync)) -> Option<Duration> + Send + Sync>;
 
-impl<K, V, S> Builder<K, V, S> {
-    /// How long each error of this type answers later callers too, in the place of
-    /// [`Fetching::negative_ttl`], which holds for those of other types. Zero: not at all. Called
-    /// once for each error, outside all locks. Refused without [`OnError::Share`].
-    ///
-    /// ```
-    /// use frazil::{Cache, Fetching, OnError};
-    /// use std::time::Duration;
-    /// #[derive(Clone, Copy)] enum Failure { NoSuchRow, Busy }
-    /// let rows: Cache<u64, u64> = Cache::builder(100)
-    ///     .fetching(Fetching { on_error: OnError::Share, ..Fetching::default() })
-    ///     .negative_ttl(|failure: &Failure| match failure {
-    ///         Failure::NoSuchRow => Duration::from_secs(60),
-    ///         Failure::Busy => Duration::ZERO,
-    ///     })
-    ///     .build();
-    /// for failure in [Failure::Busy, Failure::NoSuchRow] {
-    ///     assert!(rows.get_or_fetch_blocking(&1, || Err(failure)).is_err());
-    /// }
-    /// assert_eq!(rows.fetch_stats().errors, 1);
-    /// ```
-    pub fn negative_ttl<E: 'static>(
-        mut self,
-        ttl: impl Fn(&E) -> Duration + Send + Sync + 'static,
-    ) -> Self {
-        self.negative_ttl = Some(Box::new(move |error| error.downcast_ref().map(&ttl)));
-        self
-    }
-}
-
 /// A caller who fetches: a task, or else a thread.
 struct Fetches<'c> {
     fetching: &'c Fetching,
@@ -247,99 +216,7 @@ impl<E: Send + Sync + 'static> Manner<E> for Fetches<'_> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A clone of the value of `key`; if it is absent, what `fetch` returns, which is then
-    /// put in.
-    ///
-    /// As [`get_or_insert_async`](Cache::get_or_insert_async): one fetches, whoever else asks
-    /// waits and gets a clone, whether the cache admits the value or not; a fetcher that
-    /// panics or is dropped hands over to one who waits; a write of the key while it is
-    /// fetched *overtakes* the fetch, whose value is then not stored. Beyond that
-    /// [`Builder::fetching`](crate::Builder::fetching) says how many may wait, how long, who gets
-    /// an error, and whether it is remembered. Fetches, loads and computations of one key wait for
-    /// each other.
-    ///
-    /// With [`OnError::Share`] errors go from task to task, so `E` must be `Send`, `Sync` and
-    /// `'static`; who waits with another type of error than the fetcher's runs its own fetch.
-    /// With a [timeout](Fetching::timeout) the first task that waits starts a thread of the
-    /// cache's that wakes those who are late, under any executor.
-    ///
-    /// A hit costs what [`get`](Cache::get) does.
-    ///
-    /// ```
-    /// # use std::task::{Context, Poll, Waker};
-    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
-    /// #     let Poll::Ready(output) = std::pin::pin!(future)
-    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
-    /// #     output
-    /// # }
-    /// # #[derive(Debug, PartialEq)] struct Offline;
-    /// # async fn request(page: &str) -> Result<String, Offline> { Ok(format!("<h1>{page}</h1>")) }
-    /// use frazil::{Cache, FetchError};
-    /// let pages: Cache<String, String> = Cache::builder(100).build();
-    /// let page = block_on(pages.get_or_fetch("index", request("index")))?;
-    /// assert_eq!(pages.get("index"), Some(page));
-    /// # Ok::<(), FetchError<Offline>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`] of another
-    /// caller's; [`FetchError::TimedOut`] and [`FetchError::Crowded`], where there are bounds.
-    ///
-    /// # Panics
-    ///
-    /// If `fetch` does; then nothing has changed.
-    pub async fn get_or_fetch<Q, E>(
-        &self,
-        key: &Q,
-        fetch: impl Future<Output = Result<V, E>>,
-    ) -> Result<V, FetchError<E>>
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-        E: Send + Sync + 'static,
-    {
-        match self.get(key) {
-            Some(value) if self.is_fresh(key) => Ok(value),
-            found => Cold(self.fetch_task(ByRef(key), fetch, None, found)).await,
-        }
-    }
-
-    /// As [`get_or_fetch`](Cache::get_or_fetch), for threads: waits by blocking.
-    ///
-    /// ```
-    /// use frazil::{Cache, FetchError};
-    /// let cache: Cache<String, u64> = Cache::builder(100).build();
-    /// assert_eq!(cache.get_or_fetch_blocking("7", || "7".parse::<u64>()), Ok(7));
-    /// let error = cache.get_or_fetch_blocking("x", || "x".parse::<u64>());
-    /// assert!(matches!(error, Err(FetchError::Failed(_))));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`get_or_fetch`](Cache::get_or_fetch).
-    ///
-    /// # Panics
-    ///
-    /// If `fetch` does; then nothing has changed.
-    #[inline]
-    pub fn get_or_fetch_blocking<Q, E>(
-        &self,
-        key: &Q,
-        fetch: impl FnOnce() -> Result<V, E>,
-    ) -> Result<V, FetchError<E>>
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-        E: Send + Sync + 'static,
-    {
-        match self.get(key) {
-            Some(value) if self.is_fresh(key) => Ok(value),
-            found => self.fetch_here(ByRef(key), fetch, found),
-        }
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Fetches on this thread, or waits. With what was found, if that is to be fetched anew.
     #[cold]
     #[inline(never)]
@@ -356,7 +233,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         E: Send + Sync + 'static,
     {
         let manner = self.fetches(false);
-        let timeout = self.fetching.timeout.map(nanoseconds);
+        let timeout = self.hooks.fetch.fetching.timeout.map(nanoseconds);
         let load = async { fetch().map(Into::into) };
         park::block_on(self.load(Request { key, load, detached: None, stale }, manner), timeout)
     }
@@ -381,18 +258,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     fn fetches(&self, is_task: bool) -> Fetches<'_> {
-        let negative_ttl = self.negative_ttl.as_ref();
-        Fetches { fetching: &self.fetching, negative_ttl, is_task }
+        let Fetch { fetching, negative_ttl, .. } = &self.hooks.fetch;
+        Fetches { fetching, negative_ttl: negative_ttl.as_ref(), is_task }
     }
 
-    /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// assert_eq!(cache.fetch_stats(), frazil::FetchStats::default());
-    /// ```
-    pub fn fetch_stats(&self) -> FetchStats {
-        let tally = &self.flights.tally;
+    /// What fetches took, and what became of them.
+    pub(crate) fn fetch_stats(&self) -> FetchStats {
+        let tally = &self.hooks.fetch.flights.tally;
         let [latency, delay, waiters] = tally.distributions();
         FetchStats {
             latency,
@@ -404,20 +276,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             crowded: tally.crowded.load(Relaxed),
             blocked: tally.blocked.load(Relaxed),
             unblocked: tally.unblocked.load(Relaxed),
-            errors: self.flights.len().1 as u64,
+            errors: self.hooks.fetch.flights.len().1 as u64,
         }
     }
 
     /// Forgets the errors that have expired.
     pub(crate) fn forget_expired_errors(&self) {
-        if !self.flights.is_empty() {
-            self.flights.forget_expired(self.expiry.clock.exact());
+        if !self.hooks.fetch.flights.is_empty() {
+            self.hooks.fetch.flights.forget_expired(self.clock.exact());
         }
-    }
-
-    /// Tasks whose waits are timed now, and whether the thread for that has started. For tests.
-    #[doc(hidden)]
-    pub fn timed_waits(&self) -> (usize, bool) {
-        self.flights.timer.waits()
     }
 }

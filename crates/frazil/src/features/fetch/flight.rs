@@ -36,7 +36,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::exact_ns;
-use crate::core::order::Ensure;
+use crate::core::order::Absence;
+use crate::ensure::Ensure;
 use crate::features::fetch::blocking::{AtWork, Left, is_needed, is_polling};
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::loaded::Loaded;
@@ -191,19 +192,6 @@ pub(crate) type SharedError = Arc<dyn Any + Send + Sync>;
 pub(crate) struct Span {
     pub(crate) began: u64,
     pub(crate) ended: u64,
-}
-
-/// What the absence of a key has cost, in nanoseconds of the cache's clock: what a policy that
-/// weighs delay wants to know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Absence {
-    /// When the fetch was back, and how long such a fetch takes.
-    pub(crate) landed: u64,
-    pub(crate) fetch: u64,
-    /// How many wait for it, how long they have, together, and how long the last of them has.
-    pub(crate) waiters: u64,
-    pub(crate) delay: u64,
-    pub(crate) least: u64,
 }
 
 /// Why a caller waits no longer, or not at all.

@@ -25,7 +25,6 @@ pub(crate) mod table;
 pub(crate) mod tally;
 pub(crate) mod timer;
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
 use std::pin::{Pin, pin};
@@ -34,16 +33,43 @@ use std::task::{Context, Poll};
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
+use crate::clock::Clock;
 use crate::core::index::Place;
-use crate::core::order::Newcomer;
+use crate::core::order::{Absence, Newcomer};
 use crate::events;
+use crate::features::Featured;
 use crate::sync::atomic::Ordering::Relaxed;
+use backends::Backends;
 use detached::Detached;
-use flight::{Absence, Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
-use key::{ByRef, EntryKey, ToKey};
+use fetching::{Fetching, NegativeTtl};
+use flight::{Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
+
+/// What a cache has for loads and fetches.
+pub(crate) struct Fetch<K, V> {
+    /// Values on their way.
+    pub(crate) flights: table::Table<K, V>,
+    pub(crate) fetching: Fetching,
+    pub(crate) negative_ttl: Option<NegativeTtl>,
+    /// How long before its end an entry is due to be loaded anew, in nanoseconds; 0 for never.
+    pub(crate) refresh_ahead: u64,
+    pub(crate) backends: Option<Backends<K>>,
+}
+
+impl<K, V> Fetch<K, V> {
+    pub(crate) fn new(
+        clock: Clock,
+        fetching: Fetching,
+        negative_ttl: Option<NegativeTtl>,
+        refresh_ahead: u64,
+        backends: Option<Backends<K>>,
+    ) -> Self {
+        let flights = table::Table::new(clock);
+        Fetch { flights, fetching, negative_ttl, refresh_ahead, backends }
+    }
+}
 
 /// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
 pub(crate) trait Manner<E> {
@@ -136,162 +162,7 @@ impl<F: Future> Future for Cold<F> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A clone of the value of `key`; if it is absent, what `load` returns, which is then
-    /// put in.
-    ///
-    /// However many threads and tasks ask for an absent key at once, one loads, and the
-    /// others wait for it and get clones of what it has loaded, whether the cache admits
-    /// that or not. If the loader panics, the panic is its caller's, and the next who waits
-    /// runs its own. The user's code runs outside all locks, and may use the cache. If it
-    /// asks for its own key on the same thread, that loads by itself and stores nothing.
-    ///
-    /// An insertion or removal of the key, or [`clear`](Cache::clear), while a load is
-    /// under way *overtakes* it: those who had asked before get what is loaded, it is not
-    /// stored, and who asks later does not wait for it.
-    ///
-    /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's
-    /// keys wait for each other for ever. In a task use the
-    /// [asynchronous](Cache::get_or_insert_async) form: this one blocks the thread while
-    /// another loads. If that is a task ([counted](crate::FetchStats::blocked)), and this thread
-    /// has polled a loader that is pending, it may be the one that has to poll it: then it does not
-    /// wait, it loads by itself and stores nothing.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<String, usize> = frazil::Cache::builder(100).build();
-    /// assert_eq!(cache.get_or_insert_with("four", || "four".len()), 4);
-    /// assert_eq!(cache.get_or_insert_with("four", || unreachable!()), 4);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `load` does; then nothing has changed. If it would wait for itself: code that the cache
-    /// calls for a key that is loaded, other than its loader, has asked for that key; or a loader
-    /// that is a future blocks for a key that another future loads.
-    #[inline]
-    pub fn get_or_insert_with<Q>(&self, key: &Q, load: impl FnOnce() -> V) -> V
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-    {
-        match self.get(key) {
-            Some(value) if self.is_fresh(key) => value,
-            found => {
-                let load = || Ok::<V, Infallible>(load());
-                let Ok(value) = self.load_here(ByRef(key), load, found);
-                value
-            }
-        }
-    }
-
-    /// As [`get_or_insert_with`](Cache::get_or_insert_with), with a loader that may fail.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
-    /// assert!(cache.try_get_or_insert_with("x", || "x".parse()).is_err());
-    /// assert_eq!(cache.try_get_or_insert_with("7", || "7".parse()), Ok(7));
-    /// assert_eq!(cache.len(), 1);
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
-    /// key runs its own.
-    ///
-    /// # Panics
-    ///
-    /// If `load` does; then nothing has changed.
-    #[inline]
-    pub fn try_get_or_insert_with<Q, E>(
-        &self,
-        key: &Q,
-        load: impl FnOnce() -> Result<V, E>,
-    ) -> Result<V, E>
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-    {
-        match self.get(key) {
-            Some(value) if self.is_fresh(key) => Ok(value),
-            found => self.load_here(ByRef(key), load, found),
-        }
-    }
-
-    /// As [`get_or_insert_with`](Cache::get_or_insert_with), for tasks: waits without
-    /// blocking the thread, under any executor. Threads and tasks share a key's load.
-    ///
-    /// `load` is polled only if this call is to load. The future may be dropped at any time: if
-    /// it was loading the next who waits runs its own, and if it was waiting, and had been
-    /// woken for that, it passes the wake on. It is `Send` if the cache, the key and `load`
-    /// may be sent. One that is neither polled nor dropped keeps those waiting who wait for
-    /// its load.
-    ///
-    /// ```
-    /// # use std::task::{Context, Poll, Waker};
-    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
-    /// #     let Poll::Ready(output) = std::pin::pin!(future)
-    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
-    /// #     output
-    /// # }
-    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
-    /// let row = block_on(async {
-    ///     cache.get_or_insert_async(&1, async { "from afar".to_owned() }).await
-    /// });
-    /// assert_eq!(row, "from afar");
-    /// assert_eq!(cache.get(&1), Some(row));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `load` does; then nothing has changed.
-    pub async fn get_or_insert_async<Q>(&self, key: &Q, load: impl Future<Output = V>) -> V
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-    {
-        let load = async { Ok::<V, Infallible>(load.await) };
-        let Ok(value) = self.try_get_or_insert_async(key, load).await;
-        value
-    }
-
-    /// As [`get_or_insert_async`](Cache::get_or_insert_async), with a loader that may fail.
-    ///
-    /// ```
-    /// # use std::task::{Context, Poll, Waker};
-    /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
-    /// #     let Poll::Ready(output) = std::pin::pin!(future)
-    /// #         .poll(&mut Context::from_waker(Waker::noop())) else { panic!() };
-    /// #     output
-    /// # }
-    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
-    /// let row = block_on(cache.try_get_or_insert_async(&1, async { Err("no such row") }));
-    /// assert_eq!(row, Err("no such row"));
-    /// assert!(cache.is_empty());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
-    /// key runs its own.
-    ///
-    /// # Panics
-    ///
-    /// If `load` does; then nothing has changed.
-    pub async fn try_get_or_insert_async<Q, E>(
-        &self,
-        key: &Q,
-        load: impl Future<Output = Result<V, E>>,
-    ) -> Result<V, E>
-    where
-        Q: Hash + ToKey<K> + ?Sized,
-        V: Clone,
-    {
-        match self.get(key) {
-            Some(value) if self.is_fresh(key) => Ok(value),
-            found => Cold(self.load_task(ByRef(key), load, found)).await,
-        }
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Loads on this thread, or waits. With what was found, if that is to be loaded anew.
     #[cold]
     #[inline(never)]
@@ -341,14 +212,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let Request { key, load, mut detached, stale } = request;
         let (hash, place) = self.place(key.query());
         let mut load = pin!(load);
-        let tally = &self.flights.tally;
-        let mut patience = manner.patience(&self.flights);
+        let tally = &self.hooks.fetch.flights.tally;
+        let mut patience = manner.patience(&self.hooks.fetch.flights);
         if stale.is_some() {
             return self.reload(key, (hash, place), load, detached, manner, stale).await;
         }
         // Each time round a flight that was waited for has failed or was overtaken, all of it.
         loop {
-            let mut turn = match self.arrive(hash, &key, &mut patience).await {
+            let mut turn = match self.join(hash, &key, &mut patience).await {
                 Arrival::Turn(turn) => turn,
                 arrival => match self.answer(arrival, &key, &manner) {
                     Answer::Value(value) => return Ok(value),
@@ -391,7 +262,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         M: Manner<E>,
         V: Clone,
     {
-        let tally = &self.flights.tally;
+        let tally = &self.hooks.fetch.flights.tally;
         match arrival {
             Arrival::Turn(_) => unreachable!("taken by the caller"),
             Arrival::Over(flight, delay) => match flight.outcome() {
@@ -436,7 +307,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: Future<Output = Result<Loaded<V>, E>>,
         M: Manner<E>,
     {
-        let counted = Counted::new(&self.flights.tally, &self.expiry.clock);
+        let counted = Counted::new(&self.hooks.fetch.flights.tally, &self.clock);
         let loaded = match detached {
             None => load.await.map_err(|error| manner.own(error).0)?,
             Some(detached) => detached
@@ -461,7 +332,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         F: Future<Output = Result<Loaded<V>, E>>,
         M: Manner<E>,
     {
-        let (tally, clock) = (&self.flights.tally, &self.expiry.clock);
+        let (tally, clock) = (&self.hooks.fetch.flights.tally, &self.clock);
         if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
             let counted = Counted::detached(tally, clock, &mut detached.began);
             return match turn.drive(detached).await {
@@ -494,13 +365,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[cold]
     fn recall<E, M: Manner<E>>(&self, flight: &Arc<Flight<K, V>>, manner: &M) -> Option<M::Error> {
         let until = flight.is_remembered()?;
-        if self.expiry.clock.coarse() < until
+        if self.clock.coarse() < until
             && let Some(Outcome::Error(error)) = flight.outcome()
             && let Some(error) = manner.others(error)
         {
             return Some(error);
         }
-        flight.forget(&self.flights);
+        flight.forget(&self.hooks.fetch.flights);
         None
     }
 
@@ -509,7 +380,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, shared: Option<SharedError>, manner: &M) {
         let Some(shared) = shared else { return };
         let span = manner.remember(&shared);
-        let clock = &self.expiry.clock;
+        let clock = &self.clock;
         turn.fail(shared, span.map(|span| clock.exact().saturating_add(span)));
     }
 
@@ -540,35 +411,35 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 Some(lifetime) => self.term_for(&key, lifetime),
                 None => self.term(&key, &copy),
             };
-            let mut newcomer = Newcomer::new(hash, weight, term);
+            let mut newcomer = Newcomer::new(hash, weight);
             if self.order.weighs_delay() {
                 newcomer.absence = Some(self.absence(&turn, &key));
             }
             let flight = turn.flight();
             let put = || match seen {
-                None => self.exchange(place, newcomer, None, (key, copy), &mut telling),
+                None => self.exchange(place, (newcomer, &term), None, (key, copy), &mut telling),
                 Some(seen) => self.with_found(place, &flight.key, |found| {
                     found.is_none_or(|found| found.word == seen)
-                        && self.exchange(place, newcomer, found, (key, copy), &mut telling)
+                        && self.exchange(place, (newcomer, &term), found, (key, copy), &mut telling)
                 }),
             };
             turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
         };
-        self.flights.tally.landed(waiters);
+        self.hooks.fetch.flights.tally.landed(waiters);
     }
 
     /// What a policy that weighs delay is told of a fetch that is back. Runs the user's function.
     #[cold]
     fn absence(&self, turn: &Turn<'_, K, V>, key: &K) -> Absence {
         let mut absence = turn.absence();
-        if let Some(backends) = &self.backends {
+        if let Some(backends) = &self.hooks.fetch.backends {
             absence.fetch = backends.learn(key, absence.fetch);
         }
         absence
     }
 
     /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
-    pub(crate) async fn arrive<'c, A>(
+    pub(crate) async fn join<'c, A>(
         &'c self,
         hash: u64,
         key: &A,
@@ -581,13 +452,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // Each time round a flight is taken out that was over.
             loop {
                 let is_task = patience.is_task;
-                let (flight, is_new) = self.flights.find_or_begin(hash, key, is_task);
+                let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
                 if is_new {
-                    let turn = Turn::begin(&self.flights, flight, is_task);
+                    let turn = Turn::begin(&self.hooks.fetch.flights, flight, is_task);
                     return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
                 }
-                match flight.join(&self.flights, context.waker(), patience) {
-                    Joined::TooLate => self.flights.remove(&flight),
+                match flight.join(&self.hooks.fetch.flights, context.waker(), patience) {
+                    Joined::TooLate => self.hooks.fetch.flights.remove(&flight),
                     joined => return Poll::Ready(joined),
                 }
             }
@@ -614,7 +485,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if !self.flights.is_empty() {
+        if !self.hooks.fetch.flights.is_empty() {
             self.overtake_flight(hash, key);
         }
     }
@@ -625,23 +496,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if let Some(flight) = self.flights.find(hash, key) {
-            flight.overtake(&self.flights);
+        if let Some(flight) = self.hooks.fetch.flights.find(hash, key) {
+            flight.overtake(&self.hooks.fetch.flights);
         }
-        self.flights.tidy(hash, || self.expiry.clock.coarse());
+        self.hooks.fetch.flights.tidy(hash, || self.clock.coarse());
     }
 
     /// The same for all keys.
     pub(crate) fn overtake_all(&self) {
-        if !self.flights.is_empty() {
-            self.flights.all().for_each(|flight| flight.overtake(&self.flights));
+        if !self.hooks.fetch.flights.is_empty() {
+            self.hooks
+                .fetch
+                .flights
+                .all()
+                .for_each(|flight| flight.overtake(&self.hooks.fetch.flights));
         }
     }
 
     /// A thread is about to block for a loader that is a future.
     #[cold]
     fn blocks_for_task(&self) {
-        let blocked = self.flights.tally.blocked.fetch_add(1, Relaxed) + 1;
+        let blocked = self.hooks.fetch.flights.tally.blocked.fetch_add(1, Relaxed) + 1;
         if blocked.is_power_of_two() {
             events::event!(self, WARN, "a thread blocks for what a task loads", blocked);
         }
@@ -650,7 +525,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A thread was kept from that: it may be the one that has to poll it.
     #[cold]
     fn does_not_block_for_task(&self) {
-        let unblocked = self.flights.tally.unblocked.fetch_add(1, Relaxed) + 1;
+        let unblocked = self.hooks.fetch.flights.tally.unblocked.fetch_add(1, Relaxed) + 1;
         if unblocked.is_power_of_two() {
             events::event!(
                 self,
@@ -659,11 +534,5 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 unblocked
             );
         }
-    }
-
-    /// How many keys are being loaded or computed. For tests.
-    #[doc(hidden)]
-    pub fn flights(&self) -> usize {
-        self.flights.len().0
     }
 }

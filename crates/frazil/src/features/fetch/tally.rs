@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64 as Count;
 use crate::clock::Clock;
 use crate::distribution::{BUCKETS, Distribution, bucket};
 use crate::features::fetch::flight::{Span, Vain};
-use crate::stats::Stats;
+use crate::features::stats::Stats;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

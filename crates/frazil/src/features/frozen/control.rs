@@ -1,10 +1,6 @@
 //! Runs the controller: shows it what was counted, does what it says, in a thread or by hand.
 
 use std::hash::{BuildHasher, Hash};
-use std::io::{self, ErrorKind};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use frazil_policy::Online;
@@ -14,16 +10,16 @@ use super::controller::{
 };
 use super::curve::{CurvePoint, LEARNT_FROM, STEPS, Tally};
 use super::learn::{Samples, Timed, Watch};
-use crate::cache::Cache;
-use crate::clock::exact_ns;
+use crate::core::local::Stripes;
 use crate::core::order::Order;
 use crate::events;
-use crate::smr::stripe::Stripes;
+use crate::features::Featured;
+use crate::features::Local;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use crate::sync::{CHECKED, Mutex};
 
 /// The longest that the thread sleeps before it looks whether the cache is still there.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// What a cache that freezes by itself has for it.
 #[derive(Debug)]
@@ -32,9 +28,9 @@ pub(crate) struct Learned {
     /// Held for a step.
     steering: Mutex<Steering>,
     /// What the last step came to. Held for a moment.
-    state: Mutex<FreezingState>,
+    pub(crate) state: Mutex<FreezingState>,
     /// Whether a thread runs the controller.
-    is_run: AtomicBool,
+    pub(crate) is_run: AtomicBool,
 }
 
 impl Learned {
@@ -238,41 +234,10 @@ impl FreezingState {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// What the freezing of this cache is doing. `None` unless it was built with
-    /// [`Freezing::Learned`](crate::Freezing::Learned).
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::ByHand).build();
-    /// assert!(cache.freezing_state().is_none());
-    /// ```
-    pub fn freezing_state(&self) -> Option<FreezingState> {
-        let learned = self.frozen.as_ref()?.learned.as_ref()?;
-        Some(learned.state.lock().clone())
-    }
-
-    /// One step of what [`control_freezing`](Cache::control_freezing) does, for those who have a
-    /// thread of their own for such things, or a clock: looks at what was counted, and learns,
-    /// freezes or thaws. Returns how long there will be nothing to do.
-    ///
-    /// Who does not go on leaves it as it is: frozen, or being looked at.
-    ///
-    /// `now` is the time since any moment, always the same. Most steps take some microseconds;
-    /// one that freezes or thaws O(capacity). Does nothing while another thread is in one, and
-    /// unless the cache was built with [`Freezing::Learned`](crate::Freezing::Learned).
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// use std::time::{Duration, Instant};
-    /// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-    /// let origin = Instant::now();
-    /// let idle = cache.step_freezing(origin.elapsed());
-    /// assert!(idle <= Duration::from_millis(500));
-    /// ```
-    pub fn step_freezing(&self, now: Duration) -> Duration {
-        let learned = self.frozen.as_ref().and_then(|frozen| frozen.learned.as_deref());
-        let Some(learned) = learned else { return LOOK };
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+    /// One step of the controller. How long there will be nothing to do.
+    pub(crate) fn step_freezing(&self, now: Duration) -> Duration {
+        let Some(learned) = self.hooks.learned() else { return LOOK };
         let Some(mut held) = learned.steering.try_lock() else { return LOOK };
         let steering = &mut *held;
         let now = now.saturating_sub(*steering.origin.get_or_insert(now));
@@ -316,7 +281,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> u64 {
         let mut frozen = 0;
         let Learned { watch, .. } = learned;
-        let (gate, slots, entries) = (self.recorder.gate(), self.expected_slots(), self.entries());
+        let (gate, slots, entries) =
+            (self.hooks.recorder.gate(), self.expected_slots(), self.entries());
         match action {
             Action::Nothing => {}
             Action::Mark => {
@@ -360,7 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// move a marker does. Queues without a lock say nothing of the kind: of Mobius's hottest
     /// tenth a marker promised half of the hits, and it got a thirtieth.
     fn teacher(&self) -> Teacher {
-        match (&self.order, self.policy()) {
+        match (&self.order, self.policy) {
             (Order::Locked(_), Online::Lfu | Online::WTinyLfu | Online::Gdsf) => Teacher::Order,
             (Order::Locked(_), _) => Teacher::Marker,
             _ => Teacher::Count,
@@ -386,7 +352,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             // these requests, and hits by rank counted of the next.
             let mut order = self.coldest_first();
             watch.sort_by_count(&mut order);
-            watch.learn_by_rank(self.recorder.gate(), self.expected_slots(), &order);
+            watch.learn_by_rank(self.hooks.recorder.gate(), self.expected_slots(), &order);
             steering.tally = tally;
         }
         Vec::new()
@@ -408,7 +374,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             passed: steering.passed(sums.passed),
             entries: self.entries(),
         };
-        let frozen = self.frozen.as_ref();
+        let frozen = self.hooks.frozen.as_ref();
         let is_frozen = frozen.is_some_and(|frozen| frozen.is_in_use());
         let watch = frozen.and_then(|frozen| frozen.watch());
         let curve = match (steering.controller.phase(), watch) {
@@ -419,12 +385,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Leaves the cache as if nothing had ever been frozen.
-    fn end_freezing(&self) {
-        let Some(learned) = self.frozen.as_ref().and_then(|it| it.learned.as_deref()) else {
+    pub(crate) fn end_freezing(&self) {
+        let Some(learned) = self.hooks.frozen.as_ref().and_then(|it| it.learned.as_deref()) else {
             return;
         };
-        learned.watch.stop(self.recorder.gate());
-        learned.watch.stop_timing(self.recorder.gate());
+        learned.watch.stop(self.hooks.recorder.gate());
+        learned.watch.stop_timing(self.hooks.recorder.gate());
         // Not waited for: code of the user's may run in a step.
         if let Some(mut steering) = learned.steering.try_lock() {
             let until = steering.controller.record.until;
@@ -432,123 +398,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             *learned.state.lock() = FreezingState::of(&steering.controller);
         }
         self.thaw();
-    }
-
-    /// Freezes as much as it is learnt to be worth, from a thread of its own, until the handle
-    /// is dropped.
-    ///
-    /// The thread waits until the content has been renewed, learns which share of the entries
-    /// would get which share of the hits, tries what it gains to freeze all, and freezes the
-    /// share with which requests take least, if that is a sixth less than without. It watches
-    /// the latency meanwhile, freezes anew now and then, and thaws when it does not pay any
-    /// more; then it does nothing for a while, which becomes longer from one failure to the
-    /// next. [`freezing_state`](Cache::freezing_state) says what it is about.
-    ///
-    /// It wakes eight times a second, or once while it sleeps, for some microseconds. Of requests
-    /// some hundred a second and thread take some 100 ns longer, because they are timed; while
-    /// it learns all do. The thread keeps the cache alive for moments only, and ends within a
-    /// second of it. If the cache goes just then the thread drops it, and what it holds.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use frazil::{Cache, Freezing, Policy};
-    ///
-    /// let cache: Arc<Cache<u64, String>> = Arc::new(
-    ///     Cache::builder(10_000).policy(Policy::Lru).freezing(Freezing::Learned).build(),
-    /// );
-    /// let control = cache.control_freezing()?;
-    /// for key in (0..100_000).map(|request| request % 1_000) {
-    ///     cache.get_or_insert_with(&key, || format!("row {key}"));
-    /// }
-    /// let state = cache.freezing_state().unwrap();
-    /// println!("{:?}, because {:?}: {} frozen", state.phase, state.reason, state.share);
-    /// drop(control);
-    /// assert_eq!(cache.freezing_state().unwrap().share, 0.0);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` unless the cache was built with
-    /// [`Freezing::Learned`](crate::Freezing::Learned), `ResourceBusy` while another handle of
-    /// it lives, and what the system says of the thread.
-    pub fn control_freezing(self: &Arc<Self>) -> io::Result<FreezingControl>
-    where
-        K: Send + Sync + 'static,
-        V: Send + Sync + 'static,
-        S: Send + Sync + 'static,
-    {
-        let learned = self.frozen.as_ref().and_then(|frozen| frozen.learned.as_ref());
-        let Some(learned) = learned else {
-            let problem = "the cache was not built with `Freezing::Learned`";
-            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-        };
-        // The checkers know their own threads alone.
-        if CHECKED {
-            return Err(ErrorKind::Unsupported.into());
-        }
-        if learned.is_run.swap(true, Relaxed) {
-            let problem = "the freezing of this cache is controlled already";
-            return Err(io::Error::new(ErrorKind::ResourceBusy, problem));
-        }
-        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (cache, stopped) = (Arc::downgrade(self), Arc::clone(&stop));
-        let spawned = thread::Builder::new()
-            .name("frazil-freezing".to_owned())
-            .spawn(move || run(&cache, &stopped));
-        match spawned {
-            Ok(thread) => Ok(FreezingControl { stop, thread: Some(thread) }),
-            Err(error) => {
-                learned.is_run.store(false, Relaxed);
-                Err(error)
-            }
-        }
-    }
-}
-
-/// Runs a cache's controller until the cache goes, or the handle.
-fn run<K, V, S>(cache: &Weak<Cache<K, V, S>>, stop: &std::sync::atomic::AtomicBool)
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
-    while !stop.load(Relaxed) {
-        let Some(cache) = cache.upgrade() else { return };
-        let now = Duration::from_nanos(exact_ns());
-        // The user's hasher may panic, and destructors: then it is over, and all is thawed.
-        let step = catch_unwind(AssertUnwindSafe(|| cache.step_freezing(now)));
-        drop(cache);
-        let Ok(idle) = step else { break };
-        thread::park_timeout(idle.min(LOOK));
-    }
-    if let Some(cache) = cache.upgrade() {
-        let _ = catch_unwind(AssertUnwindSafe(|| cache.end_freezing()));
-        if let Some(learned) = cache.frozen.as_ref().and_then(|frozen| frozen.learned.as_ref()) {
-            learned.is_run.store(false, Relaxed);
-        }
-    }
-}
-
-/// The thread that freezes and thaws: [`Cache::control_freezing`]. Dropped, it thaws what is
-/// frozen, and ends before that returns.
-#[must_use = "nothing is frozen any more when this is dropped"]
-#[derive(Debug)]
-pub struct FreezingControl {
-    stop: Arc<std::sync::atomic::AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for FreezingControl {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // The handle may lie in the cache that the thread drops: it does not wait for itself.
-            if thread.thread().id() != thread::current().id() {
-                // What it panicked of, it has caught.
-                let _ = thread.join();
-            }
-        }
     }
 }
 
@@ -564,9 +413,9 @@ struct Sums {
     tally: Tally,
 }
 
-fn sum_samples(stripes: &Stripes) -> Sums {
+fn sum_samples(stripes: &Stripes<Local>) -> Sums {
     let mut sums = Sums::default();
-    for samples in stripes.iter().filter_map(|stripe| stripe.reader.samples.get()) {
+    for samples in stripes.iter().filter_map(|stripe| stripe.local.features.samples.get()) {
         let Samples { frozen, dynamic, absent, loaded, passed, .. } = &**samples;
         for (sum, Timed { count, nanoseconds }) in [
             (&mut sums.frozen, frozen),

@@ -5,13 +5,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{Frozen, Kept, copies, table};
-use crate::cache::Cache;
 use crate::core::index::{Tour, mix};
+use crate::core::order::Order;
 use crate::core::order::locked::Locked;
-use crate::core::order::{Ensure, Order};
-use crate::events;
+use crate::ensure::Ensure;
+use crate::features::Featured;
 use crate::smr::fence;
-use crate::smr::protect::Pinned;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
@@ -54,43 +53,10 @@ impl Work {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Freezes the hottest entries, a share of what is there from 0 to 1, until
-    /// [`Cache::thaw`] is called, and returns how many they are. What was frozen before is
-    /// thawed first.
-    ///
-    /// A hit of a frozen entry writes nothing that other threads read, and the policy does not
-    /// hear of it; what is frozen is not evicted. It can be replaced and removed, and expires,
-    /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
-    /// the cache is full of what is frozen.
-    ///
-    /// Runs beside other threads, O(capacity). With
-    /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
-    /// than the last thaw, some milliseconds at most. Returns 0 if one still lives then, where the cache was not built with
-    /// [`freezing`](crate::Builder::freezing), and while another thread freezes or thaws.
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::ByHand).build();
-    /// (0..100).for_each(|key| cache.insert(key, key));
-    /// (0..50).for_each(|key| assert!(cache.get(&key).is_some()));
-    /// assert_eq!(cache.freeze(0.5), 50);
-    /// (1_000..2_000).for_each(|key| cache.insert(key, key));
-    /// assert!((0..50).all(|key| cache.get(&key) == Some(key)));
-    /// assert_eq!(cache.stats().frozen_hits, 50);
-    /// cache.thaw();
-    /// ```
-    pub fn freeze(&self, share: f64) -> u64 {
-        let entries = self.freeze_untold(share);
-        if entries > 0 {
-            events::event!(self, DEBUG, "frozen", entries, share);
-        }
-        entries
-    }
-
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// The same, of which nobody is told: by a caller who holds something.
-    pub(super) fn freeze_untold(&self, share: f64) -> u64 {
-        let Some(frozen) = &self.frozen else { return 0 };
+    pub(crate) fn freeze_untold(&self, share: f64) -> u64 {
+        let Some(frozen) = &self.hooks.frozen else { return 0 };
         let Some(mut work) = frozen.work.try_lock() else { return 0 };
         self.thaw_all(frozen, &mut work);
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
@@ -118,24 +84,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries
     }
 
-    /// Hands what is frozen back to the policy, as its hottest entries.
-    ///
-    /// Runs beside other threads, O(capacity). Does nothing while another thread freezes or
-    /// thaws.
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> = Cache::builder(10).freezing(Freezing::ByHand).build();
-    /// (0..10).for_each(|key| cache.insert(key, key));
-    /// assert_eq!(cache.freeze(1.0), 10);
-    /// cache.insert(10, 10);
-    /// assert_eq!(cache.get(&10), None);
-    /// cache.thaw();
-    /// cache.insert(10, 10);
-    /// assert_eq!(cache.get(&10), Some(10));
-    /// ```
-    pub fn thaw(&self) {
-        let Some(frozen) = &self.frozen else { return };
+    /// Hands what is frozen back to the policy, unless another thread freezes or thaws.
+    pub(crate) fn thaw(&self) {
+        let Some(frozen) = &self.hooks.frozen else { return };
         // Not waited for: the user's code that runs in there may have called.
         if let Some(mut work) = frozen.work.try_lock() {
             self.thaw_all(frozen, &mut work);
@@ -145,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
     pub(crate) fn append_frozen(&self, coldest_first: &mut Vec<u32>) {
-        let work = self.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+        let work = self.hooks.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
         if let Some(work) = work {
             let queued = |slot: &u32| self.slab.header(*slot).is_loose();
             coldest_first.extend(work.slots.iter().rev().copied().filter(queued));
@@ -228,7 +179,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut walk = locked.walk(self, share);
         let (mut slots, mut added) = (Vec::new(), Vec::new());
         loop {
-            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            let pinned = self.pinned();
             if !walk.next(&pinned, &mut slots) {
                 return;
             }
@@ -252,7 +203,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Has the queues leave their hottest alone, and puts them into the table.
     fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) {
         let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
-        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+        if let Some(watch) = self.hooks.frozen.as_ref().and_then(|frozen| frozen.watch()) {
             watch.sort_by_rank(&mut order);
         }
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
@@ -278,7 +229,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut tour = Tour::of(&self.index);
         let mut ended = false;
         while !ended {
-            let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
+            let pinned = self.pinned();
             added.clear();
             for _ in 0..BUCKETS {
                 let Some((table, bucket)) = tour.next() else {

@@ -20,15 +20,16 @@
 //! A thread counts for itself, in [`Samples`]. What is shared is the byte, written once for each
 //! entry, and with a marker how many were hit, which is added to as often.
 
-use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 
 use super::curve::{STEPS, Tally};
-use crate::cache::Cache;
 use crate::chunks::Chunks;
 use crate::clock::{Clock, exact_ns};
+use crate::core::local::Reads;
+use crate::features::Featured;
+use crate::features::Local;
 use crate::features::gate::{self, Asker, Gate};
-use crate::smr::stripe::{Reader, add};
+use crate::smr::stripe::add;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::{OwnLine, ZeroDefault};
 
@@ -391,7 +392,8 @@ impl Watch {
 /// A get that is looked at.
 pub(crate) struct Look<'c> {
     watch: &'c Watch,
-    reader: &'c Reader,
+    reads: &'c Reads,
+    local: &'c Local,
     samples: &'c Samples,
     /// When it began, if it is timed.
     began: Option<u64>,
@@ -400,11 +402,11 @@ pub(crate) struct Look<'c> {
     frozen_hits: u64,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K, V, S> Featured<K, V, S> {
     /// Begins to look at a get of this thread, if somebody wants it.
     pub(crate) fn begin_look(&self) -> Option<Look<'_>> {
         let mut look = self.begin_look_untimed()?;
-        if look.watch.is_to_be_timed(look.samples, self.recorder.gate()) {
+        if look.watch.is_to_be_timed(look.samples, self.hooks.recorder.gate()) {
             // Last: what comes from here on is the request's.
             look.began = Some(look.clock.exact());
         }
@@ -413,21 +415,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// The same of one of many gets at once.
     pub(crate) fn begin_look_untimed(&self) -> Option<Look<'_>> {
-        let watch = self.frozen.as_ref()?.watch()?;
-        let reader = &self.stripe().reader;
-        let samples = reader.samples.get_or_init(Box::default);
-        let frozen_hits = reader.frozen_hits.load(Relaxed);
-        let clock = &self.expiry.clock;
-        Some(Look { watch, reader, samples, began: None, clock, frozen_hits })
+        let watch = self.hooks.frozen.as_ref()?.watch()?;
+        let local = &self.stripe().local;
+        let (reads, local) = (&local.reads, &local.features);
+        let samples = local.samples.get_or_init(Box::default);
+        let frozen_hits = reads.hook_hits.load(Relaxed);
+        let clock = &self.clock;
+        Some(Look { watch, reads, local, samples, began: None, clock, frozen_hits })
     }
 
     /// The insertion has come for which a miss of this thread was waiting.
     #[cold]
     pub(crate) fn end_timed_miss(&self) {
-        let reader = &self.stripe().reader;
-        reader.timed_miss.store(0, Relaxed);
-        if let Some(samples) = reader.samples.get() {
-            let elapsed = self.expiry.clock.exact().saturating_sub(samples.missed_at.load(Relaxed));
+        let local = &self.stripe().local.features;
+        local.timed_miss.store(0, Relaxed);
+        if let Some(samples) = local.samples.get() {
+            let elapsed = self.clock.exact().saturating_sub(samples.missed_at.load(Relaxed));
             samples.add_miss(elapsed);
         }
     }
@@ -436,15 +439,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 impl Look<'_> {
     /// The get is over. `slot` looks up where its entry is, if it was a hit.
     pub(crate) fn end(self, hash: u64, hit: bool, slot: impl FnOnce() -> Option<u32>) {
-        let Look { watch, reader, samples, .. } = self;
+        let Look { watch, reads, local, samples, .. } = self;
         if let Some(began) = self.began {
             let overhead = if self.clock.is_users() { 0 } else { overhead_ns() };
             let elapsed = self.clock.exact().saturating_sub(began + overhead);
             if !hit {
                 samples.absent.add(elapsed.min(HIT_MAX_NS));
                 samples.missed_at.store(began, Relaxed);
-                reader.timed_miss.store(hash, Relaxed);
-            } else if reader.frozen_hits.load(Relaxed) != self.frozen_hits {
+                local.timed_miss.store(hash, Relaxed);
+            } else if reads.hook_hits.load(Relaxed) != self.frozen_hits {
                 samples.frozen.add(elapsed.min(HIT_MAX_NS));
             } else {
                 samples.dynamic.add(elapsed.min(HIT_MAX_NS));

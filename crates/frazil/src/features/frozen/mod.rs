@@ -22,8 +22,9 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::cache::Cache;
 use crate::core::index::mix;
+use crate::core::slab::Header;
+use crate::features::Featured;
 use crate::smr::fence;
 use crate::smr::protect::Protect;
 use crate::sync::Mutex;
@@ -60,7 +61,7 @@ pub(crate) struct Frozen<K, V> {
     /// refused. Set by the freezer, and lowered by who admits an entry or ends a residency.
     whole: AtomicBool,
     work: Mutex<Work>,
-    learned: Option<Box<Learned>>,
+    pub(crate) learned: Option<Box<Learned>>,
 }
 
 /// By hash: what look-ups find before they go to the index.
@@ -126,6 +127,24 @@ impl<K, V> Frozen<K, V> {
         }
     }
 
+    /// The residency of a slot is about to end: before the exchange of its index word.
+    #[inline(always)]
+    pub(crate) fn leave(&self, header: &Header, slot: u32) {
+        header.leave();
+        // A copy does not show that its entry is leaving.
+        if let Kept::Copies(copies) = &self.kept {
+            copies.take_out(slot);
+        }
+    }
+
+    /// A residency has ended: the slot is found no more among what is frozen.
+    #[inline(always)]
+    pub(crate) fn take_out(&self, slot: u32) {
+        if let Kept::Places(table) = &self.kept {
+            table.take_out(slot);
+        }
+    }
+
     /// The slots that the table leads to. For tests.
     pub(crate) fn listed(&self) -> Vec<u32> {
         match &self.kept {
@@ -146,7 +165,7 @@ impl<K, V> Frozen<K, V> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// The value of a key that is frozen. The protection is not asked for another while it is
     /// looked at.
     #[inline(always)]
@@ -180,27 +199,5 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         })?;
         // SAFETY: as above.
         Some(unsafe { self.slab.value_at(at) })
-    }
-
-    /// Says that the residency of a slot is about to end: before the exchange of its index word.
-    #[inline(always)]
-    pub(crate) fn leave(&self, slot: u32) {
-        if let Some(frozen) = &self.frozen {
-            self.slab.header(slot).leave();
-            // A copy does not show that its entry is leaving.
-            if let Kept::Copies(copies) = &frozen.kept {
-                copies.take_out(slot);
-            }
-        }
-    }
-
-    /// A residency has ended: the slot is found no more among what is frozen.
-    #[inline(always)]
-    pub(crate) fn take_out_frozen(&self, slot: u32) {
-        if let Some(frozen) = &self.frozen
-            && let Kept::Places(table) = &frozen.kept
-        {
-            table.take_out(slot);
-        }
     }
 }

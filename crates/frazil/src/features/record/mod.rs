@@ -16,7 +16,6 @@ mod tape;
 mod writer;
 
 use std::fs::File;
-use std::hash::{BuildHasher, Hash};
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -25,11 +24,12 @@ use std::time::SystemTime;
 
 use frazil_recording::{Encoder, Header, SIZE_MAX};
 
-use crate::cache::Cache;
 use crate::clock::coarse_ns;
+use crate::core::local::Stripes;
 use crate::events;
+use crate::features::Featured;
+use crate::features::Local;
 use crate::features::gate::{self, Asker, Gate};
-use crate::smr::stripe::{Stripe, Stripes};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -86,6 +86,14 @@ impl Recorder {
         {
             let time_ns = coarse_ns();
             tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
+        }
+    }
+
+    /// Notes an insertion, if somebody looks at operations on keys of this hash.
+    #[inline(always)]
+    pub(crate) fn note_insertion(&self, hash: u64, weight: u64) {
+        if self.wants(hash) {
+            self.note(hash, Deed::Insert, weight);
         }
     }
 
@@ -175,7 +183,7 @@ pub struct Recorded {
 #[must_use = "a recording ends when this is dropped"]
 pub struct Recording<'c> {
     recorder: &'c Recorder,
-    stripes: &'c Stripes,
+    stripes: &'c Stripes<Local>,
     /// Gets before it began.
     gets_before: u64,
     finished: bool,
@@ -222,61 +230,14 @@ impl std::fmt::Debug for Recording<'_> {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Records the requests for a share of all keys to a file, which `frazil simulate` and
-    /// `frazil advise` read, until the guard goes.
-    ///
-    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a key that is
-    /// chosen are recorded. A hundredth suits caches of 100,000 entries and more. A recorded
-    /// operation takes some 25 ns longer, so a hundredth costs 0.25 ns an operation, and 10 to
-    /// 14 bytes of the file a request. What each operation becomes:
-    ///
-    /// | operation | record |
-    /// |---|---|
-    /// | get that hits | get, with the entry's weight as size |
-    /// | get that misses | get, with the insertion that follows it within a second, on whatever thread, and in its place; without one, a get of unknown size |
-    /// | any other insertion | set |
-    /// | `remove`, `invalidate` | delete |
-    ///
-    /// `peek`, `contains_key`, `iter` and `clear` are not recorded. Without a weigher there are
-    /// no sizes. Times are those of the coarse clock, which ticks every 1 to 10 ms, and never
-    /// decrease in the file; what several threads did within a tick is interleaved evenly. So a
-    /// miss and its insertion by another thread within the same tick may become a set and a get of
-    /// unknown size.
-    ///
-    /// Keys are recorded as scrambled hashes. With the default hasher these differ from one
-    /// cache to the next; with one that is not seeded by chance, whoever can guess a key
-    /// can tell whether it was asked for.
-    ///
-    /// No operation waits for the file: what it cannot take is [lost](Recorded::lost). It can
-    /// be read while it is written; at most a second of it is missing.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// let path = std::env::temp_dir().join(format!("doc-{}.frazil", std::process::id()));
-    /// let recording = cache.record(&path, 1.0)?;
-    /// for key in [1, 2, 1, 3] {
-    ///     if cache.get(&key).is_none() {
-    ///         cache.insert(key, key);
-    ///     }
-    /// }
-    /// let recorded = recording.finish()?;
-    /// assert_eq!((recorded.records, recorded.lost), (4, 0));
-    /// # std::fs::remove_file(&path)?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidInput` for a rate that is none, `ResourceBusy` while another recording of this
-    /// cache is under way, and what the system says of the file and of the thread that writes
-    /// it. A file that is there already is overwritten.
-    pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
+impl<K, V, S> Featured<K, V, S> {
+    /// Begins to record.
+    pub(crate) fn record(&self, path: &Path, rate: f64) -> io::Result<Recording<'_>> {
         let gets_before = gets(&self.stripes);
-        let path = path.as_ref();
-        self.recorder.begin(path, rate, self.weights.is_some())?;
+        self.hooks.recorder.begin(path, rate, self.weights.is_some())?;
         events::event!(self, DEBUG, "recording began", path = %path.display(), rate);
         Ok(Recording {
-            recorder: &self.recorder,
+            recorder: &self.hooks.recorder,
             stripes: &self.stripes,
             gets_before,
             finished: false,
@@ -287,10 +248,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 }
 
 /// Gets that all threads have counted.
-fn gets(stripes: &Stripes) -> u64 {
-    let of = |Stripe { reader, .. }: &Stripe| {
-        let hits = reader.hits.load(Relaxed).wrapping_add(reader.frozen_hits.load(Relaxed));
-        hits.wrapping_add(reader.misses.load(Relaxed))
-    };
-    stripes.iter().map(of).fold(0, u64::wrapping_add)
+fn gets(stripes: &Stripes<Local>) -> u64 {
+    stripes.iter().map(|stripe| stripe.local.reads.gets()).fold(0, u64::wrapping_add)
 }

@@ -18,8 +18,9 @@ use frazil_policy::{
 
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::chunks::Chunks;
+use crate::core::local::Reads;
 use crate::smr::protect::Pinned;
-use crate::smr::stripe::{Reader, Traffic, add};
+use crate::smr::stripe::{Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine};
 
@@ -126,7 +127,7 @@ impl Shard {
 /// A thread that calls a policy.
 pub(crate) struct Caller<'c> {
     headers: &'c dyn Headers,
-    reader: &'c Reader,
+    reads: &'c Reads,
     epochs: &'c [OwnLine<AtomicU8>],
     stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     clock: &'c Ticks,
@@ -179,22 +180,22 @@ impl Ticks {
 
     /// What a note says of when its hit was: the low half of it.
     #[inline(always)]
-    fn stamp(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+    fn stamp(&self, headers: &dyn Headers, reads: &Reads) -> u64 {
         match self {
-            Ticks::Real(_) => self.read(headers, reader),
-            _ => reader.requests(),
+            Ticks::Real(_) => self.read(headers, reads),
+            _ => reads.requests(),
         }
     }
 
     /// Has the calling thread know what time it is. May run code of the user's: under no lock, and
     /// not where something is half done.
     #[inline(always)]
-    fn read(&self, headers: &dyn Headers, reader: &Reader) -> u64 {
+    fn read(&self, headers: &dyn Headers, reads: &Reads) -> u64 {
         let Ticks::Real(latest) = self else { return 0 };
         let shown = ticks(latest.0.load(Relaxed).max(headers.coarse_ns()));
         // Not by what was read before the clock: that may have called the cache.
-        let now = shown.max(reader.clock.load(Relaxed));
-        reader.clock.store(now, Relaxed);
+        let now = shown.max(reads.clock.load(Relaxed));
+        reads.clock.store(now, Relaxed);
         now
     }
 
@@ -232,21 +233,21 @@ impl Caller<'_> {
         let clock = match self.clock {
             Ticks::None => return Time { now: 0, request: 0, writes: 0 },
             Ticks::Real(latest) => {
-                let known = ticks(latest.0.load(Relaxed)).max(self.reader.clock.load(Relaxed));
+                let known = ticks(latest.0.load(Relaxed)).max(self.reads.clock.load(Relaxed));
                 let now = known.max(last);
                 return Time { now, request: now, writes: 0 };
             }
             Ticks::Requests(clock) => &clock.0,
         };
-        let request = self.reader.requests();
-        let untold = request - self.reader.told.load(Relaxed);
+        let request = self.reads.requests();
+        let untold = request - self.reads.told.load(Relaxed);
         let now = if untold == 0 {
             clock.load(Relaxed)
         } else {
             clock.fetch_add(untold, Relaxed) + untold
         };
-        self.reader.told.store(request, Relaxed);
-        self.reader.clock.store(now, Relaxed);
+        self.reads.told.store(request, Relaxed);
+        self.reads.clock.store(now, Relaxed);
         Time { now, request, writes: u64::from(untold != 0) }
     }
 }
@@ -427,7 +428,7 @@ impl Locked {
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
         Caller {
             headers,
-            reader: headers.reader(),
+            reads: headers.reads(),
             epochs: &self.parts().epochs,
             stamps: self.stamps(),
             clock: &self.clock,
@@ -449,29 +450,29 @@ impl Locked {
     /// Sees to a hit of a slot that the caller protects.
     #[inline(always)]
     pub(crate) fn hit<H: Headers>(&self, headers: &H, slot: u32) {
-        let reader = headers.reader();
-        if !self.is_due(reader, slot) {
+        let reads = headers.reads();
+        if !self.is_due(reads, slot) {
             return;
         }
         match self.promotion {
             Promotion::Adaptive => {
-                let notes = &reader.notes;
+                let notes = &reads.notes;
                 let lately = notes.lately();
                 if lately != 0 && self.heard_of(headers, slot, lately) {
                     add(&notes.skipped, 1);
                 } else if notes.push(
                     slot,
-                    self.clock.stamp(headers, reader),
+                    self.clock.stamp(headers, reads),
                     self.notes.load(Relaxed),
                 ) {
                     self.tell(headers);
                 }
             }
             promotion => {
-                self.clock.read(headers, reader);
+                self.clock.read(headers, reads);
                 let wait = promotion == Promotion::EveryHit;
                 if !self.shelf_of(headers, slot).hit(&self.caller(headers), slot, wait) {
-                    add(&reader.notes.skipped, 1);
+                    add(&reads.notes.skipped, 1);
                 }
             }
         }
@@ -487,21 +488,21 @@ impl Locked {
 
     /// Whether a hit passes the gate.
     #[inline(always)]
-    fn is_due(&self, reader: &Reader, slot: u32) -> bool {
+    fn is_due(&self, reads: &Reads, slot: u32) -> bool {
         match self.gate {
             Gate::Open => true,
-            Gate::Chance { q, seed } => self.draw(reader, q, seed),
+            Gate::Chance { q, seed } => self.draw(reads, q, seed),
             Gate::Window(window) => {
                 let stamps = self.stamps();
                 let promoted = stamps.map_or(0, |stamps| stamps.get_or_make(slot).load(Relaxed));
-                LruDelayed::is_due(window, promoted, reader.now())
+                LruDelayed::is_due(window, promoted, reads.now())
             }
         }
     }
 
     /// Each thread has its own chance; the first has that of the simulator.
-    fn draw(&self, reader: &Reader, q: f64, seed: u64) -> bool {
-        let (begun, chance) = (&reader.drawing, &reader.chance);
+    fn draw(&self, reads: &Reads, q: f64, seed: u64) -> bool {
+        let (begun, chance) = (&reads.drawing, &reads.chance);
         if begun.load(Relaxed) == 0 {
             begun.store(1, Relaxed);
             chance.store(seed.wrapping_add(self.drawing.fetch_add(1, Relaxed) << 32), Relaxed);
@@ -518,12 +519,12 @@ impl Locked {
     #[inline(never)]
     fn tell<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
-        let notes = &caller.reader.notes;
+        let notes = &caller.reads.notes;
         let enough = self.notes.load(Relaxed);
         let full = notes.is_full(enough);
         // In a small cache a few notes fill the buffer soon, and each matters.
         let wait = full && (enough < notes::ENOUGH || !notes.is_most_crowded());
-        let retries = caller.reader.retries.load(Relaxed);
+        let retries = caller.reads.retries.load(Relaxed);
         let mut told = true;
         if let [shelf] = self.shelves() {
             told = shelf.tell(&caller, wait);
@@ -537,7 +538,7 @@ impl Locked {
                 told &= noted >> number & 1 == 0 || shelf.tell(&caller, wait);
             }
         }
-        if caller.reader.retries.load(Relaxed) == retries {
+        if caller.reads.retries.load(Relaxed) == retries {
             notes.relax()
         } else {
             notes.crowd()
@@ -549,7 +550,7 @@ impl Locked {
 
     /// Has the calling thread know what time it is, if the policy asks for that.
     pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
-        self.clock.read(headers, headers.reader());
+        self.clock.read(headers, headers.reads());
     }
 
     /// Tells a policy of an object that was asked for and is too heavy to be admitted.
@@ -617,7 +618,7 @@ impl Locked {
 
     pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
         let caller = self.caller(hand.headers);
-        let used = self.is_due(caller.reader, old);
+        let used = self.is_due(caller.reads, old);
         let shelf = self.shelf_of(hand.headers, old);
         shelf.replace(&caller, &mut hand.buffers.traffic, [old, new], used)
     }
@@ -729,21 +730,21 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use crate::core::local::Buffers;
     use crate::core::slab::Header;
-    use crate::features::expiry::deadlines::Term;
 
     /// Slots that all weigh 1. With a barrier, who asks for a weight waits for the test, twice,
     /// and has the policy's lock meanwhile.
     struct Waiting<'t> {
         headers: Vec<Header>,
-        reader: Reader,
+        reads: Reads,
         barrier: Option<&'t Barrier>,
     }
 
     impl<'t> Waiting<'t> {
         fn new(barrier: Option<&'t Barrier>) -> Self {
             let headers = (0..10).map(|_| Header::default()).collect();
-            Waiting { headers, reader: Reader::default(), barrier }
+            Waiting { headers, reads: Reads::default(), barrier }
         }
     }
 
@@ -751,9 +752,10 @@ mod tests {
         fn header(&self, slot: u32) -> &Header {
             &self.headers[slot as usize]
         }
-        fn reader(&self) -> &Reader {
-            &self.reader
+        fn reads(&self) -> &Reads {
+            &self.reads
         }
+        fn each_idle(&self, _take: &mut dyn FnMut(&mut Buffers)) {}
         fn prefetch(&self, _slot: u32) {}
         fn weight(&self, _slot: u32) -> u64 {
             if let Some(barrier) = self.barrier {
@@ -771,7 +773,7 @@ mod tests {
     }
 
     fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
-        let newcomer = Newcomer::new(slot.into(), 1, Term::NEVER);
+        let newcomer = Newcomer::new(slot.into(), 1);
         let caller = locked.caller(headers);
         let shelf = &locked.shelves()[0];
         shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
@@ -782,7 +784,7 @@ mod tests {
     }
 
     fn skipped(headers: &Waiting<'_>) -> u64 {
-        headers.reader.notes.skipped.load(Relaxed)
+        headers.reads.notes.skipped.load(Relaxed)
     }
 
     /// Runs `act` while another thread has the lock.
@@ -809,8 +811,8 @@ mod tests {
         let room = 2 * notes::ENOUGH - 1;
         while_taken(&locked, || (0..room).for_each(|_| locked.hit(&headers, 1)));
         assert_eq!(skipped(&headers), 0);
-        assert_eq!(headers.reader.notes.slots().count(), room as usize);
-        assert!(headers.reader.notes.lately() > 1, "there were some vain attempts");
+        assert_eq!(headers.reads.notes.slots().count(), room as usize);
+        assert!(headers.reads.notes.lately() > 1, "there were some vain attempts");
         assert_eq!(victim(&locked, &headers), Decision::Victim(2), "it was told after all");
         // Slot 1 was heard of just now, slot 3 never.
         locked.hit(&headers, 1);
@@ -820,7 +822,7 @@ mod tests {
             headers.header(slot).mark.set((epoch + TURN / 2) % TURN);
             locked.hit(&headers, slot);
         }
-        assert_eq!(headers.reader.notes.lately(), 0, "nobody is in the way any more");
+        assert_eq!(headers.reads.notes.lately(), 0, "nobody is in the way any more");
         (0..1_000).for_each(|_| locked.hit(&headers, 3));
         assert_eq!(skipped(&headers), 1);
         assert_eq!(victim(&locked, &headers), Decision::Victim(9));
@@ -831,8 +833,8 @@ mod tests {
         let headers = Waiting::new(None);
         let locked = Locked::new(Online::Lru, Promotion::Adaptive, 1, 1 << 20, 1 << 20);
         (1..=3).for_each(|slot| insert(&locked, &headers, slot));
-        (0..100).for_each(|_| headers.reader.notes.crowd());
-        assert!(headers.reader.notes.is_most_crowded());
+        (0..100).for_each(|_| headers.reads.notes.crowd());
+        assert!(headers.reads.notes.is_most_crowded());
         let hits = 2 * notes::ENOUGH;
         while_taken(&locked, || (0..hits).for_each(|_| locked.hit(&headers, 1)));
         assert_eq!(skipped(&headers), hits.into());
@@ -849,8 +851,8 @@ mod tests {
         for _ in 0..REQUESTS {
             // Popularity falls about as Zipf's does.
             let key = 10_000f64.powf(rng.unit()) as u64;
-            for stripe in cache.stripes.iter().filter(|_| crowded) {
-                (0..notes::EPOCHS).for_each(|_| stripe.reader.notes.crowd());
+            for stripe in cache.core.stripes.iter().filter(|_| crowded) {
+                (0..notes::EPOCHS).for_each(|_| stripe.local.reads.notes.crowd());
             }
             if cache.get(&key).is_none() {
                 misses += 1;
@@ -893,7 +895,7 @@ mod tests {
         // By another thread, which has noted nothing.
         headers.header(1).position.store(0, Relaxed);
         assert!(locked.shelves()[0].tell(&caller, true));
-        assert_eq!(headers.reader.notes.slots().count(), 0);
+        assert_eq!(headers.reads.notes.slots().count(), 0);
         assert_eq!(locked.shelves()[0].slots().len(), 2);
     }
 
@@ -905,8 +907,8 @@ mod tests {
         let caller = locked.caller(&headers);
         // Each is told of, and then nothing comes of it: as if its thread had panicked.
         let newcomers: Vec<Newcomer> =
-            (0..2 * (1 << 12) + 10).map(|hash| Newcomer::new(100 + hash, 1, Term::NEVER)).collect();
-        let unheard = || Newcomer::new(1, 1, Term::NEVER);
+            (0..2 * (1 << 12) + 10).map(|hash| Newcomer::new(100 + hash, 1)).collect();
+        let unheard = || Newcomer::new(1, 1);
         let mut last = 0;
         for newcomer in &newcomers {
             let shelf = &locked.shelves()[0];

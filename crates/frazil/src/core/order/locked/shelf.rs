@@ -10,15 +10,15 @@ use std::any::Any;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work};
 
+use super::super::Absence;
 use super::notes::{EPOCHS, TURN};
 use super::set_aside::{SetAside, Ways};
 use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
 use crate::chunks::Chunks;
+use crate::core::local::Reads;
 use crate::core::slab::{DEAD, Header};
-use crate::features::expiry::deadlines::Term;
-use crate::features::fetch::flight::Absence;
 use crate::smr::protect::Pinned;
-use crate::smr::stripe::{Reader, Traffic, add};
+use crate::smr::stripe::{Traffic, add};
 use crate::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -279,7 +279,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
     /// The same for a hit, which has no stripe in hand to count in.
     fn try_enter(&self, caller: &Caller<'_>, wait: bool) -> Option<Entered<'_, P>> {
         let places = self.places.try_lock().or_else(|| {
-            add(&caller.reader.retries, 1);
+            add(&caller.reads.retries, 1);
             wait.then(|| self.places.lock())
         })?;
         let mut entered = self.catch_up(caller, places);
@@ -298,7 +298,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
         let mut writes = before.writes;
         let epoch = self.epoch(caller);
         let current = epoch.load(Relaxed);
-        caller.reader.notes.take(|slot, request| {
+        caller.reads.notes.take(|slot, request| {
             let Header { position, mark: heard, .. } = caller.headers.header(slot);
             let position = position.load(Relaxed);
             let Some(place) = self.shard.place(position) else {
@@ -349,8 +349,8 @@ struct Entered<'p, P: Policy> {
 
 impl<P: Policy> Entered<'_, P> {
     /// Leaves after a hit.
-    fn leave(self, reader: &Reader) {
-        add(&reader.shared_writes, self.writes);
+    fn leave(self, reads: &Reads) {
+        add(&reads.shared_writes, self.writes);
     }
 }
 
@@ -505,7 +505,7 @@ impl<P: Policy> std::fmt::Debug for Shelved<P> {
 
 impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
     fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
-        self.try_enter(caller, wait).map(|entered| entered.leave(caller.reader)).is_some()
+        self.try_enter(caller, wait).map(|entered| entered.leave(caller.reads)).is_some()
     }
 
     fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
@@ -518,14 +518,14 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
             policy.hit(&mut view, Slot(place));
             entered.writes += view.writes;
         }
-        entered.leave(caller.reader);
+        entered.leave(caller.reads);
         true
     }
 
     fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let Entered { places, now, writes } = &mut entered;
-        places.miss(caller, *now, writes, &Newcomer::new(hash, weight, Term::NEVER));
+        places.miss(caller, *now, writes, &Newcomer::new(hash, weight));
     }
 
     fn forget(&self, newcomer: &Newcomer) {
@@ -539,8 +539,8 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let (weight, hash) = (caller.headers.weight(slot), newcomer.hash);
         let place = places.seat(self.shard, caller, slot, hash);
         let incoming = redeemed.unwrap_or_else(|| {
-            let Newcomer { term, absence, .. } = *newcomer;
-            let admitted = Newcomer { absence, ..Newcomer::new(hash, weight, term) };
+            let absence = newcomer.absence;
+            let admitted = Newcomer { absence, ..Newcomer::new(hash, weight) };
             places.miss(caller, entered.now, &mut entered.writes, &admitted)
         });
         let Places { policy, table, .. } = places;

@@ -1,5 +1,9 @@
 //! What a cache has counted.
 
+use crate::core::local::Local;
+use crate::features::Featured;
+use crate::sync::atomic::Ordering::Relaxed;
+
 use std::time::Duration;
 
 /// Counts since the cache was built, summed over its threads.
@@ -96,5 +100,45 @@ impl Stats {
     /// ```
     pub fn mean_load(&self) -> Duration {
         Duration::from_nanos(self.load_nanoseconds.checked_div(self.loads).unwrap_or(0))
+    }
+}
+
+impl<K, V, S> Featured<K, V, S> {
+    /// All counts, added up.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            waiting: self.reclaim.waiting(),
+            shared_writes: self.reclaim.shared_writes(),
+            ..Stats::default()
+        };
+        for stripe in self.stripes.iter() {
+            let Local { reads, counts, .. } = &stripe.local;
+            for (sum, count) in [
+                (&mut stats.hits, &reads.hits),
+                (&mut stats.frozen_hits, &reads.hook_hits),
+                (&mut stats.misses, &reads.misses),
+                (&mut stats.promotions_skipped, &reads.notes.skipped),
+                (&mut stats.insertions, &counts.insertions),
+                (&mut stats.replacements, &counts.replacements),
+                (&mut stats.evictions, &counts.evictions),
+                (&mut stats.removals, &counts.removals),
+                (&mut stats.expirations, &counts.expirations),
+                (&mut stats.refusals, &counts.refusals),
+                (&mut stats.retries, &counts.retries),
+                (&mut stats.shared_writes, &counts.shared_writes),
+            ] {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
+            // What hits under a lock add to those of writers.
+            for (sum, count) in [
+                (&mut stats.retries, &reads.retries),
+                (&mut stats.shared_writes, &reads.shared_writes),
+            ] {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
+        }
+        stats.hits += stats.frozen_hits;
+        self.hooks.fetch.flights.tally.add_to(&mut stats);
+        stats
     }
 }

@@ -9,16 +9,15 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use super::{ATTEMPTS, Cause, Ending, Setback};
-use crate::cache::{Cache, Found};
+use crate::core::hooks::{Hooks, Operation};
 use crate::core::index::Place;
+use crate::core::insert::{Cause, Setback};
 use crate::core::order::Newcomer;
-use crate::features::listen::Telling;
-use crate::features::record::Deed;
-use crate::smr::protect::{Hazard, Pinned, Protect};
+use crate::core::{ATTEMPTS, Core, Ending, Found};
+use crate::smr::protect::{Hazard, Protect};
 use crate::smr::stripe::add;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// What an entry weighs. Runs the user's weigher.
     pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
         self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
@@ -29,7 +28,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => self.find_living(&hazard, place, key).is_some(),
-            None => self.find_living(&Pinned::new(reader, &self.reclaim), place, key).is_some(),
+            None => self.find_living(&self.pinned(), place, key).is_some(),
         }
     }
 
@@ -42,10 +41,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub(crate) fn exchange(
         &self,
         place: Place,
-        newcomer: Newcomer,
+        (newcomer, incoming): (Newcomer, &H::Incoming),
         found: Option<&Found<'_>>,
         (mut key, mut value): (K, V),
-        telling: &mut Option<Telling<'_, K, V, S>>,
+        operation: &mut H::Operation<'_, S>,
     ) -> bool {
         let (hash, weight) = (newcomer.hash, newcomer.weight);
         // Whoever has inserted it may have looked for flights before this one began.
@@ -53,15 +52,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return false;
         }
         self.order.read_clock(self);
-        if self.stripe().reader.arrive(hash) {
-            self.end_timed_miss();
-        }
-        if self.recorder.wants(hash) {
-            self.recorder.note(hash, Deed::Insert, weight);
-        }
+        H::arrived(self, hash, weight);
         if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
-            return self.refuse_exchange(place, found, (key, value), telling);
+            return self.refuse_exchange(place, found, (key, value), operation);
         }
         let mut held = self.hold();
         if found.is_none() {
@@ -71,7 +65,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         for _ in 0..ATTEMPTS {
             // The table may have been replaced since it was found.
             let found = found.map(|found| self.found_as_it_is(place, found));
-            let outcome = self.attempt(&mut held, place, &newcomer, found.as_ref(), key, value);
+            let outcome =
+                self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value);
             self.settle(&mut held);
             let Err(setback) = outcome else { return true };
             // The key and value may be dropped from here on.
@@ -83,9 +78,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     return false;
                 }
                 Cause::Shortage => {
-                    telling.iter_mut().for_each(Telling::pause);
+                    operation.pause();
                     let relieved = self.relieve(&mut scavenged);
-                    telling.iter_mut().for_each(Telling::resume);
+                    operation.resume();
                     if !relieved {
                         break;
                     }
@@ -95,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         self.order.forget(&newcomer);
-        self.refuse_exchange(place, found, (key, value), telling)
+        self.refuse_exchange(place, found, (key, value), operation)
     }
 
     /// Counts a refusal, of which the caller tells; what would have been replaced goes. False if
@@ -106,23 +101,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         place: Place,
         found: Option<&Found<'_>>,
         (key, value): (K, V),
-        telling: &mut Option<Telling<'_, K, V, S>>,
+        operation: &mut H::Operation<'_, S>,
     ) -> bool {
         let replaced = Ending::Outdated;
         if found.is_some_and(|found| !self.take_out_found(place, found, &key, replaced)) {
             return false;
         }
-        if let Some(telling) = telling {
-            telling.refuse(key, value);
-        }
+        operation.refuse(key, value);
         let held = self.hold();
-        add(&held.counts().refusals, 1);
+        add(&held.local().counts.refusals, 1);
         true
     }
 
     /// Takes out what a look-up has found, if it is still there. The caller protects it.
     pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
-        let _telling = self.telling();
+        let _operation = H::operation(self);
         self.take_out_found(place, found, key, Ending::Removed)
     }
 
@@ -144,7 +137,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => self.with_found_under(&hazard, place, key, work),
-            None => self.with_found_under(&Pinned::new(reader, &self.reclaim), place, key, work),
+            None => self.with_found_under(&self.pinned(), place, key, work),
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::cache::Cache;
-use crate::core::order::Ensure;
+use crate::core::Core;
+use crate::core::hooks::PerThread;
+use crate::core::local::Held;
 use crate::core::slab::{Slab, VACANT};
-use crate::smr::stripe::Held;
+use crate::ensure::Ensure;
 use crate::sync::atomic::Ordering::Relaxed;
 
-impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
     /// it. The caller holds no stripe.
     #[inline(always)]
@@ -52,7 +53,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// anew: entries that nobody else could evict, and credit that nobody else could use.
     #[cold]
     fn empty_idle(&self) {
-        for stripe in self.stripes.iter().filter(|stripe| stripe.has_rested()) {
+        for stripe in
+            self.stripes.iter().filter(|stripe| stripe.has_rested(stripe.local.counts.operations()))
+        {
             if let Some(mut held) = self.stripes.claim(stripe) {
                 self.empty(&mut held);
                 stripe.is_empty_now();
@@ -61,37 +64,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Sends all that a stripe has in hand to where others find it.
-    fn empty(&self, held: &mut Held<'_>) {
+    fn empty(&self, held: &mut Held<'_, H::Local>) {
         self.hand(held, |hand| self.order.flush(hand));
         let buffers = &mut **held;
         self.reclaim.flush_retired(&self.segments, buffers);
         self.reclaim.flush_vacant(&self.segments, buffers);
         buffers.spares.flush(&self.segments, &mut buffers.traffic);
-        self.places.flush(&mut buffers.places, &mut buffers.traffic);
+        self.places.flush(&mut buffers.above.places, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
-            weights.flush(&mut buffers.credit, &mut buffers.traffic);
+            weights.flush(&mut buffers.above.credit, &mut buffers.traffic);
         }
-    }
-
-    /// Drops the values of all entries that have gone, but for those that a reader is looking at
-    /// now.
-    ///
-    /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
-    /// sure that nobody reads it is shared: some hundred entries, and with a
-    /// [weigher](crate::Builder::weigher) a 64th of the capacity and a 1,024th for each thread.
-    /// O(threads + entries that wait).
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// let cache: frazil::Cache<u64, Arc<str>> = frazil::Cache::builder(100).build();
-    /// let value: Arc<str> = "large".into();
-    /// cache.insert(1, Arc::clone(&value));
-    /// cache.invalidate(&1);
-    /// cache.flush();
-    /// assert_eq!(Arc::strong_count(&value), 1);
-    /// ```
-    pub fn flush(&self) {
-        self.scavenge(false);
     }
 
     /// What a slot weighs that waits in limbo: 0 if its value was dropped, or nothing is weighed.
@@ -115,7 +97,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-impl<K, V, S> Drop for Cache<K, V, S> {
+impl<K, V, S, H: PerThread> Drop for Core<K, V, S, H> {
     fn drop(&mut self) {
         if !Slab::<K, V>::NEEDS_DROP {
             return;

@@ -1,0 +1,126 @@
+//! The end of a residency: what is counted, given back and retired.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::core::Core;
+use crate::core::hooks::Hooks;
+use crate::core::local::Held;
+use crate::core::order::Hand;
+use crate::core::slab::DEAD;
+use crate::smr::stripe::add;
+use crate::sync::atomic::Ordering::{Acquire, Release};
+
+/// How a residency ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Made room for another.
+    Evicted,
+    /// It was to be found no more, as a hook said: its deadline passed.
+    Expired,
+    /// Another entry of the same key has its place.
+    Replaced,
+    /// Another entry of the same key was admitted beside it, or refused.
+    Outdated,
+    /// Asked for.
+    Removed,
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// Counts the end of a residency, right after the exchange of the index word with which
+    /// this thread has ended it: the one place that all of them pass. The slot is still
+    /// protected or taken, so key and value are there.
+    #[inline(always)]
+    pub(super) fn ended(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
+        let ending = H::removed(self, slot, ending);
+        // What replaces it has its place, and has paid for its weight.
+        if ending != Ending::Replaced {
+            held.above.places += 1;
+            if self.weights.is_some() {
+                let weight = self.slab.weight(slot);
+                held.above.credit += weight;
+                add(&held.local().counts.weight, weight.wrapping_neg());
+            }
+        }
+        let counts = &held.local().counts;
+        let count = match ending {
+            Ending::Evicted => &counts.evictions,
+            Ending::Expired => &counts.expirations,
+            Ending::Replaced => &counts.replacements,
+            Ending::Outdated | Ending::Removed => &counts.removals,
+        };
+        add(count, 1);
+        // A replacement is queued yet.
+        if ending != Ending::Replaced {
+            self.hooks.queues_changed();
+        }
+    }
+
+    /// Ends the residency of a slot that was taken, unless it has ended already. Whether
+    /// it had not.
+    #[inline(always)]
+    pub(crate) fn let_go(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        victim: u32,
+        ending: Ending,
+    ) -> bool {
+        let put_back = |hand: &mut Hand<'_, Self>| self.order.put_back(hand, victim);
+        let hash = self.hand_of(held).hash_of_taken(victim, put_back);
+        H::before_unlink(self, victim);
+        let ours = self.index.unlink(self.index.place(hash), victim);
+        if ours {
+            self.ended(held, victim, ending);
+            self.hand_of(held).retire(victim);
+        } else {
+            // Whoever has unlinked it has declared it dead or is about to; or its key has
+            // another hash than it had, and it is still there for all to read.
+            self.put_back(held, victim);
+        }
+        ours
+    }
+
+    /// Queues a slot that was taken, unless its residency has ended.
+    pub(crate) fn put_back(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+        // Acquire: partner is the Release with which it was declared dead; so all threads
+        // that find the slot reclaimed see that it has left the index.
+        let dead = self.slab.header(slot).state.load(Acquire) & DEAD != 0;
+        self.hand(held, |hand| match dead {
+            true => hand.retire(slot),
+            false => self.order.put_back(hand, slot),
+        });
+        self.hooks.queues_changed();
+    }
+
+    /// Gives up a slot that the caller has unlinked and protects.
+    pub(crate) fn bury(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
+        self.ended(held, slot, ending);
+        let buffers = &mut **held;
+        if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            let ours = self.die(slot);
+            self.hand(held, |hand| {
+                if ours || self.order.detach(hand, slot) {
+                    hand.retire(slot);
+                }
+            });
+        } else {
+            // Without a segment to spare, whoever dequeues it retires it.
+            self.slab.header(slot).die_later();
+        }
+        // Until now a policy under a lock may have counted it among what is frozen.
+        self.hooks.queues_changed();
+        self.settle(held);
+    }
+
+    /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's
+    /// to retire.
+    #[inline(always)]
+    pub(super) fn die(&self, slot: u32) -> bool {
+        let header = self.slab.header(slot);
+        if self.hooks.sets_aside() {
+            return header.die();
+        }
+        // Release: partner is the Acquire of `Hand::pop`.
+        header.state.store(DEAD, Release);
+        false
+    }
+}

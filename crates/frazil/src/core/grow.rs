@@ -1,0 +1,94 @@
+//! Growth: how many slots and words there may be, and the table that is replaced
+//! (`docs/design/growth.md`).
+
+use crate::core::Core;
+use crate::core::hooks::PerThread;
+use crate::core::index::Table;
+use crate::smr::reclaim::Supply;
+use crate::sync::{CHECKED, thread as threads};
+
+/// Segments beyond those that are full, for what threads have in hand.
+const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
+
+/// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
+/// are there for what pins have shown, all at once, and has been replaced since.
+pub(crate) fn spare_slots(entries: u64) -> u64 {
+    if CHECKED { 8 } else { entries / 4 + 512 }
+}
+
+/// How many slots there may be, of which so many are resident at once.
+pub(crate) fn slots_for(entries: u64) -> u32 {
+    (entries + spare_slots(entries)) as u32
+}
+
+/// How many words there may be: threads that admit a key at the same time have two for it.
+pub(super) fn words_for(entries: u64) -> u64 {
+    entries + entries / 32 + 128
+}
+
+/// How many segments so many slots may need.
+pub(super) fn segments_for(slots: u32, length: u32) -> u32 {
+    (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
+}
+
+impl<K, V, S, H: PerThread> Supply for Core<K, V, S, H> {
+    fn limits(&self) -> (u32, u32) {
+        let entries = self.places.capacity();
+        self.index.limits(words_for(entries), slots_for(entries))
+    }
+
+    fn prepare(&self, slot: u32) {
+        // SAFETY: `vacant` shows each slot once, before anyone knows it.
+        unsafe { self.slab.prepare(slot) }
+    }
+}
+
+impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    /// Whether the table has no room for more slots than were handed out, or little.
+    pub(crate) fn is_outgrown(&self) -> bool {
+        self.reclaim.slots() >= self.limits().0.into()
+    }
+
+    /// Slots for which what is frozen is laid out, and what is learned of it: entries in others
+    /// are not frozen.
+    pub(crate) fn expected_slots(&self) -> u32 {
+        let expected = slots_for(self.resize.expected());
+        let used = self.reclaim.used().end.saturating_mul(2);
+        used.max(expected).min(slots_for(self.places.capacity()))
+    }
+
+    /// Makes room for more entries than there were so far. True if there is some. The caller holds
+    /// no stripe.
+    ///
+    /// Stops all who write for as long as it takes to copy the table: see
+    /// `docs/design/growth.md`. If they cannot be stopped, because one of them runs code of the
+    /// user's, it lets them go on and tries again, as often as `patience` says.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn grow(&self, patience: u32) -> bool {
+        if !self.is_outgrown() {
+            return false;
+        }
+        let mut larger: Option<Table> = None;
+        for _ in 0..=patience {
+            let stopping = self.stripes.stopping();
+            // Another may have seen to it meanwhile.
+            if !self.is_outgrown() {
+                return true;
+            }
+            let entries = self.places.capacity();
+            let table = larger
+                .take()
+                .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)));
+            if let Some(stopped) = self.stripes.stop(stopping) {
+                self.index.grow(table);
+                self.segments.allow(segments_for(self.limits().1, self.segments.length()));
+                drop(stopped);
+                return true;
+            }
+            larger = Some(table);
+            threads::yield_now();
+        }
+        false
+    }
+}

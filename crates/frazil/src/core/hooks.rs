@@ -1,0 +1,179 @@
+//! What features add to the operations of the core.
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use crate::core::slab::At;
+use crate::core::{Core, Ending};
+use crate::smr::protect::Protect;
+
+/// What hooks keep for each thread.
+pub(crate) trait PerThread {
+    type Local: Default;
+}
+
+/// What is done at the steps of an operation, beside what the core does itself.
+///
+/// The core calls each hook at the place that its page says (`docs/design/layers.md`), and knows
+/// no feature by name. `()` does nothing: an operation is then compiled as if there were no hook.
+pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
+    /// What an insertion brings, for whoever is told of its slot.
+    type Incoming;
+
+    /// Lives as long as an operation may end residencies, and around its protection.
+    type Operation<'c, S: BuildHasher>: Operation<K, V>
+    where
+        Self: 'c,
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    /// An operation begins that may end residencies.
+    fn operation<'c, S: BuildHasher>(core: &'c Core<K, V, S, Self>) -> Self::Operation<'c, S>;
+
+    /// A value that is found without the index. The protection is not asked for another while it
+    /// is looked at.
+    fn answer<'p, Q: Equivalent<K> + ?Sized, S: BuildHasher>(
+        core: &'p Core<K, V, S, Self>,
+        protection: &'p impl Protect,
+        hash: u64,
+        key: &Q,
+    ) -> Option<&'p V>;
+
+    /// Whether the entry in a slot is still to be found. Leaves no trace of the question. The slot
+    /// is protected.
+    fn is_live<S: BuildHasher>(core: &Core<K, V, S, Self>, slot: u32) -> bool;
+
+    /// The same of an entry that is being used.
+    fn is_live_in_use<S: BuildHasher>(core: &Core<K, V, S, Self>, slot: u32, at: At<'_>) -> bool;
+
+    /// A key of this hash is about to be admitted by an exchange; its entry weighs so much. Counts
+    /// the request.
+    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64);
+
+    /// A slot was filled, and is about to be published. It is the caller's alone.
+    fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
+
+    /// It was not published after all.
+    fn withdrawn(&self, slot: u32);
+
+    /// A slot was published, and is about to be queued; perhaps in the place of another.
+    fn queueing(&self, slot: u32, replaced: Option<u32>);
+
+    /// Whether an entry may be evicted to make room for a new one.
+    #[inline(always)]
+    fn may_evict(&self) -> bool {
+        true
+    }
+
+    /// There may be something to evict where there was nothing: an entry was queued, or a
+    /// residency has ended and was counted.
+    fn queues_changed(&self);
+
+    /// Whether entries are taken out of the policy's queues and stay resident.
+    #[inline(always)]
+    fn sets_aside(&self) -> bool {
+        false
+    }
+
+    /// The residency of a slot is about to end: before the exchange of its index word.
+    fn before_unlink<S>(core: &Core<K, V, S, Self>, slot: u32);
+
+    /// A residency has ended, right after that exchange. The slot is still protected or taken, so
+    /// key and value are there. How it has ended, as it is counted.
+    fn removed<S>(core: &Core<K, V, S, Self>, slot: u32, ending: Ending) -> Ending;
+}
+
+/// A guard around an operation.
+pub(crate) trait Operation<K, V> {
+    /// The operation waits until slots are reclaimed, and keeps none of them up meanwhile.
+    fn pause(&mut self);
+
+    /// It goes on.
+    fn resume(&mut self);
+
+    /// A newcomer was refused that nobody wants back.
+    fn refuse(&mut self, key: K, value: V);
+
+    /// The operation ends with a newcomer that was refused, and is handed back.
+    fn conclude(self, key: K, value: V) -> (K, V);
+}
+
+impl PerThread for () {
+    type Local = ();
+}
+
+impl<K: Hash + Eq, V> Hooks<K, V> for () {
+    type Incoming = ();
+    type Operation<'c, S: BuildHasher>
+        = ()
+    where
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    #[inline(always)]
+    fn operation<'c, S: BuildHasher>(_: &'c Core<K, V, S, Self>) {}
+
+    #[inline(always)]
+    fn answer<'p, Q: Equivalent<K> + ?Sized, S: BuildHasher>(
+        _: &'p Core<K, V, S, Self>,
+        _: &'p impl Protect,
+        _: u64,
+        _: &Q,
+    ) -> Option<&'p V> {
+        None
+    }
+
+    #[inline(always)]
+    fn is_live<S: BuildHasher>(_: &Core<K, V, S, Self>, _: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn is_live_in_use<S: BuildHasher>(_: &Core<K, V, S, Self>, _: u32, _: At<'_>) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, _: u64) {
+        core.stripe().local.reads.arrive(hash);
+    }
+
+    #[inline(always)]
+    fn admitting<S>(_: &Core<K, V, S, Self>, _: u32, (): &()) {}
+
+    #[inline(always)]
+    fn withdrawn(&self, _: u32) {}
+
+    #[inline(always)]
+    fn queueing(&self, _: u32, _: Option<u32>) {}
+
+    #[inline(always)]
+    fn queues_changed(&self) {}
+
+    #[inline(always)]
+    fn before_unlink<S>(_: &Core<K, V, S, Self>, _: u32) {}
+
+    #[inline(always)]
+    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending) -> Ending {
+        ending
+    }
+}
+
+impl<K, V> Operation<K, V> for () {
+    #[inline(always)]
+    fn pause(&mut self) {}
+
+    #[inline(always)]
+    fn resume(&mut self) {}
+
+    #[inline(always)]
+    fn refuse(&mut self, _: K, _: V) {}
+
+    #[inline(always)]
+    fn conclude(self, key: K, value: V) -> (K, V) {
+        (key, value)
+    }
+}

@@ -1,0 +1,440 @@
+//! Insertion: an arrival is admitted, in the place of what was there of its key, or refused.
+//!
+//! Two exchanges decide every race, and each is made by exactly one thread:
+//! the exchange of the **index word** ends a residency (whoever makes it counts it and
+//! gets the weight back), and the exchange of the **queue word** takes the slot (whoever
+//! makes it retires it). `docs/design/mobius.md` walks through the races.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::core::admission::{Admitted, Refusal, Refused};
+use crate::core::hooks::{Hooks, Operation};
+use crate::core::index::Place;
+use crate::core::local::Held;
+use crate::core::order::{Decision, Newcomer, Order};
+use crate::core::{ATTEMPTS, Core, Ending, Found, SCAVENGES};
+use crate::ensure::Ensure;
+use crate::smr::protect::{Hazard, Protect};
+use crate::smr::stripe::add;
+
+/// How often it tries again to make room in the table, while somebody runs code of the user's
+/// under a stripe.
+const PATIENCE: u32 = if cfg!(loom) { 0 } else { 200 };
+
+/// An attempt at an insertion that did not end in an entry.
+pub(super) struct Setback<K, V> {
+    pub(super) cause: Cause,
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+/// Why it did not.
+#[derive(Clone, Copy)]
+pub(super) enum Cause {
+    /// This thread can reach no slot of a queue, or there is no vacant one.
+    Shortage,
+    /// The newcomer is not to be admitted.
+    Refused(Refusal),
+    /// The key came or went meanwhile.
+    Changed,
+}
+
+impl Cause {
+    /// What a caller is told who has tried for long enough.
+    pub(super) fn refusal(self) -> Refusal {
+        match self {
+            Cause::Refused(refusal) => refusal,
+            Cause::Shortage | Cause::Changed => Refusal::NoRoom,
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// Puts an entry of this hash and weight in, whose arrival was counted. One that is not admitted
+    /// goes to `refused`: where nobody wants it back nobody pays for the way.
+    #[inline(always)]
+    pub(crate) fn admit<R>(
+        &self,
+        place: Place,
+        (hash, weight): (u64, u64),
+        incoming: &H::Incoming,
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
+        self.order.read_clock(self);
+        if self.is_beyond(weight) {
+            self.order.pass_over(self, hash, weight);
+            let entry = (key, value);
+            return Err(refused(self.refuse(H::operation(self), place, entry, Refusal::TooHeavy)));
+        }
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => {
+                self.insert_under(&hazard, place, (hash, weight), incoming, key, value, refused)
+            }
+            None => self.insert_nested(place, (hash, weight), incoming, key, value, refused),
+        }
+    }
+
+    /// From code of the user's that a look-up of this thread runs.
+    #[cold]
+    #[inline(never)]
+    fn insert_nested<R>(
+        &self,
+        place: Place,
+        arrival: (u64, u64),
+        incoming: &H::Incoming,
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
+        let protection = self.pinned();
+        self.insert_under(&protection, place, arrival, incoming, key, value, refused)
+    }
+
+    /// Finds a key, after what has expired of it is taken out.
+    #[inline(always)]
+    pub(crate) fn find_living(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &K,
+    ) -> Option<Found<'_>> {
+        let found = self.find(protection, place, key)?;
+        if H::is_live(self, found.slot) {
+            return Some(found);
+        }
+        // Not a newcomer's to replace: it is absent.
+        self.take_out_dead(place, &found);
+        self.find(protection, place, key)
+    }
+
+    /// Sees an arrival through: most get in at the first attempt.
+    #[inline(always)]
+    fn insert_under<R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        (hash, weight): (u64, u64),
+        incoming: &H::Incoming,
+        key: K,
+        value: V,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
+        let operation = H::operation(self);
+        let found = self.find_living(protection, place, &key);
+        let mut held = self.hold();
+        let newcomer = Newcomer::new(hash, weight);
+        if found.is_none() {
+            newcomer.recalled.set(self.order.miss(&held, hash));
+        }
+        match self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value) {
+            Ok(()) => {
+                self.settle(&mut held);
+                let due = std::mem::take(&mut held.flushed);
+                drop(held);
+                drop(operation);
+                if due {
+                    self.reclaim_if_due();
+                }
+                Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New })
+            }
+            Err(setback) => {
+                let arrival = (newcomer, incoming);
+                self.persist(protection, (operation, held), place, arrival, setback, refused)
+            }
+        }
+    }
+
+    /// Sees an arrival through that has met with a setback.
+    #[cold]
+    #[inline(never)]
+    fn persist<'c, R>(
+        &'c self,
+        protection: &impl Protect,
+        (mut operation, mut held): (H::Operation<'c, S>, Held<'c, H::Local>),
+        place: Place,
+        (newcomer, incoming): (Newcomer, &H::Incoming),
+        mut setback: Setback<K, V>,
+        refused: impl FnOnce(Refused<K, V>) -> R,
+    ) -> Result<Admitted, R> {
+        let mut scavenged = 0;
+        for _ in 0..ATTEMPTS {
+            match setback.cause {
+                Cause::Changed => {}
+                Cause::Refused(_) => break,
+                Cause::Shortage => {
+                    drop(held);
+                    operation.pause();
+                    let relieved = self.relieve(&mut scavenged);
+                    operation.resume();
+                    held = self.hold();
+                    if !relieved {
+                        break;
+                    }
+                }
+            }
+            let Setback { key, value, .. } = setback;
+            let found = self.find(protection, place, &key);
+            match self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value)
+            {
+                Ok(()) => {
+                    self.settle(&mut held);
+                    drop(held);
+                    drop(operation);
+                    self.reclaim_if_due();
+                    return Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New });
+                }
+                Err(next) => setback = next,
+            }
+        }
+        // It is not to be, and what it would have replaced goes.
+        self.order.forget(&newcomer);
+        self.settle(&mut held);
+        drop(held);
+        let Setback { cause, key, value } = setback;
+        Err(refused(self.refuse(operation, place, (key, value), cause.refusal())))
+    }
+
+    /// Makes more slots and credit available, which the caller, who holds no stripe, has
+    /// gathered so often. False if it is no use.
+    pub(super) fn relieve(&self, scavenged: &mut u32) -> bool {
+        if self.grow(PATIENCE) || self.reclaim() > 0 {
+            return true;
+        }
+        if *scavenged == SCAVENGES {
+            #[cfg(feature = "tracing")]
+            self.tell_of_shortage();
+            return false;
+        }
+        self.scavenge(*scavenged > 0);
+        *scavenged += 1;
+        true
+    }
+
+    /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
+    /// entry of the same key, if there was one, is still protected.
+    ///
+    /// Credit is drawn and a slot filled only when no more of the user's code can run, so
+    /// that a panic of that loses nothing.
+    #[inline(always)]
+    pub(super) fn attempt(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        place: Place,
+        (newcomer, incoming): (&Newcomer, &H::Incoming),
+        found: Option<&Found<'_>>,
+        key: K,
+        value: V,
+    ) -> Result<(), Setback<K, V>> {
+        let places = u64::from(found.is_none());
+        let (mut old_weight, mut growth) = (0, 0);
+        if self.weights.is_some() {
+            old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
+            growth = newcomer.weight.saturating_sub(old_weight);
+            if self.reclaim.is_crowded() {
+                return Err(Setback { cause: Cause::Shortage, key, value });
+            }
+        }
+        let room = match found {
+            Some(found) if growth > 0 => self.make_room_to_grow(held, newcomer, growth, found.slot),
+            _ => self.make_room(held, newcomer, places, growth, |_| false),
+        };
+        if let Err(cause) = room {
+            return Err(Setback { cause, key, value });
+        }
+        let Some(slot) = self.reclaim.vacant(&self.segments, held, self) else {
+            return Err(Setback { cause: Cause::Shortage, key, value });
+        };
+        // SAFETY: vacant, and this thread's alone until it is published.
+        unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
+        H::admitting(self, slot, incoming);
+        self.index.note(place, slot);
+        let published = match found {
+            None => self.index.admit(place, slot),
+            Some(Found { cell, word, slot: old, .. }) => {
+                H::before_unlink(self, *old);
+                self.index.replace(place, cell, *word, slot).then_some(*cell)
+            }
+        };
+        let Some(own) = published else {
+            return Err(self.withdraw(held, slot, found.is_some()));
+        };
+        held.above.places -= places;
+        if self.weights.is_some() {
+            held.above.credit -= growth;
+            held.above.credit += old_weight.saturating_sub(newcomer.weight);
+            add(&held.local().counts.weight, newcomer.weight.wrapping_sub(old_weight));
+        }
+        match found {
+            None => add(&held.local().counts.insertions, 1),
+            Some(found) => self.ended(held, found.slot, Ending::Replaced),
+        }
+        if !self.index.is_alone(place, own) {
+            self.take_out_rivals(held, place, own, (slot, newcomer, found));
+        }
+        self.queue(held, slot, newcomer, found);
+        Ok(())
+    }
+
+    /// Takes back a filled slot that could not be published.
+    #[cold]
+    fn withdraw(&self, held: &mut Held<'_, H::Local>, slot: u32, replaces: bool) -> Setback<K, V> {
+        self.hooks.withdrawn(slot);
+        // SAFETY: filled by this insertion and never published.
+        let (key, value) = unsafe { self.slab.vacate(slot) };
+        self.reclaim.hand_back(&self.segments, held, slot);
+        let cause = if replaces { Cause::Changed } else { Cause::Refused(Refusal::NoRoom) };
+        Setback { cause, key, value }
+    }
+
+    /// Makes room for a replacement that is heavier than the entry `old`, by the entries of others.
+    /// If the policy chooses that one, it is kept in hand until there is room: only then can the
+    /// policy choose no other again and again.
+    #[cold]
+    #[inline(never)]
+    fn make_room_to_grow(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        newcomer: &Newcomer,
+        growth: u64,
+        old: u32,
+    ) -> Result<(), Cause> {
+        let taken = std::cell::Cell::new(false);
+        // Also when the hash of a victim panics.
+        let kept = Ensure::new(held, |held| {
+            if taken.get() {
+                self.put_back(held, old);
+            }
+        });
+        let is_kept = |victim| victim == old && !taken.replace(true);
+        let room = self.make_room(kept.on, newcomer, 0, growth, is_kept);
+        drop(kept);
+        let buffers = &mut **held;
+        match buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            true => room,
+            false => Err(Cause::Shortage),
+        }
+    }
+
+    /// Evicts until there is credit in hand for an entry, and segments for all that an
+    /// insertion may need. Victims that are kept are the caller's.
+    #[inline(always)]
+    fn make_room(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        newcomer: &Newcomer,
+        places: u64,
+        growth: u64,
+        is_kept: impl Fn(u32) -> bool,
+    ) -> Result<(), Cause> {
+        // As many evictions as there are slots free all there is.
+        let mut evictions = 0;
+        while evictions <= self.reclaim.slots() {
+            evictions += 1;
+            let buffers = &mut **held;
+            // Victims of a locked policy leave no segment empty for those they fill.
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                return Err(Cause::Shortage);
+            }
+            let mut enough =
+                self.places.gather(&mut buffers.above.places, places, &mut buffers.traffic);
+            if let Some(weights) = &self.weights {
+                enough &= weights.gather(&mut buffers.above.credit, growth, &mut buffers.traffic);
+            }
+            if enough {
+                return Ok(());
+            }
+            if places > 0 && !self.hooks.may_evict() {
+                return Err(Cause::Refused(Refusal::NoRoom));
+            }
+            // The capacity may have been lowered since its weight was looked at. Most need
+            // one victim.
+            if evictions > 1 && self.is_beyond(newcomer.weight) {
+                return Err(Cause::Refused(Refusal::TooHeavy));
+            }
+            // An entry that grows is no newcomer: the policy may not refuse it.
+            let newcomer = (places > 0).then_some(newcomer);
+            match self.order.evict(&mut self.hand_of(held), newcomer) {
+                Decision::Victim(victim) if is_kept(victim) => {}
+                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
+                Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
+                Decision::Empty => return Err(Cause::Shortage),
+            }
+        }
+        Err(Cause::Shortage)
+    }
+
+    /// Queues a published slot, in the place of the one that it replaces.
+    #[inline(always)]
+    pub(super) fn queue(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        slot: u32,
+        newcomer: &Newcomer,
+        replaced: Option<&Found<'_>>,
+    ) {
+        self.hooks.queueing(slot, replaced.map(|found| found.slot));
+        match replaced {
+            None => {
+                self.order.insert(&mut self.hand_of(held), slot, newcomer);
+                self.hooks.queues_changed();
+            }
+            Some(found) => self.replaced(held, newcomer, found, slot),
+        }
+    }
+
+    /// Puts a slot where the one was that it replaces, and gives that one up. The caller
+    /// protects it.
+    fn replaced(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        newcomer: &Newcomer,
+        &Found { slot: old, .. }: &Found<'_>,
+        slot: u32,
+    ) {
+        if let Order::Locked(locked) = &self.order {
+            // Missed before, and replaced at a further attempt.
+            locked.forget(newcomer);
+        } else {
+            let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
+            mark.clear();
+            // A replacement is a use.
+            for _ in 0..=old_mark.count() {
+                mark.raise(self.mark_max);
+            }
+        }
+        // Before the attempt to take it, so that whoever has it in hand may still see it.
+        let ours = self.die(old);
+        let replaced = self.hand(held, |hand| {
+            let replaced = !ours && self.order.replace(hand, old, slot);
+            if !replaced {
+                self.order.insert(hand, slot, newcomer);
+            }
+            if ours || replaced {
+                hand.retire(old);
+            }
+            replaced
+        });
+        // Under a lock it is frozen if the old one was.
+        if !replaced || !matches!(self.order, Order::Locked(_)) {
+            self.hooks.queues_changed();
+        }
+    }
+
+    /// Counts a refusal and tells of it; nothing of the key stays. Hands the newcomer back.
+    #[cold]
+    fn refuse(
+        &self,
+        operation: H::Operation<'_, S>,
+        place: Place,
+        (mut key, mut value): (K, V),
+        reason: Refusal,
+    ) -> Refused<K, V> {
+        self.take_out(place, &key, |_| (), Ending::Outdated);
+        add(&self.hold().local().counts.refusals, 1);
+        (key, value) = operation.conclude(key, value);
+        Refused { key, value, reason }
+    }
+}

@@ -1,0 +1,140 @@
+//! What the core keeps for each thread, beside what reclamation does.
+
+use std::sync::OnceLock;
+
+use crate::core::order::locked::Notes;
+use crate::core::steps::Panics;
+use crate::smr::stripe::{self, Cursor, add};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Per-thread state of the core and of the features `F`. All threads may read it.
+#[derive(Debug, Default)]
+
+pub(crate) struct Local<F = ()> {
+    pub(crate) reads: Reads,
+    pub(crate) counts: Counts,
+    pub(crate) features: F,
+    /// Made by the first operation that needs it. Its thread's alone.
+    pub(crate) panics: OnceLock<Box<Panics>>,
+}
+
+/// Requests of a thread, written by it alone.
+#[derive(Debug, Default)]
+
+pub(crate) struct Reads {
+    pub(crate) hits: AtomicU64,
+    /// Hits that a hook answered, without the index; not among the others.
+    pub(crate) hook_hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    /// Insertions of keys that this thread had not just missed.
+    pub(crate) sets: AtomicU64,
+    /// The hash of the key that this thread missed last, or 0.
+    pub(crate) missed: AtomicU64,
+    /// How many of its requests the clock of a locked policy knows of, and what that showed
+    /// then, or when this thread read it last.
+    pub(crate) told: AtomicU64,
+    pub(crate) clock: AtomicU64,
+    /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
+    pub(crate) chance: AtomicU64,
+    pub(crate) drawing: AtomicU64,
+    /// What hits did to lines that every thread writes, as in [`stripe::Traffic`].
+    pub(crate) retries: AtomicU64,
+    pub(crate) shared_writes: AtomicU64,
+    /// Hits that a locked policy has not heard of yet.
+    pub(crate) notes: Notes,
+}
+
+impl Reads {
+    /// Requests of this thread: gets, and insertions that follow no miss.
+    #[inline(always)]
+    pub(crate) fn requests(&self) -> u64 {
+        self.gets().wrapping_add(self.sets.load(Relaxed))
+    }
+
+    /// Gets of this thread.
+    #[inline(always)]
+    pub(crate) fn gets(&self) -> u64 {
+        self.hits
+            .load(Relaxed)
+            .wrapping_add(self.hook_hits.load(Relaxed))
+            .wrapping_add(self.misses.load(Relaxed))
+    }
+
+    /// The time of a locked policy, as far as this thread knows it.
+    pub(crate) fn now(&self) -> u64 {
+        let untold = self.requests().wrapping_sub(self.told.load(Relaxed));
+        self.clock.load(Relaxed).wrapping_add(untold)
+    }
+
+    /// A get has missed.
+    #[inline(always)]
+    pub(crate) fn miss(&self, hash: u64) {
+        add(&self.misses, 1);
+        self.missed.store(hash, Relaxed);
+    }
+
+    /// A key is about to be inserted: a request, unless this thread has just missed it. Whether it
+    /// has.
+    #[inline(always)]
+    pub(crate) fn arrive(&self, hash: u64) -> bool {
+        let follows_miss = self.missed.load(Relaxed) == hash;
+        if follows_miss {
+            self.missed.store(0, Relaxed);
+        } else {
+            add(&self.sets, 1);
+        }
+        follows_miss
+    }
+}
+
+/// Counts of what the writers of a stripe did; written by who holds its buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) insertions: AtomicU64,
+    pub(crate) replacements: AtomicU64,
+    pub(crate) evictions: AtomicU64,
+    pub(crate) removals: AtomicU64,
+    pub(crate) expirations: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) shared_writes: AtomicU64,
+    /// Weight admitted, less weight let go; wraps.
+    pub(crate) weight: AtomicU64,
+}
+
+impl Counts {
+    /// How often anything was done that may leave something in the buffers; wraps.
+    pub(crate) fn operations(&self) -> u32 {
+        let Counts { insertions, replacements, evictions, removals, expirations, refusals, .. } =
+            self;
+        [insertions, replacements, evictions, removals, expirations, refusals]
+            .into_iter()
+            .fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed))) as u32
+    }
+}
+
+/// What the core keeps with a stripe's buffers.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    /// Entries that this stripe may admit without evicting.
+    pub(crate) places: u64,
+    /// Weight that it may admit.
+    pub(crate) credit: u64,
+    /// This stripe's ends of the policy's queues.
+    pub(crate) ends: [Ends; 2],
+    /// What the policy counts of this stripe and has not told the others yet.
+    pub(crate) unsaid: [u64; 2],
+}
+
+/// This stripe's part of a queue: the oldest segment, taken, and the newest, not full yet.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) front: Cursor,
+    pub(crate) back: Cursor,
+}
+
+pub(crate) type Buffers = stripe::Buffers<Owned>;
+
+pub(crate) type Stripe<F> = stripe::Stripe<Local<F>, Owned>;
+pub(crate) type Stripes<F> = stripe::Stripes<Local<F>, Owned>;
+pub(crate) type Held<'s, F> = stripe::Held<'s, Local<F>, Owned>;

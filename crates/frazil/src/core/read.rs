@@ -1,0 +1,144 @@
+//! Look-ups: hits, misses, and reads that leave no trace.
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use crate::core::hooks::Hooks;
+use crate::core::index::Place;
+use crate::core::local::Reads;
+use crate::core::{Core, Ending, Found, Spot};
+use crate::smr::protect::{Hazard, Protect};
+use crate::smr::stripe::add;
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// A clone of the value of a key with this hash, and a hit or a miss.
+    #[inline(always)]
+    pub(crate) fn get<Q>(&self, hash: u64, key: &Q) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+        V: Clone,
+    {
+        let stripe = self.stripe();
+        match Hazard::of(&stripe.reader.hazard) {
+            Some(hazard) => self.get_under(&hazard, &stripe.local.reads, hash, key).cloned(),
+            None => self.get_nested(&stripe.local.reads, hash, key),
+        }
+    }
+
+    /// The value of a key, which is protected, and a hit or a miss.
+    #[inline(always)]
+    pub(crate) fn get_under<'p, Q>(
+        &'p self,
+        protection: &'p impl Protect,
+        reads: &Reads,
+        hash: u64,
+        key: &Q,
+    ) -> Option<&'p V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        if let Some(value) = H::answer(self, protection, hash, key) {
+            add(&reads.hook_hits, 1);
+            return Some(value);
+        }
+        let place = self.index.place(hash);
+        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
+            reads.miss(hash);
+            return None;
+        };
+        if !H::is_live_in_use(self, found.slot, found.at) {
+            self.miss_dead(key, found.slot);
+            return None;
+        }
+        add(&reads.hits, 1);
+        self.touch(found);
+        // SAFETY: published and protected.
+        Some(unsafe { self.slab.value_at(found.at) })
+    }
+
+    /// From code of the user's that another look-up of this thread runs.
+    #[cold]
+    #[inline(never)]
+    fn get_nested<Q>(&self, reads: &Reads, hash: u64, key: &Q) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+        V: Clone,
+    {
+        self.get_under(&self.pinned(), reads, hash, key).cloned()
+    }
+
+    /// A get has found an entry in this slot, which is protected, that is to be found no more.
+    /// Hashes once more and looks for the word again, so that a hit need not keep either while a
+    /// hook is asked.
+    #[cold]
+    #[inline(never)]
+    fn miss_dead<Q: Hash + ?Sized>(&self, key: &Q, slot: u32) {
+        let (hash, place) = self.place(key);
+        self.stripe().local.reads.miss(hash);
+        let operation = H::operation(self);
+        H::before_unlink(self, slot);
+        let mut held = self.hold();
+        if self.index.unlink(place, slot) {
+            self.bury(&mut held, slot, Ending::Expired);
+        }
+        drop(held);
+        drop(operation);
+        self.reclaim_if_due();
+    }
+
+    /// Takes out an entry that is to be found no more, unless another thread has changed the word.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_out_dead(&self, place: Place, found: &Found<'_>) {
+        let _operation = H::operation(self);
+        H::before_unlink(self, found.slot);
+        let mut held = self.hold();
+        let (cell, word) = self.as_it_is(place, found);
+        if self.index.unlink_cell(place, cell, word) {
+            self.bury(&mut held, found.slot, Ending::Expired);
+        }
+    }
+
+    /// A clone of the value of a key, without a trace.
+    #[inline]
+    pub(crate) fn peek<Q>(&self, key: &Q) -> Option<V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+        V: Clone,
+    {
+        // SAFETY: `look_up` shows a slot that is published and protected.
+        self.look_up(key, |slot| unsafe { self.slab.value(slot) }.clone())
+    }
+
+    /// Reads what is in the slot of `key`, without a trace. The slot is published, and
+    /// protected meanwhile.
+    #[inline(always)]
+    pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let (_, place) = self.place(key);
+        let reader = &self.stripe().reader;
+        if let Some(hazard) = Hazard::of(&reader.hazard) {
+            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
+            H::is_live(self, found.slot).then(|| read(found.slot))
+        } else {
+            let pinned = self.pinned();
+            let found = self.find(&pinned, place, key)?;
+            H::is_live(self, found.slot).then(|| read(found.slot))
+        }
+    }
+
+    /// What the entry of `key` weighs, without a trace; 1 if there is none.
+    pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if self.weights.is_none() {
+            return 1;
+        }
+        let pinned = self.pinned();
+        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot))
+    }
+}

@@ -1,0 +1,208 @@
+//! Removal: a key is taken out, or what a look-up has found of it.
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use crate::core::hooks::Hooks;
+use crate::core::index::Place;
+use crate::core::local::Held;
+use crate::core::order::Newcomer;
+use crate::core::{ATTEMPTS, Core, Ending, Found};
+use crate::ensure::Ensure;
+use crate::smr::protect::{Hazard, Protect};
+use crate::smr::stripe::{Outside, add};
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    pub(crate) fn take_out<Q, R>(
+        &self,
+        place: Place,
+        key: &Q,
+        read: impl Fn(&V) -> R,
+        ending: Ending,
+    ) -> Option<R>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        let operation = H::operation(self);
+        let reader = &self.stripe().reader;
+        let result = match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.take_out_under(&hazard, place, key, read, ending),
+            None => {
+                let pinned = self.pinned();
+                self.take_out_under(&pinned, place, key, read, ending)
+            }
+        };
+        drop(operation);
+        self.reclaim_if_due();
+        result
+    }
+
+    fn take_out_under<Q, R>(
+        &self,
+        protection: &impl Protect,
+        place: Place,
+        key: &Q,
+        read: impl Fn(&V) -> R,
+        ending: Ending,
+    ) -> Option<R>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        for attempt in 1..=ATTEMPTS {
+            // None after a lost exchange: removed by another, which answers for it.
+            let found = self.find(protection, place, key)?;
+            let expired = !H::is_live(self, found.slot);
+            let ending = if expired { Ending::Expired } else { ending };
+            let gone = self.take_out_found(place, &found, key, ending);
+            if expired {
+                return None;
+            }
+            // Replaced as often as it was about to be removed: it was, before the last time.
+            if gone || attempt == ATTEMPTS {
+                // SAFETY: published until just now, and protected.
+                return Some(read(unsafe { self.slab.value(found.slot) }));
+            }
+        }
+        None
+    }
+
+    /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
+    pub(super) fn take_out_found<Q>(
+        &self,
+        place: Place,
+        found: &Found<'_>,
+        key: &Q,
+        ending: Ending,
+    ) -> bool
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        if !self.index.is_alone(place, found.cell) {
+            let reader = &self.stripe().reader;
+            // As in `take_out_rivals`.
+            match Hazard::of(&reader.second) {
+                Some(hazard) => self.take_out_older(&hazard, place, found, key),
+                None => {
+                    let pinned = self.pinned();
+                    self.take_out_older(&pinned, place, found, key);
+                }
+            }
+        }
+        H::before_unlink(self, found.slot);
+        // No word changes but under a stripe.
+        let mut held = self.hold();
+        let (cell, word) = self.as_it_is(place, found);
+        let gone = self.index.unlink_cell(place, cell, word);
+        if gone {
+            self.bury(&mut held, found.slot, ending);
+        }
+        gone
+    }
+
+    /// Where the word is that a look-up has found, should the table have been replaced since. The
+    /// caller protects the slot, and holds a stripe.
+    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> (&'c AtomicU32, u32) {
+        let same = (found.cell, found.word);
+        match found.cell.load(Relaxed) == found.word {
+            true => same,
+            false => self.index.locate(place, found.slot).unwrap_or(same),
+        }
+    }
+
+    /// The same as something that was found.
+    pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> Found<'c> {
+        let (cell, word) = self.as_it_is(place, found);
+        Found { cell, word, ..*found }
+    }
+
+    /// Takes out what a look-up of a key would find if `found` went. Two threads may have
+    /// admitted it, and the one that is to settle which stays may not have come to it.
+    #[cold]
+    #[inline(never)]
+    fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: &Found<'_>, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        for _ in 0..ATTEMPTS {
+            let own = (found.cell, found.word);
+            let Some((older, first)) = self.rival(protection, place, own, key) else { return };
+            if first {
+                // Newer than `found`, which it is about to take out.
+                return;
+            }
+            H::before_unlink(self, older.slot);
+            let mut held = self.hold();
+            if self.index.unlink_cell(place, older.cell, older.word) {
+                self.bury(&mut held, older.slot, Ending::Outdated);
+            }
+        }
+    }
+
+    /// Sees to it that the key of a slot, just published in the cell `own` and not queued
+    /// yet, is there once. Two threads may have admitted it, or one may have replaced what
+    /// the other has admitted: the word that a look-up meets first stays. As long as it is
+    /// not queued no eviction takes it away and shows what is older.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_out_rivals(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        place: Place,
+        own: &AtomicU32,
+        (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
+    ) {
+        // As it was published: nobody else takes it out, or it is settled that it goes.
+        let own = (own, self.index.table().word(place, slot));
+        let outside = Outside::new(held.outside());
+        // Keys are compared: should that panic, this one goes, so that none is there twice,
+        // and is queued all the same, for whoever dequeues it.
+        let unsettled = Ensure::new(held, |held| {
+            H::before_unlink(self, slot);
+            if self.index.unlink_cell(place, own.0, own.1) {
+                self.bury(held, slot, Ending::Removed);
+            }
+            self.queue(held, slot, newcomer, found);
+        });
+        let held = &mut *unsettled.on;
+        // The first hazard has `found` to protect. Not a pin where a hazard will do: a
+        // thread that is suspended here should hold up next to nothing.
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.second) {
+            Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot),
+            None => {
+                let pinned = self.pinned();
+                self.take_out_rivals_under(&pinned, held, place, own, slot);
+            }
+        }
+        unsettled.waive();
+        drop(outside);
+    }
+
+    fn take_out_rivals_under(
+        &self,
+        protection: &impl Protect,
+        held: &mut Held<'_, H::Local>,
+        place: Place,
+        own: (&AtomicU32, u32),
+        slot: u32,
+    ) {
+        // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
+        let key = unsafe { self.slab.key(slot) };
+        for _ in 0..ATTEMPTS {
+            let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
+            add(&held.local().counts.retries, 1);
+            let (cell, word, slot) =
+                if first { (own.0, own.1, slot) } else { (rival.cell, rival.word, rival.slot) };
+            H::before_unlink(self, slot);
+            if self.index.unlink_cell(place, cell, word) {
+                // Both were counted as admitted; this one counts as removed.
+                self.bury(held, slot, Ending::Outdated);
+            }
+            if first {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What is told of shortages: feature `tracing`.
+
+use crate::core::Core;
+use crate::core::grow::spare_slots;
+use crate::core::hooks::PerThread;
+use crate::events::event;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What has been told of shortages.
+#[derive(Debug, Default)]
+pub(super) struct Shortages {
+    /// How often a newcomer was refused because nothing could be evicted or reclaimed.
+    refusals: AtomicU64,
+    /// How many slots pins held up when that was told last.
+    held_up: AtomicU64,
+}
+
+impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    /// Tells that a newcomer was refused because nothing could be evicted or reclaimed.
+    #[cold]
+    pub(super) fn tell_of_shortage(&self) {
+        let refusals = self.shortages.refusals.fetch_add(1, Relaxed) + 1;
+        if refusals.is_power_of_two() {
+            let (pins, waiting) = (self.pins(), self.reclaim.waiting());
+            event!(self, WARN, "newcomers refused: no slot", refusals, waiting, pins);
+        }
+    }
+
+    /// Tells, after a reclamation, if what pins have shown takes more than half of the spare
+    /// slots. Once for each doubling.
+    pub(super) fn tell_of_pins(&self) {
+        let spare = spare_slots(self.places.capacity());
+        let held_up = self.reclaim.held_up();
+        if held_up <= spare / 2 {
+            self.shortages.held_up.store(0, Relaxed);
+        } else if held_up >= 2 * self.shortages.held_up.load(Relaxed) {
+            self.shortages.held_up.store(held_up, Relaxed);
+            let pins = self.pins();
+            event!(self, WARN, "slots held up by pins", held_up, spare, pins);
+        }
+    }
+
+    /// How many threads hold a pin.
+    #[cold]
+    fn pins(&self) -> usize {
+        self.stripes.iter().filter(|stripe| stripe.reader.depth.load(Relaxed) != 0).count()
+    }
+}

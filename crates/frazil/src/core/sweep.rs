@@ -1,0 +1,132 @@
+//! All entries, a bucket at a time: shown, or taken out.
+
+use std::convert::Infallible;
+use std::hash::{BuildHasher, Hash};
+use std::ops::ControlFlow;
+
+use crate::core::hooks::Hooks;
+use crate::core::index::{Table, Tour};
+use crate::core::steps::Steps;
+use crate::core::{Core, Ending};
+use crate::smr::protect::{Hazard, Protect};
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
+    /// shown slots, which are protected. What it panics with ends the sweep; else it is over
+    /// when it has come to all, and answers how many had expired.
+    pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
+        let mut expirations = 0;
+        // Against the order of a look-up, but for buckets that wrap round: should two threads
+        // have admitted one key just now, the older goes first.
+        let mut tour = Tour::back(&self.index);
+        while let Some((table, bucket)) = tour.next() {
+            let operation = H::operation(self);
+            let reader = &self.stripe().reader;
+            expirations += match Hazard::of(&reader.hazard) {
+                Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
+                None => {
+                    let pinned = self.pinned();
+                    self.sweep_bucket(&pinned, steps, (table, bucket), &mut is_doomed)
+                }
+            };
+            drop(operation);
+            steps.take(|| self.reclaim_if_due());
+        }
+        expirations
+    }
+
+    /// One bucket of a sweep. How many entries had expired.
+    fn sweep_bucket(
+        &self,
+        protection: &impl Protect,
+        steps: &Steps<'_>,
+        (table, bucket): (&Table, usize),
+        is_doomed: &mut impl FnMut(u32) -> bool,
+    ) -> u64 {
+        let mut expirations = 0;
+        for cell in table.cells(bucket).iter().rev() {
+            let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
+            // Nobody's to judge: it is absent.
+            let expired = steps.take(|| !H::is_live(self, slot)).unwrap_or(false);
+            let ending = match expired {
+                true => Ending::Expired,
+                false if is_doomed(slot) => Ending::Removed,
+                false => continue,
+            };
+            // SAFETY: published, and protected until the next one is.
+            let key = unsafe { self.slab.key(slot) };
+            // One that cannot be hashed cannot be found by its word: it stays.
+            let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
+            // The word of this slot, which no other entry can have while it is protected.
+            H::before_unlink(self, slot);
+            let mut held = self.hold();
+            if self.index.unlink(place, slot) {
+                self.bury(&mut held, slot, ending);
+                expirations += u64::from(expired);
+            }
+        }
+        expirations
+    }
+
+    /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
+    /// still in between holds up one entry.
+    pub(crate) fn show_slots<B>(
+        &self,
+        tour: &mut Tour<'_>,
+        bucket: (&Table, usize),
+        show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let reader = &self.stripe().reader;
+        match Hazard::of(&reader.hazard) {
+            Some(hazard) => self.show_slots_under(&hazard, tour, bucket, show),
+            None => {
+                let pinned = self.pinned();
+                self.show_slots_under(&pinned, tour, bucket, show)
+            }
+        }
+    }
+
+    fn show_slots_under<B>(
+        &self,
+        protection: &impl Protect,
+        tour: &mut Tour<'_>,
+        (table, bucket): (&Table, usize),
+        mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for cell in table.cells(bucket) {
+            if let Some((_, slot)) = self.protected(protection, table, cell)
+                && tour.is_new(slot)
+                && H::is_live(self, slot)
+            {
+                // SAFETY: published, and protected until the next one is.
+                let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
+                show(slot, key, value)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
+    pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
+        let mut tour = Tour::of(&self.index);
+        while let Some(bucket) = tour.next() {
+            let ControlFlow::Continue(()) =
+                self.show_slots(&mut tour, bucket, |slot, key, value| {
+                    show(slot, key, value);
+                    ControlFlow::<Infallible>::Continue(())
+                });
+        }
+    }
+
+    /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
+    /// may be used again meanwhile, by an entry of another rank.
+    pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
+        let mut ranks = vec![0; self.reclaim.used().end as usize];
+        for (rank, &slot) in (1..).zip(order) {
+            if let Some(known) = ranks.get_mut(slot as usize) {
+                *known = rank;
+            }
+        }
+        ranks
+    }
+}

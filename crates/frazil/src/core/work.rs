@@ -1,0 +1,92 @@
+//! A thread at work: the buffers that it holds.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::core::Core;
+use crate::core::hooks::PerThread;
+use crate::core::local::Held;
+use crate::core::order::Hand;
+use crate::smr::stripe::{Traffic, add};
+use crate::smr::thread;
+
+impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    /// A stripe's buffers: the thread's own, or if those are in use, that of a number which
+    /// no thread has.
+    #[inline(always)]
+    pub(crate) fn hold(&self) -> Held<'_, H::Local> {
+        match self.stripe().own() {
+            // After the light fence of `own`. Partner: the heavy fence of `Stripes::stop`.
+            Some(held) if !self.stripes.is_stopped() => held,
+            held => {
+                drop(held);
+                self.hold_another()
+            }
+        }
+    }
+
+    /// For a thread whose stripe another is taking things out of, or that is at work
+    /// already and was called back by code of the user's. Nobody waits: there are more
+    /// numbers than threads.
+    #[cold]
+    fn hold_another(&self) -> Held<'_, H::Local> {
+        let mut leases = Vec::new();
+        loop {
+            // For who replaces the table, and for nobody else.
+            self.stripes.wait();
+            if let Some(held) = self.stripe().own().filter(|_| !self.stripes.is_stopped()) {
+                return held;
+            }
+            let lease = thread::Lease::new();
+            if let Some(mut held) = self.stripes.of(lease.number()).own() {
+                if self.stripes.is_stopped() {
+                    continue;
+                }
+                held.traffic.retries += 1;
+                // Whoever gets the number next finds the stripe busy.
+                return held;
+            }
+            leases.push(lease);
+        }
+    }
+
+    /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.
+    #[inline(always)]
+    pub(crate) fn settle(&self, held: &mut Held<'_, H::Local>) {
+        let buffers = &mut **held;
+        self.places.settle(&mut buffers.above.places, &mut buffers.traffic);
+        if let Some(weights) = &self.weights {
+            weights.settle(&mut buffers.above.credit, &mut buffers.traffic);
+            self.reclaim.settle(&self.segments, buffers);
+        }
+        if buffers.traffic.retries | buffers.traffic.writes != 0 {
+            let Traffic { retries, writes } = std::mem::take(&mut buffers.traffic);
+            add(&held.local().counts.retries, retries);
+            add(&held.local().counts.shared_writes, writes);
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
+    /// Lets a policy work with the buffers in hand.
+    #[inline(always)]
+    pub(crate) fn hand<R>(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        work: impl FnOnce(&mut Hand<'_, Self>) -> R,
+    ) -> R {
+        work(&mut self.hand_of(held))
+    }
+
+    /// The hand itself: a closure may not be inlined.
+    #[inline(always)]
+    pub(super) fn hand_of<'h>(&'h self, held: &'h mut Held<'_, H::Local>) -> Hand<'h, Self> {
+        let outside = held.outside();
+        Hand {
+            segments: &self.segments,
+            reclaim: &self.reclaim,
+            headers: self,
+            buffers: held,
+            outside,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Operations that are looked at: to record them, or to learn from them what to freeze.
+
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use crate::features::Featured;
+use crate::features::record::Deed;
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl<K, V, S> Featured<K, V, S> {
+    /// Counts the arrival of a key that is about to be inserted. Whether it ends a miss that is
+    /// timed.
+    #[inline(always)]
+    pub(crate) fn arrive(&self, hash: u64) -> bool {
+        let local = &self.stripe().local;
+        local.reads.arrive(hash) && local.features.timed_miss.load(Relaxed) == hash
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+    /// A get of a key that is looked at, done by `get`, which is given its hash. One of many gets at
+    /// once is not `timed`.
+    // Hashes once more, so that the others need not keep the hash.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn observed<Q, R>(
+        &self,
+        key: &Q,
+        timed: bool,
+        get: impl FnOnce(u64) -> Option<R>,
+    ) -> Option<R>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let (hash, place) = self.place(key);
+        let recorder = &self.hooks.recorder;
+        let weight = recorder.records(hash).then(|| self.weight_of(place, key));
+        let look = if timed { self.begin_look() } else { self.begin_look_untimed() };
+        let value = get(hash);
+        if let Some(look) = look {
+            look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
+        }
+        if let Some(weight) = weight {
+            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
+            recorder.note(hash, deed, weight);
+        }
+        value
+    }
+}

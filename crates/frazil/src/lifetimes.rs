@@ -1,0 +1,141 @@
+//! Entries with lifetimes.
+
+use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
+
+use equivalent::Equivalent;
+
+use crate::cache::Cache;
+use crate::clock::nanoseconds;
+use crate::core::admission::{Admitted, Refused};
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Puts an entry in that goes after `lifetime`, whatever
+    /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
+    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as
+    /// [`Cache::insert`].
+    ///
+    /// Any cache can do this. One whose builder did not speak of lifetimes lays out what it
+    /// needs for them when it is first asked to: [24 bytes an entry](crate#memory).
+    /// `Duration::ZERO` is over at once; what is too long to be counted (73 years) never ends.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<&str, u64> = frazil::Cache::builder(100).build();
+    /// cache.insert_for("token", 42, Duration::from_secs(3600));
+    /// cache.insert_for("gone", 43, Duration::ZERO);
+    /// assert_eq!((cache.get("token"), cache.get("gone")), (Some(42), None));
+    /// assert_eq!(cache.stats().expirations, 1);
+    /// ```
+    pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
+        // As in `insert`.
+        let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        let term = self.core.term_for(&key, lifetime);
+        _ = self.put(key, value, term, drop);
+    }
+
+    /// As [`Cache::insert_for`], and says what has become of the entry, as
+    /// [`Cache::try_insert`] does.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use frazil::{Admitted, Cache};
+    /// let cache: Cache<&str, u64> = Cache::builder(100).build();
+    /// let lifetime = Duration::from_secs(3600);
+    /// assert_eq!(cache.try_insert_for("token", 42, lifetime), Ok(Admitted::New));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], as [`Cache::try_insert`].
+    pub fn try_insert_for(
+        &self,
+        key: K,
+        value: V,
+        lifetime: Duration,
+    ) -> Result<Admitted, Refused<K, V>> {
+        // As in `try_insert`.
+        let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        let term = self.core.term_for(&key, lifetime);
+        let outcome = self.put(key, value, term, |refused| refused);
+        drop(steps);
+        outcome
+    }
+
+    /// As [`Cache::insert_for`], with a lifetime that nothing is to be taken from.
+    pub(crate) fn insert_for_exactly(&self, key: K, value: V, lifetime: Duration) {
+        let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        let term = self.core.term_of(self.core.deadlines_made(), nanoseconds(lifetime));
+        _ = self.put(key, value, term, drop);
+    }
+
+    /// How long entries live from their insertion on, if all do alike:
+    /// [`Builder::time_to_live`](crate::Builder::time_to_live).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let day = Duration::from_secs(86_400);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
+    /// assert_eq!((cache.time_to_live(), cache.time_to_idle()), (Some(day), None));
+    /// ```
+    pub fn time_to_live(&self) -> Option<Duration> {
+        self.core.hooks.expiry.time_to_live()
+    }
+
+    /// How long entries live from their last use on:
+    /// [`Builder::time_to_idle`](crate::Builder::time_to_idle).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let hour = Duration::from_secs(3600);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_idle(hour).build();
+    /// assert_eq!(cache.time_to_idle(), Some(hour));
+    /// ```
+    pub fn time_to_idle(&self) -> Option<Duration> {
+        self.core.hooks.expiry.time_to_idle()
+    }
+
+    /// How long `key` will be there, as far as it depends on time: until its lifetime is
+    /// over, or nobody has used it for the time to idle. That may be an eighth of a second
+    /// more than was asked for, and a 64th of the time to idle. `Duration::MAX` if it never
+    /// goes by itself, `None` if it is not there. Leaves no trace.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let day = Duration::from_secs(86_400);
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).time_to_live(day).build();
+    /// cache.insert(1, 10);
+    /// let left = cache.lifetime_left(&1).unwrap();
+    /// assert!(left > day / 2 && left < 2 * day);
+    /// assert_eq!(cache.lifetime_left(&2), None);
+    /// ```
+    pub fn lifetime_left<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        self.core.look_up(key, |slot| self.core.left(slot))?
+    }
+
+    /// Takes out everything that has expired or was
+    /// [invalidated](Cache::invalidate_all), and returns how many entries that were.
+    /// Remembered [errors](crate::Fetching::negative_ttl) go too, and are not counted.
+    ///
+    /// There is no need to call this: nobody sees an entry that has expired, insertions
+    /// take them out as time goes by, and what room they take is not missed before there are
+    /// insertions. It gives back memory early, or where nobody inserts. O(expired), in
+    /// steps of 64 entries, so that others get on in between; O(capacity) the first time after
+    /// all were invalidated.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..10).for_each(|key| cache.insert_for(key, key, Duration::from_micros(key % 2)));
+    /// std::thread::sleep(Duration::from_millis(1));
+    /// assert_eq!((cache.purge(), cache.len()), (10, 0));
+    /// ```
+    pub fn purge(&self) -> u64 {
+        let steps = self.core.steps();
+        steps.take(|| self.core.forget_expired_errors());
+        self.core.purge_dead(&steps)
+    }
+}
