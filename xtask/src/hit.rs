@@ -39,8 +39,8 @@ const CALLS: [&str; 8] = [
     "find_next_door",
     "time@",
     "is_outlived_in_use",
-    "miss_expired",
-    "get_observed",
+    "miss_dead",
+    "observed",
     "used_under_lock",
     "panic",
 ];

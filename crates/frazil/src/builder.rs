@@ -1,5 +1,6 @@
 //! How a cache is made.
 
+mod check;
 mod fetching;
 mod lifetimes;
 
@@ -9,12 +10,19 @@ use foldhash::fast::RandomState;
 
 use crate::build_error::BuildError;
 use crate::cache::Cache;
-use crate::core::Weigher;
+use crate::clock::Clock;
+use crate::core::{Settings, Weigher};
+use crate::events;
+use crate::features::expiry::Expiry;
 use crate::features::expiry::Terms;
+use crate::features::fetch::Fetch;
 use crate::features::fetch::backends::Backends;
 use crate::features::fetch::fetching::{Fetching, NegativeTtl};
+use crate::features::frozen::Frozen;
 use crate::features::frozen::{Copies, Freezing};
 use crate::features::listen::{Cause, Listener};
+use crate::features::record::Recorder;
+use crate::features::{Featured, Features};
 use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.
@@ -427,5 +435,64 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
             .field("terms", &self.terms)
             .field("freezing", &self.freezing)
             .finish_non_exhaustive()
+    }
+}
+
+impl<K, V> Cache<K, V> {
+    /// Begins a cache of `capacity` entries, or of that weight with a
+    /// [`weigher`](Builder::weigher).
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..1_000).for_each(|key| cache.insert(key, key));
+    /// assert_eq!(cache.len(), 100);
+    /// ```
+    pub fn builder(capacity: u64) -> Builder<K, V> {
+        Builder::new(capacity)
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    fn from_builder(mut builder: Builder<K, V, S>) -> Self {
+        let (bound, expected) = (builder.entry_bound(), builder.expected_entries());
+        // A copy does not show that it has expired: no such builder comes here.
+        let copies = builder.copies.flatten();
+        let clock = Clock::new(builder.terms.clock.take());
+        let features = Features {
+            recorder: Recorder::new(),
+            listener: builder.listener,
+            fetch: Fetch::new(
+                clock.clone(),
+                builder.fetching,
+                builder.negative_ttl,
+                builder.refresh_ahead,
+                builder.backends,
+            ),
+            expiry: Expiry::new(builder.terms, expected),
+            frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
+        };
+        let settings = Settings {
+            policy: builder.policy,
+            promotion: builder.promotion,
+            shards: builder.shards,
+            capacity: builder.capacity,
+            bound,
+            expected,
+            batch: builder.batch,
+            weigher: builder.weigher,
+            hasher: builder.hasher,
+            clock,
+        };
+        let cache = Cache { core: Featured::new(settings, features) };
+        events::event!(
+            cache.core,
+            DEBUG,
+            "cache built",
+            policy = %cache.core.policy,
+            capacity = cache.capacity(),
+            entries = expected,
+            reserved_bytes = cache.reserved_bytes()
+        );
+        cache
     }
 }

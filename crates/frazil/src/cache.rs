@@ -6,20 +6,10 @@ use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 
 use crate::Policy;
-use crate::builder::Builder;
-use crate::clock::Clock;
-use crate::core::Settings;
 use crate::core::order::Order;
-use crate::events;
 use crate::features;
-use crate::features::expiry::Expiry;
-use crate::features::fetch::Fetch;
-use crate::features::frozen::Frozen;
-use crate::features::record::Recorder;
 use crate::features::stats::Stats;
 use crate::features::{Featured, Features};
-use crate::iter::{Iter, Keys};
-use crate::pin::Pin;
 
 /// A concurrent cache of bounded size.
 ///
@@ -41,64 +31,7 @@ pub struct Cache<K, V, S = RandomState> {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<crate::core::local::Stripe<features::Local>>() == 1024);
 
-impl<K, V> Cache<K, V> {
-    /// Begins a cache of `capacity` entries, or of that weight with a
-    /// [`weigher`](Builder::weigher).
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// (0..1_000).for_each(|key| cache.insert(key, key));
-    /// assert_eq!(cache.len(), 100);
-    /// ```
-    pub fn builder(capacity: u64) -> Builder<K, V> {
-        Builder::new(capacity)
-    }
-}
-
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    pub(crate) fn from_builder(mut builder: Builder<K, V, S>) -> Self {
-        let (bound, expected) = (builder.entry_bound(), builder.expected_entries());
-        // A copy does not show that it has expired: no such builder comes here.
-        let copies = builder.copies.flatten();
-        let clock = Clock::new(builder.terms.clock.take());
-        let features = Features {
-            recorder: Recorder::new(),
-            listener: builder.listener,
-            fetch: Fetch::new(
-                clock.clone(),
-                builder.fetching,
-                builder.negative_ttl,
-                builder.refresh_ahead,
-                builder.backends,
-            ),
-            expiry: Expiry::new(builder.terms, expected),
-            frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
-        };
-        let settings = Settings {
-            policy: builder.policy,
-            promotion: builder.promotion,
-            shards: builder.shards,
-            capacity: builder.capacity,
-            bound,
-            expected,
-            batch: builder.batch,
-            weigher: builder.weigher,
-            hasher: builder.hasher,
-            clock,
-        };
-        let cache = Cache { core: Featured::new(settings, features) };
-        events::event!(
-            cache.core,
-            DEBUG,
-            "cache built",
-            policy = %cache.core.policy,
-            capacity = cache.capacity(),
-            entries = expected,
-            reserved_bytes = cache.reserved_bytes()
-        );
-        cache
-    }
-
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
     ///
     /// Takes no lock and waits for nobody. Of a key that is replaced or removed at the
@@ -153,57 +86,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         self.core.look_up(key, |_| ()).is_some()
-    }
-
-    /// A guard through which values are read in place.
-    ///
-    /// See [`Pin`] for what it holds up.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
-    /// cache.insert(1, "one".to_owned());
-    /// let pin = cache.pin();
-    /// let text: &String = pin.get(&1).unwrap();
-    /// cache.remove(&1);
-    /// assert_eq!(text, "one"); // still there while the pin lives
-    /// ```
-    #[inline]
-    pub fn pin(&self) -> Pin<'_, K, V, S> {
-        Pin::new(self)
-    }
-
-    /// Clones of all entries, in no order.
-    ///
-    /// An entry that is there throughout is shown once. One that comes, goes, or is
-    /// replaced meanwhile may be shown as it was or is, or not at all; one that goes and
-    /// comes again, perhaps twice. Takes no lock; keeps one entry from being dropped
-    /// at a time.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// (0..10).for_each(|key| cache.insert(key, key * key));
-    /// assert_eq!(cache.iter().map(|(_, value)| value).max(), Some(81));
-    /// ```
-    pub fn iter(&self) -> Iter<'_, K, V, S>
-    where
-        K: Clone,
-        V: Clone,
-    {
-        Iter::new(self)
-    }
-
-    /// Clones of all keys, in no order; otherwise as [`Cache::iter`], which clones values too.
-    ///
-    /// ```
-    /// let cache: frazil::Cache<u64, std::sync::Mutex<u64>> = frazil::Cache::builder(100).build();
-    /// (0..3).for_each(|key| cache.insert(key, key.into()));
-    /// assert_eq!(cache.keys().sum::<u64>(), 3);
-    /// ```
-    pub fn keys(&self) -> Keys<'_, K, V, S>
-    where
-        K: Clone,
-    {
-        Keys::new(self)
     }
 
     /// How many entries there are, with those that have expired and were not taken out yet.

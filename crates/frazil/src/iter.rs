@@ -9,6 +9,40 @@ use crate::cache::Cache;
 use crate::core::index::{Table, Tour};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Clones of all entries, in no order.
+    ///
+    /// An entry that is there throughout is shown once. One that comes, goes, or is
+    /// replaced meanwhile may be shown as it was or is, or not at all; one that goes and
+    /// comes again, perhaps twice. Takes no lock; keeps one entry from being dropped
+    /// at a time.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..10).for_each(|key| cache.insert(key, key * key));
+    /// assert_eq!(cache.iter().map(|(_, value)| value).max(), Some(81));
+    /// ```
+    pub fn iter(&self) -> Iter<'_, K, V, S>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        Iter::new(self)
+    }
+
+    /// Clones of all keys, in no order; otherwise as [`Cache::iter`], which clones values too.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, std::sync::Mutex<u64>> = frazil::Cache::builder(100).build();
+    /// (0..3).for_each(|key| cache.insert(key, key.into()));
+    /// assert_eq!(cache.keys().sum::<u64>(), 3);
+    /// ```
+    pub fn keys(&self) -> Keys<'_, K, V, S>
+    where
+        K: Clone,
+    {
+        Keys::new(self)
+    }
+
     /// Shows all entries, in no order, where they are: nothing is cloned.
     ///
     /// It shows what [`Cache::iter`] would. An entry is kept from being dropped while `show` looks

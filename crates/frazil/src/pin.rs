@@ -44,6 +44,25 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     not_send: PhantomData<*const ()>,
 }
 
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// A guard through which values are read in place.
+    ///
+    /// See [`Pin`] for what it holds up.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// cache.insert(1, "one".to_owned());
+    /// let pin = cache.pin();
+    /// let text: &String = pin.get(&1).unwrap();
+    /// cache.remove(&1);
+    /// assert_eq!(text, "one"); // still there while the pin lives
+    /// ```
+    #[inline]
+    pub fn pin(&self) -> Pin<'_, K, V, S> {
+        Pin::new(self)
+    }
+}
+
 impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     pub(crate) fn new(cache: &'c Cache<K, V, S>) -> Self {
         let core = &cache.core;

@@ -15,8 +15,8 @@ use crate::sync::atomic::Ordering::{Acquire, Release};
 pub(crate) enum Ending {
     /// Made room for another.
     Evicted,
-    /// It was to be found no more, as a hook said: its deadline passed.
-    Expired,
+    /// It was to be found no more, as a hook had it.
+    Lapsed,
     /// Another entry of the same key has its place.
     Replaced,
     /// Another entry of the same key was admitted beside it, or refused.
@@ -44,7 +44,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let counts = &held.local().counts;
         let count = match ending {
             Ending::Evicted => &counts.evictions,
-            Ending::Expired => &counts.expirations,
+            Ending::Lapsed => &counts.lapses,
             Ending::Replaced => &counts.replacements,
             Ending::Outdated | Ending::Removed => &counts.removals,
         };
@@ -106,7 +106,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             // Without a segment to spare, whoever dequeues it retires it.
             self.slab.header(slot).die_later();
         }
-        // Until now a policy under a lock may have counted it among what is frozen.
+        // Until now a policy under a lock may have counted it among what is set aside.
         self.hooks.queues_changed();
         self.settle(held);
     }

@@ -49,8 +49,8 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         self.reclaim.slots() >= self.limits().0.into()
     }
 
-    /// Slots for which what is frozen is laid out, and what is learned of it: entries in others
-    /// are not frozen.
+    /// Slots for which hooks lay out what they keep by slot, unless they can do without: entries in
+    /// others are not set aside.
     pub(crate) fn expected_slots(&self) -> u32 {
         let expected = slots_for(self.resize.expected());
         let used = self.reclaim.used().end.saturating_mul(2);

@@ -417,7 +417,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             replaced
         });
-        // Under a lock it is frozen if the old one was.
+        // Under a lock it is set aside if the old one was.
         if !replaced || !matches!(self.order, Order::Locked(_)) {
             self.hooks.queues_changed();
         }

@@ -94,7 +94,7 @@ pub(crate) struct Counts {
     pub(crate) replacements: AtomicU64,
     pub(crate) evictions: AtomicU64,
     pub(crate) removals: AtomicU64,
-    pub(crate) expirations: AtomicU64,
+    pub(crate) lapses: AtomicU64,
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) shared_writes: AtomicU64,
@@ -105,9 +105,8 @@ pub(crate) struct Counts {
 impl Counts {
     /// How often anything was done that may leave something in the buffers; wraps.
     pub(crate) fn operations(&self) -> u32 {
-        let Counts { insertions, replacements, evictions, removals, expirations, refusals, .. } =
-            self;
-        [insertions, replacements, evictions, removals, expirations, refusals]
+        let Counts { insertions, replacements, evictions, removals, lapses, refusals, .. } = self;
+        [insertions, replacements, evictions, removals, lapses, refusals]
             .into_iter()
             .fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed))) as u32
     }

@@ -181,7 +181,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             sum.wrapping_add(counts.insertions.load(Relaxed))
                 .wrapping_sub(counts.evictions.load(Relaxed))
                 .wrapping_sub(counts.removals.load(Relaxed))
-                .wrapping_sub(counts.expirations.load(Relaxed))
+                .wrapping_sub(counts.lapses.load(Relaxed))
         });
         likely(counted, self.places.capacity())
     }

@@ -26,11 +26,11 @@ pub(crate) const OCCUPIED: u8 = 1;
 /// Removed or replaced by a thread that could not take it out of its queue: whoever
 /// dequeues it retires it.
 pub(crate) const DEAD: u8 = 2;
-/// Its residency is about to end, or has ended. With those below only in caches that freeze,
+/// Its residency is about to end, or has ended. With those below only in caches that set entries aside,
 /// and beside `OCCUPIED` or alone.
 pub(crate) const LEAVING: u8 = 4;
 /// It is to be left alone by the queue it lies in, which drops it when it comes to it.
-pub(crate) const FROZEN: u8 = 8;
+pub(crate) const ASIDE: u8 = 8;
 /// It was dropped, and lies in no queue: whoever takes this flag away has it in hand.
 pub(crate) const LOOSE: u8 = 16;
 
@@ -45,19 +45,19 @@ pub(crate) struct Header {
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
     pub(crate) state: AtomicU8,
-    /// How far away the entry's deadline is: see `expiry/hints.rs`. 0 where none ever was.
+    /// How far away the entry's deadline is: see `features/expiry/hints.rs`. 0 where none ever was.
     pub(crate) hint: AtomicU16,
 }
 
 impl Header {
-    /// Whether it is there and is to stay, for who has found it among what is frozen.
+    /// Whether it is there and is to stay, for who has found it among what is set aside.
     #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
         // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
         self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
     }
 
-    /// Says that the residency is about to end, in a cache that freezes.
+    /// Says that the residency is about to end, in a cache that sets entries aside.
     #[inline]
     pub(crate) fn leave(&self) {
         // Release: partner is the Acquire of `is_settled`; before the index word goes.
@@ -77,31 +77,31 @@ impl Header {
         self.state.load(Relaxed) & LOOSE != 0
     }
 
-    /// Declares it dead, and leaves it to whoever comes to it in a queue or thaws it.
+    /// Declares it dead, and leaves it to whoever comes to it in a queue or takes it back.
     pub(crate) fn die_later(&self) {
         // Release: as in `die`.
         let _ = self.state.fetch_update(Release, Relaxed, |state| Some(DEAD | state & LOOSE));
     }
 
     /// Asks its queue to leave it alone. False if its residency is ending.
-    pub(crate) fn freeze(&self) -> bool {
-        self.state.compare_exchange(OCCUPIED, OCCUPIED | FROZEN, AcqRel, Relaxed).is_ok()
+    pub(crate) fn set_aside(&self) -> bool {
+        self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
     }
 
     /// A queue has come to it: whether it is dropped.
     pub(crate) fn loosen(&self) -> bool {
-        self.exchange(FROZEN, LOOSE)
+        self.exchange(ASIDE, LOOSE)
     }
 
-    /// Takes it into the caller's hand, if it lies in no queue because it is frozen.
+    /// Takes it into the caller's hand, if it lies in no queue because it is set aside.
     pub(crate) fn take_loose(&self) -> bool {
         self.exchange(LOOSE, 0)
     }
 
     /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
-    pub(crate) fn thaw(&self) -> bool {
+    pub(crate) fn take_back(&self) -> bool {
         // If it is dropped between the two the second sees it.
-        !self.exchange(FROZEN, 0) && self.take_loose()
+        !self.exchange(ASIDE, 0) && self.take_loose()
     }
 
     /// Exchanges one flag for another, if it is there.

@@ -11,18 +11,18 @@ use crate::core::{Core, Ending};
 use crate::smr::protect::{Hazard, Protect};
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Removes all entries of which `is_doomed` says so, and those that have expired. It is
+    /// Removes all entries of which `is_doomed` says so, and those that have is_lapsed. It is
     /// shown slots, which are protected. What it panics with ends the sweep; else it is over
-    /// when it has come to all, and answers how many had expired.
+    /// when it has come to all, and answers how many were to be found no more.
     pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
-        let mut expirations = 0;
+        let mut lapsed = 0;
         // Against the order of a look-up, but for buckets that wrap round: should two threads
         // have admitted one key just now, the older goes first.
         let mut tour = Tour::back(&self.index);
         while let Some((table, bucket)) = tour.next() {
             let operation = H::operation(self);
             let reader = &self.stripe().reader;
-            expirations += match Hazard::of(&reader.hazard) {
+            lapsed += match Hazard::of(&reader.hazard) {
                 Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
                 None => {
                     let pinned = self.pinned();
@@ -32,10 +32,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             drop(operation);
             steps.take(|| self.reclaim_if_due());
         }
-        expirations
+        lapsed
     }
 
-    /// One bucket of a sweep. How many entries had expired.
+    /// One bucket of a sweep. How many entries were to be found no more.
     fn sweep_bucket(
         &self,
         protection: &impl Protect,
@@ -43,13 +43,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         (table, bucket): (&Table, usize),
         is_doomed: &mut impl FnMut(u32) -> bool,
     ) -> u64 {
-        let mut expirations = 0;
+        let mut lapsed = 0;
         for cell in table.cells(bucket).iter().rev() {
             let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
             // Nobody's to judge: it is absent.
-            let expired = steps.take(|| !H::is_live(self, slot)).unwrap_or(false);
-            let ending = match expired {
-                true => Ending::Expired,
+            let is_lapsed = steps.take(|| !H::is_live(self, slot)).unwrap_or(false);
+            let ending = match is_lapsed {
+                true => Ending::Lapsed,
                 false if is_doomed(slot) => Ending::Removed,
                 false => continue,
             };
@@ -62,10 +62,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let mut held = self.hold();
             if self.index.unlink(place, slot) {
                 self.bury(&mut held, slot, ending);
-                expirations += u64::from(expired);
+                lapsed += u64::from(is_lapsed);
             }
         }
-        expirations
+        lapsed
     }
 
     /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands

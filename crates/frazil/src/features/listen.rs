@@ -64,7 +64,7 @@ impl Cause {
     fn of(ending: Ending) -> Self {
         match ending {
             Ending::Evicted => Cause::Size,
-            Ending::Expired => Cause::Expired,
+            Ending::Lapsed => Cause::Expired,
             Ending::Replaced | Ending::Outdated => Cause::Replaced,
             Ending::Removed => Cause::Removed,
         }

@@ -122,7 +122,7 @@ impl<K, V, S> Featured<K, V, S> {
                 (&mut stats.replacements, &counts.replacements),
                 (&mut stats.evictions, &counts.evictions),
                 (&mut stats.removals, &counts.removals),
-                (&mut stats.expirations, &counts.expirations),
+                (&mut stats.expirations, &counts.lapses),
                 (&mut stats.refusals, &counts.refusals),
                 (&mut stats.retries, &counts.retries),
                 (&mut stats.shared_writes, &counts.shared_writes),

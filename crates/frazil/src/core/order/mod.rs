@@ -21,7 +21,7 @@ use std::cell::Cell;
 use frazil_policy::{Mark, Online};
 
 use crate::core::local::{Buffers, Reads};
-use crate::core::slab::{DEAD, FROZEN, Header};
+use crate::core::slab::{ASIDE, DEAD, Header};
 use crate::ensure::Ensure;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Outside;
@@ -123,7 +123,7 @@ impl<H: Headers> Hand<'_, H> {
             let slot = queue.pop(self.segments, self.buffers, self.headers)?;
             let header = self.headers.header(slot);
             let state = header.state.load(Acquire);
-            if state & (DEAD | FROZEN) == 0 {
+            if state & (DEAD | ASIDE) == 0 {
                 return Some(slot);
             }
             if let Some(slot) = self.sort_out(header, slot) {
@@ -132,7 +132,7 @@ impl<H: Headers> Hand<'_, H> {
         }
     }
 
-    /// Retires what was declared dead, and drops what is frozen.
+    /// Retires what was declared dead, and drops what is set aside.
     #[cold]
     pub(crate) fn sort_out(&mut self, header: &Header, slot: u32) -> Option<u32> {
         if header.loosen() {

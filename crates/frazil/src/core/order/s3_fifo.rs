@@ -13,7 +13,7 @@ use frazil_policy::AgedGhost;
 use super::queue::Queue;
 use super::{Decision, Hand, Headers, Newcomer};
 use crate::core::local::Buffers;
-use crate::core::slab::{DEAD, FROZEN};
+use crate::core::slab::{ASIDE, DEAD};
 use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::SECOND;
 use crate::sync::Line;
@@ -152,7 +152,7 @@ impl S3Fifo {
             }
             let header = hand.headers.header(slot);
             // Acquire: partner is the Release with which it was declared dead.
-            if header.state.load(Acquire) & (DEAD | FROZEN) == 0 {
+            if header.state.load(Acquire) & (DEAD | ASIDE) == 0 {
                 return Some(slot);
             }
             if let Some(slot) = hand.sort_out(header, slot) {

@@ -140,7 +140,7 @@ impl<K, V> Expiry<K, V> {
         let Some(deadlines) = self.deadlines() else { return ending };
         deadlines.end(slot);
         // Whoever comes by it, it went when all was invalidated.
-        let is_found_over = matches!(ending, Ending::Evicted | Ending::Expired);
+        let is_found_over = matches!(ending, Ending::Evicted | Ending::Lapsed);
         let stale = is_found_over && deadlines.generations.is_stale(slot);
         if stale { Ending::Removed } else { ending }
     }
@@ -386,7 +386,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         // What was taken may be another entry than had the deadline: the slot may have been
         // used again. From here on it is not.
         if deadlines.is_due(slot, now) {
-            return self.let_go(held, slot, Ending::Expired);
+            return self.let_go(held, slot, Ending::Lapsed);
         }
         self.put_back(held, slot);
         false

@@ -125,7 +125,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
         let stays = |slot: &&u32| self.slab.header(**slot).is_settled();
         let frozen = match &self.order {
-            Order::Locked(locked) => locked.frozen(),
+            Order::Locked(locked) => locked.aside(),
             _ => work.slots.iter().filter(stays).count() as u64,
         };
         entries > frozen
@@ -261,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     self.rival(&pinned, place, own, key).is_none()
                 };
                 // Whoever ends its residency from here on finds the entry in the table.
-                if alone && self.slab.header(slot).freeze() {
+                if alone && self.slab.header(slot).set_aside() {
                     work.slots.push(slot);
                 } else {
                     filling.take_back(at, slot);
@@ -281,7 +281,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         frozen.whole.store(false, Relaxed);
         work.entries = 0;
         if let Order::Locked(locked) = &self.order {
-            locked.thaw(self);
+            locked.take_back(self);
             return;
         }
         // The coldest first, so that the hottest goes last. What is in hand is noted, should a
@@ -294,7 +294,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 work.stranded.pop();
             }
             let Some(slot) = work.slots.pop() else { break };
-            if self.slab.header(slot).thaw() {
+            if self.slab.header(slot).take_back() {
                 work.stranded.push(slot);
             }
         }

@@ -43,8 +43,8 @@ fn share(capacity: u64, bits: u32) -> u64 {
     (capacity.min(CAPACITY_SEEN) >> bits).max(1)
 }
 
-/// Entries that are frozen under one hold of a lock.
-const FREEZE_BATCH: u64 = 256;
+/// Entries that are set aside under one hold of a lock.
+const ASIDE_BATCH: u64 = 256;
 
 /// The most shards.
 pub(crate) const SHARDS_MAX: u32 = 64;
@@ -315,7 +315,7 @@ impl PolicyVisitor for Shelve {
     }
 }
 
-/// Makes one shard of a policy of which entries are frozen.
+/// Makes one shard of a policy of which entries are set aside.
 struct ShelveHot(Shard);
 
 impl HotFirstVisitor for ShelveHot {
@@ -402,15 +402,15 @@ impl Locked {
     }
 
     /// Gives the policy back what was set aside.
-    pub(crate) fn thaw<H: Headers>(&self, headers: &H) {
+    pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
         let capacity = share(self.capacity.load(Relaxed), self.bits);
-        self.used().iter().for_each(|shelf| shelf.thaw(&caller, capacity));
+        self.used().iter().for_each(|shelf| shelf.take_back(&caller, capacity));
     }
 
     /// How many entries are set aside.
-    pub(crate) fn frozen(&self) -> u64 {
-        self.used().iter().map(|shelf| shelf.frozen()).sum()
+    pub(crate) fn aside(&self) -> u64 {
+        self.used().iter().map(|shelf| shelf.aside()).sum()
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
@@ -690,14 +690,15 @@ pub(crate) struct Walk<'l> {
 impl Walk<'_> {
     fn begin(&mut self) {
         if let [shelf, ..] = self.shelves {
-            self.left = (shelf.begin_freezing(&self.caller) as f64 * self.share).round() as u64;
+            self.left =
+                (shelf.begin_setting_aside(&self.caller) as f64 * self.share).round() as u64;
         }
     }
 
     fn end(&mut self) {
         if let [shelf, others @ ..] = self.shelves {
             let capacity = share(self.locked.capacity.load(Relaxed), self.locked.bits);
-            shelf.end_freezing(capacity);
+            shelf.end_setting_aside(capacity);
             self.shelves = others;
         }
     }
@@ -706,7 +707,7 @@ impl Walk<'_> {
     pub(crate) fn next(&mut self, pinned: &Pinned<'_>, slots: &mut Vec<u32>) -> bool {
         slots.clear();
         while let [shelf, ..] = self.shelves {
-            shelf.freeze_next(&self.caller, self.left.min(FREEZE_BATCH), pinned, slots);
+            shelf.set_aside_next(&self.caller, self.left.min(ASIDE_BATCH), pinned, slots);
             self.left -= slots.len() as u64;
             if !slots.is_empty() {
                 return true;

@@ -1,6 +1,6 @@
-//! What a policy under a lock has set aside because it is frozen.
+//! What a policy under a lock has set aside: its hottest, which it is not to evict.
 //!
-//! The freezer walks the order, hottest first, a batch of places at a time under the lock. From
+//! Who sets aside walks the order, hottest first, a batch of places at a time under the lock. From
 //! there on hits of those places are nobody's business, and removals are told to the policy
 //! as those of what it has set aside. While the walk lasts the policy hears of no hit, so that
 //! nothing moves to where it has been already.
@@ -9,16 +9,16 @@ use frazil_policy::{HotFirst, Policy, Slot};
 
 use super::shelf::View;
 
-/// A policy's ways with what is frozen: of any that can freeze, by its type.
+/// A policy's ways with what is set aside: of any that can, by its type.
 pub(super) struct Ways<P: Policy> {
     /// Whether it walks its order itself.
     pub(super) walks: bool,
     /// The hottest, or the next colder one.
     next: fn(&P, Option<Slot>) -> Option<Slot>,
-    pub(super) freeze: fn(&mut P, &mut View<'_, P::Meta>, Slot),
+    pub(super) set_aside: fn(&mut P, &mut View<'_, P::Meta>, Slot),
     pub(super) remove: fn(&mut P, &mut View<'_, P::Meta>, Slot),
     pub(super) reweigh: fn(&mut P, &mut View<'_, P::Meta>, Slot, u64),
-    pub(super) thaw: fn(&mut P, &mut View<'_, P::Meta>),
+    pub(super) take_back: fn(&mut P, &mut View<'_, P::Meta>),
 }
 
 impl<P: HotFirst> Ways<P>
@@ -29,15 +29,15 @@ where
         Ways {
             walks: P::WALKS,
             next: |policy, slot| slot.map_or(policy.hottest(), |slot| policy.colder(slot)),
-            freeze: |policy, view, slot| policy.freeze(view, slot),
+            set_aside: |policy, view, slot| policy.freeze(view, slot),
             remove: |policy, view, slot| policy.remove_frozen(view, slot),
             reweigh: |policy, view, slot, old| policy.reweigh_frozen(view, slot, old),
-            thaw: |policy, view| policy.thaw(view),
+            take_back: |policy, view| policy.thaw(view),
         }
     }
 }
 
-/// How a shelf freezes, and what it has frozen.
+/// How a shelf sets aside, and what it has.
 pub(super) struct SetAside<P: Policy> {
     /// `None` of a policy that cannot.
     pub(super) ways: Option<Ways<P>>,
@@ -68,13 +68,13 @@ impl<P: Policy> SetAside<P> {
         }
     }
 
-    /// Whether a place is frozen.
+    /// Whether a place is set aside.
     #[inline]
     pub(super) fn has(&self, place: Slot) -> bool {
         self.places.get(place.index() / 64).is_some_and(|word| word >> (place.0 % 64) & 1 != 0)
     }
 
-    /// How many places are frozen.
+    /// How many places are set aside.
     pub(super) fn count(&self) -> u64 {
         self.places.iter().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -94,7 +94,7 @@ impl<P: Policy> SetAside<P> {
         self.cursor = first.and_then(|ways| (ways.next)(policy, None));
     }
 
-    /// The next place, to be frozen now. `is_seated` says whether one of those listed is there
+    /// The next place, to be set aside now. `is_seated` says whether one of those listed is there
     /// still.
     pub(super) fn next(&mut self, policy: &P, is_seated: impl Fn(Slot) -> bool) -> Option<Slot> {
         if self.ways.as_ref()?.walks {
@@ -131,7 +131,7 @@ impl<P: Policy> SetAside<P> {
         self.cursor = cursor;
     }
 
-    /// Notes a place that was frozen.
+    /// Notes a place that was set aside.
     pub(super) fn add(&mut self, place: Slot, weight: u64) {
         let word = place.index() / 64;
         if self.places.len() <= word {
@@ -141,7 +141,7 @@ impl<P: Policy> SetAside<P> {
         self.weight += weight;
     }
 
-    /// Forgets a place that is frozen.
+    /// Forgets a place that is set aside.
     pub(super) fn take(&mut self, place: Slot, weight: u64) {
         if let Some(word) = self.places.get_mut(place.index() / 64) {
             *word &= !(1 << (place.0 % 64));

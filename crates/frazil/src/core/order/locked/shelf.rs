@@ -99,27 +99,27 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     fn set_capacity(&self, capacity: u64);
 
     /// Begins to walk the order, hottest first: from now on the policy hears of no hit. How many
-    /// entries there are; 0 where nothing can be frozen.
-    fn begin_freezing(&self, caller: &Caller<'_>) -> u64;
+    /// entries there are; 0 where nothing can be set aside.
+    fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64;
 
-    /// Freezes the next so many of the walk, and adds their slots to `frozen`; the pin keeps
+    /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
     /// them. The lock is held for some 20 ns a slot.
-    fn freeze_next(
+    fn set_aside_next(
         &self,
         caller: &Caller<'_>,
         count: u64,
         pinned: &Pinned<'_>,
-        frozen: &mut Vec<u32>,
+        slots: &mut Vec<u32>,
     );
 
     /// Ends the walk; the policy makes do with what is left of its capacity.
-    fn end_freezing(&self, capacity: u64);
+    fn end_setting_aside(&self, capacity: u64);
 
-    /// How many are frozen.
-    fn frozen(&self) -> u64;
+    /// How many are set aside.
+    fn aside(&self) -> u64;
 
-    /// Gives the policy back what is frozen, and all of its capacity.
-    fn thaw(&self, caller: &Caller<'_>, capacity: u64);
+    /// Gives the policy back what was set aside, and all of its capacity.
+    fn take_back(&self, caller: &Caller<'_>, capacity: u64);
 
     /// The slots that are in a place, each with its position.
     fn slots(&self) -> Vec<(u32, u32)>;
@@ -610,7 +610,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let mut entered = self.enter(caller, traffic);
         let Some(place) = self.place_of(caller, old) else { return false };
         let Places { policy, table, aside, .. } = &mut *entered.places;
-        let frozen = aside.has(Slot(place));
+        let is_aside = aside.has(Slot(place));
         if used && !aside.hides(Slot(place)) {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
@@ -627,7 +627,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         let [old_weight, weight] = [old, new].map(|slot| caller.headers.weight(slot));
         let mut view = table.view(caller, entered.now);
         match &aside.ways {
-            Some(ways) if frozen => {
+            Some(ways) if is_aside => {
                 (ways.reweigh)(policy, &mut view, Slot(place), seen(old_weight));
                 aside.weight = aside.weight - seen(old_weight) + seen(weight);
             }
@@ -662,7 +662,7 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         self.places.lock().policy.set_capacity(capacity);
     }
 
-    fn begin_freezing(&self, caller: &Caller<'_>) -> u64 {
+    fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64 {
         let keeps_order = match &self.places.lock().aside.ways {
             None => return 0,
             Some(ways) => ways.walks,
@@ -677,12 +677,12 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
         (table.slots.len() - 1 - free.len()) as u64
     }
 
-    fn freeze_next(
+    fn set_aside_next(
         &self,
         caller: &Caller<'_>,
         count: u64,
         pinned: &Pinned<'_>,
-        frozen: &mut Vec<u32>,
+        slots: &mut Vec<u32>,
     ) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
@@ -692,32 +692,32 @@ impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
             let Some(place) = aside.next(policy, is_seated) else { return };
             let Some(ways) = &aside.ways else { return };
             let mut view = table.view(caller, now);
-            (ways.freeze)(policy, &mut view, place);
+            (ways.set_aside)(policy, &mut view, place);
             let weight = view.weight(place);
             aside.add(place, weight);
             let slot = table.slots[place.index()];
             // Under the lock, without which nobody takes it out of its place and retires it.
             pinned.keep(slot);
-            frozen.push(slot);
+            slots.push(slot);
         }
     }
 
-    fn end_freezing(&self, capacity: u64) {
+    fn end_setting_aside(&self, capacity: u64) {
         let Places { policy, aside, .. } = &mut *self.places.lock();
         aside.end();
         policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
     }
 
-    fn frozen(&self) -> u64 {
+    fn aside(&self) -> u64 {
         self.places.lock().aside.count()
     }
 
-    fn thaw(&self, caller: &Caller<'_>, capacity: u64) {
+    fn take_back(&self, caller: &Caller<'_>, capacity: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
         if let Some(ways) = aside.ways.as_ref().filter(|_| aside.used) {
-            (ways.thaw)(policy, &mut table.view(caller, now));
+            (ways.take_back)(policy, &mut table.view(caller, now));
             aside.clear();
             policy.set_capacity(capacity);
         }
