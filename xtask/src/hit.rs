@@ -21,8 +21,9 @@ struct Hit {
 }
 
 const HITS: [Hit; 2] = [
-    // The mark, and the count of hits, of frozen ones or of misses and what was missed.
-    Hit { name: "pinned_hit", calls: &["get_naming"], stores: 5 },
+    // The mark, and the count of hits, of frozen ones at three ends (an entry, two kinds of copies),
+    // or of misses and what was missed.
+    Hit { name: "pinned_hit", calls: &["get_naming"], stores: 7 },
     // Beside those the hazard: set for what is in the index, in the frozen table or among the
     // copies, and cleared at three ends. And which stripe is the thread's, when it asks another
     // cache than before.

@@ -11,6 +11,7 @@ mod figures;
 mod fuzz;
 mod hit;
 mod house;
+mod layers;
 mod lint;
 mod mutants;
 mod nightly;
