@@ -3,7 +3,7 @@
 //! The entry that was found stays protected from its look-up to the exchange of its word,
 //! so the word cannot have gone and come back: an exchange that succeeds follows on what
 //! was read. Of a key that was absent no word can be exchanged; who admits one has the
-//! key's turn (`fetch/flight.rs`), and is overtaken by an insertion that came since.
+//! key's turn, and is overtaken by an insertion that came since.
 
 use std::hash::{BuildHasher, Hash};
 

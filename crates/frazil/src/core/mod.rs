@@ -340,7 +340,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     }
 
     /// The word and the slot in a cell of a table, if there is one, protected as by
-    /// [`Cache::find`].
+    /// [`Core::find`].
     #[inline]
     pub(crate) fn protected(
         &self,

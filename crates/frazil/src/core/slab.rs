@@ -41,7 +41,7 @@ pub(crate) struct Header {
     /// their own kind of place here.
     pub(crate) position: AtomicU32,
     /// `visited`, or a small count. Of policies under a lock other than SIEVE, the epoch in
-    /// which they heard of a hit last: see `evict/locked/notes.rs`.
+    /// which they heard of a hit last: see `order/locked/notes.rs`.
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
     pub(crate) state: AtomicU8,

@@ -2,7 +2,7 @@
 //!
 //! A *residency* begins when an entry is admitted or replaces another, and ends once:
 //! with the exchange that takes its word out of the index. Whoever makes that exchange
-//! notes the slot and the cause ([`Cache::note`]) in a list of its thread's, and the
+//! notes the slot and the cause (`note`) in a list of its thread's, and the
 //! listener is called when the operation has given its stripe back. Until then, and while
 //! the listener reads, a pin keeps the slots that were noted: so nothing is cloned, and
 //! nothing is locked.
