@@ -598,6 +598,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
+            let own = (own.0, own.1, slot);
             let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.counts().retries, 1);
             let (cell, word, slot) =
@@ -843,7 +844,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Equivalent<K> + ?Sized,
     {
         for _ in 0..ATTEMPTS {
-            let own = (found.cell, found.word);
+            let own = (found.cell, found.word, found.slot);
             let Some((older, first)) = self.rival(protection, place, own, key) else { return };
             if first {
                 // Newer than `found`, which it is about to take out.

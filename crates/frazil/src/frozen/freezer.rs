@@ -307,7 +307,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 let alone = self.index.is_alone(place, own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
-                    self.rival(&pinned, place, own, key).is_none()
+                    self.rival(&pinned, place, (own.0, own.1, slot), key).is_none()
                 };
                 // Whoever ends its residency from here on finds the entry in the table.
                 if alone && self.slab.header(slot).freeze() {
