@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::cache::{Cache, Spot};
-use crate::index::{Place, Table, Tour};
+use crate::index::{Place, Tour};
 use crate::listen::Steps;
 use crate::protect::{Hazard, Pinned, Protect};
 use crate::record::Deed;
@@ -184,17 +184,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// when it has come to all, and answers how many had expired.
     pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
         let mut expirations = 0;
-        // Against the order of a look-up, but for buckets that wrap round: should two threads
-        // have admitted one key just now, the older goes first.
-        let mut tour = Tour::back(&self.index);
-        while let Some((table, bucket)) = tour.next() {
+        let mut tour = Tour::of(&self.index);
+        while tour.next() {
             let telling = self.telling();
             let reader = &self.stripe().reader;
             expirations += match Hazard::of(&reader.hazard) {
-                Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
+                Some(hazard) => self.sweep_home(&hazard, steps, &mut tour, &mut is_doomed),
                 None => {
                     let pinned = Pinned::new(reader, &self.reclaim);
-                    self.sweep_bucket(&pinned, steps, (table, bucket), &mut is_doomed)
+                    self.sweep_home(&pinned, steps, &mut tour, &mut is_doomed)
                 }
             };
             drop(telling);
@@ -203,17 +201,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         expirations
     }
 
-    /// One bucket of a sweep. How many entries had expired.
-    fn sweep_bucket(
+    /// One home of a sweep. How many entries had expired.
+    fn sweep_home(
         &self,
         protection: &impl Protect,
         steps: &Steps<'_>,
-        (table, bucket): (&Table, usize),
+        tour: &mut Tour<'_>,
         is_doomed: &mut impl FnMut(u32) -> bool,
     ) -> u64 {
         let mut expirations = 0;
-        for cell in table.cells(bucket).iter().rev() {
+        while let Some((table, cell)) = tour.cell() {
             let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
+            if !tour.take(slot) {
+                continue;
+            }
             // Nobody's to judge: it is absent.
             let expired = steps.take(|| self.has_expired(slot)).unwrap_or(false);
             let ending = match expired {

@@ -96,12 +96,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
         let mut tour = Tour::of(&self.index);
-        while let Some(bucket) = tour.next() {
-            let ControlFlow::Continue(()) =
-                self.show_slots(&mut tour, bucket, |slot, key, value| {
-                    show(slot, key, value);
-                    ControlFlow::<Infallible>::Continue(())
-                });
+        while tour.next() {
+            let ControlFlow::Continue(()) = self.show_slots(&mut tour, |slot, key, value| {
+                show(slot, key, value);
+                ControlFlow::<Infallible>::Continue(())
+            });
         }
     }
 }

@@ -15,9 +15,9 @@ use crate::protect::Pinned;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
-/// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
+/// Homes of the index that are looked through under one pin and one heavy fence: a thousand
 /// entries.
-const BUCKETS: usize = 64;
+const HOMES: usize = 64;
 
 /// How often a freeze looks whether readers of the last copies are gone, before it gives up: ten
 /// milliseconds of them, about.
@@ -280,12 +280,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         while !ended {
             let pinned = Pinned::new(&self.stripe().reader, &self.reclaim);
             added.clear();
-            for _ in 0..BUCKETS {
-                let Some((table, bucket)) = tour.next() else {
+            for _ in 0..HOMES {
+                if !tour.next() {
                     ended = true;
                     break;
-                };
-                for cell in table.cells(bucket) {
+                }
+                while let Some((table, cell)) = tour.cell() {
                     // The rank may be that of the entry which was in the slot before. What came
                     // later has none.
                     let slot = table.slot(cell.load(Relaxed));
@@ -294,6 +294,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         continue;
                     }
                     let Some((word, slot)) = self.protected(&pinned, table, cell) else { continue };
+                    if !tour.take(slot) {
+                        continue;
+                    }
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.add(filling, slot);
                     added.push((slot, at, self.index.place(hash), (cell, word)));
