@@ -560,12 +560,12 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         }
     }
 
-    /// What is there: the word that leads to it, and a clone.
+    /// What is there: its slot, which is another once the key was written, and a clone.
     fn see(&self) -> Option<(u32, V)> {
         self.cache.core.with_found(self.place, &self.key.0, |found| {
             // SAFETY: published, and protected while this runs.
             found.map(|found| {
-                (found.word, unsafe { self.cache.core.slab.value(found.slot) }.clone())
+                (found.slot, unsafe { self.cache.core.slab.value(found.slot) }.clone())
             })
         })
     }
@@ -582,10 +582,10 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
             return None;
         }
         let seen = self.see();
-        let word = seen.as_ref().map(|(word, _)| *word);
+        let slot = seen.as_ref().map(|(slot, _)| *slot);
         let mut answer = pin!(turn.run(|| compute(seen.map(|(_, value)| value))));
         let answer = poll_fn(|context| turn.poll(|| answer.as_mut().poll(context))).await;
-        self.follow_in_turn(turn, word, answer)
+        self.follow_in_turn(turn, slot, answer)
     }
 
     /// Does as an answer says to what was seen. `None` if another has written the key meanwhile.
@@ -617,9 +617,9 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Computed<V> {
         for _ in 0..NESTED_ATTEMPTS {
             let seen = self.see();
-            let word = seen.as_ref().map(|(word, _)| *word);
+            let slot = seen.as_ref().map(|(slot, _)| *slot);
             let answer = compute(seen.map(|(_, value)| value)).await;
-            if let Some(computed) = self.follow_apart(word, answer) {
+            if let Some(computed) = self.follow_apart(slot, answer) {
                 return computed;
             }
         }
@@ -684,7 +684,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Outcome<'c, K, V, S> {
         let Work { cache, key: ByValue(key), hash, place } = self;
         cache.core.with_found(*place, key, |found| {
-            if seen.is_some_and(|seen| seen != found.map(|found| found.word)) {
+            if seen.is_some_and(|seen| seen != found.map(|found| found.slot)) {
                 return (None, None);
             }
             // SAFETY: published, and protected while this runs.

@@ -1,4 +1,4 @@
-//! All entries, a bucket at a time: shown in place, cloned, and written for a reader.
+//! All entries, a home at a time: shown in place, cloned, and written for a reader.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::cache::Cache;
-use crate::core::index::{Table, Tour};
+use crate::core::index::Tour;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Clones of all entries, in no order.
@@ -81,19 +81,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let mut tour = Tour::of(&self.core.index);
-        while let Some(bucket) = tour.next() {
-            self.show_bucket(&mut tour, bucket, &mut show)?;
+        while tour.next() {
+            self.show_home(&mut tour, &mut show)?;
         }
         ControlFlow::Continue(())
     }
 
-    fn show_bucket<B>(
+    fn show_home<B>(
         &self,
         tour: &mut Tour<'_>,
-        bucket: (&Table, usize),
         mut show: impl FnMut(&K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.core.show_slots(tour, bucket, |_, key, value| show(key, value))
+        self.core.show_slots(tour, |_, key, value| show(key, value))
     }
 }
 
@@ -108,7 +107,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 pub struct Iter<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     tour: Tour<'c>,
-    /// Clones of what was in the bucket before.
+    /// Clones of what was in the home before.
     entries: Vec<(K, V)>,
 }
 
@@ -129,7 +128,7 @@ impl<K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V,
 
 impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("bucket", &self.tour.bucket()).finish_non_exhaustive()
+        f.debug_struct("Iter").field("home", &self.tour.home()).finish_non_exhaustive()
     }
 }
 
@@ -144,7 +143,7 @@ impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
 pub struct Keys<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     tour: Tour<'c>,
-    /// Clones of what was in the bucket before.
+    /// Clones of what was in the home before.
     keys: Vec<K>,
 }
 
@@ -164,21 +163,19 @@ impl<K: Hash + Eq + Clone, V, S: BuildHasher> Iterator for Keys<'_, K, V, S> {
 
 impl<K, V, S> fmt::Debug for Keys<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("bucket", &self.tour.bucket()).finish_non_exhaustive()
+        f.debug_struct("Keys").field("home", &self.tour.home()).finish_non_exhaustive()
     }
 }
 
-/// The next of `taken`, which is filled from the next buckets when it is empty.
+/// The next of `taken`, which is filled from the next homes when it is empty.
 fn next<K: Hash + Eq, V, S: BuildHasher, T>(
     cache: &Cache<K, V, S>,
     tour: &mut Tour<'_>,
     taken: &mut Vec<T>,
     take: impl Fn(&K, &V) -> T,
 ) -> Option<T> {
-    while taken.is_empty()
-        && let Some(bucket) = tour.next()
-    {
-        let ControlFlow::Continue(()) = cache.show_bucket(tour, bucket, |key, value| {
+    while taken.is_empty() && tour.next() {
+        let ControlFlow::Continue(()) = cache.show_home(tour, |key, value| {
             taken.push(take(key, value));
             ControlFlow::<Infallible>::Continue(())
         });

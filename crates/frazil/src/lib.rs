@@ -474,8 +474,8 @@
 //!
 //! A process that forks may use its caches in the child, on Linux, if their policies take no lock
 //! and nothing is loaded or expires: what the threads were reading that are not there is let go
-//! of. A mutex that one of them held stays held, and so does a load that was under way; and the child's
-//! writers wait for ever if the process forked just while the table was copied.
+//! of. A mutex that one of them held stays held, and so does a load that was under way. Who forks
+//! waits while the table of a cache is copied.
 //!
 //! - At most 2^29 entries. The process aborts if the system does not give the memory for them.
 //! - When the table has become too small, writers wait until it is copied into one four times as

@@ -111,11 +111,12 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
     let _ = (memory, bytes);
 }
 
-/// Gives the pages under zeroed memory back to the system, where that shows zeros in their place.
+/// Gives pages back to the system, where that shows zeros in their place.
 ///
 /// # Safety
 ///
-/// The bytes are the caller's, all zero, and nothing else is written to them meanwhile.
+/// The bytes are the caller's, and nothing is written to them meanwhile. Whoever reads them finds
+/// each of them as it was, or zero.
 pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     {
@@ -124,7 +125,7 @@ pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
         let length = (memory.addr() + bytes).saturating_sub(start) / PAGE * PAGE;
         if length > 0 {
             // SAFETY: whole pages, of whatever size up to 64 kB, of private memory: they read
-            // as zeros from here on, as they did (the caller's promise).
+            // as zeros from here on, which is well (the caller's promise).
             unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_DONTNEED) };
         }
     }

@@ -314,14 +314,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Another word than `own_word` in its cell that leads to the same key, and whether it
-    /// comes before that one. `None` as well if that has gone: whoever has taken or replaced
-    /// it sees to the others.
+    /// Another slot than `own_slot`, which `own_word` leads to in its cell, of the same key, and
+    /// whether its word comes before that one. `None` as well if that has gone: whoever has taken
+    /// or replaced it sees to the others. The caller protects `own_slot`.
     pub(crate) fn rival<'c, Q>(
         &'c self,
         protection: &impl Protect,
         place: Place,
-        (own, own_word): (&AtomicU32, u32),
+        (own, own_word, own_slot): (&AtomicU32, u32, u32),
         key: &Q,
     ) -> Option<(Found<'c>, bool)>
     where
@@ -329,7 +329,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     {
         let mut first = true;
         let look = |cell: &'c AtomicU32, word, slot| {
-            if std::ptr::eq(cell, own) && word == own_word {
+            // Not by its cell: the table may be replaced meanwhile.
+            if slot == own_slot {
                 first = false;
                 return Seen::Other;
             }
@@ -438,5 +439,29 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     }
     fn coarse_ns(&self) -> u64 {
         self.clock.coarse()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::Cache;
+
+    /// While the words of a table that was left are taken out of it, one after the other.
+    #[test]
+    fn an_entry_is_no_rival_of_itself_in_the_next_table() {
+        let cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
+        let core = &cache.core;
+        cache.insert(1, 10);
+        let (_, place) = core.place(&1);
+        let pinned = core.pinned();
+        let Found { cell, word, slot, .. } = core.find(&pinned, place, &1).expect("it is there");
+        let before = core.index.table().len();
+        (2..)
+            .take_while(|_| core.index.table().len() == before)
+            .for_each(|key| cache.insert(key, 0));
+        cell.store(word, Relaxed);
+        assert!(core.rival(&pinned, place, (cell, word, slot), &1).is_none());
+        cell.store(0, Relaxed);
     }
 }

@@ -126,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Q: Equivalent<K> + ?Sized,
     {
         for _ in 0..ATTEMPTS {
-            let own = (found.cell, found.word);
+            let own = (found.cell, found.word, found.slot);
             let Some((older, first)) = self.rival(protection, place, own, key) else { return };
             if first {
                 // Newer than `found`, which it is about to take out.
@@ -191,6 +191,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
+            let own = (own.0, own.1, slot);
             let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
             add(&held.local().counts.retries, 1);
             let (cell, word, slot) =

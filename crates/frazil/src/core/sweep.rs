@@ -1,11 +1,11 @@
-//! All entries, a bucket at a time: shown, or taken out.
+//! All entries, a home at a time: shown, or taken out.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::core::hooks::Hooks;
-use crate::core::index::{Table, Tour};
+use crate::core::index::Tour;
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending};
 use crate::smr::protect::{Hazard, Protect};
@@ -16,17 +16,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// when it has come to all, and answers how many were to be found no more.
     pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
         let mut lapsed = 0;
-        // Against the order of a look-up, but for buckets that wrap round: should two threads
-        // have admitted one key just now, the older goes first.
-        let mut tour = Tour::back(&self.index);
-        while let Some((table, bucket)) = tour.next() {
+        let mut tour = Tour::of(&self.index);
+        while tour.next() {
             let operation = H::operation(self);
             let reader = &self.stripe().reader;
             lapsed += match Hazard::of(&reader.hazard) {
-                Some(hazard) => self.sweep_bucket(&hazard, steps, (table, bucket), &mut is_doomed),
+                Some(hazard) => self.sweep_home(&hazard, steps, &mut tour, &mut is_doomed),
                 None => {
                     let pinned = self.pinned();
-                    self.sweep_bucket(&pinned, steps, (table, bucket), &mut is_doomed)
+                    self.sweep_home(&pinned, steps, &mut tour, &mut is_doomed)
                 }
             };
             drop(operation);
@@ -35,17 +33,20 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         lapsed
     }
 
-    /// One bucket of a sweep. How many entries were to be found no more.
-    fn sweep_bucket(
+    /// One home of a sweep. How many entries were to be found no more.
+    fn sweep_home(
         &self,
         protection: &impl Protect,
         steps: &Steps<'_>,
-        (table, bucket): (&Table, usize),
+        tour: &mut Tour<'_>,
         is_doomed: &mut impl FnMut(u32) -> bool,
     ) -> u64 {
         let mut lapsed = 0;
-        for cell in table.cells(bucket).iter().rev() {
+        while let Some((table, cell)) = tour.cell() {
             let Some((_, slot)) = self.protected(protection, table, cell) else { continue };
+            if !tour.take(slot) {
+                continue;
+            }
             // Nobody's to judge: it is absent.
             let is_lapsed = steps.take(|| !H::is_live(self, slot)).unwrap_or(false);
             let ending = match is_lapsed {
@@ -68,20 +69,19 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         lapsed
     }
 
-    /// Shows the entries of a bucket, each with its slot, one protected at a time: who stands
+    /// Shows the entries of a home, each with its slot, one protected at a time: who stands
     /// still in between holds up one entry.
     pub(crate) fn show_slots<B>(
         &self,
         tour: &mut Tour<'_>,
-        bucket: (&Table, usize),
         show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
-            Some(hazard) => self.show_slots_under(&hazard, tour, bucket, show),
+            Some(hazard) => self.show_slots_under(&hazard, tour, show),
             None => {
                 let pinned = self.pinned();
-                self.show_slots_under(&pinned, tour, bucket, show)
+                self.show_slots_under(&pinned, tour, show)
             }
         }
     }
@@ -90,12 +90,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         protection: &impl Protect,
         tour: &mut Tour<'_>,
-        (table, bucket): (&Table, usize),
         mut show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for cell in table.cells(bucket) {
+        while let Some((table, cell)) = tour.cell() {
             if let Some((_, slot)) = self.protected(protection, table, cell)
-                && tour.is_new(slot)
+                && tour.take(slot)
                 && H::is_live(self, slot)
             {
                 // SAFETY: published, and protected until the next one is.
@@ -109,12 +108,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Shows all entries, as [`Cache::iter`] does: slot, key and value.
     pub(crate) fn each_entry(&self, mut show: impl FnMut(u32, &K, &V)) {
         let mut tour = Tour::of(&self.index);
-        while let Some(bucket) = tour.next() {
-            let ControlFlow::Continue(()) =
-                self.show_slots(&mut tour, bucket, |slot, key, value| {
-                    show(slot, key, value);
-                    ControlFlow::<Infallible>::Continue(())
-                });
+        while tour.next() {
+            let ControlFlow::Continue(()) = self.show_slots(&mut tour, |slot, key, value| {
+                show(slot, key, value);
+                ControlFlow::<Infallible>::Continue(())
+            });
         }
     }
 

@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use loom::cell::UnsafeCell;
+
 use super::together;
 use crate::core::index::{Index, Seen};
 use crate::smr::fence;
+use crate::smr::protect::{Hazard, Protect};
 use crate::smr::stripe::Stripes;
 use crate::sync::atomic::{AtomicU32, Ordering::Acquire};
 
@@ -84,13 +87,19 @@ fn a_residency_ends_once() {
 struct Growing {
     index: Index,
     stripes: Stripes,
+    /// What is in the slot.
+    entry: UnsafeCell<u32>,
 }
+
+// SAFETY: whether `entry` is reached by one at a time is what loom looks for.
+unsafe impl Sync for Growing {}
 
 impl Growing {
     const WORDS: u64 = 4;
 
     fn new() -> Self {
-        let growing = Growing { index: Index::new(Self::WORDS), stripes: Stripes::default() };
+        let index = Index::new(Self::WORDS);
+        let growing = Growing { index, stripes: Stripes::default(), entry: UnsafeCell::new(1) };
         // Made before the threads begin.
         let _ = growing.stripes.of(0);
         admit(&growing.index, 1);
@@ -121,6 +130,40 @@ impl Growing {
         let held = self.stripes.of(0).own().filter(|_| !self.stripes.is_stopped());
         held.is_some() && self.index.unlink(self.index.place(HASH), 1)
     }
+
+    /// The same as one who takes over what an idle thread has.
+    fn take_over(&self) -> bool {
+        let held = self.stripes.claim(self.stripes.of(0));
+        held.is_some() && self.index.unlink(self.index.place(HASH), 1)
+    }
+
+    /// Grows, takes the key out, and drops what is in the slot if no hazard names it.
+    fn reclaim(&self) -> bool {
+        assert!(self.grow() && self.index.unlink(self.index.place(HASH), 1));
+        fence::heavy();
+        // Acquire: as in `Reclaim::run`.
+        let is_named = self.stripes.of(0).reader.hazard.load(Acquire) == 1;
+        if !is_named {
+            // SAFETY: loom looks whether it is.
+            self.entry.with_mut(|entry| unsafe { *entry = 0 });
+        }
+        is_named
+    }
+
+    /// Looks the key up under a hazard, and reads what is in the slot.
+    fn read(&self) -> bool {
+        let named = &self.stripes.of(0).reader.hazard;
+        let hazard = Hazard::of(named).expect("one look-up at a time");
+        let look = |cell: &AtomicU32, word, slot| {
+            if !hazard.covers(cell, word, slot) {
+                return Seen::Changed;
+            }
+            // SAFETY: loom looks whether it is.
+            assert_eq!(self.entry.with(|entry| unsafe { *entry }), 1);
+            Seen::Match(())
+        };
+        self.index.find(self.index.place(HASH), look).is_some()
+    }
 }
 
 #[test]
@@ -143,5 +186,26 @@ fn what_a_writer_takes_out_does_not_come_back() {
         };
         assert_eq!(shown(&growing.index), if removed { vec![] } else { vec![1] });
         assert_eq!(growing.finds(), !removed);
+    });
+}
+
+#[test]
+fn who_takes_over_a_stripe_is_stopped_as_its_owner_is() {
+    loom::model(|| {
+        let growing = Arc::new(Growing::new());
+        let [_, removed] = together(&growing, &[Growing::grow, Growing::take_over])[..] else {
+            unreachable!("there are two threads")
+        };
+        assert_eq!(shown(&growing.index), if removed { vec![] } else { vec![1] });
+    });
+}
+
+/// A hazard names the slot by a word of the table that is left.
+#[test]
+fn what_was_found_in_a_table_that_was_left_is_not_dropped_while_it_is_read() {
+    loom::model(|| {
+        let growing = Arc::new(Growing::new());
+        together(&growing, &[Growing::reclaim, Growing::read]);
+        assert_eq!(shown(&growing.index), []);
     });
 }

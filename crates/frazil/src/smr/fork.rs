@@ -5,6 +5,9 @@
 //! child notes which threads are lost, and each cache forgets what they held up before it
 //! reclaims something. Slots that a lost thread had in hand at that moment are lost with it.
 //!
+//! A table that is replaced is half copied, and all writers wait: so nobody forks meanwhile, but
+//! waits until that is over ([`Unforked`]).
+//!
 //! Thread numbers say who is lost: the child hands out none that the parent had. So all below the
 //! first new one are those of lost threads, but for that of the thread that has forked.
 
@@ -43,12 +46,38 @@ pub(crate) fn has_lost(_thread: u32) -> bool {
     false
 }
 
+/// Held while the process must not be forked: whoever wants to waits.
+pub(crate) struct Unforked {
+    #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+    _lock: std::sync::RwLockReadGuard<'static, ()>,
+}
+
+/// Taken to write by who forks. The standard library's, as that of thread numbers.
+#[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
+impl Unforked {
+    /// Not to be called by who holds one.
+    pub(crate) fn new() -> Self {
+        Unforked {
+            #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+            _lock: UNFORKED.read().unwrap_or_else(std::sync::PoisonError::into_inner),
+        }
+    }
+}
+
 /// Has the system say when the process is forked. Once for the process.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) fn prepare() {
-    use std::sync::Once;
+    use std::cell::Cell;
+    use std::sync::{Once, PoisonError, RwLockWriteGuard};
 
     use crate::smr::thread;
+
+    std::thread_local! {
+        /// While this thread forks.
+        static FORKING: Cell<Option<RwLockWriteGuard<'static, ()>>> = const { Cell::new(None) };
+    }
 
     unsafe extern "C" {
         fn pthread_atfork(
@@ -58,18 +87,30 @@ pub(crate) fn prepare() {
         ) -> libc::c_int;
     }
 
+    extern "C" fn before() {
+        // Before the numbers, which others need to come to an end.
+        let lock = || UNFORKED.write().unwrap_or_else(PoisonError::into_inner);
+        // A thread that forks while its variables are destroyed does without.
+        _ = FORKING.try_with(|forking| forking.set(Some(lock())));
+        thread::seize_numbers();
+    }
+
+    extern "C" fn in_parent() {
+        thread::release_numbers();
+        _ = FORKING.try_with(Cell::take);
+    }
+
     extern "C" fn in_child() {
         let (first, own) = thread::restart_numbers();
         // Alone: the threads that read these are made by this one.
         NUMBERS[0].store(first, Relaxed);
         NUMBERS[1].store(own.unwrap_or(u32::MAX), Relaxed);
         FORKS.fetch_add(1, Relaxed);
-        thread::release_numbers();
+        in_parent();
     }
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let (before, in_parent) = (thread::seize_numbers, thread::release_numbers);
         // SAFETY: functions of ours, which live as long as the program; the last runs while its
         // thread is alone, and neither waits nor allocates. A system that is short of memory
         // refuses, and then all is as if nobody forked.

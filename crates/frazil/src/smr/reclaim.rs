@@ -346,6 +346,7 @@ impl Reclaim {
             // Another thread has it in hand, and may be suspended: the others need not come again
             // for each slot.
             self.set_due(0, 0);
+            self.doubt();
             return 0;
         }
         // Release: all that was unlinked before its segment came to limbo (Acquire in
@@ -437,6 +438,16 @@ impl Reclaim {
         let most = self.weight_held_up.load(Relaxed);
         if full.load(Relaxed) != (weight > most) {
             full.store(weight > most, Relaxed);
+        }
+    }
+
+    /// Takes back that readers hold up too much, if not even so much waits. Who has said it may have
+    /// done so late, when others had let it go: and where newcomers are refused for it nothing may
+    /// ever be retired again.
+    fn doubt(&self) {
+        let full = &self.held_up.full;
+        if full.load(Relaxed) && self.waiting_weight() <= self.weight_held_up.load(Relaxed) {
+            full.store(false, Relaxed);
         }
     }
 
@@ -774,5 +785,24 @@ mod tests {
         rig.reclaim.set_capacity(100);
         rig.run();
         assert!(rig.reclaim.is_crowded(), "30 of 100, and as many slots as before");
+    }
+
+    /// One that has gone through limbo says late what was held up then, after another has found that
+    /// nothing is any more. Newcomers are refused because of that, so nobody retires anything.
+    #[test]
+    fn what_is_said_late_of_readers_that_have_gone_refuses_nobody() {
+        let rig = Rig::new(40);
+        let pin = rig.pin();
+        for slot in 0..=crate::smr::names::NAMES as u32 {
+            pin.keep(100 + slot);
+        }
+        rig.run();
+        drop(pin);
+        assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));
+        rig.reclaim.hold_up(40, 8_200);
+        assert!(rig.reclaim.is_crowded());
+        // As whoever finds no room does.
+        assert_eq!(rig.run(), 0);
+        assert!(!rig.reclaim.is_crowded());
     }
 }

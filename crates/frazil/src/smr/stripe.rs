@@ -26,8 +26,10 @@ use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
 use crate::smr::fence;
+use crate::smr::fork;
 use crate::smr::names::Names;
 use crate::smr::segments::Spares;
+use crate::smr::thread;
 use crate::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -117,6 +119,8 @@ pub(crate) struct Stripe<L = (), W = ()> {
     /// they did nothing more.
     seen: AtomicU32,
     emptied: AtomicU32,
+    /// The number of the thread that has claimed it last.
+    claimant: AtomicU32,
     buffers: UnsafeCell<Buffers<W>>,
 }
 
@@ -166,11 +170,27 @@ impl<L, W> Stripe<L, W> {
         if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
         }
+        self.claimant.store(thread::number(), Relaxed);
         let held = Held { stripe: self, flag: &self.claimed };
         // Partner: the light fence of `own`. Acquire: partner is the Release with which
         // the owner leaves.
         fence::heavy();
         (!self.busy.load(Acquire)).then_some(held)
+    }
+
+    /// Whether somebody is at work with the buffers. For who has told all to stop, and has executed
+    /// a heavy fence since. `owner` is the number of the stripe.
+    fn is_in_use(&self, owner: u32) -> bool {
+        // Acquire: partner is the Release with which a writer leaves.
+        let (busy, claimed) = (self.busy.load(Acquire), self.claimed.load(Acquire));
+        if !busy && !claimed {
+            return false;
+        }
+        // A thread that was lost in a fork does nothing any more, and nobody else comes by its
+        // flag. Unless it runs code of the user's: it may have forked in that, and live. A claimant
+        // that is not seen here yet sees after its heavy fence that it is to stop.
+        let at_work = if busy { owner } else { self.claimant.load(Relaxed) };
+        !fork::has_lost(at_work) || self.outside.load(Relaxed)
     }
 }
 
@@ -271,10 +291,16 @@ impl<L, W> Default for Stripes<L, W> {
     }
 }
 
+/// The right to stop the writers. The process is not forked while it is held.
+pub(crate) struct Stopping<'s> {
+    _alone: MutexGuard<'s, ()>,
+    _unforked: fork::Unforked,
+}
+
 /// No stripe is held while this lives.
 pub(crate) struct Stopped<'s> {
     stopped: &'s AtomicBool,
-    _stopping: MutexGuard<'s, ()>,
+    _stopping: Stopping<'s>,
 }
 
 impl Drop for Stopped<'_> {
@@ -356,27 +382,28 @@ impl<L: Default, W: Default> Stripes<L, W> {
     /// Waits until writers may go on. The caller holds no stripe for which others wait.
     pub(crate) fn wait(&self) {
         if self.is_stopped() {
-            drop(self.stopping.lock());
+            drop(self.stopping());
         }
     }
 
     /// Lets whoever stops the writers finish first.
-    pub(crate) fn stopping(&self) -> MutexGuard<'_, ()> {
-        self.stopping.lock()
+    pub(crate) fn stopping(&self) -> Stopping<'_> {
+        // First: nobody is to wait for the mutex in a process that is forked.
+        let unforked = fork::Unforked::new();
+        Stopping { _alone: self.stopping.lock(), _unforked: unforked }
     }
 
     /// Stops all writers: waits until those at work have ended. `None` if one runs code of the
     /// user's, or takes too long.
-    pub(crate) fn stop<'s>(&'s self, stopping: MutexGuard<'s, ()>) -> Option<Stopped<'s>> {
+    pub(crate) fn stop<'s>(&'s self, stopping: Stopping<'s>) -> Option<Stopped<'s>> {
         self.stopped.store(true, Relaxed);
         let stopped = Stopped { stopped: &self.stopped, _stopping: stopping };
         // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
         fence::heavy();
         // Those that are made from here on are of threads that find them stopped.
         let mut looks = 0;
-        for stripe in self.iter() {
-            // Acquire: partner is the Release with which a writer leaves.
-            while stripe.busy.load(Acquire) || stripe.claimed.load(Acquire) {
+        for (number, stripe) in self.numbered() {
+            while stripe.is_in_use(number) {
                 looks += 1;
                 if looks > LOOKS || stripe.outside.load(Relaxed) {
                     return None;

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::smr::fork;
 use crate::smr::stripe::{Stripe, Stripes};
 
 /// Numbers given back, and the first never handed out.
@@ -44,7 +45,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        numbers().0.push(Reverse(self.0));
+        // One that counts as lost, with which its thread has forked, is handed out no more.
+        if !fork::has_lost(self.0) {
+            numbers().0.push(Reverse(self.0));
+        }
     }
 }
 
@@ -158,7 +162,7 @@ mod at_fork {
     }
 
     /// Keeps other threads from the numbers, until they are released.
-    pub(crate) extern "C" fn seize_numbers() {
+    pub(crate) fn seize_numbers() {
         // A thread that forks while its variables are destroyed does without.
         _ = SEIZED.try_with(|seized| seized.set(Some(numbers())));
     }
@@ -179,7 +183,7 @@ mod at_fork {
     }
 
     /// Lets others have them.
-    pub(crate) extern "C" fn release_numbers() {
+    pub(crate) fn release_numbers() {
         _ = SEIZED.try_with(Cell::take);
     }
 }

@@ -195,3 +195,17 @@ fn a_fetch_that_panics_is_not_polled_again() {
     assert_eq!(impatiently(fetch), Some(Ok(1)));
     assert_eq!(cache.stats().load_failures, 1);
 }
+
+/// A shard keeps 256 of them: one key is one of those, however often it is left.
+#[test]
+fn a_fetch_that_was_left_often_is_not_the_oldest_for_that() {
+    let (cache, _) = cache(OnError::Elect);
+    let origin = Origin::default();
+    for _ in 0..1_000 {
+        assert!(impatiently(cache.entry(1).or_fetch_detached(origin.ask(Ok(7)))).is_none());
+    }
+    assert_eq!(origin.asked(), 1);
+    origin.answer.give();
+    assert_eq!(impatiently(cache.entry(1).or_fetch_detached(origin.ask(Ok(8)))), Some(Ok(7)));
+    assert_eq!(cache.flights(), 0);
+}

@@ -181,3 +181,30 @@ fn a_capacity_is_raised_again_and_again() {
     }
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
+
+/// Its hash is the number of tens.
+#[derive(Clone, PartialEq, Eq)]
+struct Alike(u64);
+
+impl Hash for Alike {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.0 / 10);
+    }
+}
+
+/// Of keys with one hash one goes, and another is not taken for what has come in its place.
+#[test]
+fn what_is_alike_is_shown_when_the_table_grows_and_one_goes() {
+    let cache: Cache<Alike, u64> = Cache::builder(1 << 20).build();
+    (0..5).for_each(|key| cache.insert(Alike(key), key));
+    let mut shown = Vec::new();
+    cache.for_each(|key, _| {
+        shown.extend((key.0 < 10).then_some(key.0));
+        if shown.len() == 1 && cache.remove(key).is_some() {
+            (1..200)
+                .for_each(|tens| (0..5).for_each(|key| cache.insert(Alike(10 * tens + key), 0)));
+        }
+    });
+    shown.sort_unstable();
+    assert_eq!(shown, [0, 1, 2, 3, 4]);
+}

@@ -200,3 +200,42 @@ fn a_process_that_forks_while_others_read_refuses_nothing() {
         }
     });
 }
+
+/// Where the thread that was writing or growing the table is not, nobody waits for it.
+#[test]
+fn a_process_that_forks_while_others_write_lets_its_table_grow() {
+    const CACHES: usize = 60;
+    const KEYS: u64 = 20_000;
+    alone("a_process_that_forks_while_others_write_lets_its_table_grow", || {
+        let caches: Vec<Cache<u64, u64>> =
+            (0..CACHES).map(|_| Cache::builder(10 * KEYS).build()).collect();
+        let (filling, waits) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (number, cache) in (0..).zip(&caches) {
+                    filling.store(number, SeqCst);
+                    (0..KEYS).for_each(|key| cache.insert(key, key));
+                }
+            });
+            let mut chance = Chance(1);
+            while filling.load(SeqCst) + 1 < CACHES as u64 {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_micros(chance.below(3_000)) {
+                    std::hint::spin_loop();
+                }
+                let number = filling.load(SeqCst);
+                let cache = &caches[number as usize];
+                let child = || {
+                    for key in KEYS..3 * KEYS {
+                        cache.insert(key, key);
+                        assert_eq!(cache.get(&key), Some(key));
+                    }
+                    assert_eq!(cache.stats().refusals, 0);
+                };
+                assert!(fork(child), "a child of cache {number} failed");
+                waits.fetch_add(1, SeqCst);
+            }
+        });
+        assert!(waits.load(SeqCst) > 10, "too few children");
+    });
+}

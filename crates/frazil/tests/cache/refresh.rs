@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::extent::policies;
-use crate::tasks::{Signal, Tasks};
-use frazil::{Cache, Cause, Fetching, OnError, Policy};
+use crate::tasks::{Signal, Tasks, block_on};
+use frazil::{Cache, Cause, Compute, Computed, Fetching, OnError, Policy};
 
 type Tested = Cache<u64, u64>;
 
@@ -181,4 +181,38 @@ fn a_listener_is_told_of_what_was_stale() {
     cache.insert_for(2, 10, Duration::from_secs(30));
     assert_eq!(cache.get_or_insert_with(&2, || 11), 11);
     assert_eq!(told.load(Relaxed), 1);
+}
+
+/// The word of an entry changes when the table is replaced by one with wider slots; the entry does
+/// not.
+#[test]
+fn what_is_loaded_anew_is_stored_though_the_table_grows_meanwhile() {
+    let cache: Tested = Cache::builder(1 << 20)
+        .time_to_live(Duration::from_secs(60))
+        .refresh_ahead(Duration::from_secs(30))
+        .build();
+    cache.insert_for(1, 10, Duration::from_secs(15));
+    let grow = || (100..2_000).for_each(|key| cache.insert(key, key));
+    let loaded = cache.get_or_insert_with(&1, || {
+        grow();
+        11
+    });
+    assert_eq!((loaded, cache.get(&1)), (11, Some(11)));
+}
+
+/// The same of a computation that is awaited: it is not asked again for that.
+#[test]
+fn what_is_computed_is_asked_for_once_though_the_table_grows_meanwhile() {
+    let cache: Tested = Cache::builder(1 << 20).build();
+    cache.insert(1, 10);
+    let mut asked = 0;
+    let computed = block_on(cache.entry(1).and_compute_async(|count| {
+        asked += 1;
+        let cache = &cache;
+        async move {
+            (100..2_000).for_each(|key| cache.insert(key, key));
+            Compute::Put(count.unwrap_or(0) + 1)
+        }
+    }));
+    assert_eq!((computed, asked), (Computed::Replaced(11), 1));
 }

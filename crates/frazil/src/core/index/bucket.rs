@@ -115,10 +115,10 @@ impl Bucket {
         self.displaced.store(0, Relaxed);
     }
 
-    /// Takes out all words. The counts of those displaced stay, for who is on the way.
+    /// Takes out all words. The counts of those displaced are nobody's business any more.
     pub(crate) fn wipe(&self) {
         for word in &self.words {
-            // Release: after the table was replaced; partner is the fence of `Index::is_left`.
+            // Release: after the table was replaced; partner is the fence of `Index::has_left`.
             word.store(0, Release);
         }
     }

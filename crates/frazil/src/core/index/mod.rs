@@ -331,133 +331,125 @@ impl Drop for Index {
     }
 }
 
-/// A way through all buckets of an index, that goes on where it was when the table is replaced.
+/// A way through all entries of an index, home by home, that goes on where it was when the table
+/// is replaced.
 ///
-/// An entry that is in the index throughout is in a bucket that is shown; perhaps in several, if
-/// the table is replaced meanwhile: then [`Tour::is_new`] says which has not been there before.
+/// The home of an entry is the same share of any table, so homes that were gone through in one are
+/// behind in the next. Only the one that was being gone through then is begun anew: of what was
+/// there when it was begun, what was not taken yet is shown again. So an entry that is in the index
+/// throughout is taken once, and what comes or is replaced meanwhile at most once.
+///
+/// The words of a home are shown against the order of a look-up: should two threads have admitted
+/// one key just now, the older comes first.
 #[derive(Debug)]
 pub(crate) struct Tour<'i> {
     index: &'i Index,
     table: &'i Table,
-    /// The next bucket to be shown; from the length of the table on, those that were the first.
-    /// Backwards, the last that was shown.
-    at: usize,
-    /// Whether it did not begin with the first.
-    moved: bool,
-    back: bool,
-    /// Slots that were shown since the beginning of the run that the last bucket is part of, and
-    /// in the first run, in which those of the last may lie; with what says their home.
-    run: Vec<(u32, u32)>,
-    first: Vec<(u32, u32)>,
-    in_first: bool,
-    /// In a table that replaced another: where it was begun in, and what was shown before.
-    begin: usize,
-    before: Vec<(u32, u32)>,
+    /// The home that is being gone through.
+    home: usize,
+    /// Slots that were there when it was begun, perhaps in a smaller table, and were not taken yet;
+    /// of the homes before `end`.
+    rest: Vec<u32>,
+    end: usize,
+    /// Where they are in this table, those that were not shown; and the slot that was shown last.
+    cells: Vec<(&'i AtomicU32, u32)>,
+    shown: u32,
 }
 
 impl<'i> Tour<'i> {
     pub(crate) fn of(index: &'i Index) -> Self {
-        Tour {
-            index,
-            table: index.table(),
-            at: 0,
-            moved: false,
-            back: false,
-            run: Vec::new(),
-            first: Vec::new(),
-            in_first: true,
-            begin: 0,
-            before: Vec::new(),
+        let (rest, cells) = (Vec::new(), Vec::new());
+        Tour { index, table: index.table(), home: 0, rest, end: 0, cells, shown: 0 }
+    }
+
+    /// The number of the home, which there need not be.
+    pub(crate) fn home(&self) -> usize {
+        self.home
+    }
+
+    /// Goes on to the next home in which something is. False if there is none. O(1) amortised,
+    /// where hashes are not alike.
+    pub(crate) fn next(&mut self) -> bool {
+        loop {
+            if self.index.has_left(self.table) {
+                // What was shown last may have been wiped before it was looked at.
+                self.follow();
+            } else if self.home < self.end {
+                self.home += 1;
+            }
+            if self.home >= self.table.len() {
+                return false;
+            }
+            let anew = self.home >= self.end;
+            if anew {
+                self.rest.clear();
+                self.end = self.home + 1;
+            }
+            self.gather(anew);
+            if anew && self.index.has_left(self.table) {
+                // Some may have been wiped before they were seen.
+                self.end = self.home;
+            } else if !self.cells.is_empty() {
+                return true;
+            }
         }
     }
 
-    /// Through the last bucket first.
-    pub(crate) fn back(index: &'i Index) -> Self {
-        let tour = Tour::of(index);
-        Tour { at: tour.table.len(), back: true, ..tour }
+    /// To the same home in a larger table.
+    fn follow(&mut self) {
+        let larger = self.index.table();
+        let ratio = larger.len() / self.table.len();
+        (self.home, self.end) = (self.home * ratio, self.end * ratio);
+        self.table = larger;
     }
 
-    /// The number of the next bucket.
-    pub(crate) fn bucket(&self) -> usize {
-        self.at
+    /// Finds the words of this home: all, or those of slots that are to be shown yet.
+    fn gather(&mut self, all: bool) {
+        self.cells.clear();
+        let mut at = self.home;
+        for _ in 0..self.table.len() {
+            for cell in self.table.cells(at) {
+                // Acquire: the home that was noted for the slot; partner is the Release with which
+                // the word was published.
+                let slot = self.table.slot(cell.load(Acquire));
+                if slot == 0 || !self.is_at_home(slot) {
+                    continue;
+                }
+                if all {
+                    self.rest.push(slot);
+                }
+                if all || self.rest.contains(&slot) {
+                    self.cells.push((cell, slot));
+                }
+            }
+            if !self.table.is_passed(at) {
+                break;
+            }
+            at = (at + 1) % self.table.len();
+        }
     }
 
-    /// The next bucket, and its table.
-    pub(crate) fn next(&mut self) -> Option<(&'i Table, usize)> {
-        // What was shown last may have been wiped before it was looked at.
-        if self.index.has_left(self.table) {
-            let old = self.table;
-            self.table = self.index.table();
-            self.moved = true;
-            self.at = if self.back { self.begin_back(old) } else { self.begin_again(old) };
-        }
-        if self.back {
-            self.at = self.at.checked_sub(1)?;
-            return Some((self.table, self.at));
-        }
-        let (at, len) = (self.at, self.table.len());
-        if at > 0 && !self.table.is_passed((at - 1) % len) {
-            self.run.clear();
-            self.in_first = false;
-        }
-        // Of the last buckets some may lie in the first.
-        let wraps = || self.moved && at < 2 * len && self.table.is_passed((at - 1) % len);
-        (at < len || wraps()).then(|| {
-            self.at += 1;
-            (self.table, at % len)
-        })
-    }
-
-    /// Where to go on in a larger table.
-    fn begin_again(&mut self, old: &Table) -> usize {
-        let mut begin = self.at.min(old.len()).saturating_sub(1);
-        // What lies further on than it belongs is part of this run.
-        while begin > 0 && old.is_passed(begin - 1) {
-            begin -= 1;
-        }
-        self.before.append(&mut self.run);
-        self.before.extend(&self.first);
-        self.begin = begin * (self.table.len() / old.len());
-        self.begin
-    }
-
-    /// Whether an entry was not shown before, in a table that was replaced. To be asked of each
-    /// slot once, in each bucket; not backwards.
-    pub(crate) fn is_new(&mut self, slot: u32) -> bool {
+    /// Whether the entry in a slot belongs to the home that is being gone through.
+    fn is_at_home(&self, slot: u32) -> bool {
         let upper = self.index.homes.get_or_make(slot).load(Relaxed);
-        if self.moved && self.was_shown(slot, upper) {
-            return false;
-        }
-        self.run.push((slot, upper));
-        if self.in_first {
-            self.first.push((slot, upper));
-        }
-        true
+        self.table.home_of(upper) == self.home
     }
 
-    /// Whether an entry was shown in a table before, or one that it has replaced.
-    fn was_shown(&self, slot: u32, upper: u32) -> bool {
-        let mut alike = self.before.iter().filter(|&&(_, other)| other == upper);
-        let replaces = match (alike.next(), alike.next()) {
-            // The one that was shown has gone since.
-            (Some(&(other, _)), None) => !self.table.holds(upper, other),
-            _ => false,
-        };
-        self.table.home_of(upper) < self.begin || self.before.contains(&(slot, upper)) || replaces
+    /// The next cell of this home, and its table.
+    pub(crate) fn cell(&mut self) -> Option<(&'i Table, &'i AtomicU32)> {
+        let (cell, slot) = self.cells.pop()?;
+        self.shown = slot;
+        Some((self.table, cell))
     }
 
-    /// The same backwards.
-    fn begin_back(&self, old: &Table) -> usize {
-        let len = self.table.len();
-        // What belongs to the last and lies in the first was to come.
-        if old.is_passed(old.len() - 1) {
-            return len;
+    /// Takes what was found in the cell that was shown last, and is protected. False if it belongs
+    /// elsewhere.
+    pub(crate) fn take(&mut self, slot: u32) -> bool {
+        // The last but for those that have gone.
+        if let Some(at) = self.rest.iter().rposition(|&rest| rest == self.shown) {
+            self.rest.swap_remove(at);
         }
-        let mut begin = (self.at + 1).min(old.len()) * (len / old.len());
-        while begin < len && self.table.is_passed(begin - 1) {
-            begin += 1;
-        }
-        begin
+        self.is_at_home(slot)
     }
 }
 
@@ -502,6 +494,51 @@ mod tests {
         for (name, hash) in poor {
             let found = displaced(hash);
             assert!(found < 2 * good + 100, "{name}: {found}, and {good} of a good hash");
+        }
+    }
+
+    /// An index with a table so large that its memory is given back when it is left, and with more
+    /// words of one home than a bucket has. The slots of those.
+    fn crowded(home: impl Fn(usize) -> usize) -> (Index, Vec<u32>) {
+        const WORDS: u64 = 1 << 20;
+        let index = Index::new(WORDS);
+        while index.table().len() < 4_000 {
+            index.grow(index.larger(WORDS, 1 << 20));
+        }
+        let len = index.table().len();
+        let upper = ((home(len) as u64) << 32).div_ceil(len as u64) + 1;
+        let slots: Vec<u32> = (1..=20).collect();
+        for &slot in &slots {
+            let place = Place(upper << 32 | u64::from(slot) << 20);
+            index.note(place, slot);
+            assert!(index.admit(place, slot).is_some());
+        }
+        (index, slots)
+    }
+
+    /// Also where it was wiped before it was looked at, and where it lay in the first bucket because
+    /// the last was full.
+    #[test]
+    fn a_tour_leaves_out_nothing_that_lay_further_on_when_the_table_was_replaced() {
+        for (home, last) in [(2_000, false), (0, true)] {
+            for looked_at in 0..20 {
+                let (index, slots) = crowded(|len| if last { len - 1 } else { home });
+                let mut tour = Tour::of(&index);
+                let mut shown = Vec::new();
+                while tour.next() {
+                    while let Some((table, cell)) = tour.cell() {
+                        if shown.len() == looked_at && index.table().len() < 10_000 {
+                            index.grow(index.larger(1 << 20, 1 << 20));
+                        }
+                        let slot = table.slot(cell.load(Relaxed));
+                        if slot != 0 && tour.take(slot) {
+                            shown.push(slot);
+                        }
+                    }
+                }
+                shown.sort_unstable();
+                assert_eq!(shown, slots, "of the last: {last}, after {looked_at}");
+            }
         }
     }
 }

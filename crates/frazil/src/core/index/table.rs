@@ -118,22 +118,6 @@ impl Table {
         ((u64::from(upper) * self.len as u64) >> 32) as usize
     }
 
-    /// Whether there is a word of a slot whose key has this home.
-    pub(super) fn holds(&self, upper: u32, slot: u32) -> bool {
-        let mut at = self.home_of(upper);
-        for _ in 0..self.len {
-            let bucket = self.bucket(at);
-            if bucket.words().iter().any(|word| self.slot(word.load(Relaxed)) == slot) {
-                return true;
-            }
-            if !bucket.displaced() {
-                break;
-            }
-            at = self.after(at);
-        }
-        false
-    }
-
     #[inline(always)]
     pub(super) fn home(&self, place: Place) -> usize {
         ((place.upper() * self.len as u64) >> 32) as usize
@@ -318,7 +302,7 @@ impl Table {
     }
 
     /// Whether a word lies behind a bucket that would be in it, or before it, if there had been
-    /// room.
+    /// room. Of a table that was left, perhaps not.
     pub(super) fn is_passed(&self, bucket: usize) -> bool {
         self.bucket(bucket).displaced()
     }
@@ -342,7 +326,9 @@ impl Table {
         for at in 0..self.len {
             self.bucket(at).wipe();
         }
-        // SAFETY: it is all zero, and nothing but zeros is ever written to it again.
+        // SAFETY: its words are all zero, and nothing is ever written to it again. The counts of
+        // what was displaced become zero too: who is on the way stops sooner, and looks whether it
+        // was left.
         unsafe {
             crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>())
         };

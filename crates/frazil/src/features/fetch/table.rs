@@ -207,6 +207,11 @@ impl<K, V> Table<K, V> {
     /// if there are too many.
     pub(crate) fn remember(&self, flight: &Arc<Flight<K, V>>) {
         let mut shard = self.shard(flight.hash).lock();
+        // One that lingers may have done so before: it is the newest again, and takes one place.
+        let is_it = |listed: &Weak<_>| std::ptr::eq(listed.as_ptr(), Arc::as_ptr(flight));
+        if let Some(at) = shard.remembered.iter().rposition(is_it) {
+            shard.remembered.remove(at);
+        }
         let is_full = shard.remembered.len() >= REMEMBERED_MAX;
         let oldest = is_full.then(|| shard.remembered.pop_front()).flatten();
         shard.remembered.push_back(Arc::downgrade(flight));

@@ -14,9 +14,9 @@ use crate::smr::fence;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
-/// Buckets of the index that are looked through under one pin and one heavy fence: a thousand
+/// Homes of the index that are looked through under one pin and one heavy fence: a thousand
 /// entries.
-const BUCKETS: usize = 64;
+const HOMES: usize = 64;
 
 /// How often a freeze looks whether readers of the last copies are gone, before it gives up: ten
 /// milliseconds of them, about.
@@ -231,12 +231,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         while !ended {
             let pinned = self.pinned();
             added.clear();
-            for _ in 0..BUCKETS {
-                let Some((table, bucket)) = tour.next() else {
+            for _ in 0..HOMES {
+                if !tour.next() {
                     ended = true;
                     break;
-                };
-                for cell in table.cells(bucket) {
+                }
+                while let Some((table, cell)) = tour.cell() {
                     // The rank may be that of the entry which was in the slot before. What came
                     // later has none.
                     let slot = table.slot(cell.load(Relaxed));
@@ -245,6 +245,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                         continue;
                     }
                     let Some((word, slot)) = self.protected(&pinned, table, cell) else { continue };
+                    if !tour.take(slot) {
+                        continue;
+                    }
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.add(filling, slot);
                     added.push((slot, at, self.index.place(hash), (cell, word)));
@@ -258,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 let alone = self.index.is_alone(place, own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
-                    self.rival(&pinned, place, own, key).is_none()
+                    self.rival(&pinned, place, (own.0, own.1, slot), key).is_none()
                 };
                 // Whoever ends its residency from here on finds the entry in the table.
                 if alone && self.slab.header(slot).set_aside() {
