@@ -204,6 +204,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return true;
         }
         if *scavenged == SCAVENGES {
+            if self.outwait_reclaimers() {
+                return true;
+            }
             #[cfg(feature = "tracing")]
             self.tell_of_shortage();
             return false;

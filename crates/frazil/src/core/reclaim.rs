@@ -7,7 +7,11 @@ use crate::core::hooks::PerThread;
 use crate::core::local::Held;
 use crate::core::slab::{Slab, VACANT};
 use crate::ensure::Ensure;
+use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
+
+/// How often an insertion that finds no slot lets others go on, before it is refused.
+const PATIENCE: u32 = if CHECKED { 1 } else { 200 };
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
@@ -74,6 +78,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         if let Some(weights) = &self.weights {
             weights.flush(&mut buffers.above.credit, &mut buffers.traffic);
         }
+    }
+
+    /// Lets threads go on that are suspended while they reclaim, with slots in hand that nobody
+    /// reads. False if there are none, or none has got on. The caller holds no stripe.
+    pub(crate) fn outwait_reclaimers(&self) -> bool {
+        let mut last = self.reclaim.waiting();
+        (0..PATIENCE).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
+            crate::sync::thread::yield_now();
+            let before = std::mem::replace(&mut last, self.reclaim.waiting());
+            last < before
+        })
     }
 
     /// What a slot weighs that waits in limbo: 0 if its value was dropped, or nothing is weighed.

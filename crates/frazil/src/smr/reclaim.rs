@@ -183,6 +183,13 @@ impl Reclaim {
         self.waiting.0.shared_writes.load(Relaxed)
     }
 
+    /// Whether more waits than readers held up when limbo was gone through last, and the free slots
+    /// in the segment of theirs that is not full. To who has just gone through it: whether another
+    /// thread has the rest in hand.
+    pub(crate) fn is_in_hand(&self, segments: &Segments) -> bool {
+        self.waiting() > self.held_up.slots.load(Relaxed) + u64::from(segments.length())
+    }
+
     /// Whether enough waits to be worth a fence.
     #[inline(always)]
     pub(crate) fn due(&self) -> bool {

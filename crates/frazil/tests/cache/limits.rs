@@ -536,3 +536,67 @@ fn eight_threads_never_exceed_the_weight() {
         assert_eq!(living.into_inner(), 0);
     }
 }
+
+/// So many threads that most are suspended in the middle of an operation, for as long as it takes
+/// the others to replace more than there are slots to spare; and so many slots that none is refused
+/// for what 64 suspended writers have in hand.
+fn sixty_four_threads(policy: Policy, with_listener: bool, batches: bool) {
+    const THREADS: u64 = 64;
+    const CAPACITY: u64 = 20_000;
+    let insertions = turns(12_000_000) / SCALE / THREADS;
+    let census = Census::default();
+    let told = Arc::new(AtomicI64::new(0));
+    let builder = Cache::builder(CAPACITY).policy(policy);
+    let mut cache: Cache<u64, Tracked<'_>> = if with_listener {
+        let told = Arc::clone(&told);
+        let tell = move |key: &u64, value: &Tracked<'_>, _: Cause| {
+            value.check(*key);
+            told.fetch_add(1, SeqCst);
+        };
+        builder.listener(tell).build()
+    } else {
+        builder.build()
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (cache, census) = (&cache, &census);
+            scope.spawn(move || {
+                let mut chance = Chance(thread);
+                for turn in 0..insertions {
+                    let key = chance.below(2 * CAPACITY);
+                    cache.insert(key, Tracked::new(census, key));
+                    if batches && turn % 4 == 0 {
+                        let keys: Vec<u64> = (0..32).map(|_| chance.below(CAPACITY)).collect();
+                        for (key, value) in keys.iter().zip(cache.get_many(&keys)) {
+                            value.into_iter().for_each(|value| value.check(*key));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let (stats, entries) = (cache.stats(), cache.len() as u64);
+    assert_eq!(stats.refusals, 0, "{policy}");
+    assert_eq!(stats.insertions + stats.replacements, insertions * THREADS, "{policy}");
+    let gone = if with_listener { insertions * THREADS - entries } else { 0 };
+    assert_eq!(told.load(SeqCst) as u64, gone, "{policy}");
+    validate(&mut cache);
+    drop(cache);
+    assert_eq!(census.living(), 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes hours")]
+fn sixty_four_threads_with_a_listener_are_refused_nothing() {
+    for policy in [Policy::Mobius, Policy::Lru] {
+        sixty_four_threads(policy, true, false);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes hours")]
+fn sixty_four_threads_that_ask_for_many_keys_are_refused_nothing() {
+    for policy in [Policy::Mobius, Policy::Lru] {
+        sixty_four_threads(policy, false, true);
+    }
+}
