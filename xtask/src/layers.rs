@@ -21,9 +21,8 @@ const FACADE: usize = LAYERS.len();
 const EXEMPT: [&str; 3] = ["lib", "models", "validate"];
 
 /// Words of features, of which the core knows none. Calls of a policy have its own words.
-const FEATURES: [&str; 10] = [
-    "frozen", "freez", "thaw", "expir", "deadline", "listen", "record", "flight", "fetching", "ttl",
-];
+const FEATURES: [&str; 9] =
+    ["frozen", "freez", "thaw", "expir", "deadline", "listen", "record", "flight", "fetching"];
 const POLICY_CALL: &str = "policy.";
 
 /// What a file names of the crate, outside of comments and tests.

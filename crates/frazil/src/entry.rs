@@ -563,9 +563,10 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     /// What is there: its slot, which is another once the key was written, and a clone.
     fn see(&self) -> Option<(u32, V)> {
         self.cache.core.with_found(self.place, &self.key.0, |found| {
-            // SAFETY: published, and protected while this runs.
             found.map(|found| {
-                (found.slot, unsafe { self.cache.core.slab.value(found.slot) }.clone())
+                // SAFETY: published, and protected while this runs.
+                let value = unsafe { self.cache.core.slab.value(found.slot) };
+                (found.slot, value.clone())
             })
         })
     }

@@ -79,9 +79,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let timed = self.core.arrive(hash);
         self.core.hooks.recorder.note_insertion(hash, weight);
         if timed {
-            return self.admit_timed(place, (hash, weight), term, key, value, refused);
+            return self.admit_timed(place, (hash, weight, &term), key, value, refused);
         }
-        self.core.admit(place, (hash, weight), &term, key, value, refused)
+        self.core.admit(place, (hash, weight, &term), key, value, refused)
     }
 
     /// An insertion that ends a miss which is timed.
@@ -90,13 +90,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn admit_timed<R>(
         &self,
         place: Place,
-        arrival: (u64, u64),
-        term: Term,
+        arrival: (u64, u64, &Term),
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
-        let outcome = self.core.admit(place, arrival, &term, key, value, refused);
+        let outcome = self.core.admit(place, arrival, key, value, refused);
         self.core.end_timed_miss();
         outcome
     }

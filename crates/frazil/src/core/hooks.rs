@@ -114,7 +114,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
         S: 'c;
 
     #[inline(always)]
-    fn operation<'c, S: BuildHasher>(_: &'c Core<K, V, S, Self>) {}
+    fn operation<S: BuildHasher>(_: &Core<K, V, S, Self>) {}
 
     #[inline(always)]
     fn answer<'p, Q: Equivalent<K> + ?Sized, S: BuildHasher>(

@@ -56,8 +56,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn admit<R>(
         &self,
         place: Place,
-        (hash, weight): (u64, u64),
-        incoming: &H::Incoming,
+        (hash, weight, incoming): (u64, u64, &H::Incoming),
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
@@ -71,9 +70,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let reader = &self.stripe().reader;
         match Hazard::of(&reader.hazard) {
             Some(hazard) => {
-                self.insert_under(&hazard, place, (hash, weight), incoming, key, value, refused)
+                self.insert_under(&hazard, place, (hash, weight, incoming), key, value, refused)
             }
-            None => self.insert_nested(place, (hash, weight), incoming, key, value, refused),
+            None => self.insert_nested(place, (hash, weight, incoming), key, value, refused),
         }
     }
 
@@ -83,14 +82,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn insert_nested<R>(
         &self,
         place: Place,
-        arrival: (u64, u64),
-        incoming: &H::Incoming,
+        arrival: (u64, u64, &H::Incoming),
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         let protection = self.pinned();
-        self.insert_under(&protection, place, arrival, incoming, key, value, refused)
+        self.insert_under(&protection, place, arrival, key, value, refused)
     }
 
     /// Finds a key, after what has expired of it is taken out.
@@ -116,8 +114,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         protection: &impl Protect,
         place: Place,
-        (hash, weight): (u64, u64),
-        incoming: &H::Incoming,
+        (hash, weight, incoming): (u64, u64, &H::Incoming),
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,

@@ -291,7 +291,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     pub(crate) fn purge_dead(&self, steps: &Steps<'_>) -> u64 {
         let Some(deadlines) = self.hooks.expiry.deadlines() else { return 0 };
         let now = self.clock.exact();
-        let mut expired = self.purge_stale(deadlines, &steps);
+        let mut expired = self.purge_stale(deadlines, steps);
         for wheel in 0..deadlines.wheels() {
             deadlines.recall(wheel);
             let mut vain = 0;
