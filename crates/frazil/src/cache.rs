@@ -144,7 +144,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.policy
     }
 
-    /// How many [shards](Builder::shards) the policy has: those that were asked for, rounded up to
+    /// How many [shards](crate::Builder::shards) the policy has: those that were asked for, rounded up to
     /// a power of two; 1 where it takes no lock.
     ///
     /// ```

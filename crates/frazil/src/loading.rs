@@ -177,9 +177,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// an error, and whether it is remembered. Fetches, loads and computations of one key wait for
     /// each other.
     ///
-    /// With [`OnError::Share`] errors go from task to task, so `E` must be `Send`, `Sync` and
+    /// With [`OnError::Share`](crate::OnError::Share) errors go from task to task, so `E` must be `Send`, `Sync` and
     /// `'static`; who waits with another type of error than the fetcher's runs its own fetch.
-    /// With a [timeout](Fetching::timeout) the first task that waits starts a thread of the
+    /// With a [timeout](crate::Fetching::timeout) the first task that waits starts a thread of the
     /// cache's that wakes those who are late, under any executor.
     ///
     /// A hit costs what [`get`](Cache::get) does.
@@ -202,7 +202,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`] of another
+    /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`](crate::OnError::Share) of another
     /// caller's; [`FetchError::TimedOut`] and [`FetchError::Crowded`], where there are bounds.
     ///
     /// # Panics

@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache to the next; with one that is not seeded by chance, whoever can guess a key
     /// can tell whether it was asked for.
     ///
-    /// No operation waits for the file: what it cannot take is [lost](Recorded::lost). It can
+    /// No operation waits for the file: what it cannot take is [lost](crate::Recorded::lost). It can
     /// be read while it is written; at most a second of it is missing.
     ///
     /// ```

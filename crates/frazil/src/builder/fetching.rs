@@ -7,8 +7,8 @@ use crate::clock::nanoseconds;
 
 impl<K, V, S> Builder<K, V, S> {
     /// How long each error of this type answers later callers too, in the place of
-    /// [`Fetching::negative_ttl`], which holds for those of other types. Zero: not at all. Called
-    /// once for each error, outside all locks. Refused without [`OnError::Share`].
+    /// [`Fetching::negative_ttl`](crate::Fetching::negative_ttl), which holds for those of other types. Zero: not at all. Called
+    /// once for each error, outside all locks. Refused without [`OnError::Share`](crate::OnError::Share).
     ///
     /// ```
     /// use frazil::{Cache, Fetching, OnError};
@@ -44,8 +44,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// and the next one tries; a [remembered](crate::Fetching::negative_ttl) error keeps others
     /// from it for a while. At the end of its lifetime the entry goes, loaded or not.
     ///
-    /// To have nobody wait ask [`is_due`](Cache::is_due) after a `get`, and load in a task or a
-    /// thread of your own. [`get`](Cache::get) itself loads nothing, and a hit of it costs
+    /// To have nobody wait ask [`is_due`](crate::Cache::is_due) after a `get`, and load in a task or a
+    /// thread of your own. [`get`](crate::Cache::get) itself loads nothing, and a hit of it costs
     /// what it did; a hit of the loading calls looks for the deadline once more. By the lifetime
     /// that an entry was given, so one that lives clearly shorter than this is due at once; the time
     /// to idle does not count.

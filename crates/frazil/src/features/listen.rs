@@ -55,7 +55,7 @@ pub enum Cause {
     /// The program removed it: `remove`, `invalidate`, `retain`, `clear`.
     Removed,
     /// It was never there: an insertion, or a load, of which the cache did not admit what it
-    /// brought. [`Cache::try_insert`] says [why](crate::Refusal).
+    /// brought. [`Cache::try_insert`](crate::Cache::try_insert) says [why](crate::Refusal).
     Refused,
 }
 

@@ -34,7 +34,7 @@ pub enum OnError {
     Share,
 }
 
-/// How [`Cache::get_or_fetch`] waits, and what becomes of errors:
+/// How [`Cache::get_or_fetch`](crate::Cache::get_or_fetch) waits, and what becomes of errors:
 /// [`Builder::fetching`](crate::Builder::fetching).
 ///
 /// ```
@@ -58,7 +58,7 @@ pub struct Fetching {
     /// How long an error answers later callers too, by the cache's
     /// [clock](crate::Builder::clock); not at all (zero) unless set. Only with
     /// [`OnError::Share`]. An insertion, a removal and a computation of the key end it, and
-    /// [`clear`](Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
+    /// [`clear`](crate::Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
     /// then the oldest is forgotten. [`Builder::negative_ttl`](crate::Builder::negative_ttl) may
     /// say it of each error.
     pub negative_ttl: Duration,
@@ -80,7 +80,7 @@ impl Default for Fetching {
     }
 }
 
-/// Why [`Cache::get_or_fetch`] has no value.
+/// Why [`Cache::get_or_fetch`](crate::Cache::get_or_fetch) has no value.
 ///
 /// ```
 /// use frazil::{Cache, FetchError};
@@ -128,7 +128,7 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// What fetches, and loads, have counted: [`Cache::fetch_stats`].
+/// What fetches, and loads, have counted: [`Cache::fetch_stats`](crate::Cache::fetch_stats).
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

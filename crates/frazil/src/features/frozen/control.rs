@@ -116,7 +116,7 @@ impl Steering {
     }
 }
 
-/// What a cache that freezes by itself is doing, and has done: [`Cache::freezing_state`].
+/// What a cache that freezes by itself is doing, and has done: [`Cache::freezing_state`](crate::Cache::freezing_state).
 ///
 /// Of the last step of its controller, which is a tenth of a second ago at most while anything
 /// is going on.

@@ -47,10 +47,10 @@ pub enum Freezing {
     /// Never: nothing is laid out for it, and a hit pays a comparison.
     #[default]
     Never,
-    /// When [`Cache::freeze`] is called, until [`Cache::thaw`] is.
+    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until [`Cache::thaw`](crate::Cache::thaw) is.
     ByHand,
     /// As much as it was learnt to be worth, as long as it pays, and not at all where it does
-    /// not: once [`Cache::control_freezing`] is called.
+    /// not: once [`Cache::control_freezing`](crate::Cache::control_freezing) is called.
     Learned,
 }
 

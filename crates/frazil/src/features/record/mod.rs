@@ -179,7 +179,7 @@ pub struct Recorded {
     pub bytes: u64,
 }
 
-/// A recording under way: [`Cache::record`]. Ends when it is dropped.
+/// A recording under way: [`Cache::record`](crate::Cache::record). Ends when it is dropped.
 #[must_use = "a recording ends when this is dropped"]
 pub struct Recording<'c> {
     recorder: &'c Recorder,
