@@ -1,27 +1,66 @@
-//! How far a process grows whose cache has a capacity of 64 MiB: ours beside moka and
-//! quick_cache.
+//! How far a process grows whose cache has a capacity of 64 MiB: ours beside moka, quick_cache, and
+//! a queue under a mutex, which drops what does not fit at once.
 //!
 //! `cargo run --release -p frazil-bench --features rivals --example byte_growth`
 //!
 //! Threads look up keys, four times as many as fit, and insert what they miss, until four
 //! capacities were inserted. An entry weighs its bytes and 56 for what comes with it: the key, the
 //! pointer, the counts of the `Arc` and the allocator's word. Each figure is of a
-//! process of its own, at the end of the run: MiB of resident memory beyond what there was before the cache
-//! was built, and behind it the most that there was. Values that threads have made and not
-//! inserted yet are in that. `*`: more than 1.25 capacities and 8 MiB at the end.
+//! process of its own, in MiB beyond what there was before the cache was built: resident memory at
+//! the end of the run, the most that there was, and what is *held* at the end: the weight of all
+//! values that live, those too that wait to be dropped. Values that threads have made and not
+//! inserted yet are in the most. What is resident and not held is tables, and what the allocator
+//! keeps: glibc gives each thread an arena, and what is free in one serves no other. The
+//! queue shows what that comes to where nothing waits. `*`: more than 1.25 capacities and 8 MiB.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::VecDeque;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
+
+/// Counts the blocks that have the size of a value's.
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+static SIZE: AtomicUsize = AtomicUsize::new(usize::MAX);
+static LIVING: AtomicU64 = AtomicU64::new(0);
+
+fn is_value(layout: Layout) -> u64 {
+    (layout.size() == SIZE.load(Relaxed)).into()
+}
+
+// SAFETY: all is left to the system's allocator, with the layouts as they came.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVING.fetch_add(is_value(layout), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LIVING.fetch_add(is_value(layout), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVING.fetch_sub(is_value(layout), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
 
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 64 * MIB;
 const ROUNDS: u64 = 4;
 /// What an entry weighs beside its value.
 const BESIDE: u64 = 56;
-const ENGINES: [&str; 3] = ["frazil", "moka", "quick_cache"];
+const ENGINES: [&str; 4] = ["frazil", "moka", "quick_cache", "queue"];
 const SIZES: [(&str, u64); 6] = [
     ("64 B", 64),
     ("1 KiB", 1 << 10),
@@ -59,7 +98,7 @@ impl Cell {
         get: impl Fn(&C, u64) -> bool + Sync,
         insert: impl Fn(&C, u64, Value) + Sync,
         held: impl FnOnce() -> H,
-    ) -> anyhow::Result<(u64, u64)> {
+    ) -> anyhow::Result<Bytes> {
         insert(cache, 0, self.value(0));
         let _held = self.pinned.then(held);
         let (inserted, most) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -85,7 +124,43 @@ impl Cell {
             }
         });
         let end = resident()?;
-        Ok((end, most.into_inner().max(end)))
+        let held = LIVING.load(Relaxed) * (self.size + BESIDE);
+        Ok(Bytes { end, most: most.into_inner().max(end), held })
+    }
+}
+
+/// Of a process.
+struct Bytes {
+    end: u64,
+    most: u64,
+    held: u64,
+}
+
+impl Bytes {
+    /// Without what was resident before.
+    fn beyond(self, before: u64) -> Self {
+        let [end, most] = [self.end, self.most].map(|bytes| bytes.saturating_sub(before));
+        Bytes { end, most, ..self }
+    }
+}
+
+/// First in, first out, and dropped at once by who makes room.
+#[derive(Default)]
+struct Queue(Mutex<(VecDeque<(u64, Value)>, u64)>);
+
+impl Queue {
+    /// Of no key is known whether it is there.
+    fn insert(&self, key: u64, value: Value) {
+        let weight = |value: &Value| value.len() as u64 + BESIDE;
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (entries, held) = &mut *queue;
+        *held += weight(&value);
+        while *held > CAPACITY
+            && let Some((_, gone)) = entries.pop_front()
+        {
+            *held -= weight(&gone);
+        }
+        entries.push_back((key, value));
     }
 }
 
@@ -106,11 +181,13 @@ fn resident() -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Growth at the end and at most.
-fn measure(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
+/// What a process grows by.
+fn measure(engine: &str, cell: Cell) -> anyhow::Result<Bytes> {
     let weigh = |value: &Value| value.len() as u64 + BESIDE;
+    // Two counts beside the bytes.
+    SIZE.store(cell.size as usize + 2 * size_of::<usize>(), Relaxed);
     let before = resident()?;
-    let (end, most) = match engine {
+    let after = match engine {
         "frazil" => {
             let cache: frazil::Cache<u64, Value> = frazil::Cache::builder(CAPACITY)
                 .entries(cell.entries())
@@ -148,58 +225,69 @@ fn measure(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
             let held = || cache.get(&0);
             cell.drive(&cache, get, |cache, key, value| cache.insert(key, value), held)?
         }
+        "queue" => {
+            let get = |_: &Queue, _| false;
+            cell.drive(&Queue::default(), get, |queue, key, value| queue.insert(key, value), || ())?
+        }
         other => bail!("no engine `{other}`"),
     };
-    Ok((end.saturating_sub(before), most.saturating_sub(before)))
+    Ok(after.beyond(before))
 }
 
 /// The same in a process of its own.
-fn measure_alone(engine: &str, cell: Cell) -> anyhow::Result<(u64, u64)> {
+fn measure_alone(engine: &str, cell: Cell) -> anyhow::Result<Bytes> {
     let words = [cell.size, cell.threads, cell.pinned.into()].map(|word| word.to_string());
     let run = Command::new(std::env::current_exe()?).arg(engine).args(words).output()?;
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let text = String::from_utf8(run.stdout)?;
     let figures: Vec<u64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    let &[end, most] = &figures[..] else { bail!("`{text}`") };
-    Ok((end, most))
+    let &[end, most, held] = &figures[..] else { bail!("`{text}`") };
+    Ok(Bytes { end, most, held })
 }
 
 fn main() -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let [engine, size, threads, pinned] = &words[..] {
         let cell = Cell { size: size.parse()?, threads: threads.parse()?, pinned: pinned == "1" };
-        let (end, most) = measure(engine, cell)?;
-        println!("{end} {most}");
+        let Bytes { end, most, held } = measure(engine, cell)?;
+        println!("{end} {most} {held}");
         return Ok(());
     }
     println!(
-        "{:<9} {:<8} {:<6} {}",
+        "MiB at the end, at most, and held at the end\n{:<9} {:<8} {:<6} {}",
         "value",
         "threads",
         "pin",
-        ENGINES.map(|it| format!("{it:>14}")).concat()
+        ENGINES.map(|it| format!("{it:>19}")).concat()
     );
     let bound = CAPACITY + CAPACITY / 4 + 8 * MIB;
-    let mut beyond = 0;
+    let (mut beyond, mut most_held) = (0, 0);
     for (name, size) in SIZES {
         for threads in THREADS {
             for pinned in [false, true] {
                 let mut line =
                     format!("{name:<9} {threads:<8} {:<6} ", if pinned { "held" } else { "none" });
                 for engine in ENGINES {
-                    let (end, most) = measure_alone(engine, Cell { size, threads, pinned })?;
-                    beyond += u64::from(engine == "frazil" && end > bound);
-                    let mark = if end > bound { "*" } else { " " };
-                    line += &format!("{:>7}{mark}/{:>5}", end.div_ceil(MIB), most.div_ceil(MIB));
+                    let Bytes { end, most, held } =
+                        measure_alone(engine, Cell { size, threads, pinned })?;
+                    if engine == "frazil" {
+                        beyond += u64::from(end > bound);
+                        most_held = most_held.max(held);
+                    }
+                    let mark = |bytes| if bytes > bound { "*" } else { " " };
+                    let [end, most, held] =
+                        [end, most, held].map(|it| format!("{}{}", it.div_ceil(MIB), mark(it)));
+                    line += &format!("{end:>9}{most:>5}{held:>5}");
                 }
                 println!("{line}");
             }
         }
     }
     println!(
-        "beyond {} MiB: frazil in {beyond} of {} cells",
+        "beyond {} MiB at the end: frazil in {beyond} of {} cells; held at most {}",
         bound / MIB,
-        SIZES.len() * THREADS.len() * 2
+        SIZES.len() * THREADS.len() * 2,
+        most_held.div_ceil(MIB),
     );
     Ok(())
 }
