@@ -194,7 +194,7 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
 /// Has the caches lay out what they do once, some of it when something rare first happens: what a
 /// freeze takes, the tapes of threads that are recorded, and slots for as much as readers may hold up,
 /// of which the last ones are handed out when a pin that keeps all has outlasted a tenth of the
-/// capacity. That is 3 MB in each of the large caches, 104 of 221 in all: it comes in minutes in some,
+/// capacity. That is 3 MB in each of the large caches, 100 of 217 in all: it comes in minutes in some,
 /// and in others in hours.
 fn lay_out<'c>(caches: &[Soaked<'c>], census: &'c Census, threads: usize) -> Result<(), String> {
     for cache in caches {
