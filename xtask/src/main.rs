@@ -21,6 +21,7 @@ mod release;
 mod report;
 mod smoke;
 mod soak;
+mod spent;
 mod step;
 mod suites;
 mod test;

@@ -4,9 +4,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+
+use crate::spent;
 
 /// The cargo that started us, so that every step uses the same toolchain.
 pub(crate) fn cargo<I>(root: &Path, args: I) -> Command
@@ -43,9 +44,9 @@ pub(crate) fn announced<T>(
     work: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     eprintln!("xtask: {name}");
-    let started = Instant::now();
+    let begun = spent::begin();
     let done = work()?;
-    eprintln!("xtask: {name}: {:.1} s", started.elapsed().as_secs_f64());
+    eprintln!("xtask: {name}: {}", begun.spent());
     Ok(done)
 }
 

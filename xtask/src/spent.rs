@@ -1,0 +1,109 @@
+//! What a piece of work took: seconds by the clock, and seconds of the processor.
+//!
+//! The clock says little where the machine has other work; then that work is counted too.
+
+use std::fmt;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+/// A second of the processor as Linux counts it, whatever the kernel's own tick is.
+const TICKS: f64 = 100.0;
+
+/// A moment, and what had been used until then.
+pub(crate) struct Begun {
+    at: Instant,
+    ours: Option<f64>,
+    all: Option<f64>,
+}
+
+/// What a piece of work took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    /// Seconds by the clock.
+    pub(crate) wall: f64,
+    /// Seconds of the processor, of all programs that this one has waited for. `None` where the
+    /// system does not tell.
+    pub(crate) processor: Option<f64>,
+    /// Seconds of the processor that everything else had meanwhile.
+    pub(crate) others: Option<f64>,
+}
+
+/// Begins to measure.
+pub(crate) fn begin() -> Begun {
+    Begun { at: Instant::now(), ours: children().ok(), all: machine().ok() }
+}
+
+impl Begun {
+    pub(crate) fn spent(&self) -> Spent {
+        let since = |before: Option<f64>, now: anyhow::Result<f64>| Some(now.ok()? - before?);
+        let processor = since(self.ours, children());
+        let all = since(self.all, machine());
+        let others = all.zip(processor).map(|(all, ours)| (all - ours).max(0.0));
+        Spent { wall: self.at.elapsed().as_secs_f64(), processor, others }
+    }
+}
+
+impl Spent {
+    /// Whether other programs had more than a tenth of the machine.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.others.is_some_and(|others| others > 0.1 * self.wall * cores as f64)
+    }
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.wall)?;
+        let Some(processor) = self.processor else { return Ok(()) };
+        write!(f, ", {processor:.1} s of the processor")?;
+        match self.others {
+            Some(others) if self.is_disturbed() => write!(f, "; others had {others:.1} s"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Of all programs that this one has waited for, and of those that they have waited for.
+fn children() -> anyhow::Result<f64> {
+    let path = "/proc/self/stat";
+    let text = std::fs::read_to_string(path).context(path)?;
+    // The name, in brackets, may hold anything.
+    let (_, fields) = text.rsplit_once(')').context(path)?;
+    // User and system time of children: fields 16 and 17, of which the third comes first here.
+    ticks(fields.split_whitespace().skip(13).take(2)).context(path)
+}
+
+/// Of everything that runs here, and what other machines took from this one.
+fn machine() -> anyhow::Result<f64> {
+    let path = "/proc/stat";
+    let text = std::fs::read_to_string(path).context(path)?;
+    let line = text.lines().next().context(path)?;
+    // The word `cpu`, then user, nice, system, idle, waiting, interrupts of two kinds, stolen.
+    let fields = line.split_whitespace().enumerate();
+    let used = fields.filter(|(at, _)| [1, 2, 3, 6, 7, 8].contains(at));
+    ticks(used.map(|(_, field)| field)).context(path)
+}
+
+fn ticks<'t>(fields: impl Iterator<Item = &'t str>) -> anyhow::Result<f64> {
+    let mut sum = 0;
+    for field in fields {
+        sum += field.parse::<u64>()?;
+    }
+    Ok(sum as f64 / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_s_time_is_counted_when_it_has_ended() {
+        let Ok(_) = children() else { return };
+        let begun = begin();
+        let loops = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", loops]).status().unwrap().success());
+        let spent = begun.spent();
+        assert!(spent.processor.unwrap() > 0.0 && spent.others.is_some(), "{spent:?}");
+    }
+}
