@@ -38,7 +38,7 @@ enum Benchmark {
 #[command(after_help = "Examples:
   cargo run --release -p frazil-bench -- bench/simulator.toml
   cargo run --release -p frazil-bench -- bench/simulator.toml --smoke
-  cargo run --release -p frazil-bench -- bench/simulator.toml --policy s3-fifo --counted 10000000
+  cargo run --release -p frazil-bench -- bench/simulator.toml --policy s3-fifo --rounds 0
   cargo run --release -p frazil-bench --features rivals -- bench/cache.toml --cell zipf-10")]
 struct Args {
     /// The definition.
@@ -69,7 +69,7 @@ struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<usize>,
 
-    /// Of a comparison of caches: so many rounds; 0 measures only what has none.
+    /// So many rounds; 0 measures only what has none, such as instructions.
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 
@@ -91,7 +91,11 @@ impl Args {
         let is_wanted = |name: &String| self.policy.is_empty() || self.policy.contains(name);
         definition.policy.retain(|target| is_wanted(&target.name));
         ensure!(!definition.policy.is_empty(), "the definition has none of these policies");
-        let report = measure::run(&definition, &self.traces, self.smoke)?;
+        definition.repetitions = self.rounds.unwrap_or(definition.repetitions);
+        let report = match definition.repetitions {
+            0 => String::new(),
+            _ => measure::run(&definition, &self.traces, self.smoke)?,
+        };
         // Counting costs a hundred times as much as replaying: a smoke run counts one policy.
         let (counted, records) = match self.smoke {
             true => (&definition.policy[..1], definition.short),

@@ -73,7 +73,7 @@ fn read(root: &Path) -> anyhow::Result<Vec<Mutant>> {
 }
 
 /// What is committed, where it is built apart from the tree that is worked on.
-fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
+pub(crate) fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output()?;
     let head = String::from_utf8(head.stdout)?.trim().to_owned();
     if !tree.join(".git").exists() {

@@ -1,13 +1,17 @@
 //! `cargo xtask profiles`: what each way to optimise a release costs to build, and what it gives
-//! the replay loop and the cache. The choice is explained in docs/design/checks.md.
+//! the replay loop and the cache. The choice is explained in docs/design/checks.md, which holds
+//! the table that this writes.
+//!
+//! Builds are told in seconds of the processor, speeds in instructions: neither asks what else the
+//! machine does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::{cost, figures, step, test};
+use crate::{cost, figures, mutants, spent, step, test};
 
 /// Name, `lto`, `codegen-units`.
 const CHOICES: [(&str, &str, &str); 4] = [
@@ -16,88 +20,116 @@ const CHOICES: [(&str, &str, &str); 4] = [
     ("LTO within a crate, 16 units", "false", "16"),
     ("thin LTO, one unit", "thin", "1"),
 ];
-const POLICIES: &str = "lru,sieve,s3-fifo,two-queue,arc,w-tinylfu,gdsf";
-const ENGINES: [&str; 4] = ["mobius", "mobius+pin", "s3-fifo", "lru-mutex"];
+/// A list, a mark, queues with ghosts, a heap: the last gains most by LTO.
+const POLICIES: &str = "lru,sieve,s3-fifo,arc,w-tinylfu,gdsf";
+const ENGINES: [&str; 4] = ["mobius", "mobius+pin", "mobius+ttl", "s3-fifo"];
 
-/// What is printed of a choice, in order.
-type Row = Vec<(String, f64)>;
+const DOCUMENT: &str = "docs/design/checks.md";
+const BEGIN: &str = "<!-- cargo xtask profiles -->";
+const END: &str = "<!-- end -->";
 
-/// Builds and measures each choice, and prints a table.
+/// What is known of a choice, in order.
+type Column = Vec<(String, Option<f64>)>;
+
+/// Builds and measures each choice, and writes the table.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    let mut columns: Vec<Row> = Vec::new();
-    for (at, (name, lto, units)) in CHOICES.into_iter().enumerate() {
-        eprintln!("xtask: profile: {name}");
-        let target = root.join(format!("target/profiles/{at}"));
-        // Nothing may be built already.
-        if target.exists() {
-            std::fs::remove_dir_all(&target).with_context(|| target.display().to_string())?;
-        }
-        let cargo = |arguments: &[&str]| -> anyhow::Result<(f64, f64)> {
-            let mut command = step::cargo(root, arguments);
-            command.env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0");
-            command.env("CARGO_PROFILE_RELEASE_LTO", lto);
-            command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", units);
-            let (began, before) = (Instant::now(), children_seconds()?);
-            step::run("cargo", &mut command)?;
-            Ok((began.elapsed().as_secs_f64(), children_seconds()? - before))
-        };
-        let build = ["build", "--release", "--locked"];
-        let first = cargo(&build)?;
-        cost::touch(root)?;
-        let again = cargo(&build)?;
-        cargo(&[&build[..], &["--package", "frazil-bench"]].concat())?;
-        let mut column = vec![
-            ("first build, s".to_owned(), first.0),
-            ("first build, s of the processor".to_owned(), first.1),
-            ("after a change of a policy, s".to_owned(), again.0),
-            ("after a change of a policy, s of the processor".to_owned(), again.1),
-        ];
-        column.extend(measured(root, &target)?);
-        columns.push(column);
+    // That it can be written is known before anything is built.
+    write(root, None)?;
+    // A copy, because a file is touched there.
+    let tree = root.join("target/profiles/tree");
+    mutants::copy_tree(root, &tree)?;
+    let traces = test::wanted_traces(root).canonicalize().context("no traces to measure with")?;
+    let mut columns = Vec::new();
+    for choice in CHOICES {
+        eprintln!("xtask: profile: {}", choice.0);
+        columns.push(measured(&tree, &traces, choice)?);
+        println!("{}", table(&columns));
     }
-    println!("{}\n", figures::provenance()?);
-    println!("| | {} |", CHOICES.map(|(name, ..)| name).join(" | "));
-    println!("|---|{}", "---|".repeat(CHOICES.len()));
-    for (at, (name, _)) in columns[0].iter().enumerate() {
-        let values = columns.iter().map(|column| format!("{:.1}", column[at].1));
-        println!("| {name} | {} |", values.collect::<Vec<_>>().join(" | "));
-    }
-    Ok(())
+    write(root, Some(&table(&columns)))
 }
 
-/// Speeds and instructions of replays and of the cache.
-fn measured(root: &Path, target: &Path) -> anyhow::Result<Row> {
-    let traces = test::wanted_traces(root).canonicalize().context("no traces to measure with")?;
+/// Puts a table into the document, or leaves the one that is there.
+fn write(root: &Path, table: Option<&str>) -> anyhow::Result<()> {
+    let document = root.join(DOCUMENT);
+    let text = std::fs::read_to_string(&document).context(DOCUMENT)?;
+    let (before, rest) = text.split_once(BEGIN).with_context(|| format!("{DOCUMENT}: {BEGIN}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{DOCUMENT}: {END}"))?;
+    let Some(table) = table else { return Ok(()) };
+    let measured = figures::provenance()?;
+    let written = format!("{before}{BEGIN}\n{table}\n{measured}\n{END}{after}");
+    std::fs::write(&document, written).context(DOCUMENT)
+}
+
+/// One choice, with nothing built before.
+fn measured(
+    tree: &Path,
+    traces: &Path,
+    (_, lto, units): (&str, &str, &str),
+) -> anyhow::Result<Column> {
+    let target = tree.join("target");
+    if target.exists() {
+        std::fs::remove_dir_all(&target).with_context(|| target.display().to_string())?;
+    }
+    let build = |more: &[&str]| -> anyhow::Result<Option<f64>> {
+        let mut command = step::cargo(tree, ["build", "--release", "--locked"]);
+        command.args(more).env_remove("CARGO_TARGET_DIR");
+        command.env("CARGO_PROFILE_RELEASE_LTO", lto);
+        command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", units);
+        let begun = spent::begin();
+        step::run("cargo build", &mut command)?;
+        Ok(begun.spent().processor)
+    };
+    let mut column = vec![("first build, s of the processor".to_owned(), build(&[])?)];
+    cost::touch(tree)?;
+    column.push(("the same after a change of a policy".to_owned(), build(&[])?));
+    build(&["--package", "frazil-bench"])?;
+    column.extend(instructions(tree, traces)?);
+    Ok(column)
+}
+
+/// Instructions of replays and of the cache.
+fn instructions(tree: &Path, traces: &Path) -> anyhow::Result<Column> {
     let bench = |arguments: &[&str]| -> anyhow::Result<String> {
-        let mut command = std::process::Command::new(target.join("release/frazil-bench"));
-        command.args(arguments).current_dir(root).env("FRAZIL_TRACES", &traces);
-        let output = command.output().context("frazil-bench")?;
-        ensure!(output.status.success(), "frazil-bench: {}", output.status);
+        let mut command = Command::new(tree.join("target/release/frazil-bench"));
+        command.args(arguments).args(["--rounds", "0"]).current_dir(tree);
+        let output = command.env("FRAZIL_TRACES", traces).output().context("frazil-bench")?;
+        let told = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "frazil-bench: {}: {told}", output.status);
         Ok(String::from_utf8(output.stdout)?)
     };
-    let mut row = Row::new();
-    let replays = bench(&["bench/simulator.toml", "--policy", POLICIES])?;
-    let (speeds, counts) = (
-        section(&replays, "Twitter, capacity 10%"),
-        section(&replays, "Twitter: instructions a request"),
-    );
+    let mut column = Column::new();
+    let replays = ["bench/simulator.toml", "--policy", POLICIES, "--counted", "300000"];
+    let replays = bench(&replays)?;
+    let lines = section(&replays, "Twitter: instructions a request");
     for policy in POLICIES.split(',') {
-        let of = |lines: &BTreeMap<&str, Vec<&str>>| number(lines.get(policy)?, 1);
-        row.push((format!("replay of {policy}, M requests/s"), of(&speeds).unwrap_or(f64::NAN)));
-        row.push((format!("instructions a request of {policy}"), of(&counts).unwrap_or(f64::NAN)));
+        let counted = lines.get(policy).and_then(|words| words.get(1)?.parse().ok());
+        column.push((format!("instructions, a request of `{policy}` replayed"), counted));
     }
-    let cells = ["--cell", "hit,zipf-10", "--threads", "1", "--rounds", "3"];
-    let caches = bench(&[&["bench/cache.toml"], &cells[..]].concat())?;
-    for cell in ["hit", "zipf-10"] {
+    let caches = bench(&["bench/cache.toml", "--cell", "hit,zipf-10", "--threads", "1"])?;
+    for (cell, what) in [("hit", "a hit of `"), ("zipf-10", "an operation on Zipf at a tenth of `")]
+    {
         let lines = section(&caches, &format!("{cell}: workload"));
         for engine in ENGINES {
-            let found = caches_line(&lines, engine);
-            let Some((speed, instructions)) = found else { continue };
-            row.push((format!("{cell} of {engine}, M operations/s"), speed));
-            row.push((format!("instructions an operation, {cell} of {engine}"), instructions));
+            let Some(words) = lines.get(engine) else { continue };
+            let counted = words.last().and_then(|word| word.parse().ok());
+            column.push((format!("instructions, {what}{engine}`"), counted));
         }
     }
-    Ok(row)
+    Ok(column)
+}
+
+/// The columns in Markdown.
+fn table(columns: &[Column]) -> String {
+    let names: Vec<&str> = CHOICES.iter().map(|(name, ..)| *name).take(columns.len()).collect();
+    let mut table = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+    for (at, (what, _)) in columns.first().into_iter().flatten().enumerate() {
+        let values = columns.iter().map(|column| match column.get(at) {
+            Some((_, Some(value))) => format!("{value:.1}"),
+            _ => "–".to_owned(),
+        });
+        table += &format!("| {what} | {} |\n", values.collect::<Vec<_>>().join(" | "));
+    }
+    table
 }
 
 /// The lines below the one that begins with `title`, by the word that names what they are of: the
@@ -110,26 +142,4 @@ fn section<'t>(text: &'t str, title: &str) -> BTreeMap<&'t str, Vec<&'t str>> {
         (name.copied().unwrap_or_default(), words)
     });
     words.collect()
-}
-
-fn number(words: &[&str], at: usize) -> Option<f64> {
-    words.get(at)?.parse().ok()
-}
-
-/// Speed and instructions of an engine's line.
-fn caches_line(lines: &BTreeMap<&str, Vec<&str>>, engine: &str) -> Option<(f64, f64)> {
-    let words = lines.get(engine)?;
-    Some((number(words, 2)?, words.last()?.parse().ok()?))
-}
-
-/// Processor time of all programs that this one has waited for.
-fn children_seconds() -> anyhow::Result<f64> {
-    let path = "/proc/self/stat";
-    let text = std::fs::read_to_string(path).context(path)?;
-    let (_, fields) = text.rsplit_once(')').context(path)?;
-    // User and system time of children: fields 16 and 17, of which the third comes first here.
-    let ticks = fields.split_whitespace().skip(13).take(2);
-    let ticks: u64 = ticks.map(|field| field.parse::<u64>().unwrap_or(0)).sum();
-    // Always a hundred a second where programs look.
-    Ok(ticks as f64 / 100.0)
 }
