@@ -414,11 +414,12 @@ fn a_clock_that_panics_loses_nothing() {
 /// A clock may use the cache whose clock it is, whenever it is read.
 #[test]
 fn a_clock_may_use_the_cache() {
-    let (done, over) = channel();
+    let (begins, begun) = channel();
     // Apart, so that a call that waits for itself is told from one that takes long.
     let calls = std::thread::spawn(move || {
         for (name, call) in CALLS {
             for policy in policies_with_time() {
+                begins.send((name, policy)).expect("the test waits");
                 let home: Arc<OnceLock<Weak<Cache<u64, u64>>>> = Arc::default();
                 let asked = Arc::clone(&home);
                 let cache = Arc::new(ticking(policy, move || {
@@ -438,10 +439,14 @@ fn a_clock_may_use_the_cache() {
                 cache.validate().unwrap_or_else(|found| panic!("{name}, {policy}:\n{found}"));
             }
         }
-        done.send(()).expect("the test waits");
     });
-    match over.recv_timeout(PATIENCE) {
-        Err(RecvTimeoutError::Timeout) => panic!("a call waits for itself"),
-        _ => calls.join().unwrap_or_else(|panic| resume_unwind(panic)),
+    let mut last = None;
+    loop {
+        match begun.recv_timeout(PATIENCE) {
+            Ok(call) => last = Some(call),
+            Err(RecvTimeoutError::Timeout) => panic!("a call waits for itself: {last:?}"),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
+    calls.join().unwrap_or_else(|panic| resume_unwind(panic));
 }

@@ -1,8 +1,10 @@
 //! The plainest executor there can be: all tasks on the thread that calls, polled in the order
 //! in which they are woken.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -35,12 +37,19 @@ pub(crate) struct Tasks<'f, T> {
     wakers: Vec<Waker>,
     ready: Arc<Ready>,
     living: usize,
+    idle: Rc<Cell<u64>>,
 }
 
 impl<'f, T> Tasks<'f, T> {
     pub(crate) fn new() -> Self {
+        Tasks::counting(Rc::default())
+    }
+
+    /// Counts how often it has nothing to poll, and waits until a task is woken.
+    pub(crate) fn counting(idle: Rc<Cell<u64>>) -> Self {
         let ready = Ready { tasks: Mutex::default(), thread: std::thread::current() };
-        Tasks { futures: Vec::new(), wakers: Vec::new(), ready: Arc::new(ready), living: 0 }
+        let (futures, wakers) = (Vec::new(), Vec::new());
+        Tasks { futures, wakers, ready: Arc::new(ready), living: 0, idle }
     }
 
     pub(crate) fn spawn(&mut self, future: impl Future<Output = T> + 'f) {
@@ -81,6 +90,7 @@ impl<'f, T> Tasks<'f, T> {
         while self.living > 0 {
             let Some(left) = end.checked_duration_since(Instant::now()) else { break };
             let Some(number) = self.ready.tasks.lock().unwrap().pop_front() else {
+                self.idle.set(self.idle.get() + 1);
                 std::thread::park_timeout(left);
                 continue;
             };
