@@ -54,10 +54,10 @@ pub(crate) fn places_for(capacity: u64, room: u64, weighted: bool) -> u64 {
 /// Who changes the capacity, and how far it can go.
 #[derive(Debug)]
 pub(crate) struct Resize {
-    /// The most entries that there can be.
-    room: u64,
-    /// How many are expected: what threads may have in hand depends on it.
-    expected: u64,
+    /// The most entries that there can be, at most 2^29.
+    room: u32,
+    /// How many are expected, no more: what threads may have in hand depends on it.
+    expected: u32,
     /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
     /// code of the user's.
     turn: Mutex<u64>,
@@ -66,11 +66,11 @@ pub(crate) struct Resize {
 impl Resize {
     /// How many entries are expected.
     pub(crate) fn expected(&self) -> u64 {
-        self.expected
+        self.expected.into()
     }
 
     pub(crate) fn new(room: u64, expected: u64) -> Self {
-        Resize { room, expected, turn: Mutex::new(0) }
+        Resize { room: room as u32, expected: expected as u32, turn: Mutex::new(0) }
     }
 }
 
@@ -114,7 +114,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut turn = self.resize.turn.lock();
         *turn += 1;
         let weighted = self.weights.is_some();
-        let places = places_for(capacity, self.resize.room, weighted);
+        let places = places_for(capacity, self.resize.room.into(), weighted);
         let capacity = if weighted { capacity } else { places };
         let goal = Goal { turn: *turn, capacity, places };
         self.follow(&held, &goal);
@@ -129,7 +129,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn follow(&self, held: &Held<'_, H::Local>, goal: &Goal) {
         // Nobody knows how many there will be of those that are weighed.
         let weighted = self.weights.is_some();
-        let entries = if weighted { goal.places.min(self.resize.expected) } else { goal.places };
+        let entries = if weighted { goal.places.min(self.resize.expected()) } else { goal.places };
         self.order.set_capacity(held, goal.capacity, entries);
         let step = fitting_step(entries).min(self.segments.length() as usize);
         self.segments.set_step(step as u32);
