@@ -37,7 +37,9 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
                 return held;
             }
             let lease = thread::Lease::new();
-            if let Some(mut held) = self.stripes.of(lease.number()).own() {
+            let stripe = self.stripes.of(lease.number());
+            if let Some(mut held) = stripe.own() {
+                stripe.is_lent();
                 if self.stripes.is_stopped() {
                     continue;
                 }

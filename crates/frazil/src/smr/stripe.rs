@@ -119,7 +119,8 @@ pub(crate) struct Stripe<L = (), W = ()> {
     /// they did nothing more.
     seen: AtomicU32,
     emptied: AtomicU32,
-    /// The number of the thread that has claimed it last.
+    /// The thread that has claimed it last, or that has worked with it without being its owner: its
+    /// number and one; 0 for none.
     claimant: AtomicU32,
     buffers: UnsafeCell<Buffers<W>>,
 }
@@ -170,7 +171,7 @@ impl<L, W> Stripe<L, W> {
         if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
         }
-        self.claimant.store(thread::number(), Relaxed);
+        self.is_lent();
         let held = Held { stripe: self, flag: &self.claimed };
         // Partner: the light fence of `own`. Acquire: partner is the Release with which
         // the owner leaves.
@@ -187,10 +188,20 @@ impl<L, W> Stripe<L, W> {
             return false;
         }
         // A thread that was lost in a fork does nothing any more, and nobody else comes by its
-        // flag. Unless it runs code of the user's: it may have forked in that, and live. A claimant
-        // that is not seen here yet sees after its heavy fence that it is to stop.
-        let at_work = if busy { owner } else { self.claimant.load(Relaxed) };
-        !fork::has_lost(at_work) || self.outside.load(Relaxed)
+        // flag. But who has forked may have been at work under a number that counts as lost, in
+        // code of the user's. A claimant that is not seen here yet sees after its heavy fence that
+        // it is to stop.
+        let claimant = self.claimant.load(Relaxed).checked_sub(1);
+        let claimant_lives = claimant.is_some_and(|number| !fork::has_lost(number));
+        match busy {
+            true => !fork::has_lost(owner) || claimant_lives && self.outside.load(Relaxed),
+            false => claimant.is_none() || claimant_lives,
+        }
+    }
+
+    /// Says that the calling thread is at work with it, or is about to be, and not its owner.
+    pub(crate) fn is_lent(&self) {
+        self.claimant.store(thread::number() + 1, Relaxed);
     }
 }
 
