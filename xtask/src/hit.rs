@@ -29,7 +29,7 @@ const HITS: [Hit; 2] = [
     // cache than before.
     Hit {
         name: "get_hit",
-        calls: &["get_nested", "register", "Stripes4make", "_Unwind_Resume"],
+        calls: &["get_nested", "register", "Stripes$LT$L$C$W$GT$4make", "_Unwind_Resume"],
         stores: 13,
     },
 ];
