@@ -66,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 core.slab.prefetch_for_reading(slot);
             }
         }
-        match Hazard::of(&core.stripe().reader.hazard) {
+        match Hazard::of(&core.stripe().reader) {
             Some(hazard) => self.get_batch_under(&hazard, keys, values),
             None => self.get_batch_under(&core.pinned(), keys, values),
         }

@@ -14,6 +14,7 @@ use crate::core::order::Order;
 use crate::core::order::position::Position;
 use crate::core::order::s3_fifo::{SMALL, WEIGHT};
 use crate::core::slab::{DEAD, OCCUPIED, Slab, VACANT};
+use crate::smr::reclaim::Contents as _;
 use crate::smr::segments::{IDLE, SECOND, SLOT};
 use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether a key is there after all that was found absent.
     fn has_come(&self, place: Place, key: &K) -> bool {
         let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
+        match Hazard::of(reader) {
             Some(hazard) => self.find_living(&hazard, place, key).is_some(),
             None => self.find_living(&self.pinned(), place, key).is_some(),
         }
@@ -135,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         work: impl FnOnce(Option<&Found<'_>>) -> R,
     ) -> R {
         let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
+        match Hazard::of(reader) {
             Some(hazard) => self.with_found_under(&hazard, place, key, work),
             None => self.with_found_under(&self.pinned(), place, key, work),
         }

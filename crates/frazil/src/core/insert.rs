@@ -68,7 +68,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return Err(refused(self.refuse(H::operation(self), place, entry, Refusal::TooHeavy)));
         }
         let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
+        match Hazard::of(reader) {
             Some(hazard) => {
                 self.insert_under(&hazard, place, (hash, weight, incoming), key, value, refused)
             }

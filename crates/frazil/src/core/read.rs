@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         V: Clone,
     {
         let stripe = self.stripe();
-        match Hazard::of(&stripe.reader.hazard) {
+        match Hazard::of(&stripe.reader) {
             Some(hazard) => self.get_under(&hazard, &stripe.local.reads, hash, key).cloned(),
             None => self.get_nested(&stripe.local.reads, hash, key),
         }
@@ -120,7 +120,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
-        if let Some(hazard) = Hazard::of(&reader.hazard) {
+        if let Some(hazard) = Hazard::of(reader) {
             let found: Spot<'_> = self.find_as(&hazard, place, key)?;
             H::is_live(self, found.slot).then(|| read(found.slot))
         } else {

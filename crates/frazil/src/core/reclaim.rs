@@ -7,6 +7,7 @@ use crate::core::hooks::PerThread;
 use crate::core::local::Held;
 use crate::core::slab::{Slab, VACANT};
 use crate::ensure::Ensure;
+use crate::smr::reclaim::Contents;
 use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -22,29 +23,20 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             self.grow(0);
         }
         if self.reclaim.due() {
-            self.reclaim();
+            self.reclaim_some(false);
         }
     }
 
     /// Drops what nobody can be reading. How many slots became free. The caller holds no
     /// stripe: destructors run here.
     pub(crate) fn reclaim(&self) -> u64 {
-        let weighs = self.weights.is_some();
-        let vacate = |slot| {
-            if !Slab::<K, V>::NEEDS_DROP && !weighs {
-                return;
-            }
-            let state = &self.slab.header(slot).state;
-            if !Slab::<K, V>::NEEDS_DROP {
-                // Not to be weighed again.
-                state.store(VACANT, Relaxed);
-            } else if state.load(Relaxed) != VACANT {
-                // SAFETY: `run` shows slots that are retired and that nobody can reach.
-                drop(unsafe { self.slab.vacate(slot) });
-            }
-        };
-        let weigh = |slot| if weighs { self.retired_weight(slot) } else { 0 };
-        let freed = self.reclaim.run(&self.segments, &self.stripes, weigh, vacate);
+        self.reclaim_some(true)
+    }
+
+    /// The same of `all`, or of what threads at work have passed.
+    fn reclaim_some(&self, all: bool) -> u64 {
+        let readers = (&self.stripes, &self.stripe().reader);
+        let freed = self.reclaim.run(&self.segments, readers, all, self);
         #[cfg(feature = "tracing")]
         self.tell_of_pins();
         if self.reclaim.has_turned_over() {
@@ -91,13 +83,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         })
     }
 
-    /// What a slot weighs that waits in limbo: 0 if its value was dropped, or nothing is weighed.
-    pub(crate) fn retired_weight(&self, slot: u32) -> u64 {
-        let weighs = self.weights.is_some();
-        let occupied = weighs && self.slab.header(slot).state.load(Relaxed) != VACANT;
-        if occupied { self.slab.weight(slot) } else { 0 }
-    }
-
     /// Makes all that idle threads have in hand available; packs the queues if told to.
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {
@@ -109,6 +94,30 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             self.hand(&mut held, |hand| self.order.compact(hand));
         }
         self.reclaim();
+    }
+}
+
+impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
+    #[inline(always)]
+    fn has_any(&self) -> bool {
+        Slab::<K, V>::NEEDS_DROP || self.weights.is_some()
+    }
+
+    fn retired_weight(&self, slot: u32) -> u64 {
+        let occupied =
+            self.weights.is_some() && self.slab.header(slot).state.load(Relaxed) != VACANT;
+        if occupied { self.slab.weight(slot) } else { 0 }
+    }
+
+    fn vacate(&self, slot: u32) {
+        let state = &self.slab.header(slot).state;
+        if !Slab::<K, V>::NEEDS_DROP {
+            // Not to be weighed again.
+            state.store(VACANT, Relaxed);
+        } else if state.load(Relaxed) != VACANT {
+            // SAFETY: `run` shows slots that are retired and that nobody can reach.
+            drop(unsafe { self.slab.vacate(slot) });
+        }
     }
 }
 

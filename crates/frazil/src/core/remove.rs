@@ -27,7 +27,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         let operation = H::operation(self);
         let reader = &self.stripe().reader;
-        let result = match Hazard::of(&reader.hazard) {
+        let result = match Hazard::of(reader) {
             Some(hazard) => self.take_out_under(&hazard, place, key, read, ending),
             None => {
                 let pinned = self.pinned();
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if !self.index.is_alone(place, found.cell) {
             let reader = &self.stripe().reader;
             // As in `take_out_rivals`.
-            match Hazard::of(&reader.second) {
+            match Hazard::second(reader) {
                 Some(hazard) => self.take_out_older(&hazard, place, found, key),
                 None => {
                     let pinned = self.pinned();
@@ -169,7 +169,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // The first hazard has `found` to protect. Not a pin where a hazard will do: a
         // thread that is suspended here should hold up next to nothing.
         let reader = &self.stripe().reader;
-        match Hazard::of(&reader.second) {
+        match Hazard::second(reader) {
             Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot),
             None => {
                 let pinned = self.pinned();

@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         while tour.next() {
             let operation = H::operation(self);
             let reader = &self.stripe().reader;
-            lapsed += match Hazard::of(&reader.hazard) {
+            lapsed += match Hazard::of(reader) {
                 Some(hazard) => self.sweep_home(&hazard, steps, &mut tour, &mut is_doomed),
                 None => {
                     let pinned = self.pinned();
@@ -77,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let reader = &self.stripe().reader;
-        match Hazard::of(&reader.hazard) {
+        match Hazard::of(reader) {
             Some(hazard) => self.show_slots_under(&hazard, tour, show),
             None => {
                 let pinned = self.pinned();

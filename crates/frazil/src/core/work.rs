@@ -14,7 +14,9 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// no thread has.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Held<'_, H::Local> {
-        match self.stripe().own() {
+        let stripe = self.stripe();
+        stripe.reader.progress.pass(self.reclaim.epoch());
+        match stripe.own() {
             // After the light fence of `own`. Partner: the heavy fence of `Stripes::stop`.
             Some(held) if !self.stripes.is_stopped() => held,
             held => {

@@ -70,7 +70,7 @@ impl Copies {
     }
 
     fn get(&self) -> bool {
-        let hazard = Hazard::of(&self.stripes.of(0).reader.hazard).expect("nobody else's");
+        let hazard = Hazard::of(&self.stripes.of(0).reader).expect("nobody else's");
         self.read(&hazard)
     }
 

@@ -152,8 +152,7 @@ impl Growing {
 
     /// Looks the key up under a hazard, and reads what is in the slot.
     fn read(&self) -> bool {
-        let named = &self.stripes.of(0).reader.hazard;
-        let hazard = Hazard::of(named).expect("one look-up at a time");
+        let hazard = Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time");
         let look = |cell: &AtomicU32, word, slot| {
             if !hazard.covers(cell, word, slot) {
                 return Seen::Changed;

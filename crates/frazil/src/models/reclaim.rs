@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use super::{large_model, together};
 use crate::smr::names::NAMES;
 use crate::smr::protect::{Hazard, Pinned, Protect};
-use crate::smr::reclaim::{Reclaim, Supply};
+use crate::smr::reclaim::{Contents, Reclaim, Supply};
 use crate::smr::segments::Segments;
 use crate::smr::stripe::{Buffers, Stripes, Traffic};
 use crate::sync::atomic::{
@@ -51,6 +51,22 @@ impl Supply for OneSlot {
     fn prepare(&self, _slot: u32) {}
 }
 
+impl Contents for Store {
+    fn has_any(&self) -> bool {
+        true
+    }
+
+    fn retired_weight(&self, _slot: u32) -> u64 {
+        0
+    }
+
+    fn vacate(&self, slot: u32) {
+        assert_eq!(slot, SLOT);
+        // SAFETY: loom looks whether it is.
+        self.entry.with_mut(|entry| unsafe { *entry += 1 });
+    }
+}
+
 impl Store {
     /// With the slot filled and published.
     fn new() -> Self {
@@ -63,7 +79,7 @@ impl Store {
             entry: UnsafeCell::new(0),
         };
         // Made before the threads begin: who makes it is not what is looked at.
-        let _ = store.stripes.of(0);
+        let _ = (store.stripes.of(0), store.stripes.of(1));
         store.publish(&mut Buffers::default());
         store
     }
@@ -80,22 +96,50 @@ impl Store {
 
     /// Unlinks the slot and retires it; then reclaims and uses it again.
     fn replace(&self) {
+        self.replace_and(Store::reclaim_all);
+    }
+
+    fn replace_and(&self, reclaim: fn(&Store) -> u64) {
         let mut buffers = Buffers::default();
         assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
         if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok() {
             self.reclaim.retire(&self.segments, &mut buffers, SLOT);
         }
-        self.reclaim_all();
+        reclaim(self);
         self.publish(&mut buffers);
     }
 
     fn reclaim_all(&self) -> u64 {
-        let vacate = |slot| {
-            assert_eq!(slot, SLOT);
+        self.reclaim(true)
+    }
+
+    /// Without the heavy fence, if there is no need of it.
+    fn reclaim_some(&self) -> u64 {
+        self.reclaim(false)
+    }
+
+    fn reclaim(&self, all: bool) -> u64 {
+        let readers = (&self.stripes, &self.stripes.of(1).reader);
+        self.reclaim.run(&self.segments, readers, all, self)
+    }
+
+    /// As under a hazard, but without the light fence, which is a full one here and would hide what
+    /// is missing beside it.
+    fn look_without_fence(&self) {
+        let reader = &self.stripes.of(0).reader;
+        let word = self.word.load(Acquire);
+        reader.hazard.store(word, Release);
+        reader.progress.look();
+        if word != 0 && self.word.load(Acquire) == word {
             // SAFETY: loom looks whether it is.
-            self.entry.with_mut(|entry| unsafe { *entry += 1 });
-        };
-        self.reclaim.run(&self.segments, &self.stripes, |_| 0, vacate)
+            assert_ne!(self.entry.with(|entry| unsafe { *entry }), 0);
+        }
+        reader.hazard.store(0, Release);
+    }
+
+    /// As who begins to write.
+    fn pass(&self) {
+        self.stripes.of(0).reader.progress.pass(self.reclaim.epoch());
     }
 
     fn look(&self, protection: &impl Protect) {
@@ -107,7 +151,7 @@ impl Store {
     }
 
     fn hazard(&self) -> Hazard<'_> {
-        Hazard::of(&self.stripes.of(0).reader.hazard).expect("one look-up at a time")
+        Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time")
     }
 
     fn pin(&self) -> Pinned<'_> {
@@ -206,6 +250,45 @@ fn two_reclaimers_let_a_slot_go_once() {
             Store::replace,
             |store| {
                 store.reclaim_all();
+            },
+        ])
+    });
+}
+
+/// The reclaimer finds it asleep, or its look finds the slot unlinked.
+#[test]
+fn a_thread_that_wakes_needs_no_heavy_fence() {
+    check(&[Store::look_without_fence, |store| store.replace_and(Store::reclaim_some)]);
+}
+
+/// What it has looked at before is named, or its later looks find the slot unlinked.
+#[test]
+fn a_thread_that_passes_needs_no_heavy_fence() {
+    check(&[
+        |store| {
+            store.look_without_fence();
+            store.pass();
+            store.look_without_fence();
+        },
+        |store| {
+            store.replace_and(Store::reclaim_some);
+            store.reclaim_some();
+        },
+    ]);
+}
+
+/// It is asleep for the second reclamation, whoever has let it fall asleep before that.
+#[test]
+fn a_thread_that_fell_asleep_wakes_at_its_next_look() {
+    large_model(|| {
+        run(&[
+            |store| {
+                store.look(&store.hazard());
+                store.look(&store.hazard());
+            },
+            |store| {
+                store.replace();
+                store.replace_and(Store::reclaim_some);
             },
         ])
     });

@@ -6,6 +6,7 @@
 pub(crate) mod fence;
 pub(crate) mod fork;
 pub(crate) mod names;
+pub(crate) mod progress;
 pub(crate) mod protect;
 pub(crate) mod reclaim;
 pub(crate) mod segments;

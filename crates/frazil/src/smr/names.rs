@@ -10,7 +10,6 @@
 //!
 //! 80 bytes a thread.
 
-use crate::smr::fence;
 use crate::smr::reclaim::Reclaim;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
@@ -23,14 +22,15 @@ pub(crate) const NAMES: usize = if CHECKED { 1 } else { 16 };
 
 /// What one thread's pins have shown. Written by that thread alone.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Names {
     /// The epoch from which on everything is kept, or 0.
     since: AtomicU64,
-    slots: [AtomicU32; NAMES],
-    /// How many of those are in use.
+    /// How many slots are named.
     count: AtomicU32,
     /// Whether a reclamation has found something held up by them. Written by others as well.
     blamed: AtomicBool,
+    slots: [AtomicU32; NAMES],
 }
 
 impl Names {
@@ -40,10 +40,9 @@ impl Names {
         self.since.load(Relaxed) != 0
     }
 
-    /// Names a slot, or notes the epoch. What is looked at from here on is looked at later. For
-    /// the thread itself, which pins.
+    /// Names a slot, or notes the epoch. For [`Reader::name`](crate::smr::stripe::Reader::name).
     #[inline(always)]
-    pub(crate) fn add(&self, slot: u32, reclaim: &Reclaim) {
+    pub(super) fn add(&self, slot: u32, reclaim: &Reclaim) {
         let count = self.count.load(Relaxed) as usize;
         if let Some(free) = self.slots.get(count) {
             // Release: what was read of a slot that had its name here before; partner is the
@@ -54,9 +53,6 @@ impl Names {
             // Release: as above, with `since`.
             self.since.store(reclaim.epoch(), Release);
         }
-        // Either the look that follows sees that the slot was unlinked, or who reclaims it sees
-        // the name. Partner: the heavy fence of `Reclaim::run`.
-        fence::light();
     }
 
     /// Forgets all names: the thread has no pin left. Whether a reclamation was held up by them.
@@ -72,7 +68,8 @@ impl Names {
             // Release: all that was read; partner is the Acquire of `contains`.
             slot.store(0, Release);
         }
-        self.count.store(0, Relaxed);
+        // Release: as above; partner is the Acquire of `slots`.
+        self.count.store(0, Release);
         // Release: as above, with `since`.
         self.since.store(0, Release);
         let blamed = self.blamed.load(Relaxed);
@@ -102,9 +99,11 @@ impl Names {
         Some(self.since.load(Acquire)).filter(|&since| since != 0)
     }
 
-    /// The slots that are named. For others, after a heavy fence.
+    /// The slots that are named. For others, after a heavy fence, or after the thread has passed:
+    /// a name that is not seen, or not counted yet, is one that is looked at later.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
         // Acquire: as above.
-        self.slots.iter().map(|slot| slot.load(Acquire)).filter(|&slot| slot != 0)
+        let count = self.count.load(Acquire) as usize;
+        self.slots[..count].iter().map(|slot| slot.load(Acquire)).filter(|&slot| slot != 0)
     }
 }

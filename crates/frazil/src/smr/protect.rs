@@ -11,6 +11,7 @@
 //! were withdrawn since.
 
 use crate::smr::fence;
+use crate::smr::progress::Progress;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Reader;
 use crate::sync::atomic::{
@@ -39,14 +40,26 @@ pub(crate) trait Protect {
 /// Protects one slot at a time.
 pub(crate) struct Hazard<'c> {
     named: &'c AtomicU32,
+    progress: &'c Progress,
 }
 
 impl<'c> Hazard<'c> {
-    /// One of the calling thread's two, unless it is in use.
+    /// The calling thread's, whose reader this is, unless it is in use.
     #[inline(always)]
-    pub(crate) fn of(named: &'c AtomicU32) -> Option<Self> {
+    pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
+        Hazard::free(&reader.hazard, reader)
+    }
+
+    /// The one for what is compared with what the other names.
+    #[inline(always)]
+    pub(crate) fn second(reader: &'c Reader) -> Option<Self> {
+        Hazard::free(&reader.second, reader)
+    }
+
+    #[inline(always)]
+    fn free(named: &'c AtomicU32, reader: &'c Reader) -> Option<Self> {
         // Made only if it is free: one that is made and dropped clears what is named.
-        (named.load(Relaxed) == 0).then(|| Hazard { named })
+        (named.load(Relaxed) == 0).then(|| Hazard { named, progress: &reader.progress })
     }
 }
 
@@ -57,8 +70,10 @@ impl Protect for Hazard<'_> {
         // `Reclaim::run`.
         self.named.store(slot, Release);
         // Either this second look sees that the slot was unlinked, or the reclaimer sees
-        // the hazard. Partner: the heavy fence of `Reclaim::run`.
+        // the hazard. Partner: the heavy fence of `Reclaim::run`; where that makes do without,
+        // `look` is what it makes do with.
         fence::light();
+        self.progress.look();
         cell.load(Acquire) == word
     }
 
@@ -114,7 +129,7 @@ impl<'c> Pinned<'c> {
     /// looks at its word again.
     #[inline(always)]
     pub(crate) fn keep(&self, slot: u32) {
-        self.reader.names.add(slot, self.reclaim);
+        self.reader.name(slot, self.reclaim);
     }
 }
 

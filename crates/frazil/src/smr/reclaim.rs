@@ -3,9 +3,10 @@
 //! A slot that was unlinked from the index and taken out of its queue is *retired*. A
 //! reader may still look at it: a `get`, which has named it in its hazard, or a pin, which has
 //! named it or noted the epoch before it was retired. Retired slots go through limbo in segments;
-//! from time to time some thread takes all that is there, raises the epoch, runs the heavy
-//! fence, and lets go every slot that nobody names and no pin is old enough to have seen. The
-//! rest goes back to limbo.
+//! from time to time some thread takes all that is there, raises the epoch, and lets go every slot
+//! that nobody names, no pin is old enough to have seen, and all threads that are awake have
+//! [passed](crate::smr::progress). The rest goes back to limbo. If too much waits for threads that
+//! pass nothing, the heavy fence takes their place.
 //!
 //! ```text
 //! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
@@ -15,7 +16,8 @@
 //!
 //! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
 //! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as
-//! soon as a batch of slots or a share of the capacity has come to it. What a reader names waits
+//! soon as a few slots or a small share of the capacity have come to it, with the heavy fence when
+//! it is a batch or a large share. What a reader names waits
 //! for that reader. So that it is not gone through in vain for each slot that comes, the next
 //! time is when as much has come again as was named the last time, and half of it.
 
@@ -25,16 +27,22 @@ use crate::smr::fork;
 use crate::smr::names::Names;
 use crate::smr::protect::COPIES;
 use crate::smr::segments::{IDLE, SegmentStack, Segments};
-use crate::smr::stripe::{Buffers, Cursor, Stripe, Stripes, Traffic};
+use crate::smr::stripe::{Buffers, Cursor, Reader, Stripe, Stripes, Traffic};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    self, AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
 };
 use crate::sync::{CHECKED, OwnLine};
 
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
+/// What limbo is gone through for without that fence: short, so that no operation takes long, and
+/// not less for each stripe that has to be asked.
+const ROUND_MIN: u64 = 64;
+const ROUND_PER_STRIPE: u64 = 8;
+/// The share of the weight that a heavy fence is executed for, for which limbo is gone through.
+const ROUND_SHARE: u64 = 4;
 /// Slots that become free while a thread must do nothing to be taken for idle, at least.
 const TURNOVER_MIN: u64 = 1024;
 /// Of the capacity, the weight that may wait in limbo: a share of one in so many, of entries that
@@ -94,6 +102,18 @@ pub(crate) trait Supply {
     fn prepare(&self, slot: u32);
 }
 
+/// What is in the slots.
+pub(crate) trait Contents {
+    /// Whether there is anything to weigh or to drop.
+    fn has_any(&self) -> bool;
+
+    /// What a slot weighs, 0 if it is vacant.
+    fn retired_weight(&self, slot: u32) -> u64;
+
+    /// Drops key and value, if it has any. Of one that is retired, and that nobody can reach.
+    fn vacate(&self, slot: u32);
+}
+
 /// What waits, and how much makes it worth a fence.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -101,6 +121,9 @@ struct Waiting {
     weight: AtomicU64,
     slots_due: AtomicU64,
     weight_due: AtomicU64,
+    /// The same for a heavy fence.
+    slots_overdue: AtomicU64,
+    weight_overdue: AtomicU64,
     /// Writes of reclamations to lines that all threads write.
     shared_writes: AtomicU64,
 }
@@ -110,8 +133,10 @@ impl Reclaim {
     pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
         let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
-            slots_due: AtomicU64::new(batch),
+            slots_due: AtomicU64::new(batch.min(ROUND_MIN)),
             weight_due: AtomicU64::new(u64::MAX),
+            slots_overdue: AtomicU64::new(batch),
+            weight_overdue: AtomicU64::new(u64::MAX),
             ..Waiting::default()
         };
         let reclaim = Reclaim {
@@ -143,7 +168,8 @@ impl Reclaim {
         self.weight_in_limbo.store(limbo, Relaxed);
         self.weight_in_hand.store(weight / HAND_SHARE, Relaxed);
         self.weight_held_up.store(weight / CROWD_SHARE, Relaxed);
-        self.waiting.0.weight_due.store(limbo, Relaxed);
+        self.waiting.0.weight_due.store(limbo / ROUND_SHARE, Relaxed);
+        self.waiting.0.weight_overdue.store(limbo, Relaxed);
     }
 
     /// The epoch, for a pin that begins.
@@ -190,12 +216,19 @@ impl Reclaim {
         self.waiting() > self.held_up.slots.load(Relaxed) + u64::from(segments.length())
     }
 
-    /// Whether enough waits to be worth a fence.
+    /// Whether enough waits to be gone through.
     #[inline(always)]
     pub(crate) fn due(&self) -> bool {
         let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
         self.waiting() >= slots_due.load(Relaxed)
             || self.waiting_weight() > weight_due.load(Relaxed)
+    }
+
+    /// Whether enough waits to be worth a heavy fence.
+    fn overdue(&self) -> bool {
+        let Waiting { slots_overdue, weight_overdue, .. } = &self.waiting.0;
+        self.waiting() >= slots_overdue.load(Relaxed)
+            || self.waiting_weight() > weight_overdue.load(Relaxed)
     }
 
     /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
@@ -333,17 +366,17 @@ impl Reclaim {
         }
     }
 
-    /// Lets go what nobody can be reading. `weigh` says what a slot weighs, 0 if it is vacant;
-    /// `vacate` drops key and value, if it has any. That runs the user's code, so the caller
-    /// holds no lock. How many slots became free.
+    /// Lets go what nobody can be reading: `all` of it, or what needs no heavy fence unless too much
+    /// has come for that. `reader` is the calling thread's. Dropping `contents` runs the user's code,
+    /// so the caller holds no lock. How many slots became free.
     ///
-    /// One heavy fence and a pass over the stripes; what waits is bounded.
+    /// A pass over the stripes, and at most one heavy fence; what waits is bounded.
     pub(crate) fn run<L: Default, W: Default>(
         &self,
         segments: &Segments,
-        stripes: &Stripes<L, W>,
-        weigh: impl Fn(u32) -> u64,
-        vacate: impl Fn(u32),
+        (stripes, reader): (&Stripes<L, W>, &Reader),
+        all: bool,
+        contents: &impl Contents,
     ) -> u64 {
         let mut traffic = Traffic::default();
         self.forget_lost_threads(stripes);
@@ -352,37 +385,35 @@ impl Reclaim {
         if next == 0 {
             // Another thread has it in hand, and may be suspended: the others need not come again
             // for each slot.
-            self.set_due(0, 0);
+            self.set_due(&Left::default());
             self.doubt();
             return 0;
         }
         // Release: all that was unlinked before its segment came to limbo (Acquire in
-        // `take_all`) is seen by pins that note a later epoch.
+        // `take_all`) is seen by pins that note a later epoch, and by threads that pass it.
         let stamp = self.epoch.0.fetch_add(1, AcqRel);
-        fence::heavy();
+        reader.progress.pass(stamp + 1);
+        let (quiet, asked) = self.quiesce(stripes, stamp, all || self.overdue());
         let mut named = Named::by(stripes);
+        let mut left = Left { stripes: asked, ..Left::default() };
         let mut held_up = HeldUp::new(self, segments);
         let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
         while let Some(segment) = chain.pop() {
             let stamped = segments.stamp(segment).load(Relaxed);
             let stamped = if stamped == 0 { stamp } else { stamped };
             segments.stamp(segment).store(stamped, Relaxed);
-            let all = named.keep_all(stamped);
-            let (mut kept, mut slots) = (0u32, 0);
-            // Whatever happens in a destructor, no slot is lost.
-            let unfinished = Ensure::new(&mut gone, |_| self.put_back(segments, segment));
-            for (at, slot) in segments.slots(segment) {
-                slots += 1;
-                let weight = weigh(slot);
-                if all || named.contains(slot) {
-                    kept |= 1 << at;
-                    held_up.weight = held_up.weight.saturating_add(weight);
-                } else {
-                    unfinished.on.weight = unfinished.on.weight.wrapping_add(weight);
-                    vacate(slot);
-                }
+            if stamped >= quiet {
+                left.young = true;
+                self.put_back(segments, segment);
+                continue;
             }
-            unfinished.waive();
+            let all = named.keep_all(stamped);
+            let slots = segments.occupied(segment);
+            let kept = if all { slots } else { named.among(segments, segment) };
+            // Two instructions a slot, and not thirty.
+            if contents.has_any() {
+                self.let_go(segment, kept, contents, &mut held_up, &mut gone);
+            }
             // Where it goes.
             traffic.writes += 1;
             if all {
@@ -390,8 +421,8 @@ impl Reclaim {
                 self.put_back(segments, segment);
             } else if kept == 0 || held_up.gather(segment, kept) {
                 // Of those that were gathered, what was exchanged for them.
-                let gathered = kept != 0;
-                gone.slots += if gathered { segments.slots(segment).count() as u64 } else { slots };
+                let slots = if kept == 0 { slots } else { segments.occupied(segment) };
+                gone.slots += u64::from(slots.count_ones());
                 self.free.push(segments, segment, &mut Traffic::default());
             }
         }
@@ -399,12 +430,67 @@ impl Reclaim {
         let freed = gone.slots;
         drop(gone);
         self.freed.fetch_add(freed, Relaxed);
-        self.hold_up(held_up.slots, held_up.weight);
-        self.set_due(held_up.slots, held_up.weight);
+        (left.slots, left.weight) = (held_up.slots, held_up.weight);
+        if !left.young {
+            self.hold_up(left.slots, left.weight);
+        }
+        self.set_due(&left);
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
         self.waiting.0.shared_writes.fetch_add(traffic.writes, Relaxed);
         freed
+    }
+
+    /// Drops what is in the slots of a segment but those that are `kept`, and weighs all.
+    fn let_go(
+        &self,
+        segment: u32,
+        kept: u32,
+        contents: &impl Contents,
+        held_up: &mut HeldUp<'_>,
+        gone: &mut Gone<'_>,
+    ) {
+        let segments = held_up.segments;
+        // Whatever happens in a destructor, no slot is lost.
+        let unfinished = Ensure::new(gone, |_| self.put_back(segments, segment));
+        for (at, slot) in segments.slots(segment) {
+            let weight = contents.retired_weight(slot);
+            if kept >> at & 1 != 0 {
+                held_up.weight = held_up.weight.saturating_add(weight);
+            } else {
+                unfinished.on.weight = unfinished.on.weight.wrapping_add(weight);
+                contents.vacate(slot);
+            }
+        }
+        unfinished.waive();
+    }
+
+    /// Waits until all that was unlinked before the epoch that has just begun after `stamp` can be
+    /// judged by what is named; or, unless it is `urgent`, says up to which stamp it can. And how many
+    /// stripes were asked.
+    fn quiesce<L: Default, W: Default>(
+        &self,
+        stripes: &Stripes<L, W>,
+        stamp: u64,
+        urgent: bool,
+    ) -> (u64, u64) {
+        // After what was unlinked. Partner: the fence of a thread that wakes or passes.
+        atomic::fence(SeqCst);
+        let (mut quiet, mut asked) = (u64::MAX, 0);
+        for stripe in stripes.iter() {
+            asked += 1;
+            quiet = stripe.reader.progress.passed().map_or(quiet, |passed| passed.min(quiet));
+        }
+        if quiet > stamp {
+            return (u64::MAX, asked);
+        }
+        if urgent {
+            stripes.iter().for_each(|stripe| stripe.reader.progress.tire(stamp));
+            fence::heavy();
+            stripes.iter().for_each(|stripe| stripe.reader.progress.sleep(stamp));
+            quiet = u64::MAX;
+        }
+        (quiet, asked)
     }
 
     /// Whether as many slots have become free as there are entries since this was true last. To
@@ -425,15 +511,23 @@ impl Reclaim {
         }
     }
 
-    /// Says when limbo is to be gone through again, where readers hold up so much: not before as
-    /// much has come as is worth a fence, and half of that. What waits now is what they hold up,
-    /// and what another thread has in hand, which says so again when it is done.
-    fn set_due(&self, slots: u64, weight: u64) {
-        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
+    /// Says when limbo is to be gone through again: not before as much has come as is worth it, and
+    /// half of what readers hold up. What waits now is what was kept, and what another thread has in
+    /// hand, which says so again when it is done.
+    fn set_due(&self, left: &Left) {
+        let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
+        let (waiting, waiting_weight) = (self.waiting(), self.waiting_weight());
         let most = self.weight_in_limbo.load(Relaxed);
-        slots_due.store(self.waiting() + self.batch.max(slots / 2), Relaxed);
-        let waiting = self.waiting_weight();
-        weight_due.store(waiting.saturating_add(most.max(weight / 2)), Relaxed);
+        // Where not all was gone through, readers hold up what they did the last time, or more.
+        let before = if left.young { self.held_up.slots.load(Relaxed) } else { 0 };
+        let (slots, weight) = (left.slots.max(before) / 2, left.weight / 2);
+        let round = ROUND_MIN.max(left.stripes * ROUND_PER_STRIPE).min(self.batch);
+        slots_due.store(waiting + round.max(slots), Relaxed);
+        weight_due.store(waiting_weight.saturating_add((most / ROUND_SHARE).max(weight)), Relaxed);
+        if !left.young {
+            slots_overdue.store(waiting + self.batch.max(slots), Relaxed);
+            weight_overdue.store(waiting_weight.saturating_add(most.max(weight)), Relaxed);
+        }
     }
 
     /// Says what readers hold up. Read with every insertion, and so written only if it changes.
@@ -461,9 +555,12 @@ impl Reclaim {
     /// A reader has let go of what it held up: limbo is worth going through.
     #[cold]
     pub(crate) fn named_no_more(&self) {
-        let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
-        slots_due.store(self.batch, Relaxed);
-        weight_due.store(self.weight_in_limbo.load(Relaxed), Relaxed);
+        let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
+        let (slots, weight) = (self.batch, self.weight_in_limbo.load(Relaxed));
+        slots_due.store(slots.min(ROUND_MIN), Relaxed);
+        weight_due.store(weight / ROUND_SHARE, Relaxed);
+        slots_overdue.store(slots, Relaxed);
+        weight_overdue.store(weight, Relaxed);
     }
 
     /// How many slots readers held up when limbo was gone through last.
@@ -514,6 +611,18 @@ impl Reclaim {
     pub(crate) fn stacks(&self) -> [&SegmentStack; 2] {
         [&self.free, &self.limbo]
     }
+}
+
+/// What a reclamation has left in limbo.
+#[derive(Default)]
+struct Left {
+    /// Held up by readers, of what was gone through.
+    slots: u64,
+    weight: u64,
+    /// Whether some was not, because threads had not passed it.
+    young: bool,
+    /// How many stripes were asked.
+    stripes: u64,
 }
 
 /// Segments taken out of limbo; what is not used goes back.
@@ -571,6 +680,15 @@ impl<'s> Named<'s> {
         let bits = slots.iter().fold(0, |bits, (slot, _)| bits | 1 << (slot & 63));
         let oldest_pin = keepers.iter().map(|&(since, _)| since).min().unwrap_or(u64::MAX);
         Named { slots, bits, keepers, oldest_pin, latest_kept: 0 }
+    }
+
+    /// A bit for each word of a segment whose slot is named.
+    fn among(&self, segments: &Segments, segment: u32) -> u32 {
+        if self.slots.is_empty() {
+            return 0;
+        }
+        let named = segments.slots(segment).filter(|&(_, slot)| self.contains(slot));
+        named.fold(0, |named, (at, _)| named | 1 << at)
     }
 
     /// Whether all that has this stamp is kept.
@@ -714,12 +832,8 @@ mod tests {
         }
 
         fn run(&self) -> u64 {
-            let weigh = |slot| match self.occupied.borrow().contains(&slot) {
-                true => u64::from(slot) * 10,
-                false => 0,
-            };
-            let vacate = |slot| _ = self.occupied.borrow_mut().remove(&slot);
-            self.reclaim.run(&self.segments, &self.stripes, weigh, vacate)
+            let readers = (&self.stripes, &self.stripes.of(0).reader);
+            self.reclaim.run(&self.segments, readers, true, self)
         }
 
         fn waiting(&self) -> (u64, u64) {
@@ -728,6 +842,20 @@ mod tests {
 
         fn pin(&self) -> Pinned<'_> {
             Pinned::new(&self.stripes.of(0).reader, &self.reclaim)
+        }
+    }
+
+    impl Contents for Rig {
+        fn has_any(&self) -> bool {
+            true
+        }
+
+        fn retired_weight(&self, slot: u32) -> u64 {
+            if self.occupied.borrow().contains(&slot) { u64::from(slot) * 10 } else { 0 }
+        }
+
+        fn vacate(&self, slot: u32) {
+            self.occupied.borrow_mut().remove(&slot);
         }
     }
 

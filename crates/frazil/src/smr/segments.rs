@@ -280,6 +280,14 @@ impl Segments {
         (0..self.length()).map(move |at| (at, word(at) & SLOT)).filter(|&(_, slot)| slot != 0)
     }
 
+    /// A bit for each word that holds a slot, just now.
+    #[inline]
+    pub(crate) fn occupied(&self, segment: u32) -> u32 {
+        let is_occupied =
+            |at| u32::from(self.word(self.position(segment, at)).load(Relaxed) & SLOT != 0) << at;
+        (0..self.length()).fold(0, |occupied, at| occupied | is_occupied(at))
+    }
+
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
     #[inline]
     pub(crate) fn next(&self, segment: u32) -> u32 {
@@ -295,11 +303,11 @@ impl Segments {
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
     segments: [u32; SPARES_MAX],
-    count: usize,
+    count: u32,
 }
 
 /// What one operation can need.
-const SPARES: usize = 4;
+const SPARES: u32 = 4;
 /// What is kept: enough for segments to go round within the thread, without a locked
 /// instruction for each.
 const SPARES_MAX: usize = 12;
@@ -318,7 +326,7 @@ impl Spares {
     fn stock_up(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
         while self.count < SPARES {
             match segments.take(traffic) {
-                Some(segment) => self.segments[self.count] = segment,
+                Some(segment) => self.segments[self.count as usize] = segment,
                 None => return false,
             }
             self.count += 1;
@@ -331,14 +339,14 @@ impl Spares {
     pub(crate) fn draw(&mut self) -> u32 {
         debug_assert!(self.count > 0, "more segments in use than an operation can need");
         self.count -= 1;
-        self.segments[self.count]
+        self.segments[self.count as usize]
     }
 
     /// Takes a segment whose words are all 0.
     #[inline(always)]
     pub(crate) fn give(&mut self, segments: &Segments, segment: u32, traffic: &mut Traffic) {
-        if self.count < SPARES_MAX {
-            self.segments[self.count] = segment;
+        if self.count < SPARES_MAX as u32 {
+            self.segments[self.count as usize] = segment;
             self.count += 1;
         } else {
             segments.give(segment, traffic);
@@ -347,7 +355,7 @@ impl Spares {
 
     /// Which ones they are.
     pub(crate) fn held(&self) -> &[u32] {
-        &self.segments[..self.count]
+        &self.segments[..self.count as usize]
     }
 
     /// Gives all of them back.

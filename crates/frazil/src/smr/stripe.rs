@@ -28,6 +28,8 @@ use std::ops::{Deref, DerefMut};
 use crate::smr::fence;
 use crate::smr::fork;
 use crate::smr::names::Names;
+use crate::smr::progress::Progress;
+use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::Spares;
 use crate::smr::thread;
 use crate::sync::atomic::{
@@ -36,8 +38,10 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard};
 
-/// What a thread is reading. Written by that thread, read by all.
+/// What a thread is reading. Written by that thread, read by all: what every reclamation asks of each
+/// lies in the first line, before the slots that are named.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Reader {
     /// The slot that a `get` of this thread reads, or 0.
     pub(crate) hazard: AtomicU32,
@@ -47,11 +51,24 @@ pub(crate) struct Reader {
     pub(crate) depth: AtomicU64,
     /// The epoch at which the first of them began, or 0.
     pub(crate) pinned: AtomicU64,
+    /// What it has seen unlinked.
+    pub(crate) progress: Progress,
     /// The slots that they have shown.
     pub(crate) names: Names,
 }
 
 impl Reader {
+    /// Names a slot that a pin shows, or notes the epoch. What is looked at from here on is looked at
+    /// later. For the thread itself.
+    #[inline(always)]
+    pub(crate) fn name(&self, slot: u32, reclaim: &Reclaim) {
+        self.names.add(slot, reclaim);
+        // Either the look that follows sees that the slot was unlinked, or who reclaims it sees
+        // the name. Partner: as of `Hazard::covers`.
+        fence::light();
+        self.progress.look();
+    }
+
     /// Lets go of all that a thread was reading which does not exist.
     pub(crate) fn forget(&self) {
         self.hazard.store(0, Relaxed);
@@ -59,6 +76,7 @@ impl Reader {
         self.names.forget();
         self.depth.store(0, Relaxed);
         self.pinned.store(0, Relaxed);
+        self.progress.forget();
     }
 }
 
