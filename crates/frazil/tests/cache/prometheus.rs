@@ -164,8 +164,10 @@ fn refusals_and_what_waits_are_told() {
     let cache: Cache<u64, String> =
         Cache::builder(100).weigher(|_, text: &String| text.len() as u64).build();
     cache.insert(1, "x".repeat(101));
-    let pin = cache.pin();
     (0..64).for_each(|key| cache.insert(key, "x".to_owned()));
+    // What it shows waits for it.
+    let pin = cache.pin();
+    assert!(pin.get(&1).is_some());
     (0..64).for_each(|key| _ = cache.invalidate(&key));
     let samples = read(&Page::new().with("c", &cache).to_string());
     assert_eq!(samples["frazil_refusals_total"]["c"], 1.0);
