@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::tasks::{Tasks, block_on, sleep, turn};
+use crate::tasks::{Counts, Tasks, block_on, sleep, turn};
 use frazil::{Cache, Compute, FetchError, Fetching, OnError};
 
 type Small = Cache<u64, u64>;
@@ -55,16 +55,16 @@ fn crowd(
     failing: usize,
     meanwhile: impl FnOnce(&mut Tasks<'_, Fetched>),
 ) -> Crowd {
-    let (fetches, idle, before) = (Cell::new(0), Rc::new(Cell::new(0)), Cell::new(0));
+    let (fetches, counts, before) = (Cell::new(0), Rc::new(Counts::default()), Cell::new(0));
     let fetch = async || {
         let number = fetches.replace(fetches.get() + 1);
         // Time passes for the origin when all have asked, however long they take to.
         turn().await;
         sleep(origin).await;
-        before.set(idle.get());
+        before.set(counts.idle.get());
         if number < failing { Err("offline") } else { Ok(7) }
     };
-    let mut tasks = Tasks::counting(Rc::clone(&idle));
+    let mut tasks = Tasks::counting(Rc::clone(&counts));
     for _ in 0..CALLERS {
         let fetch = &fetch;
         tasks.spawn(async move { cache.get_or_fetch(&1, fetch()).await });
@@ -76,7 +76,10 @@ fn crowd(
     outputs.extend(tasks.run());
     drop(tasks);
     assert_eq!(cache.flights(), 0);
-    let waits = idle.get() - before.get();
+    let waits = counts.idle.get() - before.get();
+    // Once to ask and once for the answer; who fetches, when all have asked and when time has passed.
+    let (polls, most) = (counts.polls.get(), 2 * CALLERS as u64 + 3 * fetches.get() as u64);
+    assert!(polls <= most, "{polls} polls: somebody asks again and again whether it is there");
     Crowd { answers: outputs, fetches: fetches.get(), waits }
 }
 

@@ -151,6 +151,97 @@ fn retain_among_writers_takes_nothing_else() {
     }
 }
 
+/// The table is replaced between two judgements, by whom the judge calls and by another thread.
+#[test]
+fn retain_judges_once_what_stays_while_the_table_grows() {
+    const THERE: u64 = 200;
+    const COMES: u64 = if cfg!(miri) { 1_000 } else { 30_000 };
+    for beside in [false, true] {
+        let mut cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
+        (0..THERE).for_each(|key| cache.insert(key, key));
+        let (before, come) = (cache.reserved_bytes(), AtomicU64::new(THERE));
+        let add = |count| {
+            for _ in 0..count {
+                let key = come.fetch_add(1, SeqCst);
+                cache.insert(key, key);
+            }
+        };
+        let mut passes = 0;
+        std::thread::scope(|scope| {
+            if beside {
+                scope.spawn(|| add(COMES));
+            }
+            while come.load(SeqCst) < THERE + COMES {
+                let mut judged = [0; THERE as usize];
+                cache.retain(|&key, _| {
+                    if key < THERE {
+                        judged[key as usize] += 1;
+                        add(if beside { 0 } else { COMES / THERE });
+                    }
+                    // One in three goes, in the first pass.
+                    key >= THERE || key % 3 != 0
+                });
+                for (key, times) in (0..THERE).zip(judged) {
+                    let expected = u32::from(passes == 0 || key % 3 != 0);
+                    assert_eq!(times, expected, "{key} in pass {passes}, another adds: {beside}");
+                }
+                passes += 1;
+            }
+        });
+        assert!(cache.reserved_bytes() > 4 * before, "the table has grown");
+        for key in 0..come.load(SeqCst) {
+            let expected = (key >= THERE || key % 3 != 0).then_some(key);
+            assert_eq!(cache.get(&key), expected, "another adds: {beside}");
+        }
+        validate(&mut cache);
+    }
+}
+
+/// Of a key that is replaced meanwhile the old value is judged, or the new one, or neither; and
+/// what goes was condemned as it was.
+#[test]
+fn retain_judges_at_most_once_what_is_replaced_meanwhile() {
+    const KEYS: u64 = 300;
+    for (grows, seed) in [(false, 1), (true, 2), (false, 3), (true, 4)] {
+        let mut cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
+        // Of each key the last value.
+        let mut written: Vec<u64> = (0..KEYS).collect();
+        (0..KEYS).for_each(|key| cache.insert(key, key));
+        let (mut chance, mut last, mut come) = (Chance(seed), KEYS, KEYS);
+        let mut judged = vec![Vec::new(); KEYS as usize];
+        cache.retain(|&key, &value| {
+            if key >= KEYS {
+                return true;
+            }
+            judged[key as usize].push(value);
+            for other in [key, chance.below(KEYS), chance.below(KEYS)] {
+                if chance.below(2) == 0 {
+                    last += 1;
+                    cache.insert(other, last);
+                    written[other as usize] = last;
+                }
+            }
+            if grows {
+                (0..60).for_each(|_| {
+                    cache.insert(come, 0);
+                    come += 1;
+                });
+            }
+            value % 2 == 0
+        });
+        let mut as_it_is = 0;
+        for (key, judged) in (0..KEYS).zip(judged) {
+            assert!(judged.len() <= 1, "{key} as {judged:?}, the table grows: {grows}");
+            let value = written[key as usize];
+            let condemned = value % 2 == 1 && judged == [value];
+            assert_eq!(cache.get(&key), (!condemned).then_some(value), "{key} as {judged:?}");
+            as_it_is += u32::from(judged.first().is_some_and(|&judged| judged >= KEYS));
+        }
+        assert!(as_it_is > 0, "none was judged as it had become");
+        validate(&mut cache);
+    }
+}
+
 #[test]
 fn a_judge_that_panics_leaves_the_rest() {
     let mut cache: Cache<u64, u64> = Cache::builder(100).build();

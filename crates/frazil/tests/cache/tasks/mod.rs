@@ -31,13 +31,21 @@ impl Wake for Task {
     }
 }
 
+/// What an executor has done.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// How often it had nothing to poll, and waited until a task was woken.
+    pub(crate) idle: Cell<u64>,
+    pub(crate) polls: Cell<u64>,
+}
+
 /// Tasks that run together.
 pub(crate) struct Tasks<'f, T> {
     futures: Vec<Option<Boxed<'f, T>>>,
     wakers: Vec<Waker>,
     ready: Arc<Ready>,
     living: usize,
-    idle: Rc<Cell<u64>>,
+    counts: Rc<Counts>,
 }
 
 impl<'f, T> Tasks<'f, T> {
@@ -45,11 +53,10 @@ impl<'f, T> Tasks<'f, T> {
         Tasks::counting(Rc::default())
     }
 
-    /// Counts how often it has nothing to poll, and waits until a task is woken.
-    pub(crate) fn counting(idle: Rc<Cell<u64>>) -> Self {
+    pub(crate) fn counting(counts: Rc<Counts>) -> Self {
         let ready = Ready { tasks: Mutex::default(), thread: std::thread::current() };
         let (futures, wakers) = (Vec::new(), Vec::new());
-        Tasks { futures, wakers, ready: Arc::new(ready), living: 0, idle }
+        Tasks { futures, wakers, ready: Arc::new(ready), living: 0, counts }
     }
 
     pub(crate) fn spawn(&mut self, future: impl Future<Output = T> + 'f) {
@@ -78,6 +85,7 @@ impl<'f, T> Tasks<'f, T> {
     fn poll(&mut self, number: usize) -> Option<T> {
         let future = self.futures[number].as_mut()?;
         let mut context = Context::from_waker(&self.wakers[number]);
+        self.counts.polls.set(self.counts.polls.get() + 1);
         let Poll::Ready(output) = future.as_mut().poll(&mut context) else { return None };
         self.cancel(number);
         Some(output)
@@ -90,7 +98,7 @@ impl<'f, T> Tasks<'f, T> {
         while self.living > 0 {
             let Some(left) = end.checked_duration_since(Instant::now()) else { break };
             let Some(number) = self.ready.tasks.lock().unwrap().pop_front() else {
-                self.idle.set(self.idle.get() + 1);
+                self.counts.idle.set(self.counts.idle.get() + 1);
                 std::thread::park_timeout(left);
                 continue;
             };
