@@ -418,7 +418,7 @@
 //! | hashes | 4 a slot | read when the table grows |
 //! | queues | 5 a place | segments of 16 words and their links; there are up to twice as many as slots, for those that removals left partly empty |
 //! | rings | 0.5 to 1 a queue | one word for each segment; Mobius and S3-FIFO have two |
-//! | S3-FIFO's ghost | 17.8 | from the first eviction |
+//! | S3-FIFO's ghost | 17.8 | from the first eviction; up to four times as much where entries are weighed |
 //! | weights | 8 a slot | with a weigher only |
 //! | deadlines | 24 a slot | with lifetimes only; from the first entry that has one |
 //! | the same with time to idle | 32 a slot | and 8 more with reads that answer beside a time to live |

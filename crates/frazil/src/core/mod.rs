@@ -139,7 +139,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let capacity = if weighted { capacity } else { places };
         let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
         let shards = (promotion, settings.shards);
-        let order = Order::new(policy, shards, capacity, [places.min(entries), entries]);
+        let order = Order::new(policy, shards, capacity, places.min(entries));
         Core {
             index: Index::new(words_for(entries)),
             slab: Slab::new(weighted),

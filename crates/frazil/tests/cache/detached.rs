@@ -124,7 +124,7 @@ fn what_is_written_ends_it_and_so_does_time() {
 
 #[test]
 fn those_that_nobody_polls_are_bounded() {
-    let (cache, time) = cache(OnError::Elect);
+    let (mut cache, time) = cache(OnError::Elect);
     let living = Arc::new(());
     for key in 0..20_000 {
         let living = Arc::clone(&living);
@@ -137,6 +137,7 @@ fn those_that_nobody_polls_are_bounded() {
     }
     assert!(Arc::strong_count(&living) <= 32 * 256 + 1, "{}", Arc::strong_count(&living));
     assert_eq!(cache.flights(), Arc::strong_count(&living) - 1);
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
     time.fetch_add(11, Relaxed);
     cache.purge();
     assert_eq!((cache.flights(), Arc::strong_count(&living)), (0, 1));

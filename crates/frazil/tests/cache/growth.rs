@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use crate::extent::policies;
 use frazil::{Cache, Policy};
 
 /// Less for Miri.
@@ -166,6 +167,44 @@ fn a_capacity_is_raised_beyond_what_it_was_built_for() {
         assert_eq!(cache.len() as u64, 4_900, "{policy}");
         cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
     }
+}
+
+/// A capacity of many bytes, or that may be raised, is no reason to lay out anything: what a policy
+/// remembers follows what is in the cache.
+#[test]
+fn what_a_policy_remembers_grows_with_what_is_in_it() {
+    const CAPACITY: u64 = 1 << 34;
+    for policy in policies() {
+        let weighed: Cache<u64, u64> =
+            Cache::builder(CAPACITY).policy(policy).weigher(|_, _| CAPACITY / 100).build();
+        let raised: Cache<u64, u64> =
+            Cache::builder(100).policy(policy).entries(CAPACITY / 256).build();
+        for cache in [weighed, raised] {
+            (0..300).for_each(|key| cache.insert(key, key));
+            let (len, bytes) = (cache.len(), cache.reserved_bytes());
+            assert!(len == 100 && bytes < 100_000, "{policy}: {bytes} bytes for {len} entries");
+        }
+    }
+}
+
+/// What was evicted is known again, though there are hundreds of times as many entries as when the
+/// first had to go.
+#[test]
+fn ghosts_find_room_as_entries_become_lighter() {
+    const KEYS: u64 = 10_000;
+    let s3_fifo = Cache::builder(KEYS << 10).policy(Policy::S3Fifo).weigher(|_, &weight| weight);
+    let cache: Cache<u64, u64> = s3_fifo.build();
+    (0..30).for_each(|key| cache.insert(key, KEYS << 6));
+    let entries = |from: u64| (from..from + KEYS).for_each(|key| cache.insert(key, 1 << 10));
+    // All heavy ones go, and then half of all that is light from the small queue.
+    (1..4).for_each(|round| entries(round * KEYS));
+    let gone: Vec<u64> = (KEYS..4 * KEYS).filter(|key| !cache.contains_key(key)).collect();
+    let known = &gone[gone.len() - KEYS as usize / 2..];
+    // They come again, and most outlast what is new: they are not on trial.
+    known.iter().for_each(|&key| cache.insert(key, 1 << 10));
+    entries(5 * KEYS);
+    let kept = known.iter().filter(|&key| cache.contains_key(key)).count();
+    assert!(kept > known.len() * 3 / 4, "{kept} of {}", known.len());
 }
 
 /// Each capacity needs other tables, and slots with more bits.

@@ -205,18 +205,18 @@ pub(crate) fn takes_lock(policy: Online) -> bool {
 
 impl Order {
     /// The policy of a cache of this capacity, in which as many entries are expected as `places`
-    /// says, and of all capacities that it may have `entries`.
+    /// says.
     pub(crate) fn new(
         policy: Online,
         (promotion, shards): (Promotion, u32),
         capacity: u64,
-        [places, entries]: [u64; 2],
+        places: u64,
     ) -> Self {
         match policy {
             Online::Fifo => Order::Fifo(Queue::new(0)),
             Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
             Online::Mobius => Order::Mobius(Mobius::new()),
-            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity, entries))),
+            Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity))),
             policy => {
                 Order::Locked(Box::new(Locked::new(policy, promotion, shards, capacity, places)))
             }
@@ -466,7 +466,7 @@ mod tests {
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order = Order::new(policy, (Promotion::of(policy), 1), 8, [8; 2]);
+            let order = Order::new(policy, (Promotion::of(policy), 1), 8, 8);
             let newcomer = Newcomer::new(0, 1);
             for slot in [1, 2] {
                 order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);

@@ -18,8 +18,8 @@ use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::SECOND;
 use crate::sync::Line;
 use crate::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed},
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 pub(crate) const SMALL: usize = 0;
@@ -31,15 +31,61 @@ pub(crate) const PROMOTED_FROM: u8 = 2;
 pub(crate) const WEIGHT: usize = 0;
 const CLOCK: usize = 1;
 
+/// A table of ghosts has room for 57 at least, and is replaced by one for more.
+const TABLES: usize = 26;
+
+/// What was evicted from the small queue. Nobody knows how many entries there will be where they
+/// are weighed, nor what the capacity will be: when there may be more ghosts than a table has room
+/// for a larger one takes those that come, and the one before is asked as well.
+#[derive(Debug, Default)]
+struct Ghosts {
+    /// Made with the first ghost. All but the first have twice the room of the one before.
+    tables: OnceLock<Box<[OnceLock<AgedGhost>; TABLES]>>,
+    made: AtomicUsize,
+}
+
+impl Ghosts {
+    /// The last table and the one before, as far as there are any.
+    #[inline(always)]
+    fn last_two(&self) -> impl Iterator<Item = &AgedGhost> {
+        // Acquire: partner is the Release of `make`.
+        let made = self.made.load(Acquire);
+        let tables = self.tables.get().map_or(&[][..], |tables| &tables[..made]);
+        tables.iter().rev().take(2).filter_map(OnceLock::get)
+    }
+
+    /// Makes a table with room for `expected` ghosts, and for `more`, unless another thread has.
+    #[cold]
+    #[inline(never)]
+    fn make(&self, window: u64, expected: u64, more: u64) -> &AgedGhost {
+        let tables = self.tables.get_or_init(Box::default);
+        let made = self.made.load(Acquire);
+        let mut room = expected + more;
+        if let Some(last) = made.checked_sub(1).and_then(|last| tables[last].get()) {
+            if expected <= last.room() || made == TABLES {
+                return last;
+            }
+            room = room.max(2 * last.room());
+        }
+        let ghosts = tables[made].get_or_init(|| AgedGhost::new(window, room));
+        // Two threads may have made the same one. Release: partner is the Acquire of who asks it.
+        self.made.fetch_max(made + 1, Release);
+        ghosts
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let Some(tables) = self.tables.get() else { return 0 };
+        size_of_val(&**tables)
+            + tables.iter().filter_map(OnceLock::get).map(AgedGhost::bytes).sum::<usize>()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
     queues: [Queue; 2],
     small_capacity: AtomicU64,
-    /// Made when the first is evicted from the small queue.
-    ghost: OnceLock<AgedGhost>,
-    /// How many it is to have room for, at least.
-    ghosts: u64,
-    /// The evicted weight that the ghost remembers: the capacity.
+    ghosts: Ghosts,
+    /// The evicted weight that ghosts remember: the capacity.
     window: AtomicU64,
     /// Weight in the small queue, and weight evicted from it; both wrap.
     sums: [Line<AtomicU64>; 2],
@@ -50,13 +96,12 @@ pub(crate) struct S3Fifo {
 }
 
 impl S3Fifo {
-    pub(crate) fn new(capacity: u64, entries: u64) -> Self {
+    pub(crate) fn new(capacity: u64) -> Self {
         let small_capacity = small_share(capacity);
         S3Fifo {
             queues: [Queue::new(SMALL), Queue::new(MAIN)],
             small_capacity: AtomicU64::new(small_capacity),
-            ghost: OnceLock::new(),
-            ghosts: entries,
+            ghosts: Ghosts::default(),
             window: AtomicU64::new(capacity),
             sums: Default::default(),
             discretion: AtomicU64::new(discretion(small_capacity)),
@@ -73,9 +118,8 @@ impl S3Fifo {
         self.window.store(capacity, Relaxed);
         self.small_capacity.store(small_capacity, Relaxed);
         self.discretion.store(discretion(small_capacity), Relaxed);
-        if let Some(ghost) = self.ghost.get() {
-            ghost.set_window(capacity, self.sum(buffers, CLOCK));
-        }
+        let clock = self.sum(buffers, CLOCK);
+        self.ghosts.last_two().for_each(|ghosts| ghosts.set_window(capacity, clock));
     }
 
     #[inline(always)]
@@ -121,17 +165,20 @@ impl S3Fifo {
 
     #[inline(always)]
     pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
-        self.ghost.get().is_some_and(|ghost| ghost.take(hash, self.sum(buffers, CLOCK)))
+        self.ghosts.last_two().any(|ghosts| ghosts.take(hash, self.sum(buffers, CLOCK)))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn make_ghost(&self, reclaim: &Reclaim) -> &AgedGhost {
-        // Of entries that are weighed nobody knew how many there would be.
-        let entries = if reclaim.weighs() { reclaim.slots() } else { 0 };
-        let room = self.ghosts.max(entries);
+    /// Where the next ghost belongs.
+    #[inline(always)]
+    fn ghosts(&self, reclaim: &Reclaim) -> &AgedGhost {
         let window = self.window.load(Relaxed);
-        self.ghost.get_or_init(|| AgedGhost::new(window, room))
+        let weighs = reclaim.weighs();
+        let expected = if weighs { reclaim.slots() } else { window };
+        match self.ghosts.last_two().next() {
+            Some(last) if expected <= last.room() => last,
+            // The lighter the entries become the more there are.
+            _ => self.ghosts.make(window, expected, if weighs { expected } else { 0 }),
+        }
     }
 
     #[inline(always)]
@@ -208,9 +255,9 @@ impl S3Fifo {
                 let weight = hand.headers.weight(candidate);
                 let clock = self.sum(hand.buffers, CLOCK);
                 let hash = hand.hash_of_taken(candidate, |hand| self.push(hand, MAIN, candidate));
-                let ghost = self.ghost.get().unwrap_or_else(|| self.make_ghost(hand.reclaim));
-                ghost.insert(hash, clock);
-                self.add(hand.buffers, CLOCK, ghost.advance(weight));
+                let ghosts = self.ghosts(hand.reclaim);
+                ghosts.insert(hash, clock);
+                self.add(hand.buffers, CLOCK, ghosts.advance(weight));
                 return Some(candidate);
             }
             hand.mark(candidate).clear();
@@ -260,7 +307,7 @@ impl S3Fifo {
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.ghost.get().map_or(0, AgedGhost::bytes)
+        self.ghosts.heap_bytes()
     }
 }
 

@@ -105,6 +105,11 @@ impl<K, V> Table<K, V> {
         (under_way.len(), remembered.len())
     }
 
+    /// Flights that somebody is at, or is called to: neither remembered nor left. O(flights).
+    pub(crate) fn attended(&self) -> usize {
+        self.all().filter(|flight| flight.is_kept().is_none()).count()
+    }
+
     /// Bytes on the heap, of the empty table and the counts.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.shards.get().map_or(0, |shards| size_of_val(&**shards)) + self.tally.heap_bytes()
