@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-const CAPACITIES: [u64; 4] = [100, 10_000, 1_000_000, 100_000_000];
+const CAPACITIES: [u64; 4] = [100, 10_000, 1_000_000, 1_000_000_000];
 /// Caches that are made at once.
 const AT_ONCE: usize = 1_000;
 

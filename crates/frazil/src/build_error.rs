@@ -43,7 +43,8 @@ pub enum BuildError {
     /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
     #[error("`backends` is set, but the policy {0} does not ask how long fetches take")]
     BackendsUnasked(Policy),
-    /// [`negative_ttl`](crate::Builder::negative_ttl) where errors are their fetcher's own.
+    /// [`negative_ttl`](crate::Builder::negative_ttl), or that of
+    /// [`Fetching`](crate::Fetching::negative_ttl), where errors are their fetcher's own.
     #[error("`negative_ttl` is set, but `on_error` is Elect: no error is shared or remembered")]
     NegativeTtlUnshared,
     /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.

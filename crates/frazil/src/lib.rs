@@ -303,8 +303,8 @@
 //!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
 //!   seen. A get that runs into the moment in which one is taken out may miss. The same holds
 //!   for an insert and a load that begins during it.
-//! - **What is loaded is not stored if its key was written since**: if an insert, a removal or
-//!   [`clear`](Cache::clear) begins after the loader has, none who asks later is shown what
+//! - **What is loaded is not stored if its key was written since**: if an insert, a removal,
+//!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has, none who asks later is shown what
 //!   that loader returned. So a change of the source and then an `invalidate` leave nothing
 //!   that is out of date, if loaders see the change in any way that orders memory: a lock,
 //!   a system call, SeqCst.

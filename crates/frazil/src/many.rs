@@ -111,8 +111,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// What is removed is what was judged: a value that replaces it meanwhile stays. As in
     /// [`Cache::iter`] an entry that comes or is replaced meanwhile may be judged or not.
-    /// No lock is held: `keep` may use the cache. A panic of it is passed on, and leaves
-    /// what is not judged yet.
+    /// Loads that are under way hand out their values, and nothing of theirs is stored: it may be
+    /// what `keep` would have had go. No lock is held: `keep` may use the cache. A panic of it is
+    /// passed on, and leaves what is not judged yet.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -121,7 +122,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.len(), 5);
     /// ```
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.core.sweep(&self.core.steps(), |slot| {
+        let steps = self.core.steps();
+        steps.take(|| self.core.overtake_loads());
+        self.core.sweep(&steps, |slot| {
             // SAFETY: the sweep shows slots that it has found in the index and protects.
             let (key, value) = unsafe { (self.core.slab.key(slot), self.core.slab.value(slot)) };
             !keep(key, value)

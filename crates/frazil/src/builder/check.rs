@@ -37,7 +37,8 @@ impl<K, V, S> Builder<K, V, S> {
         if !(0.0..=1.0).contains(&self.terms.jitter) {
             return Err(BuildError::Jitter(self.terms.jitter));
         }
-        if self.negative_ttl.is_some() && self.fetching.on_error != OnError::Share {
+        let remembers = self.negative_ttl.is_some() || !self.fetching.negative_ttl.is_zero();
+        if remembers && self.fetching.on_error != OnError::Share {
             return Err(BuildError::NegativeTtlUnshared);
         }
         self.check_freezing()

@@ -315,12 +315,13 @@ fn an_error_answers_until_it_expires() {
 }
 
 #[test]
-fn errors_are_not_remembered_unless_they_are_shared() {
-    let ttl = Duration::from_secs(60);
-    let cache = cache(Fetching { on_error: OnError::Elect, ..sharing(ttl) });
-    assert_eq!(fetch_error(&cache, 1, "first"), failed("first"));
-    assert_eq!(fetch_error(&cache, 1, "second"), failed("second"));
-    assert_eq!(cache.fetch_stats().errors, 0);
+fn errors_are_not_remembered_unless_that_is_set() {
+    for on_error in [OnError::Elect, OnError::Share] {
+        let cache = cache(Fetching { on_error, ..Fetching::default() });
+        assert_eq!(fetch_error(&cache, 1, "first"), failed("first"));
+        assert_eq!(fetch_error(&cache, 1, "second"), failed("second"));
+        assert_eq!(cache.fetch_stats().errors, 0);
+    }
 }
 
 #[test]

@@ -185,6 +185,9 @@ fn each_error_says_how_long_it_is_remembered() {
 fn errors_that_would_not_be_remembered_are_refused() {
     let builder = Cache::<u64, u64>::builder(10).negative_ttl(|_: &Failure| Duration::ZERO);
     assert_eq!(builder.try_build().unwrap_err(), BuildError::NegativeTtlUnshared);
+    let fetching = Fetching { negative_ttl: Duration::from_secs(60), ..Fetching::default() };
+    let builder = Cache::<u64, u64>::builder(10).fetching(fetching);
+    assert_eq!(builder.try_build().unwrap_err(), BuildError::NegativeTtlUnshared);
 }
 
 /// Errors of fetches go through `?`, to whatever takes errors, and show what they come from.

@@ -145,3 +145,36 @@ fn asked_after(cache: &Tested, (_, call, remove): Removal) -> Value {
         value
     })
 }
+
+/// What is being loaded when a removal begins is as old as what is removed, and is no answer to
+/// who asks when that is over, whether the key was there or not.
+#[test]
+fn who_asks_after_a_removal_does_not_get_what_was_being_loaded() {
+    type Remove = fn(&Tested);
+    let removals: [(&str, Remove); 6] = [
+        ("invalidate", |cache| _ = cache.invalidate(&Key(1))),
+        ("remove", |cache| _ = cache.remove(&Key(1))),
+        ("clear", Cache::clear),
+        ("invalidate_all", Cache::invalidate_all),
+        ("retain", |cache| cache.retain(|key, _| key.0 != 1)),
+        ("retain nothing", |cache| cache.retain(|_, _| false)),
+    ];
+    for policy in policies() {
+        for (what, remove) in removals {
+            let cache: Tested = Cache::builder(100).policy(policy).build();
+            let arrives = tasks::Signal::default();
+            let mut loads = Box::pin(cache.get_or_insert_async(&Key(1), async {
+                arrives.given().await;
+                Value("old")
+            }));
+            assert!(loads.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            remove(&cache);
+            let mut asks = Box::pin(cache.get_or_insert_async(&Key(1), async { Value("new") }));
+            let asked = asks.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(asked, Poll::Ready(Value("new")), "{policy}, {what}");
+            arrives.give();
+            assert_eq!(tasks::block_on(loads), Value("old"), "{policy}, {what}");
+            assert_eq!(cache.get(&Key(1)), Some(Value("new")), "{policy}, {what}");
+        }
+    }
+}

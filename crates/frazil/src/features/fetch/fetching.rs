@@ -56,7 +56,7 @@ pub struct Fetching {
     /// Whether an error is its fetcher's own, or reaches those who wait; the former unless set.
     pub on_error: OnError,
     /// How long an error answers later callers too, by the cache's
-    /// [clock](crate::Builder::clock); not at all (zero) unless set. Only with
+    /// [clock](crate::Builder::clock); not at all (zero) unless set. Refused without
     /// [`OnError::Share`]. An insertion, a removal and a computation of the key end it, and
     /// [`clear`](crate::Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
     /// then the oldest is forgotten. [`Builder::negative_ttl`](crate::Builder::negative_ttl) may

@@ -502,6 +502,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.hooks.fetch.flights.tidy(hash, || self.clock.coarse());
     }
 
+    /// The same for all keys, but for errors that are remembered: they stay.
+    pub(crate) fn overtake_loads(&self) {
+        let flights = &self.hooks.fetch.flights;
+        if !flights.is_empty() {
+            let brings = |flight: &Arc<Flight<K, V>>| flight.is_remembered().is_none();
+            flights.all().filter(brings).for_each(|flight| flight.overtake(flights));
+        }
+    }
+
     /// The same for all keys.
     pub(crate) fn overtake_all(&self) {
         if !self.hooks.fetch.flights.is_empty() {

@@ -19,7 +19,6 @@ use crate::features::fetch::key::EntryKey;
 use crate::features::fetch::loaded::Loaded;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Whether a protected slot is in the last part of its life.
     /// Whether the entry of a key is to be loaded anew.
     pub(crate) fn is_due<Q>(&self, key: &Q) -> bool
     where
@@ -29,6 +28,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             && self.look_up(key, |slot| self.is_slot_due(slot)).unwrap_or(false)
     }
 
+    /// Whether a protected slot is in the last part of its life.
     fn is_slot_due(&self, slot: u32) -> bool {
         let limit = self.hooks.expiry.deadlines().map_or(0, |deadlines| deadlines.limit(slot));
         limit != 0 && limit.saturating_sub(self.clock.coarse()) <= self.hooks.fetch.refresh_ahead
