@@ -41,7 +41,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             let lease = thread::Lease::new();
             let stripe = self.stripes.of(lease.number());
             if let Some(mut held) = stripe.own() {
-                stripe.is_lent();
+                stripe.lend();
                 if self.stripes.is_stopped() {
                     continue;
                 }

@@ -189,7 +189,7 @@ impl<L, W> Stripe<L, W> {
         if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
         }
-        self.is_lent();
+        self.lend();
         let held = Held { stripe: self, flag: &self.claimed };
         // Partner: the light fence of `own`. Acquire: partner is the Release with which
         // the owner leaves.
@@ -218,7 +218,7 @@ impl<L, W> Stripe<L, W> {
     }
 
     /// Says that the calling thread is at work with it, or is about to be, and not its owner.
-    pub(crate) fn is_lent(&self) {
+    pub(crate) fn lend(&self) {
         self.claimant.store(thread::number() + 1, Relaxed);
     }
 }
