@@ -568,6 +568,10 @@ pub use iter::{Iter, Keys};
 pub use pin::Pin;
 pub use snapshot::RestoreError;
 
+/// The cache of all tests in here: each kind of cache takes as long to compile as half the crate.
+#[cfg(all(test, not(any(loom, shuttle))))]
+type Tested = Cache<u64, String>;
+
 /// The Rust in the documents, as tests.
 #[cfg(doctest)]
 // A shell's blocks say `norun` to the test of commands.

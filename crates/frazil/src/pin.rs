@@ -149,7 +149,7 @@ mod tests {
     /// A pin among its thread's variables.
     struct Kept {
         number: u32,
-        _pin: Pin<'static, u64, u64>,
+        _pin: Pin<'static, u64, String>,
         handed_on: mpsc::Sender<bool>,
     }
 
@@ -179,7 +179,7 @@ mod tests {
     /// Two threads of one number would write to one stripe.
     #[test]
     fn a_number_is_not_handed_on_while_a_pin_lives() {
-        let cache: &'static Cache<u64, u64> = Box::leak(Box::new(Cache::builder(10).build()));
+        let cache: &'static crate::Tested = Box::leak(Box::new(Cache::builder(10).build()));
         let (handed_on, answer) = mpsc::channel();
         let keep = move || {
             // Registered before the thread's number is, and so destroyed after it.

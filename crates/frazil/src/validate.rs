@@ -414,13 +414,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::Policy;
     use crate::sync::atomic::AtomicU32;
-
-    type Tested = Cache<u64, String>;
+    use crate::{Policy, Tested};
 
     /// A full cache, its parts in use: queues, limbo, free and vacant slots.
     fn used(policy: Policy) -> Tested {

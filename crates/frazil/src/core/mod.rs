@@ -445,21 +445,21 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::Cache;
+    use crate::{Cache, Tested};
 
     /// While the words of a table that was left are taken out of it, one after the other.
     #[test]
     fn an_entry_is_no_rival_of_itself_in_the_next_table() {
-        let cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
+        let cache: Tested = Cache::builder(1 << 20).build();
         let core = &cache.core;
-        cache.insert(1, 10);
+        cache.insert(1, String::new());
         let (_, place) = core.place(&1);
         let pinned = core.pinned();
         let Found { cell, word, slot, .. } = core.find(&pinned, place, &1).expect("it is there");
         let before = core.index.table().len();
         (2..)
             .take_while(|_| core.index.table().len() == before)
-            .for_each(|key| cache.insert(key, 0));
+            .for_each(|key| cache.insert(key, String::new()));
         cell.store(word, Relaxed);
         assert!(core.rival(&pinned, place, (cell, word, slot), &1).is_none());
         cell.store(0, Relaxed);

@@ -144,8 +144,8 @@ impl<K, V, S, H: PerThread> Drop for Core<K, V, S, H> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::Cache;
     use crate::smr::fence::EXECUTED;
+    use crate::{Cache, Tested};
 
     const ENTRIES: u64 = 20_000;
 
@@ -156,7 +156,7 @@ mod tests {
         EXECUTED.get() - before
     }
 
-    fn filled() -> Cache<u64, String> {
+    fn filled() -> Tested {
         let cache = Cache::builder(ENTRIES).build();
         (0..ENTRIES).for_each(|key| cache.insert(key, key.to_string()));
         cache
@@ -166,7 +166,7 @@ mod tests {
     /// time, and the stripes of the threads are gathered once.
     #[test]
     fn a_pin_that_keeps_all_makes_no_removal_dearer() {
-        let works: [fn(&Cache<u64, String>); 3] = [
+        let works: [fn(&Tested); 3] = [
             Cache::clear,
             |cache| cache.retain(|_, _| false),
             |cache| (0..ENTRIES).for_each(|key| assert!(cache.invalidate(&key))),

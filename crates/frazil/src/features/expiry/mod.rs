@@ -414,7 +414,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::Cache;
+    use crate::{Cache, Tested};
 
     const ENTRIES: u64 = 1_000_000;
 
@@ -425,12 +425,13 @@ mod tests {
     fn no_lock_is_held_for_long_when_a_million_entries_expire() {
         let time = Arc::new(AtomicU64::new(0));
         let clock = time.clone();
-        let mut cache: Cache<u64, u64> = Cache::builder(ENTRIES)
+        let mut cache: Tested = Cache::builder(ENTRIES)
             .time_to_live(Duration::from_secs(60))
             .clock(move || Duration::from_nanos(clock.load(Relaxed)))
             .build();
         // Inserted by chance, so that neighbours in a list lie far apart.
-        (0..ENTRIES).for_each(|key| cache.insert(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), key));
+        let scattered = (0..ENTRIES).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        scattered.for_each(|key| cache.insert(key, String::new()));
         time.store(61_000_000_000, Relaxed);
         let deadlines = cache.core.hooks.expiry.deadlines().expect("made by the builder");
         let (mut taking, mut listing, mut steps) = (Vec::new(), Vec::new(), Vec::new());
@@ -468,9 +469,9 @@ mod tests {
     fn what_was_left_aside_is_handed_out_again() {
         let time = Arc::new(AtomicU64::new(0));
         let clock = time.clone();
-        let mut cache: Cache<u64, u64> =
+        let mut cache: Tested =
             Cache::builder(100).clock(move || Duration::from_nanos(clock.load(Relaxed))).build();
-        (0..9).for_each(|key| cache.insert_for(key, key, Duration::from_millis(1)));
+        (0..9).for_each(|key| cache.insert_for(key, String::new(), Duration::from_millis(1)));
         time.store(2_000_000_000, Relaxed);
         let deadlines = cache.core.hooks.expiry.deadlines().expect("an entry has one");
         let now = cache.core.clock.exact();
@@ -488,15 +489,15 @@ mod tests {
     fn insertions_take_out_what_has_expired_in_small_steps() {
         let time = Arc::new(AtomicU64::new(0));
         let clock = time.clone();
-        let cache: Cache<u64, u64> = Cache::builder(100_000)
+        let cache: Tested = Cache::builder(100_000)
             .clock(move || Duration::from_nanos(clock.load(Relaxed)))
             .build();
-        (0..50_000).for_each(|key| cache.insert_for(key, key, Duration::from_secs(1)));
+        (0..50_000).for_each(|key| cache.insert_for(key, String::new(), Duration::from_secs(1)));
         time.store(2_000_000_000, Relaxed);
         let mut insertions = 0;
         while cache.stats().expirations < 50_000 {
             let before = cache.stats().expirations;
-            cache.insert(60_000, 0);
+            cache.insert(60_000, String::new());
             insertions += 1;
             assert!(cache.stats().expirations - before <= deadlines::STEP as u64);
         }

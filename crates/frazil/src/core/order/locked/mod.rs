@@ -846,7 +846,7 @@ mod tests {
     fn misses(capacity: u64, crowded: bool) -> f64 {
         const REQUESTS: u32 = 400_000;
         let builder = crate::Cache::builder(capacity).policy(Online::Lru);
-        let cache: crate::Cache<u64, ()> = builder.promotion(Promotion::Adaptive).build();
+        let cache: crate::Tested = builder.promotion(Promotion::Adaptive).build();
         let mut rng = Rng::new(5);
         let mut misses = 0;
         for _ in 0..REQUESTS {
@@ -857,7 +857,7 @@ mod tests {
             }
             if cache.get(&key).is_none() {
                 misses += 1;
-                cache.insert(key, ());
+                cache.insert(key, String::new());
             }
         }
         f64::from(misses) / f64::from(REQUESTS)
