@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod compiled;
 mod cores;
 mod engine;
 mod memory;
@@ -11,6 +12,7 @@ mod mix;
 mod ours;
 mod pass;
 mod run;
+mod simulated;
 mod stream;
 mod transfer;
 mod undisturbed;
@@ -24,6 +26,7 @@ pub use mix::Mix;
 pub use ours::{Frozen, Ours, Pinned, PinnedSession, Setup, SetupError, Value};
 pub use pass::{Pass, one_pass};
 pub use run::{Latencies, Measured, Schedule, run, run_with_backend};
+pub use simulated::Simulated;
 pub use stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 pub use transfer::{Distance, transfer_ns};
 pub use undisturbed::Undisturbed;

@@ -421,7 +421,6 @@ impl<V: Value> Session for PinnedSession<'_, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Backend, Operation, Schedule, Stream, run_with_backend};
 
     #[test]
     fn names_and_setups_are_each_other() {
@@ -440,31 +439,5 @@ mod tests {
             let error = name.parse::<Setup>().unwrap_err().to_string();
             assert!(error.contains("cannot be frozen") && error.contains("mobius"), "{error}");
         }
-    }
-
-    #[test]
-    fn what_is_to_be_frozen_is_when_warm() {
-        let ours = Ours::<u64>::new("frozen:share=1+lru".parse::<Setup>().unwrap(), 100, 0);
-        (0..100).for_each(|key| Shared::insert(&ours, key));
-        let found =
-            |ours: &Ours<u64>| (0..100).filter(|&key| Shared::get(ours, key).is_some()).count();
-        assert_eq!((found(&ours), ours.cache().stats().frozen_hits), (100, 0));
-        ours.warmed();
-        assert_eq!(found(&ours), 100);
-        assert!(ours.cache().stats().frozen_hits > 80);
-    }
-
-    #[test]
-    fn what_freezes_by_itself_is_frozen_when_warm() {
-        let ours = Ours::<u64>::new("frozen+lru".parse::<Setup>().unwrap(), 1_000, 0);
-        // Twice as many as fit, one after the other: LRU never hits, what is frozen does.
-        let asked = (0..2_000).map(|number| Operation::new(Ask::Get, number));
-        let streams = [Stream::new(asked.collect::<Vec<_>>(), 0)];
-        let schedule = Schedule::seconds(0.2);
-        let backend = Backend::new(Duration::from_micros(5), 1);
-        let measured = run_with_backend(&ours, &streams, 0, &schedule, backend);
-        assert!(ours.has_settled());
-        let state = ours.cache().freezing_state().unwrap();
-        assert!(measured.hit_ratio > 0.3 || state.phase != FreezingPhase::Frozen, "{state:?}");
     }
 }

@@ -16,16 +16,13 @@
 //! hits write one. Vain attempts are `Stats::retries`; two cores show few of them, which is
 //! why the writes are counted beside the speeds.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use frazil::{Builder, Cache, Policy, Promotion, Stats};
 use frazil_driver::{
-    Ask, Engine, Latencies, Measured, Operation, Ours, Schedule, Session, Stream, key,
+    Ask, Engine, Latencies, Measured, Operation, Ours, Schedule, Session, Simulated, Stream, key,
 };
-use frazil_policy::object_hash;
-use frazil_simulator::HASH_SEED;
 use frazil_simulator::trace::Trace;
 
 use crate::median::median;
@@ -84,40 +81,16 @@ impl Contender {
     /// The cache hashes as the simulator does. By chance of the hashes W-TinyLFU's sketch and
     /// its window take other ways, up to a point and a half apart.
     pub(super) fn hit_ratio(&self, trace: &Trace, capacity: u64) -> f64 {
-        let cache = self.builder(capacity).with_hasher(Simulated(0)).build();
+        let cache = self.builder::<u64>(capacity).with_hasher(Simulated::default()).build();
         let is_hit = |id: &&u32| {
             let key = trace.objects[**id as usize];
             let hit = cache.get(&key).is_some();
             if !hit {
-                cache.insert(key, ());
+                cache.insert(key, 0);
             }
             hit
         };
         trace.ids.iter().filter(is_hit).count() as f64 / trace.len().max(1) as f64
-    }
-}
-
-/// The simulator's hash of a 64-bit id.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Simulated(u64);
-
-impl BuildHasher for Simulated {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        *self
-    }
-}
-
-impl Hasher for Simulated {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, HASH_SEED)
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        // Of no use to a key of 64 bits.
-        bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
     }
 }
 

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use frazil::{Builder, Cache, CurvePoint, Freezing, FreezingPhase, Policy};
-use frazil_driver::{Engine, Ours, Session, Setup, key};
+use frazil_driver::{Engine, Ours, Session, Setup, Simulated, key};
 use frazil_simulator::trace::{self, Trace};
 
-use super::cells::Simulated;
 use crate::failure::Failure;
 use crate::output::{self, row};
 

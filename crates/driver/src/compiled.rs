@@ -1,0 +1,72 @@
+//! Our cache as it is driven, compiled here for whoever drives it.
+//!
+//! What is generic is compiled where it is used, unless a crate below has done it already: rustc
+//! looks there at optimisation levels 0 and 1, with which tests are built. So the command, the
+//! benchmarks and the cache's tests, which are more than this, need not be optimised for tests. A
+//! release would compile it once more for nothing.
+#![cfg(all(debug_assertions, not(test)))]
+
+use std::sync::Arc;
+
+use frazil::{Builder, Cache};
+
+use crate::{
+    Backend, Engine, Measured, Mix, Ours, Pass, Pinned, Schedule, Setup, Simulated, Stream,
+    WorkloadError, bytes_per_entry, one_pass, preload, run, run_with_backend,
+};
+
+/// All that is done with an engine.
+#[expect(dead_code, reason = "what is named is compiled, and called by other crates")]
+struct Driven<E> {
+    run: fn(&E, &[Stream], u64, &Schedule) -> Measured,
+    run_with_backend: fn(&E, &[Stream], u64, &Schedule, Backend) -> Measured,
+    one_pass: fn(&E, &Stream) -> Pass,
+    preload: fn(&E, u64),
+    preload_mix: fn(&Mix, &E) -> Result<(), WorkloadError>,
+    bytes_per_entry: fn(fn() -> E, u64) -> Option<f64>,
+}
+
+impl<E: Engine> Driven<E> {
+    const ALL: Self = Driven {
+        run,
+        run_with_backend,
+        one_pass,
+        preload,
+        preload_mix: Mix::preload,
+        bytes_per_entry,
+    };
+}
+
+#[used]
+static NUMBERS: Driven<Ours<u64>> = Driven::ALL;
+#[used]
+static NUMBERS_PINNED: Driven<Pinned<u64>> = Driven::ALL;
+#[used]
+static BYTES: Driven<Ours<Arc<[u8]>>> = Driven::ALL;
+#[used]
+static BYTES_PINNED: Driven<Pinned<Arc<[u8]>>> = Driven::ALL;
+
+/// What makes them.
+type New<V> = fn(Setup, u64, usize) -> Ours<V>;
+#[used]
+static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);
+
+/// A cache that misses as often as a replay.
+type Replayed = Cache<u64, u64, Simulated>;
+
+/// What is asked of it.
+#[expect(dead_code, reason = "as above")]
+struct Asked {
+    built: fn(Builder<u64, u64, Simulated>) -> Replayed,
+    get: fn(&Replayed, &u64) -> Option<u64>,
+    insert: fn(&Replayed, u64, u64),
+    invalidate: fn(&Replayed, &u64) -> bool,
+}
+
+#[used]
+static SIMULATED: Asked = Asked {
+    built: Builder::build,
+    get: Cache::get,
+    insert: Cache::insert,
+    invalidate: Cache::invalidate,
+};
