@@ -135,7 +135,9 @@ mod scan {
 
     use super::{Bucket, WORDS};
 
-    #[inline(always)]
+    // In tests compiled here, because crates that are not optimised would call each instruction.
+    #[cfg_attr(debug_assertions, inline(never))]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
         let (mut a, mut b, mut c, mut d): (__m128i, __m128i, __m128i, __m128i);
         // SAFETY: the 64 bytes of the bucket are readable and aligned. Other threads
