@@ -10,16 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::hashes::Seeded;
 use frazil::{Builder, Cache, FetchError};
+use frazil_driver::Simulated;
 use frazil_policy::{Rng, object_hash};
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{
     Backends, CellSpec, FetchLatency, Fetching, HASH_SEED, ReplayClock, SweepOptions, sweep_delayed,
 };
-
-/// Hashes as the simulator does.
-type Identity = Seeded<HASH_SEED>;
 
 /// The unit in which the cache tells policies of time.
 const TICK_NS: u64 = 1 << 10;
@@ -138,7 +135,7 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
     type Call<'c> = Pin<Box<dyn Future<Output = Result<u64, FetchError<()>>> + 'c>>;
     let hand = Hand::default();
     let builder = Cache::builder(capacity).policy(policy.parse().unwrap());
-    let cache = hand.cache(builder.with_hasher(Identity::default())).build();
+    let cache = hand.cache(builder.with_hasher(Simulated::default())).build();
     let context = &mut Context::from_waker(Waker::noop());
     let mut seen = Seen::default();
     // By when they are back, and of those that are together the first.

@@ -1,8 +1,11 @@
 //! The cache from outside, a file for what it promises.
 //!
 //! One program, because each of them would compile the same caches again. What counts memory or
-//! events of a whole process is a program of its own (`fetching_leaks.rs`, `events.rs`).
+//! events of a whole process is a program of its own (`alone/`).
 #![cfg(not(any(loom, shuttle)))]
+
+// A cache of numbers, which most tests have, is compiled and optimised there.
+use frazil_driver as _;
 
 mod admission;
 mod blocking;
@@ -20,7 +23,6 @@ mod freezing;
 mod frozen;
 mod fused;
 mod growth;
-mod hashes;
 mod invalidating;
 mod lifetimes;
 mod limits;

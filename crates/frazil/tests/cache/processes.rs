@@ -207,14 +207,15 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
     const CACHES: usize = 60;
     const KEYS: u64 = 20_000;
     alone("a_process_that_forks_while_others_write_lets_its_table_grow", || {
-        let caches: Vec<Cache<u64, u64>> =
+        // Of a kind that is not optimised: the longer it fills, the more children it has.
+        let caches: Vec<Cache<u64, String>> =
             (0..CACHES).map(|_| Cache::builder(10 * KEYS).build()).collect();
         let (filling, waits) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, cache) in (0..).zip(&caches) {
                     filling.store(number, SeqCst);
-                    (0..KEYS).for_each(|key| cache.insert(key, key));
+                    (0..KEYS).for_each(|key| cache.insert(key, key.to_string()));
                 }
             });
             let mut chance = Chance(1);
@@ -227,8 +228,8 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
                 let cache = &caches[number as usize];
                 let child = || {
                     for key in KEYS..3 * KEYS {
-                        cache.insert(key, key);
-                        assert_eq!(cache.get(&key), Some(key));
+                        cache.insert(key, key.to_string());
+                        assert_eq!(cache.get(&key), Some(key.to_string()));
                     }
                     assert_eq!(cache.stats().refusals, 0);
                 };

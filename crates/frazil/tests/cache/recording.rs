@@ -9,18 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::hashes::Seeded;
 use frazil::{Cache, Policy, Recorded};
+use frazil_driver::Simulated;
 use frazil_simulator::trace::{Operation, ReadOptions, Recording, Trace, load, read};
-use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
+use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
-/// The same in every run.
-type Identity = Seeded<HASH_SEED>;
-
-type Tested = Cache<u64, u64, Identity>;
+type Tested = Cache<u64, u64, Simulated>;
 
 fn cache(capacity: u64, policy: Policy) -> Tested {
-    Cache::builder(capacity).policy(policy).with_hasher(Identity::default()).build()
+    Cache::builder(capacity).policy(policy).with_hasher(Simulated::default()).build()
 }
 
 /// A file that is gone when this is.
@@ -125,7 +122,7 @@ fn weights_are_the_sizes_of_the_recorded() {
         let cache: Tested = Cache::builder(50_000)
             .weigher(|key, _| key % 97)
             .entries(5_000)
-            .with_hasher(Identity::default())
+            .with_hasher(Simulated::default())
             .build();
         let recording = cache.record(file, 1.0).unwrap();
         let missed = replay(&cache, &trace, PACE, pause);
@@ -220,7 +217,7 @@ fn each_operation_has_its_record() {
     let (file, summary) = loop {
         let file = Temporary::new();
         let builder = Cache::builder(1_000).weigher(|_, value| *value);
-        let cache: Tested = builder.with_hasher(Identity::default()).build();
+        let cache: Tested = builder.with_hasher(Simulated::default()).build();
         cache.insert(0, 50);
         let recording = cache.record(&file.0, 1.0).unwrap();
         let operating = Instant::now();

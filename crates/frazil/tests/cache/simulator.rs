@@ -9,14 +9,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex};
 
-use crate::hashes::Seeded;
 use frazil::{Cache, Policy};
+use frazil_driver::Simulated;
 use frazil_policy::Rng;
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
-use frazil_simulator::{CellSpec, HASH_SEED, SweepOptions, Unit, sweep};
-
-/// Hashes as the simulator does.
-type Identity = Seeded<HASH_SEED>;
+use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
 /// Requests that are replayed of a trace, from its beginning.
 fn requests() -> u64 {
@@ -41,7 +38,7 @@ fn policies_in_step() -> Vec<Policy> {
 /// How far two threads may be from the simulator, as a share of the requests.
 const TWO_THREADS: f64 = 0.005;
 
-type Tested = Cache<u64, u32, Identity>;
+type Tested = Cache<u64, u64, Simulated>;
 
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
@@ -80,13 +77,12 @@ fn capacities(trace: &Trace) -> [u64; 3] {
 }
 
 fn build(policy: Policy, capacity: u64, unit: Unit, trace: &Trace) -> Tested {
-    let builder = Cache::builder(capacity).policy(policy).with_hasher(Identity::default());
+    let builder = Cache::builder(capacity).policy(policy).with_hasher(Simulated::default());
     match unit {
         Unit::Objects => builder.build(),
-        Unit::Bytes => builder
-            .weigher(|_: &u64, size: &u32| u64::from(*size))
-            .entries(trace.objects.len() as u64)
-            .build(),
+        Unit::Bytes => {
+            builder.weigher(|_: &u64, size: &u64| *size).entries(trace.objects.len() as u64).build()
+        }
     }
 }
 
@@ -132,7 +128,7 @@ fn replay_part(
         }
         reach(record);
         let id = trace.objects[trace.ids[record] as usize];
-        let size = trace.sizes.get(record).copied().unwrap_or(1);
+        let size = trace.sizes.get(record).copied().unwrap_or(1).into();
         match trace.operations.get(record).copied().unwrap_or_default() {
             Operation::Get => {
                 if cache.get(&id).is_none() {

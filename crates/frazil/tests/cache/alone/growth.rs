@@ -4,7 +4,7 @@
 //! at the same time.
 #![cfg(not(any(loom, shuttle, miri)))]
 
-#[path = "../examples/soak/counted.rs"]
+#[path = "../../../examples/soak/counted.rs"]
 mod counted;
 
 use std::time::Duration;

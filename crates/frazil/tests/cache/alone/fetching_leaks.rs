@@ -3,7 +3,7 @@
 //! Alone in its process, because memory is counted for all of it.
 #![cfg(not(any(loom, shuttle, miri)))]
 
-#[path = "../examples/soak/counted.rs"]
+#[path = "../../../examples/soak/counted.rs"]
 mod counted;
 
 use std::future::pending;
