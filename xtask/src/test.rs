@@ -77,7 +77,7 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
     let part: Vec<&str> = part.iter().map(String::as_str).collect();
     let mut skipped = 0;
     if part.is_empty() {
-        skipped += tests(root, "cargo test", &["--lib", "--bins", "--tests"], extent)?;
+        skipped += tests(root, "cargo test", &["--tests"], extent)?;
         // Each crate's examples are compiled and linked anew, however little was changed.
         if extent == Extent::Quick {
             eprintln!("xtask: left out: examples in documents");
@@ -139,12 +139,18 @@ fn features() -> &'static str {
     if std::env::var_os("CI").is_some() { WITH_RIVALS } else { FEATURES }
 }
 
-/// Builds all programs and examples as the tests have them. Not some of them: without examples
-/// the crates would be built anew, without the features that only development needs.
+/// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
+const EXAMPLES: [&str; 3] = ["soak", "rows_from_moka", "rows_from_quick_cache"];
+const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
+
+/// Builds all programs, and examples that CI runs, as the tests have them. With examples always:
+/// without any, the crates would be built anew, without the features that only development needs.
 pub(crate) fn build(root: &Path, rivals: bool) -> anyhow::Result<()> {
     let features = if rivals { WITH_RIVALS } else { features() };
+    let rivals = if features == WITH_RIVALS { &RIVALS_EXAMPLES[..] } else { &[] };
     let mut command = step::cargo(root, ["build", "--workspace", "--profile", "test", "--locked"]);
-    command.args(["--bins", "--examples", "--features", features]);
+    command.args(["--bins", "--features", features]);
+    command.args(EXAMPLES.iter().chain(rivals).flat_map(|example| ["--example", example]));
     step::run("cargo build", &mut command)
 }
 
