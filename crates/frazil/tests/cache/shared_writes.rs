@@ -7,8 +7,9 @@
 use frazil::{Cache, Policy, Promotion};
 
 const CAPACITY: u64 = 20_000;
-/// More than a reclamation writes by itself, shared among the 300 slots that it frees.
-const RECLAMATION: f64 = 0.01;
+/// What a reclamation writes by itself (the epoch, what waits, and its own count), shared among the
+/// slots for which there is one at most.
+const RECLAMATION: f64 = 3.0 / 64.0;
 
 fn full(policy: Policy, batch: u32) -> Cache<u64, u64> {
     let cache = Cache::builder(CAPACITY).policy(policy).batch(batch).build();
