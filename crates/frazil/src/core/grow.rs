@@ -76,10 +76,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             if !self.is_outgrown() {
                 return true;
             }
-            let entries = self.places.capacity();
-            let table = larger
-                .take()
-                .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)));
+            let table = self.next_table(larger);
             if let Some(stopped) = self.stripes.stop(stopping) {
                 self.index.grow(table);
                 self.segments.allow(segments_for(self.limits().1, self.segments.length()));
@@ -90,5 +87,39 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             threads::yield_now();
         }
         false
+    }
+
+    /// A table to replace the current one by: the one that was made for that, unless another thread
+    /// has replaced it by one as large meanwhile, which is full as well by now.
+    fn next_table(&self, made: Option<Table>) -> Table {
+        let entries = self.places.capacity();
+        made.filter(|made| made.len() > self.index.table().len())
+            .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{Cache, Tested};
+
+    /// Between two attempts to stop the writers other threads may have got further.
+    #[test]
+    fn a_table_that_was_made_is_used_only_if_it_is_larger() {
+        let cache: Tested = Cache::builder(1 << 20).build();
+        let core = &cache.core;
+        cache.insert(0, String::new());
+        let made = core.next_table(None);
+        let len = made.len();
+        assert!(len > core.index.table().len());
+        let mut next = Some(made);
+        for key in 1.. {
+            cache.insert(key, String::new());
+            let table = core.next_table(next);
+            assert!(table.len() > core.index.table().len(), "after {key} entries");
+            if table.len() > len {
+                break;
+            }
+            next = Some(table);
+        }
     }
 }
