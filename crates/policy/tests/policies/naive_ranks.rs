@@ -36,10 +36,11 @@ impl Model {
         let mean = (gaps > 0).then(|| (last - times[0]) as f64 / gaps as f64);
         match self.rank {
             Rank::LaCache => {
-                let rate = match mean {
-                    Some(mean) if gaps >= 3 && idle < 12.0 * mean => 1.0 / mean,
-                    Some(_) if gaps >= 3 => 1.0 / idle,
-                    _ => 1e-8,
+                // Rounded as the policy rounds it: at twelve mean gaps the rank jumps.
+                let rate = match gaps as f64 / (last - times[0]) as f64 {
+                    _ if gaps < 3 => 1e-8,
+                    rate if idle * rate < 12.0 => rate,
+                    _ => 1.0 / idle,
                 };
                 let x = rate * z;
                 x * (x + 1.0) / (x + 2.0)
