@@ -11,6 +11,7 @@
 //! Thread numbers say who is lost: the child hands out none that the parent had. So all below the
 //! first new one are those of lost threads, but for that of the thread that has forked.
 
+#[cfg(not(any(loom, shuttle)))]
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// How often this process and its ancestors were forked since there are caches.
