@@ -25,12 +25,12 @@ const HITS: [Hit; 2] = [
     // or of misses and what was missed.
     Hit { name: "pinned_hit", calls: &["get_naming"], stores: 7 },
     // Beside those the hazard: set for what is in the index, in the frozen table or among the
-    // copies, and cleared at three ends. And which stripe is the thread's, when it asks another
-    // cache than before.
+    // copies, and cleared at the end, or at one of three where a panic passes. And which stripe is the
+    // thread's, when it asks another cache than before.
     Hit {
         name: "get_hit",
         calls: &["get_nested", "register", "Stripes$LT$L$C$W$GT$4make", "_Unwind_Resume"],
-        stores: 13,
+        stores: 14,
     },
 ];
 
