@@ -25,8 +25,8 @@ const HITS: [Hit; 2] = [
     // or of misses and what was missed.
     Hit { name: "pinned_hit", calls: &["get_naming"], stores: 7 },
     // Beside those the hazard: set for what is in the index, in the frozen table or among the
-    // copies, and cleared at three ends. That it is awake, if it was asleep, at two looks. And which stripe
-    // is the thread's, when it asks another cache than before.
+    // copies, and cleared at three ends. That it is awake, if it was asleep, at two looks. And
+    // which stripe is the thread's, when it asks another cache than before.
     Hit {
         name: "get_hit",
         calls: &["get_nested", "register", "Stripes$LT$L$C$W$GT$4make", "_Unwind_Resume"],
