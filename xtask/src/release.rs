@@ -8,7 +8,7 @@ use anyhow::bail;
 
 use crate::check::{self, Checker};
 use crate::test::{self, Extent};
-use crate::{figures, fuzz, hit, lint, mutants, reference, smoke, soak, step, tools};
+use crate::{figures, fuzz, hit, lint, mutants, reference, smoke, soak, step, suites, tools};
 
 /// Half an hour, and ten minutes.
 const SOAK_SECONDS: u64 = 1_800;
@@ -17,7 +17,7 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 16] = [
+const STEPS: [(&str, Step); 17] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
@@ -25,6 +25,7 @@ const STEPS: [(&str, Step); 16] = [
     ("report", |root| check::run(root, Checker::Report, true)),
     ("smoke", smoke::run),
     ("test", |root| test::run(root, Extent::Long, &[])),
+    ("suites", |root| suites::run(root, "")),
     ("loom", |root| check::run(root, Checker::Loom, true)),
     ("shuttle", |root| check::run(root, Checker::Shuttle, true)),
     ("miri", |root| check::run(root, Checker::Miri, true)),
