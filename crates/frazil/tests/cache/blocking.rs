@@ -162,8 +162,8 @@ fn many_tasks(is_blocking: bool) {
                     cache.get_or_insert_async(&key, load).await;
                     cache.invalidate(&key);
                 }
-                _ if is_blocking => BLOCKING[(number % 9) as usize].1(&cache, key),
-                _ => asynchronously(&cache, number % 9, key).await,
+                _ if is_blocking => BLOCKING[(number / 3 % 9) as usize].1(&cache, key),
+                _ => asynchronously(&cache, number / 3 % 9, key).await,
             }
             ended.send(()).unwrap();
         });
