@@ -21,9 +21,9 @@ struct Hit {
 }
 
 const HITS: [Hit; 2] = [
-    // The mark, and the count of hits, of frozen ones at three ends (an entry, two kinds of copies),
-    // or of misses and what was missed.
-    Hit { name: "pinned_hit", calls: &["get_naming"], stores: 7 },
+    // The name and how many there are; that it is awake, if it was asleep; the mark, and the count of
+    // hits, of frozen ones at two ends (an entry, copies), or of misses and what was missed.
+    Hit { name: "pinned_hit", calls: &["make_room"], stores: 9 },
     // Beside those the hazard: set for what is in the index, in the frozen table or among the
     // copies, and cleared at three ends. That it is awake, if it was asleep, at two looks. And
     // which stripe is the thread's, when it asks another cache than before.
@@ -34,10 +34,11 @@ const HITS: [Hit; 2] = [
     },
 ];
 
-/// What may be called: only the first two where no entry has a lifetime.
-const CALLS: [&str; 8] = [
+/// What may be called: only the first two where no entry has a lifetime and none is set aside.
+const CALLS: [&str; 9] = [
     "find_further",
     "find_next_door",
+    "find_frozen",
     "time@",
     "is_outlived_in_use",
     "miss_dead",
@@ -73,7 +74,7 @@ fn check(text: &str, &Hit { name, calls, stores: stores_max }: &Hit) -> anyhow::
     }
     let further = |call: &str| function(text, |label| call.ends_with(label));
     let of_hits = called.iter().flat_map(|call| {
-        let names = ["find_further", "find_next_door", "get_naming"].into_iter();
+        let names = ["find_further", "find_next_door", "find_frozen"].into_iter();
         names.filter(|name| call.contains(name)).map(move |name| (name, *call))
     });
     let bodies = of_hits.filter_map(|(name, call)| Some((name, further(call)?)));
@@ -136,10 +137,13 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
     };
     let is_spared = |at: usize| {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
-        // Who was asleep says first that it is awake.
-        let wakes = at > 0 && body[at - 1].starts_with("movq") && body[at - 1].contains("$1,");
+        // Who was asleep says first that it is awake, and may have to fetch where it says so.
+        let wakes = body[..at].last().is_some_and(|line| line.starts_with("movq\t$1,"));
+        let is_move = |line: &&&str| line.starts_with("movq");
+        let before =
+            if wakes { body[..at].iter().rev().take(2).take_while(is_move).count() } else { 0 };
         on_stack
-            && match &body[..at - usize::from(wakes)] {
+            && match &body[..at - before] {
                 // It is entered by a jump, or where one is not taken.
                 [.., before, label] if is_label(label) => before.starts_with('j'),
                 [.., before] => before.starts_with('j') && !before.starts_with("jmp"),

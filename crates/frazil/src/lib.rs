@@ -387,9 +387,9 @@
 //!
 //! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is
 //!   a shared line after all; a [pin](Pin) is not.
-//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what its first 16 gets
-//!   have found; with the next it keeps all that goes until it ends, and the cache refuses
-//!   newcomers when a quarter of its entries and 512 more wait, or a quarter of its weight.
+//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what its gets
+//!   have found until it ends, and the cache refuses newcomers when more than its [spare
+//!   slots](Pin) wait, or a quarter of its weight.
 //! - Do not write the same value again and again. A `get` before an `insert` is cheaper
 //!   than a replacement.
 //! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
@@ -440,13 +440,13 @@
 //!
 //! While the table is replaced by a larger one, which happens seven times on the way to a million
 //! entries, writers [wait](#platforms-and-limits). Each thread that uses a cache adds 1,024 bytes, in
-//! groups of eight and more. What keys and values point to comes on top.
+//! groups of eight and more, and one that pins what its [names](Pin) take. What keys and values point to comes on top.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
 //! for as long as a pin shows it; its slot is free again after that. Together with the
 //! entries that are there, those that wait are never more than the entries that there may be, a
-//! quarter of that and 512. With a [weigher](Builder::weigher) they weigh a 64th of
+//! quarter of that, 512, and 16 for each up to 16,384. With a [weigher](Builder::weigher) they weigh a 64th of
 //! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
 //! each that is suspended while it drops others, and a quarter that readers may keep. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be

@@ -10,7 +10,7 @@ use crate::core::Spot;
 use crate::core::hooks::Hooks;
 use crate::core::local::Reads;
 use crate::features::{Featured, Features};
-use crate::smr::protect::{KeepingAll, Pinned};
+use crate::smr::protect::Pinned;
 use crate::smr::thread::Lodger;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
@@ -19,12 +19,12 @@ use crate::smr::thread::Lodger;
 /// instruction, and writes no line that other threads read once the entry's mark is set:
 /// it costs the look-up.
 ///
-/// While a pin lives, what its first 16 gets have found keeps its memory, whatever becomes of the
-/// entries. With the next get it keeps all that is evicted, replaced or removed from then on. There
-/// is room for a quarter of the entries and 512 more in that state, and a quarter of the weight;
-/// when that is used up the cache refuses newcomers
-/// ([`Stats::refusals`](crate::Stats::refusals)) until the pin goes. So hold it for a batch of
-/// gets, not for the life of a thread. It stays on its thread.
+/// While a pin lives, what its gets have found keeps its memory, whatever becomes of the entries, and
+/// so, where there is a listener, does what its own thread removes or evicts. In that state there is room for a quarter of the entries and 512 more, for 16 times the entries up to
+/// 16,384, and for a quarter of the weight; when that is used up the cache refuses newcomers
+/// ([`Stats::refusals`](crate::Stats::refusals)) until pins go. So hold it for a batch of gets, not
+/// for the life of a thread. It stays on its thread, which keeps the slots of all gets of a pin: up to
+/// 64 KiB, or 64 bytes for each entry of the pin that has shown most.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
@@ -37,8 +37,6 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     core: &'c Featured<K, V, S>,
     reads: &'c Reads,
     protection: Pinned<'c>,
-    /// The same once it keeps all.
-    all: KeepingAll,
     _lodger: Lodger,
     /// The stripe belongs to the thread.
     not_send: PhantomData<*const ()>,
@@ -72,7 +70,6 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             core,
             reads: &stripe.local.reads,
             protection,
-            all: KeepingAll,
             _lodger: Lodger::new(),
             not_send: PhantomData,
         }
@@ -92,21 +89,10 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     {
         let hash = self.core.hasher.hash_one(key);
         if self.core.hooks.recorder.wants(hash) {
-            return self.core.observed(key, true, |hash| self.get_naming(hash, key));
+            return self.core.observed(key, true, |hash| {
+                self.core.get_under(&self.protection, self.reads, hash, key)
+            });
         }
-        if self.protection.keeps_all() {
-            self.core.get_under(&self.all, self.reads, hash, key)
-        } else {
-            self.get_naming(hash, key)
-        }
-    }
-
-    // Of the first gets of a pin. Apart, so that of the others no more is compiled than they need.
-    #[inline(never)]
-    fn get_naming<Q>(&self, hash: u64, key: &Q) -> Option<&V>
-    where
-        Q: Hash + Equivalent<K> + ?Sized,
-    {
         self.core.get_under(&self.protection, self.reads, hash, key)
     }
 

@@ -207,7 +207,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
             survey.expect("hazards at rest", 0, named.into());
             if depth.load(Relaxed) == 0 {
-                survey.expect("names at rest", 0, reader.names.slots().count() as u64);
+                survey.expect("names at rest", 0, reader.names.count().into());
             }
             let pinned = stripe.reader.pinned.load(Relaxed) != 0;
             survey.expect("pins", u64::from(depth.load(Relaxed) != 0), u64::from(pinned));

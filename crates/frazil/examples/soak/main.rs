@@ -193,18 +193,17 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
 
 /// Has the caches lay out what they do once, some of it when something rare first happens: what a
 /// freeze takes, the tapes of threads that are recorded, and slots for as much as readers may hold up,
-/// of which the last ones are handed out when a pin that keeps all has outlasted a tenth of the
-/// capacity. That is 3 MB in each of the large caches, 100 of 217 in all: it comes in minutes in some,
-/// and in others in hours.
+/// of which the last ones are handed out when pins have shown so much. It comes in minutes in some, and
+/// in others in hours.
 fn lay_out<'c>(caches: &[Soaked<'c>], census: &'c Census, threads: usize) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.freeze(1.0));
         bear(|| cache.thaw());
         let pin = cache.pin();
-        (0..50).for_each(|key| _ = pin.peek(&key));
-        // Each takes a slot beside those of what was there: there are a quarter as many, and 512.
-        for key in 0..cache.room / 8 + 500 {
+        // Each takes a slot beside those of what was there: there are a quarter as many, and 16,384.
+        for key in 0..cache.room / 8 + 4_000 {
             bear(|| cache.insert(key, Tracked::new(census, key)));
+            bear(|| _ = pin.peek(&key));
         }
         drop(pin);
         cache.flush();

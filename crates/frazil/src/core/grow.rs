@@ -11,9 +11,15 @@ use crate::sync::{CHECKED, thread as threads};
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 
 /// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
-/// are there for what pins have shown, all at once, and has been replaced since.
+/// are there for what pins have shown, all at once, and has been replaced since. In small caches so
+/// many that sixteen threads may have shown everything, or eight two thousand entries each.
 pub(crate) fn spare_slots(entries: u64) -> u64 {
-    if CHECKED { 8 } else { entries / 4 + 512 }
+    if CHECKED { 8 } else { entries / 4 + 512 + (16 * entries).min(16_384) }
+}
+
+/// How many slots are in use where pins show few of them, and so many entries are resident at once.
+pub(crate) fn usual_slots(entries: u64) -> u32 {
+    (entries + if CHECKED { 8 } else { entries / 4 + 512 }) as u32
 }
 
 /// How many slots there may be, of which so many are resident at once.
@@ -52,7 +58,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// Slots for which hooks lay out what they keep by slot, unless they can do without: entries in
     /// others are not set aside.
     pub(crate) fn expected_slots(&self) -> u32 {
-        let expected = slots_for(self.resize.expected());
+        let expected = usual_slots(self.resize.expected());
         let used = self.reclaim.used().end.saturating_mul(2);
         used.max(expected).min(slots_for(self.places.capacity()))
     }

@@ -40,8 +40,8 @@ use crate::sync::atomic::{
 };
 use budget::Budget;
 pub(crate) use ending::Ending;
-pub(crate) use grow::slots_for;
 use grow::{segments_for, words_for};
+pub(crate) use grow::{slots_for, usual_slots};
 use hooks::PerThread;
 use index::{Index, Place, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};

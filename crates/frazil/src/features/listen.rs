@@ -140,7 +140,7 @@ impl<K, V, S> Featured<K, V, S> {
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
             // Before it is declared dead, so nobody has retired it yet.
-            self.stripe().reader.name(slot, &self.reclaim);
+            self.stripe().reader.name(slot);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
     }

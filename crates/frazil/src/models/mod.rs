@@ -8,6 +8,7 @@
 mod copies;
 mod expiry;
 mod index;
+mod names;
 mod order;
 mod reclaim;
 mod ring;

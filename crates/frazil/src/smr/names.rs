@@ -5,105 +5,343 @@
 //! looking at and nothing else, however long it lives and whatever others evict meanwhile. All
 //! names go when the thread's last pin does.
 //!
-//! That is so of the first 16. A pin that shows more notes the epoch instead, and from there on
-//! keeps all that is retired while it lives: a hit then costs no more than a comparison.
+//! They lie in a log, one for each look: a look costs two stores and no search. A log that is full
+//! is copied to one of twice the length, or, if it is long already, to another of the same length
+//! and each slot once:
 //!
-//! 80 bytes a thread.
+//! ```text
+//! thread of the pins                    who reclaims
+//!   log is full                           copied c times? n names?
+//!   is writing the other log of its       finds the log by c, reads n names of it
+//!     pair, or one of a longer pair       copied c + 1 times, and writing again?
+//!   copied c + 1 times; n names             then once more
+//! ```
+//!
+//! The log of copy c is left full, and written over only after another copy, when the thread has
+//! looked at half as many slots as it has room for. Nobody waits: who reclaims begins anew only if
+//! the thread has got on so far meanwhile.
+//!
+//! Made by a thread's first pin: 2 KiB; up to 64 KiB however few slots are shown in 4,096 looks;
+//! beyond that up to 64 bytes for each slot of the pin that has shown most.
 
-use crate::smr::reclaim::Reclaim;
+use std::ptr;
+
 use crate::sync::CHECKED;
 use crate::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// How many slots are named one by one.
-pub(crate) const NAMES: usize = if CHECKED { 1 } else { 16 };
+/// Names of the first log.
+const FIRST: usize = if CHECKED { 1 } else { 256 };
+/// Names for which a log grows whether they differ or not: to sort as many costs a look 60
+/// instructions.
+const LONG: usize = if CHECKED { 1 } else { 4_096 };
+/// What copies are counted in, and what is added while the next is being written.
+const COPY: u64 = 2;
+const WRITING: u64 = 1;
+/// How often the names of a thread are read that copies them meanwhile. Once where each reading
+/// multiplies the interleavings.
+const READS: u32 = if CHECKED { 1 } else { 8 };
 
-/// What one thread's pins have shown. Written by that thread alone.
-#[derive(Debug, Default)]
+/// What one thread's pins have shown. Written by that thread alone, while there is one.
+#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Names {
-    /// The epoch from which on everything is kept, or 0.
-    since: AtomicU64,
-    /// How many slots are named.
+    /// How many there are, a slot for each look.
     count: AtomicU32,
+    /// How often they were forgotten.
+    turns: AtomicU32,
+    /// How often they were copied, in [`COPY`], and whether they are being copied.
+    state: AtomicU64,
+    /// Where they lie, and how many there may be: for the thread itself.
+    first: AtomicPtr<AtomicU32>,
+    room: AtomicU32,
     /// Whether a reclamation has found something held up by them. Written by others as well.
     blamed: AtomicBool,
-    slots: [AtomicU32; NAMES],
+    /// Null until there is a first name. Asked for by others if there is any.
+    logs: AtomicPtr<Logs>,
+}
+
+/// Two of the same length, of which one is in use.
+#[derive(Debug)]
+struct Logs {
+    /// In use by turns: the first after an even number of copies.
+    slots: [Box<[AtomicU32]>; 2],
+    /// The state from which on they are in use.
+    since: u64,
+    /// Shorter ones, or null. Who has begun to read them may go on.
+    shorter: *mut Logs,
+}
+
+impl Logs {
+    /// Of this length at least.
+    fn of(length: usize, since: u64, shorter: *mut Logs) -> Box<Logs> {
+        let log = || (0..length.max(FIRST)).map(|_| AtomicU32::new(0)).collect();
+        Box::new(Logs { slots: [log(), log()], since, shorter })
+    }
+
+    /// The one that is in use in a state.
+    fn slots(&self, state: u64) -> &[AtomicU32] {
+        &self.slots[(state / COPY % 2) as usize]
+    }
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names {
+            count: AtomicU32::new(0),
+            room: AtomicU32::new(0),
+            first: AtomicPtr::new(ptr::null_mut()),
+            state: AtomicU64::new(0),
+            logs: AtomicPtr::new(ptr::null_mut()),
+            turns: AtomicU32::new(0),
+            blamed: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Names {
-    /// Whether whatever is found may be looked at. For the thread itself, which pins.
+    /// Names a slot. For [`Reader::name`](crate::smr::stripe::Reader::name).
     #[inline(always)]
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.since.load(Relaxed) != 0
+    pub(crate) fn add(&self, slot: u32) {
+        let mut count = self.count.load(Relaxed);
+        while count >= self.room.load(Relaxed) {
+            self.make_room();
+            count = self.count.load(Relaxed);
+        }
+        // SAFETY: there is room for one more, and it stays where it is as long as the names do.
+        let name = unsafe { &*self.first.load(Relaxed).add(count as usize) };
+        // Release: what was read of the slot that had its name here before; partner is the Acquire
+        // of `read`.
+        name.store(slot, Release);
+        // Release: as in `copy`, whose count it hides.
+        self.count.store(count + 1, Release);
     }
 
-    /// Names a slot, or notes the epoch. For [`Reader::name`](crate::smr::stripe::Reader::name).
-    #[inline(always)]
-    pub(super) fn add(&self, slot: u32, reclaim: &Reclaim) {
-        let count = self.count.load(Relaxed) as usize;
-        if let Some(free) = self.slots.get(count) {
-            // Release: what was read of a slot that had its name here before; partner is the
-            // Acquire of `contains`.
-            free.store(slot, Release);
-            self.count.store(count as u32 + 1, Relaxed);
-        } else if !self.keeps_all() {
-            // Release: as above, with `since`.
-            self.since.store(reclaim.epoch(), Release);
+    /// Copies the names to where there is room for more. An allocator that uses the cache may come here
+    /// as well, and name slots when memory is allocated and when it is freed: so who adds looks again.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self) {
+        let state = self.state.load(Relaxed);
+        let logs = self.logs.load(Relaxed);
+        // SAFETY: what is not null was made below, and stays until the names are dropped.
+        let used = unsafe { logs.as_ref() }.map_or(&[][..], |logs| logs.slots(state));
+        let mut names: Vec<u32> = used.iter().map(|name| name.load(Relaxed)).collect();
+        if names.len() >= LONG {
+            names.sort_unstable();
+            names.dedup();
         }
+        let is_short = names.len() > used.len() / 2 || used.is_empty();
+        let longer = is_short.then(|| Logs::of(used.len() * 2, state + COPY, logs));
+        if self.state.load(Relaxed) == state {
+            self.copy(state, &names, longer);
+        }
+    }
+
+    /// Copies the names to the log of the next copy, perhaps of a longer pair.
+    fn copy(&self, state: u64, names: &[u32], longer: Option<Box<Logs>>) {
+        if let Some(longer) = longer {
+            // Release: what it is; partner is the Acquire of `read`.
+            self.logs.store(Box::into_raw(longer), Release);
+        }
+        // SAFETY: it is not null, because the first pair is longer than none; and as above.
+        let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
+        // Release: the names of this state, for who finds that they are being copied and not yet that
+        // they were; partner is the Acquire of `read`.
+        self.state.store(state + WRITING, Release);
+        // Release: that it is written over, which who may be reading it then finds; partner is the
+        // Acquire of `read`.
+        let rest = std::iter::repeat(&0);
+        free.iter()
+            .zip(names.iter().chain(rest))
+            .for_each(|(free, &name)| free.store(name, Release));
+        self.first.store(free.as_ptr().cast_mut(), Relaxed);
+        self.room.store(free.len() as u32, Relaxed);
+        // Release: the names; partner is the Acquire of `read`.
+        self.state.store(state + COPY, Release);
+        // Release: not before it is said that they were copied; partner is the Acquire of `read`.
+        self.count.store(names.len() as u32, Release);
     }
 
     /// Forgets all names: the thread has no pin left. Whether a reclamation was held up by them.
     #[inline(always)]
     pub(crate) fn clear(&self) -> bool {
-        let count = self.count.load(Relaxed);
-        count != 0 && self.clear_some(count)
+        self.count() != 0 && self.clear_some()
     }
 
     #[inline(never)]
-    fn clear_some(&self, count: u32) -> bool {
-        for slot in self.slots.iter().take(count as usize) {
-            // Release: all that was read; partner is the Acquire of `contains`.
-            slot.store(0, Release);
-        }
-        // Release: as above; partner is the Acquire of `slots`.
-        self.count.store(0, Release);
-        // Release: as above, with `since`.
-        self.since.store(0, Release);
+    fn clear_some(&self) -> bool {
         let blamed = self.blamed.load(Relaxed);
+        // Before the names go: who finds them still, and blames them after this, is heard the next
+        // time.
         if blamed {
             self.blamed.store(false, Relaxed);
         }
+        self.forget();
         blamed
+    }
+
+    /// Forgets all names.
+    fn forget(&self) {
+        // Release: all that was read; partner is the Acquire of `read`.
+        self.count.store(0, Release);
+        // Release: after the names have gone; partner is the Acquire of `turns`.
+        self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Forgets all names of a thread that the process has lost, perhaps while it was copying them.
+    pub(crate) fn forget_lost(&self) {
+        self.count.store(0, Relaxed);
+        let state = self.state.load(Relaxed);
+        // Others would take the log that was being copied for full.
+        if state & WRITING != 0 {
+            self.state.store(state + WRITING, Relaxed);
+        }
+        self.forget();
     }
 
     /// Has the thread say when it lets go of what it holds up. For others. Late by a moment, it
     /// says so after its next pin: a reclamation in vain.
     pub(crate) fn blame(&self) {
-        self.blamed.store(true, Relaxed);
+        if !self.blamed.load(Relaxed) {
+            self.blamed.store(true, Relaxed);
+        }
     }
 
-    /// Forgets all names of a thread that does not exist.
-    pub(crate) fn forget(&self) {
-        self.since.store(0, Relaxed);
-        self.slots.iter().for_each(|slot| slot.store(0, Relaxed));
-        self.count.store(0, Relaxed);
+    /// How many there are, a slot for each look.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Relaxed)
     }
 
-    /// The epoch from which on the thread keeps everything. For others, after a heavy fence.
-    pub(crate) fn since(&self) -> Option<u64> {
-        // Acquire: partner is the Release of `clear_some`; what was read, was read before the
-        // slot is written again.
-        Some(self.since.load(Acquire)).filter(|&since| since != 0)
+    /// How often they were forgotten. If it is what it was before they were read, none of those has
+    /// gone.
+    pub(crate) fn turns(&self) -> u32 {
+        // Acquire: partner is the Release of `forget`.
+        self.turns.load(Acquire)
     }
 
-    /// The slots that are named. For others, after a heavy fence, or after the thread has passed:
-    /// a name that is not seen, or not counted yet, is one that is looked at later.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
-        // Acquire: as above.
-        let count = self.count.load(Acquire) as usize;
-        self.slots[..count].iter().map(|slot| slot.load(Acquire)).filter(|&slot| slot != 0)
+    /// Hands all names to `take`, some of them more than once. False if the thread has copied them
+    /// so often meanwhile that some may be missing. For others, after a heavy fence, or after the
+    /// thread has passed: a name that is not seen, or not counted yet, is one that is looked at
+    /// later.
+    #[must_use]
+    pub(crate) fn read(&self, mut take: impl FnMut(u32)) -> bool {
+        (0..READS).any(|_| {
+            // Acquire: partner is the Release of `copy`.
+            let state = self.state.load(Acquire) / COPY * COPY;
+            // Acquire: partners are the Releases of `forget`, as what was looked at under names that
+            // have gone was read before a slot is written again, of `add` and of `copy`: who
+            // reads a later count reads below that there was a copy.
+            let count = self.count.load(Acquire) as usize;
+            // A log that was copied meanwhile is full, and the count may be that of the copy.
+            // Acquire: names that were added to it; partner is the Release of `copy`.
+            let is_full = self.state.load(Acquire) > state;
+            if count == 0 && !is_full {
+                return true;
+            }
+            // Acquire: partner is the Release of `copy`.
+            let mut logs = self.logs.load(Acquire);
+            // SAFETY: what is not null stays until the names are dropped, and so what is shorter.
+            while let Some(later) = unsafe { logs.as_ref() }.filter(|logs| logs.since > state) {
+                logs = later.shorter;
+            }
+            // SAFETY: as above.
+            let Some(logs) = (unsafe { logs.as_ref() }) else { return true };
+            let log = logs.slots(state);
+            let names = log.iter().take(if is_full { log.len() } else { count });
+            // Acquire: as that of the count.
+            names.map(|name| name.load(Acquire)).filter(|&slot| slot != 0).for_each(&mut take);
+            self.state.load(Relaxed) <= state + COPY
+        })
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // SAFETY: as in `read`.
+        let at = |logs: *mut Logs| unsafe { logs.as_ref() };
+        let all = std::iter::successors(at(self.logs.load(Acquire)), |logs| at(logs.shorter));
+        all.map(|logs| size_of::<Logs>() + 2 * size_of_val(&*logs.slots[0])).sum()
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        let mut logs = self.logs.load(Relaxed);
+        while !logs.is_null() {
+            // SAFETY: made by `make_room` from a box, and nobody else has the stripe any more.
+            logs = unsafe { Box::from_raw(logs) }.shorter;
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn all(names: &Names) -> BTreeSet<u32> {
+        let mut all = BTreeSet::new();
+        assert!(names.read(|slot| _ = all.insert(slot)));
+        all
+    }
+
+    #[test]
+    fn what_is_named_is_read_until_it_is_forgotten() {
+        let names = Names::default();
+        assert!(!names.clear() && all(&names).is_empty());
+        for count in [1, 300, 5, 100_000, 0, 70_000] {
+            (1..=count).for_each(|slot| names.add(slot));
+            assert_eq!(all(&names), (1..=count).collect());
+            if count > 0 {
+                names.blame();
+            }
+            assert_eq!(names.clear(), count > 0, "who was blamed says so");
+            assert!(all(&names).is_empty() && !names.clear_some());
+        }
+        assert!(names.heap_bytes() < 40 * 100_000, "{}", names.heap_bytes());
+    }
+
+    #[test]
+    fn names_of_a_thread_that_was_lost_are_none() {
+        for count in [1, 300] {
+            let names = Names::default();
+            (1..=count).for_each(|slot| names.add(slot));
+            // As if the process was forked while they were copied.
+            names.state.fetch_add(WRITING, Relaxed);
+            names.forget_lost();
+            assert!(all(&names).is_empty());
+        }
+    }
+
+    /// However often the same are shown.
+    #[test]
+    fn looks_take_no_memory_where_slots_are_the_same() {
+        let names = Names::default();
+        for look in 0..1_000_000 {
+            names.add(1 + look % 3_000);
+        }
+        assert_eq!(all(&names), (1..=3_000).collect());
+        assert!(names.heap_bytes() < 200_000, "{}", names.heap_bytes());
+    }
+
+    /// Who reads while they are copied again and again misses none that was there before.
+    #[test]
+    fn no_name_is_missing_while_they_are_copied() {
+        let names = Names::default();
+        (1..=1_000).for_each(|slot| names.add(slot));
+        std::thread::scope(|scope| {
+            let writer =
+                scope.spawn(|| (0..2_000_000).for_each(|look| names.add(1 + look % 1_500)));
+            while !writer.is_finished() {
+                let mut found = BTreeSet::new();
+                if names.read(|slot| _ = found.insert(slot)) {
+                    assert_eq!(found.range(..=1_000).count(), 1_000);
+                }
+            }
+        });
     }
 }

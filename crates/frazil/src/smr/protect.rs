@@ -1,11 +1,9 @@
 //! What keeps an entry from being reclaimed while a thread looks at it.
 //!
 //! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
-//! it shows among its thread's [names](crate::smr::names), as long as they are few. So either holds up
-//! what its thread may be looking at and nothing else, however long that is suspended; a pin
-//! that shows many entries notes the epoch, needs no store for each look, and holds up all that
-//! is retired while it lasts. Code of the user's that runs inside a `get` (`Clone`, `Eq`) and
-//! calls the cache again finds the hazard in use and pins.
+//! it shows among its thread's [names](crate::smr::names). So either holds up what its thread may be
+//! looking at and nothing else, however long that is suspended. Code of the user's that runs inside
+//! a `get` (`Clone`, `Eq`) and calls the cache again finds the hazard in use and pins.
 //!
 //! Frozen copies have no slot to name: a pin notes the epoch for them, and holds up all that
 //! were withdrawn since.
@@ -119,42 +117,17 @@ impl<'c> Pinned<'c> {
         Pinned { reader, reclaim }
     }
 
-    /// Whether whatever is found may be looked at.
-    #[inline(always)]
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.reader.names.keeps_all()
-    }
-
     /// Keeps a slot, of which the caller knows that it is not retired before this returns, or
     /// looks at its word again.
     #[inline(always)]
     pub(crate) fn keep(&self, slot: u32) {
-        self.reader.name(slot, self.reclaim);
-    }
-}
-
-/// The protection of a pin that [keeps all](Pinned::keeps_all), beside which it lives. A hit with
-/// this has no trace of names in its instructions: 3 more than if there were none, and not 10.
-pub(crate) struct KeepingAll;
-
-impl Protect for KeepingAll {
-    #[inline(always)]
-    fn covers(&self, _cell: &AtomicU32, _word: u32, _slot: u32) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
-        true
+        self.reader.name(slot);
     }
 }
 
 impl Protect for Pinned<'_> {
     #[inline(always)]
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
-        if self.keeps_all() {
-            return true;
-        }
         self.keep(slot);
         // Acquire: as the first look of a `get`; the entry's key and value.
         cell.load(Acquire) == word

@@ -1,10 +1,9 @@
 //! When a slot may be used again.
 //!
-//! A slot that was unlinked from the index and taken out of its queue is *retired*. A
-//! reader may still look at it: a `get`, which has named it in its hazard, or a pin, which has
-//! named it or noted the epoch before it was retired. Retired slots go through limbo in segments;
-//! from time to time some thread takes all that is there, raises the epoch, and lets go every slot
-//! that nobody names, no pin is old enough to have seen, and all threads that are awake have
+//! A slot that was unlinked from the index and taken out of its queue is *retired*. A reader may
+//! still look at it: a `get` or a pin, which has named it. Retired slots go through limbo in
+//! segments; from time to time some thread takes all that is there, raises the epoch, and lets go
+//! every slot that nobody names, and that all threads that are awake have
 //! [passed](crate::smr::progress). The rest goes back to limbo. If too much waits for threads that
 //! pass nothing, the heavy fence takes their place.
 //!
@@ -41,6 +40,8 @@ const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
 /// not less for each stripe that has to be asked.
 const ROUND_MIN: u64 = 64;
 const ROUND_PER_STRIPE: u64 = 8;
+/// Nor for fewer slots than so many names are read for, 20 ns each.
+const NAMES_PER_SLOT: u64 = 4;
 /// The share of the weight that a heavy fence is executed for, for which limbo is gone through.
 const ROUND_SHARE: u64 = 4;
 /// Slots that become free while a thread must do nothing to be taken for idle, at least.
@@ -77,6 +78,8 @@ pub(crate) struct Reclaim {
     entries: u64,
     /// What readers held up when limbo was gone through last.
     held_up: Crowd,
+    /// What it was like when nothing of limbo could be let go last: a hash, [`outlook`].
+    vain: AtomicU64,
     /// Slots that have become free since the stripes of idle threads were emptied, and how many
     /// are to before they are again.
     freed: AtomicU64,
@@ -124,6 +127,10 @@ struct Waiting {
     /// The same for a heavy fence.
     slots_overdue: AtomicU64,
     weight_overdue: AtomicU64,
+    /// How many names were read for the last reclamation.
+    names: AtomicU64,
+    /// How often readers have said that they let go of something.
+    let_go: AtomicU64,
     /// Writes of reclamations to lines that all threads write.
     shared_writes: AtomicU64,
 }
@@ -151,6 +158,7 @@ impl Reclaim {
             weight_held_up: AtomicU64::new(u64::MAX),
             entries,
             held_up: Crowd::default(),
+            vain: AtomicU64::new(0),
             freed: AtomicU64::new(0),
             turnover: entries.max(TURNOVER_MIN),
             forks: AtomicU64::new(fork::count()),
@@ -170,6 +178,8 @@ impl Reclaim {
         self.weight_held_up.store(weight / CROWD_SHARE, Relaxed);
         self.waiting.0.weight_due.store(limbo / ROUND_SHARE, Relaxed);
         self.waiting.0.weight_overdue.store(limbo, Relaxed);
+        // What is held up is judged anew.
+        self.vain.store(0, Relaxed);
     }
 
     /// The epoch, for a pin that begins.
@@ -380,12 +390,18 @@ impl Reclaim {
     ) -> u64 {
         let mut traffic = Traffic::default();
         self.forget_lost_threads(stripes);
+        let waiting = self.waiting();
+        if all && self.vain.load(Relaxed) == outlook(self.epoch(), waiting, readers_of(stripes)) {
+            self.doubt();
+            return 0;
+        }
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
             // Another thread has it in hand, and may be suspended: the others need not come again
             // for each slot.
-            self.set_due(&Left::default());
+            let names = self.waiting.0.names.load(Relaxed);
+            self.set_due(&Left { names, ..Left::default() });
             self.doubt();
             return 0;
         }
@@ -394,10 +410,15 @@ impl Reclaim {
         let stamp = self.epoch.0.fetch_add(1, AcqRel);
         reader.progress.pass(stamp + 1);
         let (quiet, asked) = self.quiesce(stripes, stamp, all || self.overdue());
-        let mut named = Named::by(stripes);
-        let mut left = Left { stripes: asked, ..Left::default() };
+        let let_go = self.waiting.0.let_go.load(Relaxed);
+        let named = Named::by(stripes);
+        // What may be named waits for the next time.
+        let quiet = if named.unsure { 0 } else { quiet };
+        let mut left = Left { stripes: asked, names: named.count, ..Left::default() };
+        self.waiting.0.names.store(left.names, Relaxed);
         let mut held_up = HeldUp::new(self, segments);
         let mut gone = Gone { slots: 0, weight: 0, reclaim: self };
+        let mut judged = 0;
         while let Some(segment) = chain.pop() {
             let stamped = segments.stamp(segment).load(Relaxed);
             let stamped = if stamped == 0 { stamp } else { stamped };
@@ -407,34 +428,36 @@ impl Reclaim {
                 self.put_back(segments, segment);
                 continue;
             }
-            let all = named.keep_all(stamped);
-            let slots = segments.occupied(segment);
-            let kept = if all { slots } else { named.among(segments, segment) };
+            judged += u64::from(segments.occupied(segment).count_ones());
+            let kept = named.among(segments, segment);
             // Two instructions a slot, and not thirty.
             if contents.has_any() {
                 self.let_go(segment, kept, contents, &mut held_up, &mut gone);
             }
             // Where it goes.
             traffic.writes += 1;
-            if all {
-                held_up.slots += u64::from(kept.count_ones());
-                self.put_back(segments, segment);
-            } else if kept == 0 || held_up.gather(segment, kept) {
+            if kept == 0 || held_up.gather(segment, kept) {
                 // Of those that were gathered, what was exchanged for them.
-                let slots = if kept == 0 { slots } else { segments.occupied(segment) };
-                gone.slots += u64::from(slots.count_ones());
+                gone.slots += u64::from(segments.occupied(segment).count_ones());
                 self.free.push(segments, segment, &mut Traffic::default());
             }
         }
-        named.blame();
         let freed = gone.slots;
         drop(gone);
         self.freed.fetch_add(freed, Relaxed);
         (left.slots, left.weight) = (held_up.slots, held_up.weight);
         if !left.young {
             self.hold_up(left.slots, left.weight);
+            // All that waits, and nothing came or went.
+            if freed == 0 && judged == waiting && self.waiting() == waiting {
+                self.vain.store(outlook(stamp + 1, waiting, named.readers), Relaxed);
+            }
         }
         self.set_due(&left);
+        // Who has let go meanwhile says so once.
+        if self.waiting.0.let_go.load(Relaxed) != let_go {
+            self.hasten();
+        }
         // The epoch, what waits, and this count itself.
         traffic.writes += 3;
         self.waiting.0.shared_writes.fetch_add(traffic.writes, Relaxed);
@@ -521,13 +544,19 @@ impl Reclaim {
         // Where not all was gone through, readers hold up what they did the last time, or more.
         let before = if left.young { self.held_up.slots.load(Relaxed) } else { 0 };
         let (slots, weight) = (left.slots.max(before) / 2, left.weight / 2);
-        let round = ROUND_MIN.max(left.stripes * ROUND_PER_STRIPE).min(self.batch);
+        let round = self.round(left.stripes, left.names);
         slots_due.store(waiting + round.max(slots), Relaxed);
         weight_due.store(waiting_weight.saturating_add((most / ROUND_SHARE).max(weight)), Relaxed);
         if !left.young {
             slots_overdue.store(waiting + self.batch.max(slots), Relaxed);
             weight_overdue.store(waiting_weight.saturating_add(most.max(weight)), Relaxed);
         }
+    }
+
+    /// How many slots are worth it that so many stripes and names are read for.
+    fn round(&self, stripes: u64, names: u64) -> u64 {
+        let by_names = (names / NAMES_PER_SLOT).min(self.batch.max(self.entries / 8));
+        ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch).max(by_names)
     }
 
     /// Says what readers hold up. Read with every insertion, and so written only if it changes.
@@ -555,6 +584,12 @@ impl Reclaim {
     /// A reader has let go of what it held up: limbo is worth going through.
     #[cold]
     pub(crate) fn named_no_more(&self) {
+        self.waiting.0.let_go.fetch_add(1, Relaxed);
+        self.hasten();
+    }
+
+    /// Has the next writer go through limbo, if as much is there as was worth it without readers.
+    fn hasten(&self) {
         let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
         let (slots, weight) = (self.batch, self.weight_in_limbo.load(Relaxed));
         slots_due.store(slots.min(ROUND_MIN), Relaxed);
@@ -613,6 +648,34 @@ impl Reclaim {
     }
 }
 
+/// What a reader holds up changes only if this does: hazards, and turns.
+#[inline]
+fn held_by(reader: &Reader) -> [u64; 3] {
+    // Acquire: partner is the Release with which a reader clears its hazard; what it read, it has
+    // read before the slot is written again.
+    let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
+    // Before its names are read.
+    let [first, second] = hazards.map(u64::from);
+    [first, second, reader.names.turns().into()]
+}
+
+/// The same of all, in one number.
+fn readers_of<L: Default, W: Default>(stripes: &Stripes<L, W>) -> u64 {
+    stripes.iter().fold(0, |mixed, stripe| mix(mixed, held_by(&stripe.reader)))
+}
+
+fn mix(mixed: u64, parts: [u64; 3]) -> u64 {
+    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+    parts
+        .into_iter()
+        .fold(mixed, |mixed: u64, part| (mixed ^ part).wrapping_mul(MULTIPLIER).rotate_left(29))
+}
+
+/// What decides whether a reclamation may let go of anything: it is in vain if this was so before.
+fn outlook(epoch: u64, waiting: u64, readers: u64) -> u64 {
+    mix(0, [epoch, waiting, readers])
+}
+
 /// What a reclamation has left in limbo.
 #[derive(Default)]
 struct Left {
@@ -621,8 +684,9 @@ struct Left {
     weight: u64,
     /// Whether some was not, because threads had not passed it.
     young: bool,
-    /// How many stripes were asked.
+    /// How many stripes were asked, and how many names they had.
     stripes: u64,
+    names: u64,
 }
 
 /// Segments taken out of limbo; what is not used goes back.
@@ -652,34 +716,41 @@ impl Drop for Chain<'_> {
     }
 }
 
-/// What readers kept when a heavy fence had been executed.
+/// What readers keep of what they have passed, or when a heavy fence has been executed.
 struct Named<'s> {
-    /// With the reader whose pin names it, if it is one's.
+    /// In order, each with the names of its thread if its pins have shown it.
     slots: Vec<(u32, Option<&'s Names>)>,
+    /// How many were read, some of them more than once.
+    count: u64,
     /// A bit for each, by the lowest bits of its number.
-    bits: u64,
-    /// Since when on pins keep everything, and the earliest of them.
-    keepers: Vec<(u64, &'s Names)>,
-    oldest_pin: u64,
-    /// The latest stamp of what was kept because of those.
-    latest_kept: u64,
+    bits: Vec<u64>,
+    /// Whether some may be missing.
+    unsure: bool,
+    /// By what this changes: see [`readers_of`].
+    readers: u64,
 }
 
 impl<'s> Named<'s> {
     fn by<L: Default, W: Default>(stripes: &'s Stripes<L, W>) -> Self {
         let mut slots = Vec::new();
-        let mut keepers = Vec::new();
+        let (mut unsure, mut readers) = (false, 0);
         for Stripe { reader, .. } in stripes.iter() {
-            // Acquire: partner is the Release with which a reader clears its hazard; what it
-            // read, it has read before the slot is written again.
-            let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
+            let held @ [first, second, _] = held_by(reader);
+            readers = mix(readers, held);
+            let hazards = [first, second].map(|slot| slot as u32);
             slots.extend(hazards.into_iter().filter(|&slot| slot != 0).map(|slot| (slot, None)));
-            slots.extend(reader.names.slots().map(|slot| (slot, Some(&reader.names))));
-            keepers.extend(reader.names.since().map(|since| (since, &reader.names)));
+            unsure |= !reader.names.read(|slot| slots.push((slot, Some(&reader.names))));
         }
-        let bits = slots.iter().fold(0, |bits, (slot, _)| bits | 1 << (slot & 63));
-        let oldest_pin = keepers.iter().map(|&(since, _)| since).min().unwrap_or(u64::MAX);
-        Named { slots, bits, keepers, oldest_pin, latest_kept: 0 }
+        let count = slots.len() as u64;
+        slots.sort_unstable_by_key(|&(slot, names)| (slot, names.map(std::ptr::from_ref)));
+        slots.dedup_by_key(|&mut (slot, names)| (slot, names.map(std::ptr::from_ref)));
+        let bits = if slots.is_empty() { 0 } else { (slots.len() / 16).next_power_of_two() };
+        let mut bits = vec![0; bits];
+        for (slot, _) in &slots {
+            let bit = *slot as usize & (bits.len() * 64 - 1);
+            bits[bit / 64] |= 1 << (bit % 64);
+        }
+        Named { slots, count, bits, unsure, readers }
     }
 
     /// A bit for each word of a segment whose slot is named.
@@ -691,31 +762,17 @@ impl<'s> Named<'s> {
         named.fold(0, |named, (at, _)| named | 1 << at)
     }
 
-    /// Whether all that has this stamp is kept.
-    fn keep_all(&mut self, stamp: u64) -> bool {
-        let kept = stamp >= self.oldest_pin;
-        if kept {
-            self.latest_kept = self.latest_kept.max(stamp);
-        }
-        kept
-    }
-
     #[inline(always)]
     fn contains(&self, slot: u32) -> bool {
-        self.bits >> (slot & 63) & 1 != 0 && self.finds(slot)
+        let bit = slot as usize & (self.bits.len() * 64 - 1);
+        self.bits[bit / 64] >> (bit % 64) & 1 != 0 && self.finds(slot)
     }
 
     fn finds(&self, slot: u32) -> bool {
-        let mut named = self.slots.iter().filter(|&&(named, _)| named == slot).peekable();
-        let found = named.peek().is_some();
-        named.filter_map(|&(_, by)| by).for_each(Names::blame);
-        found
-    }
-
-    /// Has those tell that kept everything, when they let go of it.
-    fn blame(&self) {
-        let keepers = self.keepers.iter().filter(|&&(since, _)| since <= self.latest_kept);
-        keepers.for_each(|(_, names)| names.blame());
+        let from = self.slots.partition_point(|&(named, _)| named < slot);
+        let named = self.slots[from..].iter().take_while(|&&(named, _)| named == slot);
+        // Each of their threads has to say when it lets go.
+        named.inspect(|(_, names)| names.iter().for_each(|names| names.blame())).count() > 0
     }
 }
 
@@ -880,25 +937,20 @@ mod tests {
         }
     }
 
-    /// What was retired before it kept all is nothing that it has seen.
+    /// What it has not shown goes; who holds something up says when it does no more.
     #[test]
-    fn a_pin_that_keeps_all_keeps_what_is_retired_later() {
+    fn a_pin_keeps_what_it_has_shown_however_much() {
         let rig = Rig::new(40);
         let pin = rig.pin();
-        for slot in 0..=crate::smr::names::NAMES as u32 {
-            pin.keep(100 + slot);
-        }
-        assert!(pin.keeps_all());
-        assert_eq!((rig.run(), rig.waiting()), (0, (40, 8_200)));
-        assert!(rig.reclaim.is_crowded(), "8,200 of 1,000");
+        (1..=30).for_each(|slot| pin.keep(slot));
+        assert_eq!((rig.run(), rig.waiting()), (8, (32, 4_650)));
+        assert!(rig.reclaim.is_crowded(), "4,650 of 1,000");
         drop(pin);
         assert!(rig.reclaim.due(), "who held it up has let go");
-        assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));
+        assert_eq!((rig.run(), rig.waiting()), (32, (0, 0)));
         assert!(!rig.reclaim.is_crowded() && !rig.reclaim.due());
         let later = rig.pin();
-        for slot in 0..=crate::smr::names::NAMES as u32 {
-            later.keep(100 + slot);
-        }
+        (1..=30).for_each(|slot| later.keep(slot));
         drop(later);
         assert!(!rig.reclaim.due(), "it held up nothing");
     }
@@ -928,9 +980,7 @@ mod tests {
     fn what_is_said_late_of_readers_that_have_gone_refuses_nobody() {
         let rig = Rig::new(40);
         let pin = rig.pin();
-        for slot in 0..=crate::smr::names::NAMES as u32 {
-            pin.keep(100 + slot);
-        }
+        (1..=40).for_each(|slot| pin.keep(slot));
         rig.run();
         drop(pin);
         assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));

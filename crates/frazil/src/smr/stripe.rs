@@ -29,7 +29,6 @@ use crate::smr::fence;
 use crate::smr::fork;
 use crate::smr::names::Names;
 use crate::smr::progress::Progress;
-use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::Spares;
 use crate::smr::thread;
 use crate::sync::atomic::{
@@ -39,7 +38,7 @@ use crate::sync::atomic::{
 use crate::sync::{CHECKED, Mutex, MutexGuard};
 
 /// What a thread is reading. Written by that thread, read by all: what every reclamation asks of each
-/// lies in the first line, before the slots that are named.
+/// lies in the first line.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Reader {
@@ -58,11 +57,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Names a slot that a pin shows, or notes the epoch. What is looked at from here on is looked at
-    /// later. For the thread itself.
+    /// Names a slot that a pin shows. What is looked at from here on is looked at later. For the
+    /// thread itself.
     #[inline(always)]
-    pub(crate) fn name(&self, slot: u32, reclaim: &Reclaim) {
-        self.names.add(slot, reclaim);
+    pub(crate) fn name(&self, slot: u32) {
+        self.names.add(slot);
         // Either the look that follows sees that the slot was unlinked, or who reclaims it sees
         // the name. Partner: as of `Hazard::covers`.
         fence::light();
@@ -73,7 +72,7 @@ impl Reader {
     pub(crate) fn forget(&self) {
         self.hazard.store(0, Relaxed);
         self.second.store(0, Relaxed);
-        self.names.forget();
+        self.names.forget_lost();
         self.depth.store(0, Relaxed);
         self.pinned.store(0, Relaxed);
         self.progress.forget();
@@ -443,9 +442,11 @@ impl<L: Default, W: Default> Stripes<L, W> {
         Some(stopped)
     }
 
-    /// Bytes of the stripes.
+    /// Bytes of the stripes, and of what pins have shown.
     pub(crate) fn heap_bytes(&self) -> usize {
-        (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(size_of_val).sum()
+        let stripes: usize =
+            (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(size_of_val).sum();
+        stripes + self.iter().map(|stripe| stripe.reader.names.heap_bytes()).sum::<usize>()
     }
 }
 

@@ -81,7 +81,7 @@ const WAITING: u64 = 32;
 
 /// Slots beyond those of the entries.
 fn spare_slots(capacity: u64) -> u64 {
-    capacity / 4 + 512
+    capacity / 4 + 512 + (16 * capacity).min(16_384)
 }
 
 #[test]
@@ -94,8 +94,8 @@ fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
                 Cache::builder(capacity).policy(policy).build();
             (0..capacity).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
             let pin = cache.pin();
-            // As many as are named one by one.
-            let shown: Vec<_> = (0..capacity.min(16)).filter_map(|key| pin.get(&key)).collect();
+            let shown: Vec<_> = (0..capacity).filter_map(|key| pin.get(&key)).collect();
+            assert_eq!(shown.len(), capacity as usize, "{policy}");
             let most = capacity + shown.len() as u64 + WAITING;
             for key in capacity..capacity * 3 + 1_000 {
                 cache.insert(key, Tracked::new(&census, key));
@@ -139,7 +139,7 @@ impl Stops {
 }
 
 /// While somebody stands still in the middle of an iteration, and pins are held that have shown
-/// some entries, all entries of a cache with room are replaced again and again.
+/// every entry, all of a cache with room are replaced again and again.
 #[test]
 fn who_iterates_or_pins_makes_no_writer_give_up() {
     const KEYS: u64 = 1_024 / SCALE;
@@ -155,7 +155,7 @@ fn who_iterates_or_pins_makes_no_writer_give_up() {
             arrivals.recv_timeout(PATIENCE).expect("the iterator meets every entry");
             for round in 0..20 {
                 let pin = cache.pin();
-                (0..10).for_each(|key| assert!(pin.peek(&((key + round) % KEYS)).is_some()));
+                (0..KEYS).for_each(|key| assert!(pin.peek(&((key + round) % KEYS)).is_some()));
                 for key in 0..KEYS {
                     cache.insert(key, Stops::passes());
                     assert!(cache.contains_key(&key), "{policy}: {key} was just replaced");
@@ -174,8 +174,9 @@ fn who_iterates_or_pins_makes_no_writer_give_up() {
 #[test]
 fn replacements_beside_iterators_and_pins_lose_nothing() {
     const KEYS: u64 = 1_024 / SCALE;
-    const WRITERS: u64 = 4;
-    let replacements = turns(400_000) / SCALE;
+    const WRITERS: u64 = 8;
+    // More than there are slots.
+    let replacements = turns(400_000).max(30_000) / SCALE;
     for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
         let census = Census::default();
         let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(2 * KEYS).policy(policy).build();
@@ -207,9 +208,10 @@ fn replacements_beside_iterators_and_pins_lose_nothing() {
                     let mut chance = Chance(thread);
                     while goes_on() {
                         let pin = cache.pin();
+                        let looks = 2_000 / SCALE;
                         let shown: Vec<_> =
-                            (0..8).filter_map(|_| pin.get(&chance.below(KEYS))).collect();
-                        // A tenth of all that is replaced, and more than there are slots.
+                            (0..looks).filter_map(|_| pin.get(&chance.below(KEYS))).collect();
+                        // A tenth of all that is replaced.
                         let until = (done.load(SeqCst) + most / 10).min(most);
                         while done.load(SeqCst) < until && goes_on() {
                             std::thread::yield_now();

@@ -129,8 +129,9 @@ impl<K, V> Expiry<K, V> {
     #[cold]
     fn make(&self, used: u32, clock: &Clock) -> &Deadlines {
         let spans = Spans { live: self.to_live, idle: self.to_idle, reads: self.of_read.is_some() };
-        let make =
-            || Box::new(Deadlines::new(crate::core::slots_for(self.expected), used, spans, clock));
+        let make = || {
+            Box::new(Deadlines::new(crate::core::usual_slots(self.expected), used, spans, clock))
+        };
         self.deadlines.get_or_init(make)
     }
 

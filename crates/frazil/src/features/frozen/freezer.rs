@@ -156,7 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Adds the entry of a slot that the caller's pin keeps; 0 if there is no room for it.
     fn add(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
         // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
-        // not retired, and the pin is older.
+        // not retired, and the pin has named it.
         let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
         let hash = self.hasher.hash_one(key);
         let at = match filling {

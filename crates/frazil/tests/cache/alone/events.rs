@@ -222,7 +222,7 @@ fn hold_up(cache: &Cache<u64, u64>, then: impl Fn() + Send + Sync + 'static) -> 
     (0..2_000).for_each(|key| cache.insert(key, 0));
     events_with(then, || {
         let pin = cache.pin();
-        for key in (0..6_000).map(|turn| 1_000 + turn % 1_000) {
+        for key in (0..20_000).map(|turn| 1_000 + turn % 1_000) {
             pin.get(&key);
             cache.insert(key, 1);
         }
