@@ -440,7 +440,8 @@
 //!
 //! While the table is replaced by a larger one, which happens seven times on the way to a million
 //! entries, writers [wait](#platforms-and-limits). Each thread that uses a cache adds 1,024 bytes, in
-//! groups of eight and more, and one that pins what its [names](Pin) take. What keys and values point to comes on top.
+//! groups of eight and more, and one that pins what its [names](Pin) take. What keys and values point
+//! to comes on top.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
 //! replaced or removed. It waits until enough have come together to be worth a fence, and

@@ -11,15 +11,20 @@ use crate::sync::{CHECKED, thread as threads};
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 
 /// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
-/// are there for what pins have shown, all at once, and has been replaced since. In small caches so
-/// many that sixteen threads may have shown everything, or eight two thousand entries each.
+/// are there for what pins have shown, all at once, and has been replaced since. So many that sixteen
+/// threads may each have shown all of a small cache, or eight two thousand entries of a larger one.
 pub(crate) fn spare_slots(entries: u64) -> u64 {
-    if CHECKED { 8 } else { entries / 4 + 512 + (16 * entries).min(16_384) }
+    usual_spares(entries) + if CHECKED { 0 } else { (16 * entries).min(16_384) }
+}
+
+/// Those of them that are used where pins show few entries.
+fn usual_spares(entries: u64) -> u64 {
+    if CHECKED { 8 } else { entries / 4 + 512 }
 }
 
 /// How many slots are in use where pins show few of them, and so many entries are resident at once.
 pub(crate) fn usual_slots(entries: u64) -> u32 {
-    (entries + if CHECKED { 8 } else { entries / 4 + 512 }) as u32
+    (entries + usual_spares(entries)) as u32
 }
 
 /// How many slots there may be, of which so many are resident at once.

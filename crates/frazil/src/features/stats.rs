@@ -71,8 +71,8 @@ pub struct Stats {
     pub shared_writes: u64,
     /// Entries that are gone but wait to be dropped, because a reader might still see
     /// them. Together with those that are there, at most the entries that the cache was
-    /// built for, a quarter of that, 512, and 16 for each up to 16,384. What a thread has collected and not handed in
-    /// yet, up to 16 entries, is not counted.
+    /// built for, a quarter of that, 512, and 16 for each up to 16,384. What a thread has collected
+    /// and not handed in yet, up to 16 entries, is not counted.
     pub waiting: u64,
 }
 
