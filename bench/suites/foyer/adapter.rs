@@ -40,6 +40,7 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
         let builder = frazil::Cache::builder(capacity).policy(policy);
         match policy {
             Policy::Fifo | Policy::S3Fifo => builder,
+            Policy::Sieve => builder.shards(4),
             _ => builder.shards(4).promotion(Promotion::Adaptive),
         }
     }

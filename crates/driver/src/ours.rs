@@ -207,7 +207,8 @@ fn unfrozen(name: &str) -> Result<Setup, SetupError> {
     for (prefix, promotion) in PROMOTIONS {
         if let Some(name) = name.strip_prefix(prefix) {
             let setup = Setup::from(name.parse::<Policy>()?);
-            if setup.takes_no_lock() {
+            // SIEVE has a lock, which its hits do not take.
+            if setup.takes_no_lock() || setup.policy == Policy::Sieve {
                 return Err(SetupError::TakesNoLock(name.to_owned()));
             }
             return Ok(Setup { promotion: Some(promotion), ..setup });
@@ -438,6 +439,10 @@ mod tests {
         for name in ["frozen:share=0.5+sieve", "frozen+lirs", "frozen+adaptive+lhd"] {
             let error = name.parse::<Setup>().unwrap_err().to_string();
             assert!(error.contains("cannot be frozen") && error.contains("mobius"), "{error}");
+        }
+        for name in ["every-hit+sieve", "try-lock+mobius", "adaptive+clock:bits=2"] {
+            let error = name.parse::<Setup>().unwrap_err().to_string();
+            assert!(error.contains("takes no lock"), "{error}");
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{Policy, Promotion};
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// [`promotion`](crate::Builder::promotion) for a policy without a lock.
+    /// [`promotion`](crate::Builder::promotion) for a policy whose hits take no lock.
     #[error("`promotion` is {promotion:?}, but a hit of the policy {policy} takes no lock")]
     PromotionWithoutLock {
         /// The policy.

@@ -101,7 +101,8 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// What a hit does where the policy is one under a lock; see [`Promotion`] for what it
-    /// does unless this is set. Refused for the policies without a lock.
+    /// does unless this is set. Refused for the policies whose hits take no lock: those
+    /// without one, and SIEVE.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};

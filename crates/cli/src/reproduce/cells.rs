@@ -73,7 +73,9 @@ impl Contender {
     fn builder<V>(&self, capacity: u64) -> Builder<u64, V> {
         let builder = Cache::builder(capacity).policy(self.policy_at(capacity));
         let builder = builder.batch(self.batch);
-        if self.takes_lock() { builder.promotion(Promotion::EveryHit) } else { builder }
+        // SIEVE has a lock, which its hits do not take.
+        let promotes = self.takes_lock() && self.policy != Policy::Sieve;
+        if promotes { builder.promotion(Promotion::EveryHit) } else { builder }
     }
 
     /// The share of a trace's requests that one thread finds in the cache, from the first.

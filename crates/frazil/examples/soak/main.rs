@@ -24,7 +24,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use frazil::{Builder, Cache, Cause, Compute, Freezing, Policy, Promotion};
+use frazil::{Builder, Cache, Cause, Compute, Fetching, Freezing, Policy, Promotion};
 
 mod counted;
 mod fork;
@@ -34,14 +34,14 @@ mod tracked;
 use tracked::{Census, Chance, Tracked};
 
 /// A cache, what it was built for, and how often its listener was called.
-struct Soaked<'c> {
-    cache: Cache<u64, Tracked<'c>>,
+struct Soaked {
+    cache: Cache<u64, Tracked<'static>>,
     room: u64,
     told: Arc<AtomicU64>,
 }
 
-impl<'c> std::ops::Deref for Soaked<'c> {
-    type Target = Cache<u64, Tracked<'c>>;
+impl std::ops::Deref for Soaked {
+    type Target = Cache<u64, Tracked<'static>>;
     fn deref(&self) -> &Self::Target {
         &self.cache
     }
@@ -54,6 +54,8 @@ impl<'c> std::ops::Deref for Soaked<'c> {
 const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
 const IDLE: Duration = Duration::from_secs(3);
 const LIVE: Duration = Duration::from_secs(8);
+/// How long a fetch stays with its key that nobody goes on with.
+const LINGER: Duration = Duration::from_millis(50);
 /// Of the caches that threads build for themselves.
 const OF_A_THREAD: u64 = 20;
 
@@ -117,21 +119,22 @@ fn main() -> ExitCode {
 }
 
 fn soak(duration: Duration) -> Result<(), String> {
-    let census = Census::default();
-    let mut caches: Vec<Soaked<'_>> = Policy::ALL.into_iter().flat_map(build).collect();
+    // Fetches that outlive their callers hold nothing that is borrowed.
+    let census: &Census = Box::leak(Box::default());
+    let mut caches: Vec<Soaked> = Policy::ALL.into_iter().flat_map(build).collect();
     let lines = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get() + 1);
     let mut lines: Vec<_> = (0..lines as u64).map(|number| Line::new(number, &caches)).collect();
     let (operations, threads) = Default::default();
     let totals = Totals { started: Instant::now(), operations, threads };
-    admits_all(&caches, &census)?;
+    admits_all(&caches, census)?;
     let mut doubled = fork::Doubled::new();
-    lay_out(&caches, &census, lines.len())?;
+    lay_out(&caches, census, lines.len())?;
     let started = Instant::now();
     let mut memory = Vec::with_capacity(PHASES as usize);
     for phase in 1..=PHASES {
         let end = (duration / PHASES).max(SHORTEST) * phase;
         let end_of_phase = started + end.min(duration);
-        run_phase(&caches, &doubled, &census, &mut lines, &totals, end_of_phase)?;
+        run_phase(&caches, &doubled, census, &mut lines, &totals, end_of_phase)?;
         doubled.validate()?;
         for soaked in &mut caches {
             let policy = soaked.policy();
@@ -144,7 +147,7 @@ fn soak(duration: Duration) -> Result<(), String> {
             break;
         }
     }
-    admits_all(&caches, &census)?;
+    admits_all(&caches, census)?;
     drop(caches);
     let living = census.living() + doubled.end();
     if living != 0 {
@@ -155,10 +158,10 @@ fn soak(duration: Duration) -> Result<(), String> {
     Ok(())
 }
 
-fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
+fn build(policy: Policy) -> [Soaked; CAPACITIES.len()] {
     let takes_lock =
         !matches!(policy, Policy::Fifo | Policy::Clock { .. } | Policy::Mobius | Policy::S3Fifo);
-    let freezing = |builder: Builder<u64, Tracked<'c>>, when| match takes_lock {
+    let freezing = |builder: Builder<u64, Tracked<'static>>, when| match takes_lock {
         true if !policy.can_freeze() => builder,
         _ => builder.freezing(when),
     };
@@ -174,6 +177,7 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
                     resume_unwind(Box::new(Planned));
                 }
             });
+        let builder = builder.fetching(Fetching { linger: LINGER, ..Fetching::default() });
         let cache = if weighted {
             let weight = |key: &u64, value: &Tracked<'_>| key % 5 + value.serial % 3;
             let builder = builder.weigher(weight).time_to_idle(IDLE);
@@ -182,7 +186,9 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
         } else if room > 1_000 {
             let lifetime = |key: &u64, _: &Tracked<'_>| key.is_multiple_of(3).then_some(LIVE / 2);
             let builder = builder.time_to_live(LIVE).expire_after(lifetime);
-            let builder = if takes_lock { builder.promotion(Promotion::Adaptive) } else { builder };
+            let builder = builder.refresh_ahead(LIVE / 4);
+            let promotes = takes_lock && policy != Policy::Sieve;
+            let builder = if promotes { builder.promotion(Promotion::Adaptive) } else { builder };
             freezing(builder, Freezing::Learned).build()
         } else {
             builder.build()
@@ -195,7 +201,7 @@ fn build<'c>(policy: Policy) -> [Soaked<'c>; CAPACITIES.len()] {
 /// freeze takes, the tapes of threads that are recorded, and slots for as much as readers may hold up,
 /// of which the last ones are handed out when pins have shown so much. It comes in minutes in some, and
 /// in others in hours.
-fn lay_out<'c>(caches: &[Soaked<'c>], census: &'c Census, threads: usize) -> Result<(), String> {
+fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.freeze(1.0));
         bear(|| cache.thaw());
@@ -224,7 +230,7 @@ fn lay_out<'c>(caches: &[Soaked<'c>], census: &'c Census, threads: usize) -> Res
 }
 
 /// Every entry that came is there, or its listener was told. Nobody is at work.
-fn has_told(soaked: &Soaked<'_>) -> Result<(), String> {
+fn has_told(soaked: &Soaked) -> Result<(), String> {
     let (stats, told) = (soaked.stats(), soaked.told.load(Relaxed));
     let gone = (stats.insertions + stats.replacements).wrapping_sub(soaked.len() as u64);
     if gone != told {
@@ -248,7 +254,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(number: u64, caches: &[Soaked<'_>]) -> Self {
+    fn new(number: u64, caches: &[Soaked]) -> Self {
         Line { number, chance: Chance(number << 32), own: vec![[None; OWN]; caches.len()] }
     }
 
@@ -258,10 +264,10 @@ impl Line {
     }
 }
 
-fn run_phase<'c>(
-    caches: &[Soaked<'c>],
+fn run_phase(
+    caches: &[Soaked],
     doubled: &fork::Doubled,
-    census: &'c Census,
+    census: &'static Census,
     lines: &mut [Line],
     totals: &Totals,
     end: Instant,
@@ -314,10 +320,10 @@ fn run_phase<'c>(
 }
 
 /// One thread, from its first operation to its last.
-fn live<'c>(
-    caches: &[Soaked<'c>],
+fn live(
+    caches: &[Soaked],
     doubled: &fork::Doubled,
-    census: &'c Census,
+    census: &'static Census,
     line: &mut Line,
     totals: &Totals,
     over: &AtomicBool,
@@ -388,18 +394,18 @@ fn stand_still(cache: &Cache<u64, Tracked<'_>>, chance: &mut Chance) {
 }
 
 /// Up or down; most of the time the cache is as large as it can be.
-fn resize(soaked: &Soaked<'_>, chance: &mut Chance) {
+fn resize(soaked: &Soaked, chance: &mut Chance) {
     let room = soaked.room;
     let wanted = if chance.below(3) == 0 { chance.below(room + 1) } else { room };
     assert!(soaked.set_capacity(wanted) <= room, "{}", soaked.policy());
 }
 
-fn build_small<'c>(line: &mut Line) -> Cache<u64, Tracked<'c>> {
+fn build_small(line: &mut Line) -> Cache<u64, Tracked<'static>> {
     let policy = Policy::ALL[line.chance.below(Policy::ALL.len() as u64) as usize];
     Cache::builder(OF_A_THREAD).policy(policy).build()
 }
 
-fn operate<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, chance: &mut Chance) {
+fn operate(cache: &Cache<u64, Tracked<'static>>, census: &'static Census, chance: &mut Chance) {
     // Small keys are asked for more often.
     let keys = chance.below((cache.capacity() * 2).max(2)) + 1;
     let key = chance.below(keys);
@@ -427,7 +433,10 @@ fn operate<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, chance: &mut
         96 if chance.below(cache.capacity().max(1)) < 100 => {
             cache.iter().take(200).for_each(|(key, value)| value.check(key));
         }
-        97 if chance.below(1_000) == 0 => cache.clear(),
+        97 if chance.below(1_000) == 0 => match chance.below(2) {
+            0 => cache.clear(),
+            _ => cache.invalidate_all(),
+        },
         98 if chance.below(cache.capacity().max(1)) < 100 => {
             cache.retain(|key, value| {
                 value.check(*key);
@@ -469,26 +478,55 @@ fn operate<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, chance: &mut
     }
 }
 
-/// A task that loads or waits, and is given up if it is not done at once, or half way.
-fn poll_once<'c>(
-    cache: &Cache<u64, Tracked<'c>>,
-    census: &'c Census,
+/// A task that loads, fetches, computes or waits, and is given up if it is not done at once, or half
+/// way.
+fn poll_once(
+    cache: &Cache<u64, Tracked<'static>>,
+    census: &'static Census,
     key: u64,
     chance: &mut Chance,
 ) {
     let mut ready = chance.below(2) == 0;
-    let load = std::future::poll_fn(|_| {
+    let origin = std::future::poll_fn(move |_| {
         let outcome = if ready { Poll::Ready(Tracked::new(census, key)) } else { Poll::Pending };
         ready = true;
         outcome
     });
-    let mut task = pin!(cache.get_or_insert_async(&key, load));
-    for _ in 0..chance.below(3) {
-        if let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            value.check(key);
-            break;
+    let polls = chance.below(3);
+    let found = match chance.below(3) {
+        0 => polled(polls, cache.get_or_insert_async(&key, origin)),
+        1 => {
+            let fetch = async { Ok::<_, ()>(origin.await) };
+            polled(polls, cache.entry(key).or_fetch_detached(fetch)).and_then(Result::ok)
+        }
+        _ => {
+            let mut origin = Some(origin);
+            let compute = |value: Option<Tracked<'_>>| {
+                value.into_iter().for_each(|value| value.check(key));
+                let origin = origin.take();
+                async {
+                    match origin {
+                        Some(origin) => Compute::Put(origin.await),
+                        None => Compute::Keep,
+                    }
+                }
+            };
+            polled(polls, cache.entry(key).and_compute_async(compute));
+            None
+        }
+    };
+    found.into_iter().for_each(|value| value.check(key));
+}
+
+/// What is there after so many polls.
+fn polled<T>(polls: u64, task: impl Future<Output = T>) -> Option<T> {
+    let mut task = pin!(task);
+    for _ in 0..polls {
+        if let Poll::Ready(found) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Some(found);
         }
     }
+    None
 }
 
 /// Records what threads ask for meanwhile.
@@ -525,7 +563,7 @@ fn keep_in_file(cache: &Cache<u64, Tracked<'_>>, census: &Census) -> Result<(), 
 
 /// On a key that nobody else writes: what is found is what was put there last, or
 /// nothing.
-fn operate_on_own<'c>(cache: &Soaked<'c>, at: usize, census: &'c Census, line: &mut Line) {
+fn operate_on_own(cache: &Soaked, at: usize, census: &'static Census, line: &mut Line) {
     let own = line.chance.below(OWN as u64) as usize;
     let key = line.own_key(own);
     let last = &mut line.own[at][own];
@@ -550,7 +588,7 @@ fn operate_on_own<'c>(cache: &Soaked<'c>, at: usize, census: &'c Census, line: &
 }
 
 /// Without pins every newcomer gets in.
-fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), String> {
+fn admits_all(caches: &[Soaked], census: &'static Census) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.set_capacity(cache.room));
         if cache.capacity() != cache.room {
@@ -573,7 +611,7 @@ fn admits_all<'c>(caches: &[Soaked<'c>], census: &'c Census) -> Result<(), Strin
     Ok(())
 }
 
-fn report(caches: &[Soaked<'_>], totals: &Totals, elapsed: Duration) {
+fn report(caches: &[Soaked], totals: &Totals, elapsed: Duration) {
     let (mut evictions, mut refusals, mut waiting) = (0, 0, 0);
     for stats in caches.iter().map(|soaked| soaked.stats()) {
         evictions += stats.evictions;

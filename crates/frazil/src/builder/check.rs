@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::build_error::BuildError;
 use crate::builder::Builder;
 use crate::core::order::locked::{SHARDS_MAX, weighs_delay};
-use crate::core::order::takes_lock;
+use crate::core::order::{hit_takes_lock, takes_lock};
 use crate::features::fetch::fetching::OnError;
 use crate::features::frozen::Freezing;
 
@@ -17,7 +17,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// Finds a setting that would be of no effect.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let policy = self.policy;
-        if let (Some(promotion), false) = (self.promotion, takes_lock(policy)) {
+        if let (Some(promotion), false) = (self.promotion, hit_takes_lock(policy)) {
             return Err(BuildError::PromotionWithoutLock { policy, promotion });
         }
         match self.shards {

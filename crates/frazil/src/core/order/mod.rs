@@ -203,6 +203,11 @@ pub(crate) fn takes_lock(policy: Online) -> bool {
     !matches!(policy, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
 }
 
+/// Whether a hit is told to a policy under its lock.
+pub(crate) fn hit_takes_lock(policy: Online) -> bool {
+    takes_lock(policy) && !locked::marks(policy)
+}
+
 impl Order {
     /// The policy of a cache of this capacity, in which as many entries are expected as `places`
     /// says.

@@ -85,6 +85,12 @@ impl Promotion {
     }
 }
 
+/// Whether a hit raises a mark and a policy under a lock need not hear of it.
+#[inline(always)]
+pub(super) fn marks(policy: Online) -> bool {
+    matches!(policy, Online::Sieve)
+}
+
 /// What a hit must pass before it concerns the policy.
 #[derive(Clone, Copy, Debug)]
 enum Gate {
@@ -416,7 +422,7 @@ impl Locked {
     /// Whether a hit raises a mark and the policy need not hear of it.
     #[inline(always)]
     pub(crate) fn marks(&self) -> bool {
-        matches!(self.policy, Online::Sieve)
+        marks(self.policy)
     }
 
     /// Whether the policy asks what fetches take.
