@@ -300,12 +300,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Tasks whose waits are timed now, and whether the thread for that has started. For tests.
+    #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn timed_waits(&self) -> (usize, bool) {
         self.core.hooks.fetch.flights.timer.waits()
     }
 
     /// How many keys are being loaded or computed. For tests.
+    #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn flights(&self) -> usize {
         self.core.hooks.fetch.flights.len().0

@@ -17,7 +17,9 @@ use crate::core::slab::{DEAD, OCCUPIED, Slab, VACANT};
 use crate::smr::reclaim::Contents as _;
 use crate::smr::segments::{IDLE, SECOND, SLOT};
 use crate::smr::stripe::Cursor;
-use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::Ordering::Relaxed;
+#[cfg(any(feature = "measure", loom, shuttle))]
+use crate::sync::atomic::Ordering::SeqCst;
 
 /// Findings after this many are left out.
 const FINDINGS: usize = 20;
@@ -98,6 +100,7 @@ impl<K, V, S> Cache<K, V, S> {
     /// What all entries weighed at one moment, though threads are at work; `None` where
     /// they were too fast. [`Cache::weight`] is never more than the capacity, because it
     /// knows that there can't be more; this is not made to fit. For tests.
+    #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn weight_at_once(&self) -> Option<u64> {
         let read = || -> Vec<u64> {

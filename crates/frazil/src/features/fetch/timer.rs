@@ -43,6 +43,7 @@ impl Timer {
     }
 
     /// How many tasks wait with a deadline, and whether the thread has started. For tests.
+    #[cfg(any(feature = "measure", loom, shuttle))]
     pub(crate) fn waits(&self) -> (usize, bool) {
         let state = self.0.lock();
         (state.waits.len(), state.thread.is_some())
