@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::extent::PATIENCE;
 use crate::fused::quietly_when;
@@ -18,7 +19,7 @@ fn add(count: Option<&u64>) -> Compute<u64> {
     Compute::Put(count.unwrap_or(&0) + 1)
 }
 
-/// Every call that may block its thread.
+/// Every call that may block its thread as long as others take.
 const BLOCKING: [Form; 9] = [
     ("get_or_insert_with", |cache, key| _ = cache.get_or_insert_with(&key, || 1)),
     ("try_get_or_insert_with", |cache, key| {
@@ -38,6 +39,11 @@ const BLOCKING: [Form; 9] = [
     }),
     ("and_compute", |cache, key| _ = cache.entry(key).and_compute(add)),
 ];
+
+/// The one that blocks only so long, and is too late then.
+fn compute_within(cache: &Tested, key: u64) {
+    _ = cache.entry(key).and_compute_within(Duration::from_millis(1), add);
+}
 
 /// Their asynchronous forms, by number.
 async fn asynchronously(cache: &Tested, form: u64, key: u64) {
@@ -162,7 +168,10 @@ fn many_tasks(is_blocking: bool) {
                     cache.get_or_insert_async(&key, load).await;
                     cache.invalidate(&key);
                 }
-                _ if is_blocking => BLOCKING[(number / 3 % 9) as usize].1(&cache, key),
+                _ if is_blocking => match BLOCKING.get((number / 3 % 10) as usize) {
+                    Some((_, form)) => form(&cache, key),
+                    None => compute_within(&cache, key),
+                },
                 _ => asynchronously(&cache, number / 3 % 9, key).await,
             }
             ended.send(()).unwrap();

@@ -16,6 +16,9 @@ use frazil::{Builder, Cache, Cause, Policy};
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 
+/// Shows the time since the beginning of a test.
+pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
 /// A clock that a test moves: one of the user's, or the system's.
 struct Hand(Arc<AtomicU64>, bool);
 
@@ -40,15 +43,20 @@ impl Hand {
     /// Has the calling thread see it.
     fn enter(&self) {
         #[cfg(all(target_os = "linux", not(miri)))]
-        crate::system_time::show((!self.1).then(|| Arc::clone(&self.0)));
+        crate::system_time::show((!self.1).then(|| self.clock()));
     }
 
     fn on<K, V>(&self, builder: Builder<K, V>) -> Builder<K, V> {
         if !self.1 {
             return builder;
         }
+        let clock = self.clock();
+        builder.clock(move || clock())
+    }
+
+    fn clock(&self) -> Clock {
         let hand = Arc::clone(&self.0);
-        builder.clock(move || Duration::from_nanos(hand.load(Relaxed)))
+        Arc::new(move || Duration::from_nanos(hand.load(Relaxed)))
     }
 
     fn pass(&self, time: Duration) {
@@ -509,20 +517,30 @@ thread_local! {
     static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
 
-/// A clock that shows `now` and stops a thread at one of its readings.
-fn stopping_clock(now: Arc<AtomicU64>) -> impl Fn() -> Duration + Send + Sync {
-    move || {
+/// A clock that shows `now`, in seconds, and stops a thread at one of its readings.
+fn stopping_clock(now: Arc<AtomicU64>) -> Clock {
+    Arc::new(move || {
         READINGS.set(READINGS.get().wrapping_sub(1));
         let stop = if READINGS.get() == 0 { STOP.take() } else { None };
         let early = now.load(SeqCst);
         match stop {
-            None => Duration::from_nanos(early),
+            None => Duration::from_secs(early),
             Some((reads_first, stop)) => {
                 stop();
-                Duration::from_nanos(if reads_first { early } else { now.load(SeqCst) })
+                Duration::from_secs(if reads_first { early } else { now.load(SeqCst) })
             }
         }
-    }
+    })
+}
+
+/// Does something at the system's time as a clock shows it, if there is one.
+fn at_the_time_of<T>(clock: Option<&Clock>, act: impl FnOnce() -> T) -> T {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    crate::system_time::show(clock.cloned());
+    let done = act();
+    #[cfg(all(target_os = "linux", not(miri)))]
+    crate::system_time::show(None);
+    done
 }
 
 /// Whether an entry is there.
@@ -546,45 +564,60 @@ fn what_was_seen_as_over_does_not_come_back() {
         ("pin", |cache| cache.pin().get(&1).is_some()),
         ("get_many", |cache| cache.get_many([&1])[0].is_some()),
     ];
-    for ((look, is_there), (use_, uses)) in
-        looks.into_iter().flat_map(|look| slow.map(|slow| (look, slow)))
-    {
-        for (reading, reads_first) in (1..20).flat_map(|at| [(at, false), (at, true)]) {
-            let what = format!("{use_} stopped at reading {reading} ({reads_first}), {look}");
-            let now = Arc::new(AtomicU64::new(0));
-            let mut cache: Cache<u64, u64> = Cache::builder(100)
-                .time_to_idle(Duration::from_nanos(1_000))
-                .clock(stopping_clock(Arc::clone(&now)))
-                .build();
-            cache.insert(1, 10);
-            now.store(500, SeqCst);
-            let (caught, arrived) = channel();
-            let (release, released) = channel::<()>();
-            let stopped = std::thread::scope(|scope| {
-                let user = scope.spawn(|| {
-                    let stop = move || {
-                        caught.send(()).expect("the test waits");
-                        _ = released.recv();
-                    };
-                    READINGS.set(reading);
-                    STOP.set(Some((reads_first, Box::new(stop))));
-                    uses(&cache);
-                    drop(STOP.take());
-                });
-                let stopped = arrived.recv_timeout(PATIENCE).is_ok();
-                if stopped {
-                    now.store(5_000, SeqCst);
-                    assert!(!is_there(&cache), "{what}");
-                }
-                drop(release);
-                user.join().expect("no panic");
-                stopped
-            });
-            if !stopped {
-                break;
+    let moves_systems = cfg!(all(target_os = "linux", not(miri)));
+    for is_systems in [false, true].into_iter().filter(|systems| !systems || moves_systems) {
+        for (look, is_there) in looks {
+            for (use_, uses) in slow {
+                let uses = use_stopped_at_each_reading(is_systems, is_there, uses);
+                uses.unwrap_or_else(|at| panic!("{use_} {at}, {look}, system's: {is_systems}"));
             }
-            assert_eq!((cache.peek(&1), cache.get(&1)), (None, None), "{what}");
-            validate(&mut cache);
         }
     }
+}
+
+/// Stops a use at its first reading of a clock, the next time at its second, and so on, and has the
+/// entry's time end meanwhile, as this thread sees.
+fn use_stopped_at_each_reading(is_systems: bool, is_there: Look, uses: Look) -> Result<(), String> {
+    for (reading, reads_first) in (1..20).flat_map(|at| [(at, false), (at, true)]) {
+        let now = Arc::new(AtomicU64::new(0));
+        let clock = stopping_clock(Arc::clone(&now));
+        let systems = is_systems.then_some(&clock);
+        let builder = Cache::builder(100).time_to_idle(Duration::from_secs(10));
+        let users = Arc::clone(&clock);
+        let builder = if is_systems { builder } else { builder.clock(move || users()) };
+        let mut cache: Cache<u64, u64> = at_the_time_of(systems, || builder.build());
+        at_the_time_of(systems, || cache.insert(1, 10));
+        now.store(5, SeqCst);
+        let (caught, arrived) = channel();
+        let (release, released) = channel::<()>();
+        let (mut stopped, mut seen) = (false, false);
+        std::thread::scope(|scope| {
+            let user = scope.spawn(|| {
+                let stop = move || {
+                    caught.send(()).expect("the test waits");
+                    _ = released.recv();
+                };
+                READINGS.set(reading);
+                STOP.set(Some((reads_first, Box::new(stop))));
+                at_the_time_of(systems, || uses(&cache));
+                drop(STOP.take());
+            });
+            stopped = arrived.recv_timeout(PATIENCE).is_ok();
+            if stopped {
+                now.store(50, SeqCst);
+                seen = at_the_time_of(systems, || is_there(&cache));
+            }
+            drop(release);
+            user.join().expect("no panic");
+        });
+        if !stopped {
+            return Ok(());
+        }
+        let found = at_the_time_of(systems, || (cache.peek(&1), cache.get(&1)));
+        if seen || found != (None, None) {
+            return Err(format!("stopped at reading {reading} ({reads_first})"));
+        }
+        at_the_time_of(systems, || validate(&mut cache));
+    }
+    Err("reads a clock twenty times".to_owned())
 }

@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::extent::PATIENCE;
 use crate::fused::quietly_when;
-use frazil::{Cache, Compute, Policy};
+use frazil::{Cache, Compute, Equivalent, Fetching, OnError, Policy, ToKey};
 
 /// Who asks, called by the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,10 +24,27 @@ enum Who {
     Clock,
     Weigher,
     Lifetime,
+    Update,
+    Read,
+    Backend,
+    NegativeTtl,
+    ToKey,
 }
 
-const WHO: [Who; 7] =
-    [Who::Hash, Who::Eq, Who::KeyClone, Who::ValueClone, Who::Clock, Who::Weigher, Who::Lifetime];
+const WHO: [Who; 12] = [
+    Who::Hash,
+    Who::Eq,
+    Who::KeyClone,
+    Who::ValueClone,
+    Who::Clock,
+    Who::Weigher,
+    Who::Lifetime,
+    Who::Update,
+    Who::Read,
+    Who::Backend,
+    Who::NegativeTtl,
+    Who::ToKey,
+];
 
 type Asking = Rc<dyn Fn()>;
 
@@ -82,26 +99,111 @@ impl Clone for Value {
     }
 }
 
+/// What is equivalent to a key.
+struct Query(u64);
+
+impl Hash for Query {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        called(Who::Hash);
+        self.0.hash(state);
+    }
+}
+
+impl Equivalent<Key> for Query {
+    fn equivalent(&self, key: &Key) -> bool {
+        called(Who::Eq);
+        self.0 == key.0
+    }
+}
+
+impl ToKey<Key> for Query {
+    fn to_key(&self) -> Key {
+        called(Who::ToKey);
+        Key(self.0)
+    }
+}
+
 type Tested = Cache<Key, Value>;
 type Call = (&'static str, fn(&Tested));
 
 /// Ways to ask for the key; each is tried within each.
-const CALLS: [Call; 6] = [
+const CALLS: [Call; 10] = [
     ("load", |cache| _ = cache.get_or_insert_with(&Key(1), || Value(1))),
     ("fetch", |cache| _ = cache.get_or_fetch_blocking(&Key(1), || Ok::<_, ()>(Value(1)))),
     ("failing", |cache| _ = cache.get_or_fetch_blocking(&Key(1), || Err::<Value, _>(()))),
     ("compute", |cache| _ = cache.entry(Key(1)).and_compute(|_| Compute::Put(Value(1)))),
     ("look", |cache| _ = cache.entry(Key(1)).and_compute(|_| Compute::Keep)),
+    ("computing task", |cache| {
+        let compute = |_: Option<Value>| async {
+            pending_once().await;
+            Compute::Put(Value(1))
+        };
+        run(cache.entry(Key(1)).and_compute_async(compute), 2);
+    }),
+    ("equivalent", |cache| _ = cache.get_or_insert_with(&Query(1), || Value(1))),
     ("task", |cache| {
-        let mut load = Box::pin(cache.get_or_insert_async(&Key(1), async { Value(1) }));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(load.as_mut().poll(&mut context).is_ready(), "it waits for itself");
+        run(cache.get_or_insert_async(&Key(1), async { Value(1) }), 1);
+    }),
+    ("pending task", |cache| {
+        let load = async {
+            pending_once().await;
+            Value(1)
+        };
+        run(cache.get_or_insert_async(&Key(1), load), 2);
+    }),
+    ("detached", |cache| {
+        let fetch = async {
+            pending_once().await;
+            Ok::<_, ()>(Value(1))
+        };
+        _ = run(cache.entry(Key(1)).or_fetch_detached(fetch), 2);
     }),
 ];
 
+/// Ready when it is polled for the second time.
+fn pending_once() -> impl Future<Output = ()> {
+    let mut ready = false;
+    std::future::poll_fn(move |_| match std::mem::replace(&mut ready, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+}
+
+/// Polls as often as a loader needs.
+fn run<T>(task: impl Future<Output = T>, polls: u32) -> T {
+    let mut task = std::pin::pin!(task);
+    for _ in 0..polls {
+        if let Poll::Ready(done) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+    panic!("it waits for itself");
+}
+
 fn cache(policy: Policy) -> Tested {
     let ticks = AtomicU64::new(0);
-    Cache::builder(8)
+    let builder = Cache::builder(8);
+    let builder = match policy {
+        Policy::Mad { .. } => builder.backends(|_| {
+            called(Who::Backend);
+            0
+        }),
+        _ => builder,
+    };
+    builder
+        .fetching(Fetching { on_error: OnError::Share, ..Fetching::default() })
+        .negative_ttl(|_: &()| {
+            called(Who::NegativeTtl);
+            Duration::from_micros(10)
+        })
+        .expire_after_update(|_, _, left| {
+            called(Who::Update);
+            left
+        })
+        .expire_after_read(|_, _, left| {
+            called(Who::Read);
+            left
+        })
         .policy(policy)
         .weigher(|_: &Key, _: &Value| {
             called(Who::Weigher);
@@ -118,12 +220,22 @@ fn cache(policy: Policy) -> Tested {
         .build()
 }
 
-/// Each call of each kind in turn asks; how many of them had to panic.
-fn ask_from(who: Who, (name, outer): Call, (inner_name, inner): Call, is_there: bool) -> u32 {
-    let mut panics = 0;
+fn mad() -> Policy {
+    "mad".parse().expect("a policy")
+}
+
+/// Each call of each kind in turn asks; how many of them did, and how many had to panic.
+fn ask_from(
+    who: Who,
+    (name, outer): Call,
+    (inner_name, inner): Call,
+    is_there: bool,
+) -> (u32, u32) {
+    let (mut asked, mut panics) = (0, 0);
     for call in 1..40 {
         let what = format!("{who:?} number {call} in {name}, {inner_name}, there: {is_there}");
-        let mut cache = Rc::new(cache(Policy::Lru));
+        let asks_backends = who == Who::Backend;
+        let mut cache = Rc::new(cache(if asks_backends { mad() } else { Policy::Lru }));
         if is_there {
             cache.insert(Key(1), Value(0));
         }
@@ -144,8 +256,9 @@ fn ask_from(who: Who, (name, outer): Call, (inner_name, inner): Call, is_there: 
         if !has_asked {
             break;
         }
+        asked += 1;
     }
-    panics
+    (asked, panics)
 }
 
 #[test]
@@ -154,19 +267,21 @@ fn who_asks_for_the_key_that_is_loaded_never_waits_for_itself() {
     let (ended, ends) = channel();
     std::thread::spawn(move || {
         for who in WHO {
-            let mut panics = 0;
-            for outer in CALLS {
-                for inner in CALLS {
-                    panics += ask_from(who, outer, inner, false);
-                    panics += ask_from(who, outer, inner, true);
+            let mut counts = (0, 0);
+            for (outer, inner) in CALLS.into_iter().flat_map(|it| CALLS.map(|inner| (it, inner))) {
+                for is_there in [false, true] {
+                    let (asked, panics) = ask_from(who, outer, inner, is_there);
+                    counts = (counts.0 + asked, counts.1 + panics);
                 }
             }
-            ended.send((who, panics)).unwrap();
+            ended.send((who, counts)).unwrap();
         }
     });
     for who in WHO {
-        let (asked, panics) =
+        let (asks, (asked, panics)) =
             ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{who:?} hangs"));
-        assert!(panics > 0, "{asked:?} has never asked within a turn");
+        println!("{asks:?} asked {asked} times, within a turn {panics} times");
+        // A read is over when a turn begins.
+        assert!(asked > 0 && (panics > 0 || asks == Who::Read), "{asks:?}: {asked}, {panics}");
     }
 }

@@ -1,4 +1,5 @@
-//! The concurrent cache against the simulator, request by request, on real traces.
+//! The concurrent cache against the simulator, request by request, on real traces, and on two that
+//! are generated, which are always there.
 //!
 //! One thread: the same misses, to the last one, for every policy, in objects and in
 //! bytes. Two threads on halves of a trace dealt out in turn: within half a point of what
@@ -12,7 +13,7 @@ use std::sync::{Condvar, Mutex};
 use frazil::{Cache, Policy};
 use frazil_driver::Simulated;
 use frazil_policy::Rng;
-use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
+use frazil_simulator::trace::{Operation, ReadOptions, Trace, load, read};
 use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
 /// Requests that are replayed of a trace, from its beginning.
@@ -52,7 +53,16 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-fn traces(folder: &Path, requests: u64) -> Vec<(String, Trace)> {
+fn traces(requests: u64) -> Vec<(String, Trace)> {
+    let generated = ["mix:objects=4K", "zipf:0.8:objects=20K"].map(|name| {
+        let loaded = load(&format!("{name}:requests={requests}"), &ReadOptions::default());
+        (name.to_owned(), loaded.expect("a generator").trace)
+    });
+    let real = folder().map_or_else(Vec::new, |folder| real_traces(&folder, requests));
+    generated.into_iter().chain(real).collect()
+}
+
+fn real_traces(folder: &Path, requests: u64) -> Vec<(String, Trace)> {
     let text = std::fs::read_to_string(folder.join("README.md")).expect("readable");
     let mut names: Vec<String> = Vec::new();
     for group in ["adaptsize", "arc", "cache2k", "libcachesim", "lirs", "delayedhits"] {
@@ -156,9 +166,8 @@ fn simulated(trace: &Trace, policy: Policy, capacities: &[u64], unit: Unit) -> V
 
 #[test]
 fn one_thread_misses_exactly_as_often() {
-    let Some(folder) = folder() else { return };
     let (mut compared, mut failures) = (0, Vec::new());
-    for (name, trace) in traces(&folder, requests()) {
+    for (name, trace) in traces(requests()) {
         for policy in policies() {
             let capacities = capacities(&trace);
             let expected = simulated(&trace, policy, &capacities, Unit::Objects);
@@ -179,10 +188,8 @@ fn one_thread_misses_exactly_as_often() {
 
 #[test]
 fn one_thread_misses_exactly_as_often_in_bytes() {
-    let Some(folder) = folder() else { return };
     let (mut compared, mut failures) = (0, Vec::new());
-    for (name, trace) in
-        traces(&folder, requests()).into_iter().filter(|(_, trace)| !trace.sizes.is_empty())
+    for (name, trace) in traces(requests()).into_iter().filter(|(_, trace)| !trace.sizes.is_empty())
     {
         let total: u64 = trace.sizes.iter().map(|&size| u64::from(size)).sum();
         let capacities = [total / 10_000, total / 300, total / 30];
@@ -225,9 +232,8 @@ fn reordered(trace: &Trace, policy: Policy, capacity: u64) -> [u64; 2] {
 
 #[test]
 fn two_threads_come_within_half_a_point() {
-    let Some(folder) = folder() else { return };
     let mut failures = Vec::new();
-    for (name, trace) in traces(&folder, requests_in_step()) {
+    for (name, trace) in traces(requests_in_step()) {
         for policy in policies_in_step() {
             let capacities = capacities(&trace);
             let expected = simulated(&trace, policy, &capacities, Unit::Objects);

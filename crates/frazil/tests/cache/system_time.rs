@@ -5,9 +5,8 @@
 //! The program's own functions of these names go before those of the C library.
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::expiry::Clock;
 use libc::{c_int, clockid_t, time_t, timespec};
 
 const SECOND: u64 = 1_000_000_000;
@@ -15,24 +14,21 @@ const SECOND: u64 = 1_000_000_000;
 const BEGINNING: u64 = 1_000_000_000;
 
 thread_local! {
-    /// What moves the clocks of this thread.
-    static HAND: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
+    static SHOWN: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Has the calling thread see the time that a test moves, in nanoseconds; the system's again with
-/// `None`.
-pub(crate) fn show(hand: Option<Arc<AtomicU64>>) {
-    HAND.set(hand);
+/// Has the calling thread see what this shows; the system's time again with `None`.
+pub(crate) fn show(clock: Option<Clock>) {
+    SHOWN.set(clock);
 }
 
 /// The time that a test shows the calling thread.
 fn shown() -> Option<u64> {
-    let read = |hand: &RefCell<Option<Arc<AtomicU64>>>| {
-        let hand = hand.try_borrow().ok()?;
-        hand.as_ref().map(|hand| BEGINNING * SECOND + hand.load(Relaxed))
-    };
+    // The clock may stop its thread, which asks for the time where it waits.
+    let clock = |shown: &RefCell<Option<Clock>>| shown.try_borrow().ok()?.clone();
     // None while the thread's variables are destroyed.
-    HAND.try_with(read).ok().flatten()
+    let clock = SHOWN.try_with(clock).ok().flatten()?;
+    Some(BEGINNING * SECOND + clock().as_nanos() as u64)
 }
 
 /// # Safety
