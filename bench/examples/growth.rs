@@ -5,9 +5,11 @@
 //! Prints, of an empty cache of several capacities and of one with a hundred entries, the time to
 //! make it and the bytes that it asks of the allocator, itself included; how many entries a cache
 //! holds whose entries are 64 times lighter than it was told; and how long one insertion takes
-//! at most on the way to a million entries, of which the longest replace the table.
+//! at most on the way to a million entries, of which the longest replace the table. Fails if one of
+//! our empty caches takes more than 4,096 bytes, or 5 µs to make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,10 @@ unsafe impl GlobalAlloc for Counted {
         unsafe { System.dealloc(pointer, layout) }
     }
 }
+
+/// What an empty cache may take.
+const MICROS_MAX: f64 = 5.0;
+const BYTES_MAX: u64 = 4_096;
 
 const CAPACITIES: [u64; 4] = [100, 10_000, 1_000_000, 1_000_000_000];
 /// Caches that are made at once.
@@ -78,11 +84,14 @@ impl Weighter<u64, u64> for OneOf64 {
     }
 }
 
-fn main() {
+fn main() -> ExitCode {
+    let mut is_light = true;
     println!("empty");
     for capacity in CAPACITIES {
         for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru, Policy::Arc] {
-            line(policy.name(), capacity, cost(AT_ONCE, || ours(capacity, policy)));
+            let (micros, bytes) = cost(AT_ONCE, || ours(capacity, policy));
+            line(policy.name(), capacity, (micros, bytes));
+            is_light &= micros <= MICROS_MAX && bytes <= BYTES_MAX;
         }
         // What its estimate lays out may be more than there is.
         let few = if capacity > 1_000_000 { 2 } else { 20 };
@@ -113,6 +122,11 @@ fn main() {
     (0..8_000_000).for_each(|key| cache.insert(key, key));
     println!("{:24} {:>12} entries, {} of weight", "quick_cache", cache.len(), cache.weight());
     stops();
+    if !is_light {
+        eprintln!("an empty cache takes more than {BYTES_MAX} bytes or {MICROS_MAX} µs");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// Insertions that take longest, on the way to a million entries.

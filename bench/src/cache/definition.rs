@@ -83,6 +83,8 @@ pub(super) enum Requirement {
     },
     /// Bytes an entry.
     Memory { engine: String, cell: Option<String>, most: f64 },
+    /// Instructions an operation.
+    Instructions { engine: String, cell: Option<String>, most: f64 },
 }
 
 impl Requirement {
@@ -95,7 +97,8 @@ impl Requirement {
                 (vec![engine, over], cell.as_ref())
             }
             Requirement::Scaling { engine, cell, .. }
-            | Requirement::Memory { engine, cell, .. } => (vec![engine], cell.as_ref()),
+            | Requirement::Memory { engine, cell, .. }
+            | Requirement::Instructions { engine, cell, .. } => (vec![engine], cell.as_ref()),
         }
     }
 }

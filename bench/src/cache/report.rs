@@ -200,6 +200,12 @@ fn requirements(definition: &CacheDefinition, results: &Results) -> String {
     text + &format!("  {met} of {} met\n", demanded.len())
 }
 
+/// The demand on what does not wobble, if it was measured.
+fn at_most(what: String, measured: Option<&f64>, most: f64) -> Option<Demand> {
+    let &value = measured?;
+    Some(Demand { what, ours: value, theirs: None, value, bound: Bound::Most(most) })
+}
+
 /// The demands of one requirement in one cell, as far as it was measured.
 fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec<Demand> {
     let name = cell.name.as_str();
@@ -255,14 +261,12 @@ fn demands(requirement: &Requirement, cell: &CellLine, results: &Results) -> Vec
             });
         }
         Requirement::Memory { engine, cell: named, most } if here(named) => {
-            let bytes = results.bytes.get(&pair(name, engine)).copied().unwrap_or(f64::NAN);
-            demands.push(Demand {
-                what: format!("{name}: {engine}, bytes an entry"),
-                ours: bytes,
-                theirs: None,
-                value: bytes,
-                bound: Bound::Most(*most),
-            });
+            let what = format!("{name}: {engine}, bytes an entry");
+            demands.extend(at_most(what, results.bytes.get(&pair(name, engine)), *most));
+        }
+        Requirement::Instructions { engine, cell: named, most } if here(named) => {
+            let what = format!("{name}: {engine}, instructions an operation");
+            demands.extend(at_most(what, results.instructions.get(&pair(name, engine)), *most));
         }
         _ => {}
     }
@@ -286,6 +290,7 @@ mod tests {
         results.pass.insert(pair("c", "mobius"), 0.80);
         results.pass.insert(pair("c", "quick_cache"), 0.81);
         results.bytes.insert(pair("c", "mobius"), 48.5);
+        results.instructions.insert(pair("c", "mobius"), 162.0);
         results
     }
 
@@ -315,6 +320,7 @@ mod tests {
         let tail = "figure = \"p999\"\nover = \"quick_cache\"\nthreads = 2\nmost = ";
         let hits = "figure = \"hit_ratio\"\nover = \"quick_cache\"\nleast = ";
         let memory = "figure = \"memory\"\nmost = ";
+        let instructions = "figure = \"instructions\"\nmost = ";
         let scaling = "figure = \"scaling\"\nfrom = 2\nthreads = 2\nleast = ";
         for (requirement, bound, met) in [
             (speed, 2.0, true),
@@ -325,6 +331,8 @@ mod tests {
             (hits, -0.9, false),
             (memory, 48.5, true),
             (memory, 48.4, false),
+            (instructions, 162.0, true),
+            (instructions, 161.9, false),
             (scaling, 1.0, true),
             (scaling, 1.1, false),
         ] {
