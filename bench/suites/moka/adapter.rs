@@ -418,6 +418,6 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
 fn failure<E: Debug>(error: FetchError<E>) -> Arc<E> {
     match error {
         FetchError::Failed(error) => error,
-        FetchError::TimedOut | FetchError::Crowded => panic!("no bound was set: {error:?}"),
+        FetchError::TimedOut | FetchError::TooManyWaiters => panic!("no bound was set: {error:?}"),
     }
 }

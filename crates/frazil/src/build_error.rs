@@ -45,7 +45,7 @@ pub enum BuildError {
     BackendsUnasked(Policy),
     /// [`negative_ttl`](crate::Builder::negative_ttl), or that of
     /// [`Fetching`](crate::Fetching::negative_ttl), where errors are their fetcher's own.
-    #[error("`negative_ttl` is set, but `on_error` is Elect: no error is shared or remembered")]
+    #[error("`negative_ttl` is set, but `on_error` is Retry: no error is shared or remembered")]
     NegativeTtlUnshared,
     /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
     #[error("`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen")]

@@ -14,7 +14,7 @@ use crate::core::order::Newcomer;
 use crate::features::fetch::Cold;
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::fetching::FetchError;
-use crate::features::fetch::flight::{Arrival, Patience, Turn};
+use crate::features::fetch::flight::{Arrival, Turn, WaitLimits};
 use crate::features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::block_on;
@@ -442,11 +442,11 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         let work = self.work();
         let cache = work.cache;
         let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
-        let mut patience = Patience::new(usize::MAX, timeout, None);
+        let mut limits = WaitLimits::new(usize::MAX, timeout, None);
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(exact_ns()));
-            let (computed, telling) = match block_on(work.arrive(&mut patience), left) {
+            let (computed, telling) = match block_on(work.arrive(&mut limits), left) {
                 Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
                 Some(Arrival::Vain(vain)) => {
                     cache.core.hooks.fetch.flights.tally.in_vain(vain);
@@ -500,9 +500,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let work = self.work();
         let cache = work.cache;
-        let mut patience = Patience::endless(true);
+        let mut limits = WaitLimits::endless(true);
         let computed = loop {
-            match work.arrive(&mut patience).await {
+            match work.arrive(&mut limits).await {
                 Some(Arrival::Turn(turn)) => {
                     if let Some(computed) = work.await_in_turn(turn, &mut compute).await {
                         break computed;
@@ -549,8 +549,8 @@ struct Work<'c, K, V, S> {
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
     /// if a flight is over.
-    async fn arrive(&self, patience: &mut Patience<'c>) -> Option<Arrival<'c, K, V>> {
-        match self.cache.core.join(self.hash, &self.key, patience).await {
+    async fn arrive(&self, limits: &mut WaitLimits<'c>) -> Option<Arrival<'c, K, V>> {
+        match self.cache.core.join(self.hash, &self.key, limits).await {
             Arrival::Over(..) => None,
             Arrival::Remembered(flight) => {
                 flight.forget(&self.cache.core.hooks.fetch.flights);

@@ -107,7 +107,7 @@
 //! **Fetching.** [`get_or_fetch`](Cache::get_or_fetch) and
 //! [`get_or_fetch_blocking`](Cache::get_or_fetch_blocking) do the same for origins that are far:
 //! [`Builder::fetching`] bounds how many callers wait for a key and how long, and says
-//! whether an error is for its fetcher alone ([`OnError::Elect`]: the next who waits tries) or for
+//! whether an error is for its fetcher alone ([`OnError::Retry`]: the next who waits tries) or for
 //! all who wait ([`OnError::Share`]), and for how long it answers those who come later.
 //! [`fetch_stats`](Cache::fetch_stats) has histograms of latency, delay and waiters, of loads too.
 //!
@@ -126,7 +126,7 @@
 //! match rows.get_or_fetch_blocking(&7, || fetch(7)) {
 //!     Ok(row) => println!("{row}"),
 //!     Err(FetchError::Failed(error)) => assert_eq!(*error, "offline"),
-//!     Err(FetchError::TimedOut | FetchError::Crowded) => println!("busy"),
+//!     Err(FetchError::TimedOut | FetchError::TooManyWaiters) => println!("busy"),
 //! }
 //! ```
 //!

@@ -203,7 +203,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// # Errors
     ///
     /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`](crate::OnError::Share) of another
-    /// caller's; [`FetchError::TimedOut`] and [`FetchError::Crowded`], where there are bounds.
+    /// caller's; [`FetchError::TimedOut`] and [`FetchError::TooManyWaiters`], where there are bounds.
     ///
     /// # Panics
     ///

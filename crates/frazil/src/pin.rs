@@ -11,7 +11,7 @@ use crate::core::hooks::Hooks;
 use crate::core::local::Reads;
 use crate::features::{Featured, Features};
 use crate::smr::protect::Pinned;
-use crate::smr::thread::Lodger;
+use crate::smr::thread::NumberInUse;
 
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
 ///
@@ -37,7 +37,7 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
     core: &'c Featured<K, V, S>,
     reads: &'c Reads,
     protection: Pinned<'c>,
-    _lodger: Lodger,
+    _number: NumberInUse,
     /// The stripe belongs to the thread.
     not_send: PhantomData<*const ()>,
 }
@@ -70,7 +70,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
             core,
             reads: &stripe.local.reads,
             protection,
-            _lodger: Lodger::new(),
+            _number: NumberInUse::new(),
             not_send: PhantomData,
         }
     }

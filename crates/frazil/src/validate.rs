@@ -51,7 +51,7 @@ struct Survey {
     places_in_hand: u64,
     credit_in_hand: u64,
     /// What stripes have not told S3-FIFO's small queue yet.
-    unsaid: u64,
+    unreported: u64,
     findings: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             segments: self.core.segments.used().map(|segment| (segment, None)).collect(),
             places_in_hand: 0,
             credit_in_hand: 0,
-            unsaid: 0,
+            unreported: 0,
             findings: Vec::new(),
         };
         self.survey_queues(&mut survey);
@@ -220,7 +220,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             };
             survey.places_in_hand += held.above.places;
             survey.credit_in_hand += held.above.credit;
-            survey.unsaid = survey.unsaid.wrapping_add(held.above.unsaid[WEIGHT]);
+            survey.unreported = survey.unreported.wrapping_add(held.above.unreported[WEIGHT]);
             for (queue, ends) in held.above.ends.iter().enumerate() {
                 let [front, back] =
                     [("front", &ends.front), ("back", &ends.back)].map(|(end, cursor)| {
@@ -411,7 +411,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
         }
         if let Order::S3Fifo(s3_fifo) = &self.core.order {
-            let told = s3_fifo.told_small_weight().wrapping_add(survey.unsaid);
+            let told = s3_fifo.told_small_weight().wrapping_add(survey.unreported);
             survey.expect("weight in the small queue", told, small_weight);
         }
     }
@@ -491,7 +491,7 @@ mod tests {
             }),
             ("small weight forgotten", &|cache| {
                 let mut held = cache.core.stripe().claim().expect("free");
-                held.above.unsaid[WEIGHT] = held.above.unsaid[WEIGHT].wrapping_add(1);
+                held.above.unreported[WEIGHT] = held.above.unreported[WEIGHT].wrapping_add(1);
             }),
         ];
         for (what, damage) in damages {

@@ -10,7 +10,7 @@ use crate::core::admission::{Admitted, Refused};
 use crate::core::index::Place;
 use crate::events;
 use crate::features::expiry::deadlines::Term;
-use crate::features::record::Deed;
+use crate::features::record::Event;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Puts an entry in, in the place of the one of the same key if there is one.
@@ -144,7 +144,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.overtake(hash, key);
         self.core.order.read_clock(&self.core);
         if self.core.hooks.recorder.wants(hash) {
-            self.core.hooks.recorder.note(hash, Deed::Remove, 0);
+            self.core.hooks.recorder.note(hash, Event::Remove, 0);
         }
         place
     }

@@ -185,7 +185,7 @@ impl<'t> DelayedCell<'t> {
             let ticks = u64::from(operation != Operation::Delete);
             let now = self.moment.now;
             let time = self.fetching.time(record);
-            self.let_go(record);
+            self.finish_eviction(record);
             // A delete comes after the end of its slot, where fetches are back.
             self.land(time.unwrap_or(now + 1));
             self.moment.now = time.unwrap_or(now + ticks);
@@ -287,7 +287,7 @@ impl<'t> DelayedCell<'t> {
     }
 
     /// Lets go what is not to be there when the fetches before this record are committed.
-    fn let_go(&mut self, record: usize) {
+    fn finish_eviction(&mut self, record: usize) {
         while let Some((&(at, object), rest)) = self.leaving.split_first() {
             if at as usize > record {
                 break;

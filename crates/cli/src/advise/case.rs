@@ -5,7 +5,7 @@ use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{Loaded, printable};
 use frazil_simulator::{
-    CapacityError, CapacitySpec, CellSpec, Curve, Outcome, Portrait, SweepOptions, Unit,
+    CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
     lru_curve_of, sweep,
 };
 
@@ -128,9 +128,9 @@ impl<'a> Case<'a> {
         (objects / self.loaded.origin.sampled.map_or(1.0, |sampled| sampled.rate)).round() as u64
     }
 
-    pub(crate) fn portrait(&self) -> Portrait {
+    pub(crate) fn workload_profile(&self) -> WorkloadProfile {
         let origin = &self.loaded.origin;
-        Portrait::of(&self.loaded.trace, origin.rate(), self.sample.correction())
+        WorkloadProfile::of(&self.loaded.trace, origin.rate(), self.sample.correction())
     }
 
     /// Replays every policy at every size.

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use frazil_simulator::{CurvePoint, Portrait, Unit};
+use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
@@ -92,7 +92,7 @@ fn of_case(
         "sample_rate": case.loaded.origin.rate(),
         "cells": cells,
         "lru_curve": curve.into_iter().map(point).collect::<Vec<_>>(),
-        "portrait": of_portrait(&case.portrait()),
+        "workload": of_workload(&case.workload_profile()),
     }))
 }
 
@@ -141,19 +141,19 @@ fn of_prediction(it: &Predicted) -> Value {
     })
 }
 
-fn of_portrait(portrait: &Portrait) -> Value {
-    let Portrait { working_set, sizes, .. } = portrait;
+fn of_workload(workload: &WorkloadProfile) -> Value {
+    let WorkloadProfile { working_set, sizes, .. } = workload;
     let sets = working_set.iter().map(|it| json!([it.requests, it.objects, it.recent]));
     let sizes = sizes.as_ref().map(|sizes| {
         sizes.iter().map(|it| json!([it.bytes, it.objects, it.footprint])).collect::<Vec<_>>()
     });
     json!({
-        "popularity": portrait.popularity,
-        "zipf_alpha": portrait.zipf_alpha,
-        "reuse": portrait.reuse,
+        "popularity": workload.popularity,
+        "zipf_alpha": workload.zipf_alpha,
+        "reuse": workload.reuse,
         "working_set": sets.collect::<Vec<_>>(),
-        "one_hit_objects": portrait.one_hit_objects,
-        "one_hit_requests": portrait.one_hit_requests,
+        "one_hit_objects": workload.one_hit_objects,
+        "one_hit_requests": workload.one_hit_requests,
         "sizes": sizes,
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
     for (number, case) in advice.cases.iter().enumerate() {
         let of_several =
             if advice.cases.len() > 1 { format!("-{}", number + 1) } else { String::new() };
-        for (name, svg) in [("size", over_size(advice, case)), ("portrait", portrait(case))] {
+        for (name, svg) in [("size", over_size(advice, case)), ("workload", workload(case))] {
             let file = folder.join(format!("advise-{name}{of_several}.svg"));
             std::fs::write(&file, svg).with_context(|| file.display().to_string())?;
             note(&format!("wrote {}", file.display()));
@@ -61,8 +61,8 @@ fn is_wide(series: &[Series]) -> bool {
     low > 0.0 && high > 30.0 * low
 }
 
-fn portrait(case: &Case<'_>) -> String {
-    let portrait = case.portrait();
+fn workload(case: &Case<'_>) -> String {
+    let workload = case.workload_profile();
     let over = |panel: Panel| Panel { logarithmic_x: true, ..panel };
     let at = |number: u64| number.max(1) as f64;
     let line = |name: &str, number: usize, points: Vec<(f64, f64)>| Series {
@@ -70,13 +70,13 @@ fn portrait(case: &Case<'_>) -> String {
         look: Look { number, apart: false },
         points,
     };
-    let popularity = portrait.popularity.iter().map(|&(rank, asked)| (at(rank), asked as f64));
+    let popularity = workload.popularity.iter().map(|&(rank, asked)| (at(rank), asked as f64));
     let popularity = vec![line("objects", 0, popularity.collect())];
     let mut popularity = over(lines("Popularity", "rank", "requests", popularity));
     popularity.logarithmic = true;
-    let reuse = portrait.reuse.iter().map(|&(gap, share)| (at(gap), share * 100.0)).collect();
+    let reuse = workload.reuse.iter().map(|&(gap, share)| (at(gap), share * 100.0)).collect();
     let sets = |value: fn(&WorkingSet) -> u64| {
-        let points = portrait.working_set.iter();
+        let points = workload.working_set.iter();
         points.map(|it| (it.requests as f64 / 1e6, value(it) as f64 / 1e3)).collect()
     };
     let sets = vec![
@@ -93,7 +93,7 @@ fn portrait(case: &Case<'_>) -> String {
         )),
         lines("Working set", "million requests", "thousand objects", sets),
     ];
-    panels.extend(portrait.sizes.map(|sizes| {
+    panels.extend(workload.sizes.map(|sizes| {
         let of = |share: fn(&UpToSize) -> f64| {
             let point = |it: &UpToSize| (at(u64::from(it.bytes)), share(it) * 100.0);
             sizes.iter().map(point).collect()

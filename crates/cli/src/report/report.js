@@ -5,7 +5,7 @@
   const byId = (id) => document.getElementById(id);
   const state = { trace: data.recommended.trace ?? 0, setting: data.setting, hidden: new Set(), size: 0 };
   let charts = [];
-  let portraits = [];
+  let workloadCharts = [];
 
   const trace = () => data.traces[state.trace];
   const amount = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
@@ -190,7 +190,7 @@
     fillCards();
     fillAll();
     lookAt(Math.min(state.size, sizes().length - 1));
-    drawPortrait();
+    drawWorkload();
   }
 
   function lookNear(capacity) {
@@ -239,43 +239,43 @@
     fillTable(byId('all'), ['capacity', ...headers()], cells.map((cell) => rowOf(cell, true)));
   }
 
-  function portraitChart(title, told, options) {
+  function workloadChart(title, told, options) {
     const figure = element('figure');
     const caption = element('figcaption', title);
     caption.append(element('small', told));
     const place = element('div', undefined, 'chart');
     figure.append(caption, place);
-    byId('portrait').append(figure);
-    portraits.push(chart(place, options));
+    byId('workload').append(figure);
+    workloadCharts.push(chart(place, options));
   }
 
-  function drawPortrait() {
-    portraits.forEach((it) => it.destroy());
-    portraits = [];
-    byId('portrait').replaceChildren();
-    const { portrait, name, requests, everything } = trace();
-    const alpha = portrait.zipf_alpha === null ? 'too few objects' : `alpha ${portrait.zipf_alpha.toFixed(2)}`;
+  function drawWorkload() {
+    workloadCharts.forEach((it) => it.destroy());
+    workloadCharts = [];
+    byId('workload').replaceChildren();
+    const { workload, name, requests, everything } = trace();
+    const alpha = workload.zipf_alpha === null ? 'too few objects' : `alpha ${workload.zipf_alpha.toFixed(2)}`;
     definitions(byId('facts'), [
       ['Trace', name],
       ['Requests', format.count(requests)],
       [data.unit === 'bytes' ? 'All objects are' : 'All objects', amount(everything)],
       ['Popularity by Zipf', alpha],
-      ['Objects asked for once', format.percent(portrait.one_hit_objects)],
-      ['Requests for those', format.percent(portrait.one_hit_requests)],
+      ['Objects asked for once', format.percent(workload.one_hit_objects)],
+      ['Requests for those', format.percent(workload.one_hit_requests)],
     ]);
     const line = (label, number, values) => ({ name: label, number, values, thin: false });
     const column = (rows, at, times = 1) => rows.map((row) => row[at] * times);
     const percent = (n) => `${+n.toPrecision(3)} %`;
-    const { popularity, reuse, working_set: sets, sizes: bytes } = portrait;
-    portraitChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
-    portraitChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
-    portraitChart('Working set', 'distinct objects so far (discs), and since the last point (squares), by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
-    byId('portrait').classList.toggle('four', bytes !== null);
-    if (bytes) portraitChart('Sizes', '% of objects (discs) and of bytes (squares) that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.bytes, yName: percent });
+    const { popularity, reuse, working_set: sets, sizes: bytes } = workload;
+    workloadChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
+    workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
+    workloadChart('Working set', 'distinct objects so far (discs), and since the last point (squares), by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
+    byId('workload').classList.toggle('four', bytes !== null);
+    if (bytes) workloadChart('Sizes', '% of objects (discs) and of bytes (squares) that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.bytes, yName: percent });
   }
 
   function resize() {
-    for (const it of [...charts, ...portraits]) it.setSize({ width: Math.max(it.root.parentNode.clientWidth, 200), height: HEIGHT });
+    for (const it of [...charts, ...workloadCharts]) it.setSize({ width: Math.max(it.root.parentNode.clientWidth, 200), height: HEIGHT });
   }
 
   fillPage();

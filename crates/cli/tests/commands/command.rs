@@ -473,7 +473,7 @@ fn advice_is_drawn_and_told_as_a_page() {
     let told = String::from_utf8(written.stdout).unwrap();
     let answer = told.lines().find(|line| line.starts_with("Use ")).unwrap();
     assert!(text.contains(answer), "{answer}");
-    for name in ["size", "portrait"] {
+    for name in ["size", "workload"] {
         let svg = std::fs::read_to_string(format!("{drawn}/advise-{name}.svg")).unwrap();
         assert!(svg.starts_with("<svg") && svg.matches("<polyline").count() >= 4, "{svg}");
     }

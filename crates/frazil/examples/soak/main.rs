@@ -198,7 +198,7 @@ fn build(policy: Policy) -> [Soaked; CAPACITIES.len()] {
 }
 
 /// Has the caches lay out what they do once, some of it when something rare first happens: what a
-/// freeze takes, the tapes of threads that are recorded, and slots for as much as readers may hold up,
+/// freeze takes, the logs of threads that are recorded, and slots for as much as readers may hold up,
 /// of which the last ones are handed out when pins have shown so much. It comes in minutes in some, and
 /// in others in hours.
 fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result<(), String> {

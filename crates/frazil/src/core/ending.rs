@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::core::Core;
 use crate::core::hooks::Hooks;
 use crate::core::local::Held;
-use crate::core::order::Hand;
+use crate::core::order::QueueCtx;
 use crate::core::slab::DEAD;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Release};
@@ -58,19 +58,19 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Ends the residency of a slot that was taken, unless it has ended already. Whether
     /// it had not.
     #[inline(always)]
-    pub(crate) fn let_go(
+    pub(crate) fn finish_eviction(
         &self,
         held: &mut Held<'_, H::Local>,
         victim: u32,
         ending: Ending,
     ) -> bool {
-        let put_back = |hand: &mut Hand<'_, Self>| self.order.put_back(hand, victim);
-        let hash = self.hand_of(held).hash_of_taken(victim, put_back);
+        let put_back = |ctx: &mut QueueCtx<'_, Self>| self.order.put_back(ctx, victim);
+        let hash = self.queue_ctx(held).hash_of_taken(victim, put_back);
         H::before_unlink(self, victim);
         let ours = self.index.unlink(self.index.place(hash), victim);
         if ours {
             self.ended(held, victim, ending);
-            self.hand_of(held).retire(victim);
+            self.queue_ctx(held).retire(victim);
         } else {
             // Whoever has unlinked it has declared it dead or is about to; or its key has
             // another hash than it had, and it is still there for all to read.
@@ -84,22 +84,22 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
         let dead = self.slab.header(slot).state.load(Acquire) & DEAD != 0;
-        self.hand(held, |hand| match dead {
-            true => hand.retire(slot),
-            false => self.order.put_back(hand, slot),
+        self.with_queue_ctx(held, |ctx| match dead {
+            true => ctx.retire(slot),
+            false => self.order.put_back(ctx, slot),
         });
         self.hooks.queues_changed();
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
-    pub(crate) fn bury(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
+    pub(crate) fn finish_removal(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
         self.ended(held, slot, ending);
         let buffers = &mut **held;
         if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             let ours = self.die(slot);
-            self.hand(held, |hand| {
-                if ours || self.order.detach(hand, slot) {
-                    hand.retire(slot);
+            self.with_queue_ctx(held, |ctx| {
+                if ours || self.order.detach(ctx, slot) {
+                    ctx.retire(slot);
                 }
             });
         } else {
@@ -119,7 +119,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if self.hooks.sets_aside() {
             return header.die();
         }
-        // Release: partner is the Acquire of `Hand::pop`.
+        // Release: partner is the Acquire of `QueueCtx::pop`.
         header.state.store(DEAD, Release);
         false
     }

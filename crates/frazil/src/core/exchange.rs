@@ -11,7 +11,7 @@ use equivalent::Equivalent;
 
 use crate::core::hooks::{Hooks, Operation};
 use crate::core::index::Place;
-use crate::core::insert::{Cause, Setback};
+use crate::core::insert::{FailureKind, InsertFailure};
 use crate::core::order::Newcomer;
 use crate::core::{ATTEMPTS, Core, Ending, Found};
 use crate::smr::protect::{Hazard, Protect};
@@ -68,16 +68,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let outcome =
                 self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value);
             self.settle(&mut held);
-            let Err(setback) = outcome else { return true };
+            let Err(failure) = outcome else { return true };
             // The key and value may be dropped from here on.
             drop(held);
-            Setback { key, value, .. } = setback;
-            match setback.cause {
-                Cause::Changed => {
+            InsertFailure { key, value, .. } = failure;
+            match failure.cause {
+                FailureKind::Changed => {
                     self.order.forget(&newcomer);
                     return false;
                 }
-                Cause::Shortage => {
+                FailureKind::Shortage => {
                     operation.pause();
                     let relieved = self.relieve(&mut scavenged);
                     operation.resume();
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                     held = self.hold();
                 }
-                Cause::Refused(_) => break,
+                FailureKind::Refused(_) => break,
             }
         }
         self.order.forget(&newcomer);

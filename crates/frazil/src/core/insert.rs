@@ -19,18 +19,18 @@ use crate::smr::stripe::add;
 
 /// How often it tries again to make room in the table, while somebody runs code of the user's
 /// under a stripe.
-const PATIENCE: u32 = if cfg!(loom) { 0 } else { 200 };
+const TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// An attempt at an insertion that did not end in an entry.
-pub(super) struct Setback<K, V> {
-    pub(super) cause: Cause,
+pub(super) struct InsertFailure<K, V> {
+    pub(super) cause: FailureKind,
     pub(super) key: K,
     pub(super) value: V,
 }
 
 /// Why it did not.
 #[derive(Clone, Copy)]
-pub(super) enum Cause {
+pub(super) enum FailureKind {
     /// This thread can reach no slot of a queue, or there is no vacant one.
     Shortage,
     /// The newcomer is not to be admitted.
@@ -39,12 +39,12 @@ pub(super) enum Cause {
     Changed,
 }
 
-impl Cause {
+impl FailureKind {
     /// What a caller is told who has tried for long enough.
     pub(super) fn refusal(self) -> Refusal {
         match self {
-            Cause::Refused(refusal) => refusal,
-            Cause::Shortage | Cause::Changed => Refusal::NoRoom,
+            FailureKind::Refused(refusal) => refusal,
+            FailureKind::Shortage | FailureKind::Changed => Refusal::NoRoom,
         }
     }
 }
@@ -137,14 +137,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 }
                 Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New })
             }
-            Err(setback) => {
+            Err(failure) => {
                 let arrival = (newcomer, incoming);
-                self.persist(protection, (operation, held), place, arrival, setback, refused)
+                self.persist(protection, (operation, held), place, arrival, failure, refused)
             }
         }
     }
 
-    /// Sees an arrival through that has met with a setback.
+    /// Sees an arrival through that has failed once.
     #[cold]
     #[inline(never)]
     fn persist<'c, R>(
@@ -153,15 +153,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         (mut operation, mut held): (H::Operation<'c, S>, Held<'c, H::Local>),
         place: Place,
         (newcomer, incoming): (Newcomer, &H::Incoming),
-        mut setback: Setback<K, V>,
+        mut failure: InsertFailure<K, V>,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
-            match setback.cause {
-                Cause::Changed => {}
-                Cause::Refused(_) => break,
-                Cause::Shortage => {
+            match failure.cause {
+                FailureKind::Changed => {}
+                FailureKind::Refused(_) => break,
+                FailureKind::Shortage => {
                     drop(held);
                     operation.pause();
                     let relieved = self.relieve(&mut scavenged);
@@ -172,7 +172,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                 }
             }
-            let Setback { key, value, .. } = setback;
+            let InsertFailure { key, value, .. } = failure;
             let found = self.find(protection, place, &key);
             match self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value)
             {
@@ -183,21 +183,21 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     self.reclaim_if_due();
                     return Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New });
                 }
-                Err(next) => setback = next,
+                Err(next) => failure = next,
             }
         }
         // It is not to be, and what it would have replaced goes.
         self.order.forget(&newcomer);
         self.settle(&mut held);
         drop(held);
-        let Setback { cause, key, value } = setback;
+        let InsertFailure { cause, key, value } = failure;
         Err(refused(self.refuse(operation, place, (key, value), cause.refusal())))
     }
 
     /// Makes more slots and credit available, which the caller, who holds no stripe, has
     /// gathered so often. False if it is no use.
     pub(super) fn relieve(&self, scavenged: &mut u32) -> bool {
-        if self.grow(PATIENCE) || self.reclaim() > 0 {
+        if self.grow(TRIES_MAX) || self.reclaim() > 0 {
             return true;
         }
         if *scavenged == SCAVENGES {
@@ -227,14 +227,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         found: Option<&Found<'_>>,
         key: K,
         value: V,
-    ) -> Result<(), Setback<K, V>> {
+    ) -> Result<(), InsertFailure<K, V>> {
         let places = u64::from(found.is_none());
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
             old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
             growth = newcomer.weight.saturating_sub(old_weight);
             if self.reclaim.is_crowded() {
-                return Err(Setback { cause: Cause::Shortage, key, value });
+                return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
             }
         }
         let room = match found {
@@ -242,10 +242,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             _ => self.make_room(held, newcomer, places, growth, |_| false),
         };
         if let Err(cause) = room {
-            return Err(Setback { cause, key, value });
+            return Err(InsertFailure { cause, key, value });
         }
         let Some(slot) = self.reclaim.vacant(&self.segments, held, self) else {
-            return Err(Setback { cause: Cause::Shortage, key, value });
+            return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
         };
         // SAFETY: vacant, and this thread's alone until it is published.
         unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
@@ -272,7 +272,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             Some(found) => self.ended(held, found.slot, Ending::Replaced),
         }
         if !self.index.is_alone(place, own) {
-            self.take_out_rivals(held, place, own, (slot, newcomer, found));
+            self.take_out_duplicates(held, place, own, (slot, newcomer, found));
         }
         self.queue(held, slot, newcomer, found);
         Ok(())
@@ -280,13 +280,19 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Takes back a filled slot that could not be published.
     #[cold]
-    fn withdraw(&self, held: &mut Held<'_, H::Local>, slot: u32, replaces: bool) -> Setback<K, V> {
+    fn withdraw(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        slot: u32,
+        replaces: bool,
+    ) -> InsertFailure<K, V> {
         self.hooks.withdrawn(slot);
         // SAFETY: filled by this insertion and never published.
         let (key, value) = unsafe { self.slab.vacate(slot) };
         self.reclaim.hand_back(&self.segments, held, slot);
-        let cause = if replaces { Cause::Changed } else { Cause::Refused(Refusal::NoRoom) };
-        Setback { cause, key, value }
+        let cause =
+            if replaces { FailureKind::Changed } else { FailureKind::Refused(Refusal::NoRoom) };
+        InsertFailure { cause, key, value }
     }
 
     /// Makes room for a replacement that is heavier than the entry `old`, by the entries of others.
@@ -300,7 +306,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         newcomer: &Newcomer,
         growth: u64,
         old: u32,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), FailureKind> {
         let taken = std::cell::Cell::new(false);
         // Also when the hash of a victim panics.
         let kept = Ensure::new(held, |held| {
@@ -314,7 +320,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let buffers = &mut **held;
         match buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             true => room,
-            false => Err(Cause::Shortage),
+            false => Err(FailureKind::Shortage),
         }
     }
 
@@ -328,7 +334,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         places: u64,
         growth: u64,
         is_kept: impl Fn(u32) -> bool,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), FailureKind> {
         // As many evictions as there are slots free all there is.
         let mut evictions = 0;
         while evictions <= self.reclaim.slots() {
@@ -336,7 +342,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let buffers = &mut **held;
             // Victims of a locked policy leave no segment empty for those they fill.
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                return Err(Cause::Shortage);
+                return Err(FailureKind::Shortage);
             }
             let mut enough =
                 self.places.gather(&mut buffers.above.places, places, &mut buffers.traffic);
@@ -347,23 +353,23 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 return Ok(());
             }
             if places > 0 && !self.hooks.may_evict() {
-                return Err(Cause::Refused(Refusal::NoRoom));
+                return Err(FailureKind::Refused(Refusal::NoRoom));
             }
             // The capacity may have been lowered since its weight was looked at. Most need
             // one victim.
             if evictions > 1 && self.is_beyond(newcomer.weight) {
-                return Err(Cause::Refused(Refusal::TooHeavy));
+                return Err(FailureKind::Refused(Refusal::TooHeavy));
             }
             // An entry that grows is no newcomer: the policy may not refuse it.
             let newcomer = (places > 0).then_some(newcomer);
-            match self.order.evict(&mut self.hand_of(held), newcomer) {
+            match self.order.evict(&mut self.queue_ctx(held), newcomer) {
                 Decision::Victim(victim) if is_kept(victim) => {}
-                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
-                Decision::Refuse => return Err(Cause::Refused(Refusal::Unwanted)),
-                Decision::Empty => return Err(Cause::Shortage),
+                Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
+                Decision::Refuse => return Err(FailureKind::Refused(Refusal::Unwanted)),
+                Decision::Empty => return Err(FailureKind::Shortage),
             }
         }
-        Err(Cause::Shortage)
+        Err(FailureKind::Shortage)
     }
 
     /// Queues a published slot, in the place of the one that it replaces.
@@ -378,7 +384,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.hooks.queueing(slot, replaced.map(|found| found.slot));
         match replaced {
             None => {
-                self.order.insert(&mut self.hand_of(held), slot, newcomer);
+                self.order.insert(&mut self.queue_ctx(held), slot, newcomer);
                 self.hooks.queues_changed();
             }
             Some(found) => self.replaced(held, newcomer, found, slot),
@@ -407,13 +413,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         // Before the attempt to take it, so that whoever has it in hand may still see it.
         let ours = self.die(old);
-        let replaced = self.hand(held, |hand| {
-            let replaced = !ours && self.order.replace(hand, old, slot);
+        let replaced = self.with_queue_ctx(held, |ctx| {
+            let replaced = !ours && self.order.replace(ctx, old, slot);
             if !replaced {
-                self.order.insert(hand, slot, newcomer);
+                self.order.insert(ctx, slot, newcomer);
             }
             if ours || replaced {
-                hand.retire(old);
+                ctx.retire(old);
             }
             replaced
         });

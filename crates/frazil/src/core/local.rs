@@ -122,7 +122,7 @@ pub(crate) struct Owned {
     /// This stripe's ends of the policy's queues.
     pub(crate) ends: [Ends; 2],
     /// What the policy counts of this stripe and has not told the others yet.
-    pub(crate) unsaid: [u64; 2],
+    pub(crate) unreported: [u64; 2],
 }
 
 /// This stripe's part of a queue: the oldest segment, taken, and the newest, not full yet.

@@ -317,7 +317,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Another slot than `own_slot`, which `own_word` leads to in its cell, of the same key, and
     /// whether its word comes before that one. `None` as well if that has gone: whoever has taken
     /// or replaced it sees to the others. The caller protects `own_slot`.
-    pub(crate) fn rival<'c, Q>(
+    pub(crate) fn duplicate<'c, Q>(
         &'c self,
         protection: &impl Protect,
         place: Place,
@@ -461,7 +461,7 @@ mod tests {
             .take_while(|_| core.index.table().len() == before)
             .for_each(|key| cache.insert(key, String::new()));
         cell.store(word, Relaxed);
-        assert!(core.rival(&pinned, place, (cell, word, slot), &1).is_none());
+        assert!(core.duplicate(&pinned, place, (cell, word, slot), &1).is_none());
         cell.store(0, Relaxed);
     }
 }

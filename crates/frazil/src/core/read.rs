@@ -80,7 +80,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         H::before_unlink(self, slot);
         let mut held = self.hold();
         if self.index.unlink(place, slot) {
-            self.bury(&mut held, slot, Ending::Lapsed);
+            self.finish_removal(&mut held, slot, Ending::Lapsed);
         }
         drop(held);
         drop(operation);
@@ -96,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut held = self.hold();
         let (cell, word) = self.as_it_is(place, found);
         if self.index.unlink_cell(place, cell, word) {
-            self.bury(&mut held, found.slot, Ending::Lapsed);
+            self.finish_removal(&mut held, found.slot, Ending::Lapsed);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// How often an insertion that finds no slot lets others go on, before it is refused.
-const PATIENCE: u32 = if CHECKED { 1 } else { 200 };
+const TRIES_MAX: u32 = if CHECKED { 1 } else { 200 };
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
     /// Sends all that a stripe has in hand to where others find it.
     fn empty(&self, held: &mut Held<'_, H::Local>) {
-        self.hand(held, |hand| self.order.flush(hand));
+        self.with_queue_ctx(held, |ctx| self.order.flush(ctx));
         let buffers = &mut **held;
         self.reclaim.flush_retired(&self.segments, buffers);
         self.reclaim.flush_vacant(&self.segments, buffers);
@@ -76,7 +76,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// reads. False if there are none, or none has got on. The caller holds no stripe.
     pub(crate) fn outwait_reclaimers(&self) -> bool {
         let mut last = self.reclaim.waiting();
-        (0..PATIENCE).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
+        (0..TRIES_MAX).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
             crate::sync::thread::yield_now();
             let before = std::mem::replace(&mut last, self.reclaim.waiting());
             last < before
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
         if pack {
             let mut held = self.hold();
-            self.hand(&mut held, |hand| self.order.compact(hand));
+            self.with_queue_ctx(&mut held, |ctx| self.order.compact(ctx));
         }
         self.reclaim();
     }

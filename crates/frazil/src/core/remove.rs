@@ -81,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         if !self.index.is_alone(place, found.cell) {
             let reader = &self.stripe().reader;
-            // As in `take_out_rivals`.
+            // As in `take_out_duplicates`.
             match Hazard::second(reader) {
                 Some(hazard) => self.take_out_older(&hazard, place, found, key),
                 None => {
@@ -96,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let (cell, word) = self.as_it_is(place, found);
         let gone = self.index.unlink_cell(place, cell, word);
         if gone {
-            self.bury(&mut held, found.slot, ending);
+            self.finish_removal(&mut held, found.slot, ending);
         }
         gone
     }
@@ -127,7 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         for _ in 0..ATTEMPTS {
             let own = (found.cell, found.word, found.slot);
-            let Some((older, first)) = self.rival(protection, place, own, key) else { return };
+            let Some((older, first)) = self.duplicate(protection, place, own, key) else { return };
             if first {
                 // Newer than `found`, which it is about to take out.
                 return;
@@ -135,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             H::before_unlink(self, older.slot);
             let mut held = self.hold();
             if self.index.unlink_cell(place, older.cell, older.word) {
-                self.bury(&mut held, older.slot, Ending::Outdated);
+                self.finish_removal(&mut held, older.slot, Ending::Outdated);
             }
         }
     }
@@ -146,7 +146,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// not queued no eviction takes it away and shows what is older.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_out_rivals(
+    pub(super) fn take_out_duplicates(
         &self,
         held: &mut Held<'_, H::Local>,
         place: Place,
@@ -161,7 +161,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let unsettled = Ensure::new(held, |held| {
             H::before_unlink(self, slot);
             if self.index.unlink_cell(place, own.0, own.1) {
-                self.bury(held, slot, Ending::Removed);
+                self.finish_removal(held, slot, Ending::Removed);
             }
             self.queue(held, slot, newcomer, found);
         });
@@ -192,14 +192,19 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
             let own = (own.0, own.1, slot);
-            let Some((rival, first)) = self.rival(protection, place, own, key) else { return };
+            let Some((duplicate, first)) = self.duplicate(protection, place, own, key) else {
+                return;
+            };
             add(&held.local().counts.retries, 1);
-            let (cell, word, slot) =
-                if first { (own.0, own.1, slot) } else { (rival.cell, rival.word, rival.slot) };
+            let (cell, word, slot) = if first {
+                (own.0, own.1, slot)
+            } else {
+                (duplicate.cell, duplicate.word, duplicate.slot)
+            };
             H::before_unlink(self, slot);
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
-                self.bury(held, slot, Ending::Outdated);
+                self.finish_removal(held, slot, Ending::Outdated);
             }
             if first {
                 return;

@@ -211,8 +211,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
                 return evicted;
             }
-            match self.hand(held, |hand| self.order.evict(hand, None)) {
-                Decision::Victim(victim) => _ = self.let_go(held, victim, Ending::Evicted),
+            match self.with_queue_ctx(held, |ctx| self.order.evict(ctx, None)) {
+                Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
                 Decision::Refuse | Decision::Empty => return evicted,
             }
         }

@@ -67,7 +67,7 @@ impl Header {
     /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
     #[inline]
     pub(crate) fn die(&self) -> bool {
-        // Release: partner is the Acquire of `Hand::pop`. Acquire: partner is `loosen`.
+        // Release: partner is the Acquire of `QueueCtx::pop`. Acquire: partner is `loosen`.
         self.state.swap(DEAD, AcqRel) & LOOSE != 0
     }
 
@@ -117,7 +117,7 @@ impl Header {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Header>() == 8);
 
-struct Entry<K, V> {
+struct Content<K, V> {
     header: Header,
     key: MaybeUninit<K>,
     value: MaybeUninit<V>,
@@ -126,7 +126,7 @@ struct Entry<K, V> {
 /// Room for an entry.
 struct Cell<K, V>(Room<K, V>);
 
-type Room<K, V> = UnsafeCell<MaybeUninit<Entry<K, V>>>;
+type Room<K, V> = UnsafeCell<MaybeUninit<Content<K, V>>>;
 
 impl<K, V> Default for Cell<K, V> {
     fn default() -> Self {
@@ -161,7 +161,7 @@ impl<K, V> Slab<K, V> {
     }
 
     #[inline(always)]
-    fn entry(&self, slot: u32) -> *mut Entry<K, V> {
+    fn entry(&self, slot: u32) -> *mut Content<K, V> {
         debug_assert_ne!(slot, 0);
         // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
         // holds one holds one of those. So there is something at the address.
@@ -179,7 +179,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
         // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
-        unsafe { &(*at.0.cast::<Entry<K, V>>().as_ptr()).header }
+        unsafe { &(*at.0.cast::<Content<K, V>>().as_ptr()).header }
     }
 
     /// The key of an occupied slot of this slab.
@@ -190,7 +190,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).key.assume_init_ref() }
+        unsafe { (*at.0.cast::<Content<K, V>>().as_ptr()).key.assume_init_ref() }
     }
 
     /// The value of an occupied slot of this slab.
@@ -201,7 +201,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Entry<K, V>>().as_ptr()).value.assume_init_ref() }
+        unsafe { (*at.0.cast::<Content<K, V>>().as_ptr()).value.assume_init_ref() }
     }
 
     /// Makes the header of a slot that was never used.

@@ -62,7 +62,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             H::before_unlink(self, slot);
             let mut held = self.hold();
             if self.index.unlink(place, slot) {
-                self.bury(&mut held, slot, ending);
+                self.finish_removal(&mut held, slot, ending);
                 lapsed += u64::from(is_lapsed);
             }
         }

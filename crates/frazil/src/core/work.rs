@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::core::Core;
 use crate::core::hooks::PerThread;
 use crate::core::local::Held;
-use crate::core::order::Hand;
+use crate::core::order::QueueCtx;
 use crate::smr::stripe::{Traffic, add};
 use crate::smr::thread;
 
@@ -73,19 +73,19 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Lets a policy work with the buffers in hand.
     #[inline(always)]
-    pub(crate) fn hand<R>(
+    pub(crate) fn with_queue_ctx<R>(
         &self,
         held: &mut Held<'_, H::Local>,
-        work: impl FnOnce(&mut Hand<'_, Self>) -> R,
+        work: impl FnOnce(&mut QueueCtx<'_, Self>) -> R,
     ) -> R {
-        work(&mut self.hand_of(held))
+        work(&mut self.queue_ctx(held))
     }
 
     /// The hand itself: a closure may not be inlined.
     #[inline(always)]
-    pub(super) fn hand_of<'h>(&'h self, held: &'h mut Held<'_, H::Local>) -> Hand<'h, Self> {
+    pub(super) fn queue_ctx<'h>(&'h self, held: &'h mut Held<'_, H::Local>) -> QueueCtx<'h, Self> {
         let outside = held.outside();
-        Hand {
+        QueueCtx {
             segments: &self.segments,
             reclaim: &self.reclaim,
             headers: self,

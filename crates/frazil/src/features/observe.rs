@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::features::Featured;
-use crate::features::record::Deed;
+use crate::features::record::Event;
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl<K, V, S> Featured<K, V, S> {
@@ -42,8 +42,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
         }
         if let Some(weight) = weight {
-            let deed = if value.is_some() { Deed::Hit } else { Deed::Miss };
-            recorder.note(hash, deed, weight);
+            let event = if value.is_some() { Event::Hit } else { Event::Miss };
+            recorder.note(hash, event, weight);
         }
         value
     }

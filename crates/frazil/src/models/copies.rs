@@ -9,7 +9,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::{large_model, together};
-use crate::features::frozen::{Shown, Sight};
+use crate::features::frozen::{Publication, Shown};
 use crate::smr::protect::{Hazard, Pinned, Protect};
 use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Stripes;
@@ -44,7 +44,7 @@ impl Copies {
         self.shown.activate(|| ());
         // SAFETY: loom looks whether it is.
         self.copied.with_mut(|copied| unsafe { *copied = generation });
-        self.shown.publish(Sight(generation));
+        self.shown.publish(Publication(generation));
     }
 
     /// Whether the second generation took the place of the first.
@@ -59,12 +59,12 @@ impl Copies {
     }
 
     fn read(&self, protection: &impl Protect) -> bool {
-        let Some(sight) = self.shown.sight() else { return false };
-        let covered = protection.covers_copies(self.shown.published(), sight.0);
+        let Some(publication) = self.shown.publication() else { return false };
+        let covered = protection.covers_copies(self.shown.published(), publication.0);
         if covered {
             // SAFETY: as above.
             let copied = self.copied.with(|copied| unsafe { *copied });
-            assert_eq!(copied, sight.0, "written over");
+            assert_eq!(copied, publication.0, "written over");
         }
         covered
     }

@@ -29,14 +29,14 @@ impl Queued {
     }
 
     fn insert(&self, slot: u32) {
-        self.order.insert(&mut self.bench.hand(&mut Buffers::default()), slot, &newcomer());
+        self.order.insert(&mut self.bench.ctx(&mut Buffers::default()), slot, &newcomer());
     }
 
     /// Takes a victim and retires it.
     fn evict(&self) -> Option<u32> {
         let mut buffers = Buffers::default();
-        let decision = self.order.evict(&mut self.bench.hand(&mut buffers), None);
-        self.order.flush(&mut self.bench.hand(&mut buffers));
+        let decision = self.order.evict(&mut self.bench.ctx(&mut buffers), None);
+        self.order.flush(&mut self.bench.ctx(&mut buffers));
         match decision {
             Decision::Victim(slot) => Some(slot),
             _ => None,
@@ -107,17 +107,17 @@ fn a_slot_is_taken_by_the_evictor_or_the_removal() {
             queued.insert(1);
             let evictor: fn(&Queued) -> bool = |queued| {
                 let mut buffers = Buffers::default();
-                let mut hand = queued.bench.hand(&mut buffers);
-                if let Decision::Victim(slot) = queued.order.evict(&mut hand, None) {
+                let mut ctx = queued.bench.ctx(&mut buffers);
+                if let Decision::Victim(slot) = queued.order.evict(&mut ctx, None) {
                     // Perhaps into the very word that it was queued in.
-                    hand.retire(slot);
+                    ctx.retire(slot);
                 }
                 false
             };
             let removal: fn(&Queued) -> bool = |queued| {
                 let mut buffers = Buffers::default();
                 queued.bench.headers.header(1).state.store(DEAD, Release);
-                queued.order.detach(&mut queued.bench.hand(&mut buffers), 1)
+                queued.order.detach(&mut queued.bench.ctx(&mut buffers), 1)
             };
             let detached = together(&queued, &[evictor, removal]).contains(&true);
             // The evictor retires what it takes, dead or alive; the removal has not.
@@ -136,7 +136,7 @@ fn a_replacement_and_an_evictor_do_not_both_have_the_slot() {
         let evictor: fn(&Queued) -> Vec<u32> = |queued| Vec::from_iter(queued.evict());
         let replacement: fn(&Queued) -> Vec<u32> = |queued| {
             let mut buffers = Buffers::default();
-            let replaced = queued.order.replace(&mut queued.bench.hand(&mut buffers), 1, 2);
+            let replaced = queued.order.replace(&mut queued.bench.ctx(&mut buffers), 1, 2);
             Vec::from_iter(replaced.then_some(1))
         };
         let mut taken = together(&queued, &[evictor, replacement]).concat();

@@ -31,8 +31,8 @@ pub(crate) trait Protect {
     /// `cell` is one from which a slot is taken out before it is retired.
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
-    /// The same of the frozen copies, of which `sight` was just `published`.
-    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool;
+    /// The same of the frozen copies, of which `publication` was just `published`.
+    fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool;
 }
 
 /// Protects one slot at a time.
@@ -76,14 +76,14 @@ impl Protect for Hazard<'_> {
     }
 
     #[inline(always)]
-    fn covers_copies(&self, published: &AtomicU64, sight: u64) -> bool {
+    fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool {
         // Release: as in `covers`; partner is the Acquire of `Reclaim::is_past`.
         self.named.store(COPIES, Release);
         // Either this second look sees that the copies were withdrawn, or the freezer sees the
         // hazard before it writes others. Partner: the heavy fence of `Shown::withdraw`.
         fence::light();
         // Acquire: before any tag is read.
-        published.load(Acquire) == sight
+        published.load(Acquire) == publication
     }
 }
 

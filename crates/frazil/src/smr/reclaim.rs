@@ -130,7 +130,7 @@ struct Waiting {
     /// How many names were read for the last reclamation.
     names: AtomicU64,
     /// How often readers have said that they let go of something.
-    let_go: AtomicU64,
+    released: AtomicU64,
     /// Writes of reclamations to lines that all threads write.
     shared_writes: AtomicU64,
 }
@@ -410,7 +410,7 @@ impl Reclaim {
         let stamp = self.epoch.0.fetch_add(1, AcqRel);
         reader.progress.pass(stamp + 1);
         let (quiet, asked) = self.quiesce(stripes, stamp, all || self.overdue());
-        let let_go = self.waiting.0.let_go.load(Relaxed);
+        let released = self.waiting.0.released.load(Relaxed);
         let named = Named::by(stripes);
         // What may be named waits for the next time.
         let quiet = if named.unsure { 0 } else { quiet };
@@ -432,7 +432,7 @@ impl Reclaim {
             let kept = named.among(segments, segment);
             // Two instructions a slot, and not thirty.
             if contents.has_any() {
-                self.let_go(segment, kept, contents, &mut held_up, &mut gone);
+                self.release(segment, kept, contents, &mut held_up, &mut gone);
             }
             // Where it goes.
             traffic.writes += 1;
@@ -455,7 +455,7 @@ impl Reclaim {
         }
         self.set_due(&left);
         // Who has let go meanwhile says so once.
-        if self.waiting.0.let_go.load(Relaxed) != let_go {
+        if self.waiting.0.released.load(Relaxed) != released {
             self.hasten();
         }
         // The epoch, what waits, and this count itself.
@@ -465,7 +465,7 @@ impl Reclaim {
     }
 
     /// Drops what is in the slots of a segment but those that are `kept`, and weighs all.
-    fn let_go(
+    fn release(
         &self,
         segment: u32,
         kept: u32,
@@ -588,7 +588,7 @@ impl Reclaim {
     /// A reader has let go of what it held up: limbo is worth going through.
     #[cold]
     pub(crate) fn named_no_more(&self) {
-        self.waiting.0.let_go.fetch_add(1, Relaxed);
+        self.waiting.0.released.fetch_add(1, Relaxed);
         self.hasten();
     }
 

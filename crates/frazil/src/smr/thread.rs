@@ -64,17 +64,17 @@ crate::sync::checked_thread_local! {
 
 /// A pin's claim on its thread's number.
 #[derive(Debug)]
-pub(crate) struct Lodger(());
+pub(crate) struct NumberInUse(());
 
-impl Lodger {
+impl NumberInUse {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         PINS.with(|pins| pins.set(pins.get() + 1));
-        Lodger(())
+        NumberInUse(())
     }
 }
 
-impl Drop for Lodger {
+impl Drop for NumberInUse {
     #[inline(always)]
     fn drop(&mut self) {
         PINS.with(|pins| pins.set(pins.get() - 1));

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::extent::PATIENCE;
+use crate::extent::HANG_LIMIT;
 use crate::fused::quietly_when;
 use crate::tasks::{Signal, Workers, block_on};
 use frazil::{Cache, Compute, Computed};
@@ -97,7 +97,7 @@ fn two_workers_that_block_for_a_task_leave_one_to_poll_it() {
         }
         signal.give();
         drop(ended);
-        while let Ok(()) = ends.recv_timeout(PATIENCE) {}
+        while let Ok(()) = ends.recv_timeout(HANG_LIMIT) {}
         assert_eq!(cache.flights(), 0, "{name} hangs");
         assert!(stats().unblocked > 0, "{name}: nobody was kept from waiting");
     }
@@ -128,7 +128,7 @@ fn a_thread_that_others_wait_for_does_not_wait_for_a_task() {
     block_on(begun.given());
     nested.give();
     // This thread waits, and cannot poll.
-    assert_eq!(ends.recv_timeout(PATIENCE), Ok(9), "it waits for a task");
+    assert_eq!(ends.recv_timeout(HANG_LIMIT), Ok(9), "it waits for a task");
     signal.give();
     assert_eq!(task.as_mut().poll(&mut context), Poll::Ready(7));
     assert_eq!((cache.get(&1), cache.flights()), (Some(7), 0));
@@ -178,7 +178,7 @@ fn many_tasks(is_blocking: bool) {
         });
     }
     for number in 0..TASKS {
-        ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{number} have ended"));
+        ends.recv_timeout(HANG_LIMIT).unwrap_or_else(|_| panic!("{number} have ended"));
     }
     assert_eq!(cache.flights(), 0);
     assert!(is_blocking || cache.fetch_stats().blocked + cache.fetch_stats().unblocked == 0);
@@ -261,7 +261,7 @@ fn computations_that_are_awaited_are_all_counted() {
             ended.send(()).unwrap();
         });
     }
-    (0..TASKS).for_each(|_| ends.recv_timeout(PATIENCE).expect("an end"));
+    (0..TASKS).for_each(|_| ends.recv_timeout(HANG_LIMIT).expect("an end"));
     assert_eq!((cache.get(&1), cache.flights()), (Some(TASKS), 0));
 }
 

@@ -1,7 +1,7 @@
 //! The capacity at run time: up and down, alone and among writers, and to the edges.
 
 use crate::cache;
-use crate::extent::{PATIENCE, is_long, policies, turns};
+use crate::extent::{HANG_LIMIT, is_long, policies, turns};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -464,7 +464,7 @@ fn who_is_suspended_keeps_no_one_waiting() {
                 STOPS.set(true);
                 insert(cache, 1_000_000);
             });
-            arrived.recv_timeout(PATIENCE).expect("the thread is caught");
+            arrived.recv_timeout(HANG_LIMIT).expect("the thread is caught");
             let started = Instant::now();
             for wanted in [5_000, 100, 0] {
                 let found = cache.set_capacity(wanted);
@@ -473,7 +473,7 @@ fn who_is_suspended_keeps_no_one_waiting() {
                 assert!((wanted..=wanted + 65).contains(&found), "{policy}: {found}");
             }
             let elapsed = started.elapsed();
-            assert!(elapsed < PATIENCE, "{policy}: {elapsed:?}");
+            assert!(elapsed < HANG_LIMIT, "{policy}: {elapsed:?}");
             drop(hold);
         });
         assert_eq!((cache.set_capacity(0), cache.len()), (0, 0), "{policy}");

@@ -23,12 +23,12 @@ const TICK_NS: u64 = 1 << 10;
 
 /// A clock in the test's hand.
 #[derive(Clone, Default)]
-struct Hand(Arc<AtomicU64>);
+struct TestClock(Arc<AtomicU64>);
 
-impl Hand {
+impl TestClock {
     fn cache<S>(&self, builder: Builder<u64, u64, S>) -> Builder<u64, u64, S> {
-        let hand = self.clone();
-        builder.clock(move || Duration::from_nanos(hand.0.load(Relaxed) * TICK_NS))
+        let time = self.clone();
+        builder.clock(move || Duration::from_nanos(time.0.load(Relaxed) * TICK_NS))
     }
 
     fn wait(&self, ticks: u64) {
@@ -38,16 +38,16 @@ impl Hand {
 
 /// Fetches keys, each of which takes its time, and says which of them the cache still has.
 fn survivors(policy: &str, backends: bool, fetches: &[(u64, u64)]) -> Vec<u64> {
-    let hand = Hand::default();
+    let time = TestClock::default();
     let mut builder = Cache::builder(10).policy(policy.parse().unwrap());
     if backends {
         builder = builder.backends(|key: &u64| (key / 100) as u8);
     }
-    let cache = hand.cache(builder).build();
+    let cache = time.cache(builder).build();
     for &(key, ticks) in fetches {
-        hand.wait(1);
+        time.wait(1);
         let fetched = cache.get_or_fetch_blocking(&key, || {
-            hand.wait(ticks);
+            time.wait(ticks);
             Ok::<_, ()>(key)
         });
         assert_eq!(fetched, Ok(key));
@@ -84,8 +84,8 @@ fn what_takes_long_is_learned_by_backend_if_there_are_backends() {
 
 #[test]
 fn those_who_wait_make_a_key_worth_keeping() {
-    let hand = Hand::default();
-    let cache = hand.cache(Cache::builder(4).policy("mad".parse().unwrap())).build();
+    let time = TestClock::default();
+    let cache = time.cache(Cache::builder(4).policy("mad".parse().unwrap())).build();
     let context = &mut Context::from_waker(Waker::noop());
     for key in 0..4 {
         let done = Cell::new(false);
@@ -99,18 +99,18 @@ fn those_who_wait_make_a_key_worth_keeping() {
             (0..callers).map(|_| Box::pin(cache.get_or_fetch(&key, fetch()))).collect();
         for call in &mut calls {
             assert!(call.as_mut().poll(context).is_pending());
-            hand.wait(10);
+            time.wait(10);
         }
-        hand.wait(60);
+        time.wait(60);
         done.set(true);
         for call in &mut calls {
             assert_eq!(call.as_mut().poll(context), Poll::Ready(Ok(key)));
         }
     }
     for key in 4..7 {
-        hand.wait(1);
+        time.wait(1);
         let fetch = || {
-            hand.wait(100);
+            time.wait(100);
             Ok::<_, ()>(key)
         };
         assert_eq!(cache.get_or_fetch_blocking(&key, fetch), Ok(key));
@@ -133,17 +133,17 @@ const LATENCIES: [u64; 2] = [30, 400];
 /// Replays keys, one a tick, through a cache whose fetches take as long as the simulator's.
 fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
     type Call<'c> = Pin<Box<dyn Future<Output = Result<u64, FetchError<()>>> + 'c>>;
-    let hand = Hand::default();
+    let time = TestClock::default();
     let builder = Cache::builder(capacity).policy(policy.parse().unwrap());
-    let cache = hand.cache(builder.with_hasher(Simulated::default())).build();
+    let cache = time.cache(builder.with_hasher(Simulated::default())).build();
     let context = &mut Context::from_waker(Waker::noop());
     let mut seen = Seen::default();
     // By when they are back, and of those that are together the first.
     let mut flights: BTreeMap<(u64, usize), Vec<Call<'_>>> = BTreeMap::new();
     let mut by_key: HashMap<u64, (u64, usize)> = HashMap::new();
     for (number, key) in keys.iter().enumerate() {
-        hand.wait(1);
-        let now = hand.0.load(Relaxed);
+        time.wait(1);
+        let now = time.0.load(Relaxed);
         while let Some((at, calls)) =
             flights.first_entry().filter(|it| it.key().0 <= now).map(|it| it.remove_entry())
         {
@@ -157,10 +157,10 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
         let hash = u128::from(object_hash(*key, HASH_SEED));
         let took = LATENCIES[((hash * LATENCIES.len() as u128) >> 64) as usize];
         let begun = std::rc::Rc::new(Cell::new(false));
-        let (hand, asked) = (&hand, begun.clone());
+        let (time, asked) = (&time, begun.clone());
         let fetch = async move {
             asked.set(true);
-            poll_fn(|_| match hand.0.load(Relaxed) >= now + took {
+            poll_fn(|_| match time.0.load(Relaxed) >= now + took {
                 true => Poll::Ready(Ok::<_, ()>(*key)),
                 false => Poll::Pending,
             })

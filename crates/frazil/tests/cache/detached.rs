@@ -58,7 +58,7 @@ fn impatiently<T>(future: impl Future<Output = T>) -> Option<T> {
 
 #[test]
 fn impatient_callers_get_an_answer_in_the_end() {
-    let (cache, _) = cache(OnError::Elect);
+    let (cache, _) = cache(OnError::Retry);
     let origin = Origin::default();
     for _ in 0..99 {
         assert!(impatiently(cache.entry(1).or_fetch_detached(origin.ask(Ok(7)))).is_none());
@@ -73,7 +73,7 @@ fn impatient_callers_get_an_answer_in_the_end() {
 /// Who waits goes on with it, of whatever kind, but a thread, which cannot poll it for its task.
 #[test]
 fn who_waits_goes_on_with_it() {
-    let (cache, _) = cache(OnError::Elect);
+    let (cache, _) = cache(OnError::Retry);
     let origin = Origin::default();
     let mut context = Context::from_waker(Waker::noop());
     let mut first = Box::pin(cache.entry(1).or_fetch_detached(origin.ask(Ok(7))));
@@ -107,7 +107,7 @@ fn what_is_written_ends_it_and_so_does_time() {
         },
     ];
     for (number, end) in ends.into_iter().enumerate() {
-        let (cache, time) = cache(OnError::Elect);
+        let (cache, time) = cache(OnError::Retry);
         let (first, second) = (Origin::default(), Origin::default());
         assert!(impatiently(cache.entry(1).or_fetch_detached(first.ask(Ok(1)))).is_none());
         time.fetch_add(9, Relaxed);
@@ -124,7 +124,7 @@ fn what_is_written_ends_it_and_so_does_time() {
 
 #[test]
 fn those_that_nobody_polls_are_bounded() {
-    let (mut cache, time) = cache(OnError::Elect);
+    let (mut cache, time) = cache(OnError::Retry);
     let living = Arc::new(());
     for key in 0..20_000 {
         let living = Arc::clone(&living);
@@ -145,7 +145,7 @@ fn those_that_nobody_polls_are_bounded() {
 
 #[test]
 fn errors_are_theirs_who_go_on() {
-    for on_error in [OnError::Elect, OnError::Share] {
+    for on_error in [OnError::Retry, OnError::Share] {
         let (cache, _) = cache(on_error);
         let origin = Origin::default();
         let mut tasks: Tasks<'_, Fetched> = Tasks::new();
@@ -158,7 +158,7 @@ fn errors_are_theirs_who_go_on() {
         let errors: Vec<_> = tasks.run().into_iter().map(|fetched| fetched.unwrap_err()).collect();
         let of = |error: u64| FetchError::Failed(Arc::new(error));
         let expected = match on_error {
-            OnError::Elect => [of(5), of(6), of(6)],
+            OnError::Retry => [of(5), of(6), of(6)],
             OnError::Share => [of(5), of(5), of(5)],
         };
         assert_eq!(errors, expected);
@@ -175,7 +175,7 @@ fn errors_are_theirs_who_go_on() {
 #[test]
 fn a_fetch_that_panics_is_not_polled_again() {
     quietly();
-    let (cache, _) = cache(OnError::Elect);
+    let (cache, _) = cache(OnError::Retry);
     let signal = Signal::default();
     let panics = {
         let signal = signal.clone();
@@ -200,7 +200,7 @@ fn a_fetch_that_panics_is_not_polled_again() {
 /// A shard keeps 256 of them: one key is one of those, however often it is left.
 #[test]
 fn a_fetch_that_was_left_often_is_not_the_oldest_for_that() {
-    let (cache, _) = cache(OnError::Elect);
+    let (cache, _) = cache(OnError::Retry);
     let origin = Origin::default();
     for _ in 0..1_000 {
         assert!(impatiently(cache.entry(1).or_fetch_detached(origin.ask(Ok(7)))).is_none());

@@ -1,6 +1,6 @@
 //! Entries that expire: never early, never seen late, and counted as what they are.
 
-use crate::extent::{PATIENCE, policies};
+use crate::extent::{HANG_LIMIT, policies};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -20,23 +20,23 @@ const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// A clock that a test moves: one of the user's, or the system's.
-struct Hand(Arc<AtomicU64>, bool);
+struct TestClock(Arc<AtomicU64>, bool);
 
-impl Default for Hand {
+impl Default for TestClock {
     fn default() -> Self {
-        Hand(Arc::default(), true)
+        TestClock(Arc::default(), true)
     }
 }
 
-impl Hand {
+impl TestClock {
     /// One of each: without a clock of the user's the cache takes other ways. The system's is what
     /// the calling thread sees as long as it has the hand.
     fn both() -> impl Iterator<Item = Self> {
         let moves_systems = cfg!(all(target_os = "linux", not(miri)));
         [true, false].into_iter().filter(move |users| *users || moves_systems).map(|is_users| {
-            let hand = Hand(Arc::default(), is_users);
-            hand.enter();
-            hand
+            let time = TestClock(Arc::default(), is_users);
+            time.enter();
+            time
         })
     }
 
@@ -55,8 +55,8 @@ impl Hand {
     }
 
     fn clock(&self) -> Clock {
-        let hand = Arc::clone(&self.0);
-        Arc::new(move || Duration::from_nanos(hand.load(Relaxed)))
+        let time = Arc::clone(&self.0);
+        Arc::new(move || Duration::from_nanos(time.load(Relaxed)))
     }
 
     fn pass(&self, time: Duration) {
@@ -64,7 +64,7 @@ impl Hand {
     }
 }
 
-impl Drop for Hand {
+impl Drop for TestClock {
     fn drop(&mut self) {
         #[cfg(all(target_os = "linux", not(miri)))]
         crate::system_time::show(None);
@@ -79,31 +79,31 @@ const NS: Duration = Duration::from_nanos(1);
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 
-fn policies_and_hands() -> impl Iterator<Item = (Policy, Hand)> {
-    policies().into_iter().flat_map(|policy| Hand::both().map(move |hand| (policy, hand)))
+fn policies_and_hands() -> impl Iterator<Item = (Policy, TestClock)> {
+    policies().into_iter().flat_map(|policy| TestClock::both().map(move |time| (policy, time)))
 }
 
 #[test]
 fn an_entry_is_there_until_its_time_to_live_is_over() {
-    for (policy, hand) in policies_and_hands() {
+    for (policy, time) in policies_and_hands() {
         let mut cache: Cache<u64, u64> =
-            hand.on(Cache::builder(100)).policy(policy).time_to_live(SEC).build();
+            time.on(Cache::builder(100)).policy(policy).time_to_live(SEC).build();
         cache.insert(1, 10);
-        hand.pass(SEC / 2);
+        time.pass(SEC / 2);
         cache.insert(2, 20);
-        hand.pass(SEC / 2 - NS);
+        time.pass(SEC / 2 - NS);
         assert_eq!(
             (cache.get(&1), cache.peek(&1), cache.pin().get(&1)),
             (Some(10), Some(10), Some(&10))
         );
         assert_eq!(cache.lifetime_left(&1), Some(NS));
-        hand.pass(NS);
+        time.pass(NS);
         assert_eq!(cache.lifetime_left(&1), None);
         assert!(cache.peek(&1).is_none() && !cache.contains_key(&1));
         assert!(cache.pin().peek(&1).is_none() && cache.iter().eq([(2, 20)]));
         // None of these takes it out; these do.
         assert_eq!((cache.len(), cache.get(&1), cache.len()), (2, None, 1));
-        hand.pass(SEC);
+        time.pass(SEC);
         assert_eq!((cache.pin().get(&2), cache.len()), (None, 0));
         let stats = cache.stats();
         assert_eq!((stats.expirations, stats.removals, stats.evictions), (2, 0, 0));
@@ -120,17 +120,17 @@ fn what_is_over_is_nobodys_to_judge() {
         |cache| cache.clear(),
         |cache| assert_eq!(cache.get_many([&1, &2]), [None, None]),
     ];
-    for (hand, sweep) in
-        sweeps.into_iter().flat_map(|sweep| Hand::both().map(move |hand| (hand, sweep)))
+    for (time, sweep) in
+        sweeps.into_iter().flat_map(|sweep| TestClock::both().map(move |time| (time, sweep)))
     {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let builder = Cache::builder(100)
             .listener(move |key, _, cause| heard.lock().unwrap().push((*key, cause)));
-        let mut cache = hand.on(builder).build();
+        let mut cache = time.on(builder).build();
         (1..=2).for_each(|key| cache.insert_for(key, key, SEC));
         cache.insert(3, 3);
-        hand.pass(SEC);
+        time.pass(SEC);
         sweep(&cache);
         let mut told = std::mem::take(&mut *told.lock().unwrap());
         told.retain(|&(key, _)| key != 3);
@@ -143,21 +143,21 @@ fn what_is_over_is_nobodys_to_judge() {
 
 #[test]
 fn a_replacement_begins_a_new_life() {
-    for hand in Hand::both() {
-        let mut cache: Cache<u64, u64> = hand.on(Cache::builder(100)).time_to_live(SEC).build();
+    for time in TestClock::both() {
+        let mut cache: Cache<u64, u64> = time.on(Cache::builder(100)).time_to_live(SEC).build();
         cache.insert(1, 10);
-        hand.pass(SEC - NS);
+        time.pass(SEC - NS);
         cache.insert(1, 11);
-        hand.pass(SEC - NS);
+        time.pass(SEC - NS);
         assert_eq!((cache.get(&1), cache.stats().replacements), (Some(11), 1));
-        hand.pass(NS);
+        time.pass(NS);
         // What has expired is not replaced: it is gone, and another comes.
         cache.insert(1, 12);
         let stats = cache.stats();
         assert_eq!((stats.replacements, stats.expirations, stats.insertions), (1, 1, 2));
         assert_eq!((cache.get(&1), cache.len()), (Some(12), 1));
         // Nor is it removed.
-        hand.pass(SEC);
+        time.pass(SEC);
         assert_eq!((cache.remove(&1), cache.invalidate(&1)), (None, false));
         assert_eq!((cache.stats().removals, cache.stats().expirations, cache.len()), (0, 2, 0));
         validate(&mut cache);
@@ -167,17 +167,17 @@ fn a_replacement_begins_a_new_life() {
 #[test]
 fn use_keeps_an_entry_that_goes_when_idle() {
     let ways = [(None, 200), (Some(10 * SEC), 10)];
-    for (hand, (to_live, uses)) in
-        ways.into_iter().flat_map(|way| Hand::both().map(move |hand| (hand, way)))
+    for (time, (to_live, uses)) in
+        ways.into_iter().flat_map(|way| TestClock::both().map(move |time| (time, way)))
     {
-        let builder = hand.on(Cache::builder(100)).time_to_idle(SEC);
+        let builder = time.on(Cache::builder(100)).time_to_idle(SEC);
         let builder = to_live.into_iter().fold(builder, Builder::time_to_live);
         let mut cache: Cache<u64, u64> = builder.build();
         (0..4).for_each(|key| cache.insert(key, key));
         for _ in 1..uses {
             // Through all ways that are a use; none of which the others see.
             for step in 0..100 {
-                hand.pass(SEC / 100);
+                time.pass(SEC / 100);
                 if step == 50 {
                     assert!(cache.get(&1).is_some() && cache.pin().get(&2).is_some());
                     cache.get(&0);
@@ -189,14 +189,14 @@ fn use_keeps_an_entry_that_goes_when_idle() {
             }
             assert!(cache.peek(&3).is_none(), "a peek is no use");
         }
-        hand.pass(SEC / 2 - NS);
+        time.pass(SEC / 2 - NS);
         assert!(cache.get(&1).is_some(), "idle for less than its time");
-        hand.pass(SEC);
+        time.pass(SEC);
         match to_live {
             None => {
                 // Up to a 64th later than it need be.
                 assert!(cache.peek(&2).is_none() || cache.lifetime_left(&2) <= Some(SEC / 64));
-                hand.pass(SEC / 64 + NS);
+                time.pass(SEC / 64 + NS);
             }
             Some(_) => assert!(cache.peek(&1).is_none(), "use does not prolong the time to live"),
         }
@@ -210,20 +210,20 @@ fn use_keeps_an_entry_that_goes_when_idle() {
 fn no_use_is_so_close_to_the_last_that_the_entry_goes_early() {
     let mut chance = Chance(1);
     let spans = [1, 63, 64, 1_000, 1_000_000, 3_600_000_000_000];
-    for (hand, idle) in
-        spans.into_iter().flat_map(|idle| Hand::both().map(move |hand| (hand, idle)))
+    for (time, idle) in
+        spans.into_iter().flat_map(|idle| TestClock::both().map(move |time| (time, idle)))
     {
         let idle = Duration::from_nanos(idle);
-        let cache: Cache<u64, u64> = hand.on(Cache::builder(10)).time_to_idle(idle).build();
+        let cache: Cache<u64, u64> = time.on(Cache::builder(10)).time_to_idle(idle).build();
         for round in 0..2_000 / SCALE {
             cache.insert(1, 1);
             for _ in 0..chance.below(6) {
-                hand.pass(Duration::from_nanos(chance.below(idle.as_nanos() as u64 / 40 + 1)));
+                time.pass(Duration::from_nanos(chance.below(idle.as_nanos() as u64 / 40 + 1)));
                 assert!(cache.get(&1).is_some());
             }
-            hand.pass(idle - NS);
+            time.pass(idle - NS);
             assert!(cache.peek(&1).is_some(), "{idle:?}, {round}");
-            hand.pass(idle / 64 + NS);
+            time.pass(idle / 64 + NS);
             assert!(cache.peek(&1).is_none(), "{idle:?}, {round}");
         }
     }
@@ -231,18 +231,18 @@ fn no_use_is_so_close_to_the_last_that_the_entry_goes_early() {
 
 #[test]
 fn entries_have_lifetimes_of_their_own() {
-    let hand = Hand::default();
+    let time = TestClock::default();
     let of_entry = |_: &u64, value: &u64| (*value > 0).then(|| Duration::from_secs(*value));
     let mut cache: Cache<u64, u64> =
-        hand.on(Cache::builder(1_000)).time_to_live(NS).expire_after(of_entry).build();
+        time.on(Cache::builder(1_000)).time_to_live(NS).expire_after(of_entry).build();
     (0..100).for_each(|key| cache.insert(key, key));
     cache.insert_for(100, 1, 1_000 * SEC);
     assert_eq!(cache.lifetime_left(&0), Some(Duration::MAX));
     assert_eq!(cache.lifetime_left(&7), Some(7 * SEC));
     for second in 1..100 {
-        hand.pass(SEC - NS);
+        time.pass(SEC - NS);
         assert!(cache.peek(&second).is_some(), "{second} went early");
-        hand.pass(NS);
+        time.pass(NS);
         assert!(cache.peek(&second).is_none() && cache.peek(&(second + 1)).is_some());
         assert_eq!((cache.purge(), cache.purge()), (1, 0));
     }
@@ -252,8 +252,8 @@ fn entries_have_lifetimes_of_their_own() {
 
 #[test]
 fn any_cache_takes_an_entry_with_a_lifetime() {
-    for (policy, hand) in policies_and_hands() {
-        let mut cache: Cache<u64, u64> = hand.on(Cache::builder(1_000)).policy(policy).build();
+    for (policy, time) in policies_and_hands() {
+        let mut cache: Cache<u64, u64> = time.on(Cache::builder(1_000)).policy(policy).build();
         (0..1_500).for_each(|key| cache.insert(key, key));
         let bytes = cache.reserved_bytes();
         assert_eq!((cache.purge(), cache.reserved_bytes()), (0, bytes));
@@ -265,16 +265,16 @@ fn any_cache_takes_an_entry_with_a_lifetime() {
         }
         assert!(cache.reserved_bytes() > bytes);
         let there = |key| cache.peek(&key).is_some();
-        hand.pass(SEC);
+        time.pass(SEC);
         assert!(there(0) && !there(1) && there(2) && !there(3) && there(4), "{policy}");
         assert_eq!(cache.purge(), 2);
-        hand.pass(2 * SEC);
+        time.pass(2 * SEC);
         // Writers take out what is due.
         cache.insert(5, 5);
         assert_eq!(cache.stats().expirations, 4);
         // Without a lifetime now.
         cache.insert(4, 40);
-        hand.pass(100 * SEC);
+        time.pass(100 * SEC);
         assert_eq!((cache.purge(), cache.get(&4)), (0, Some(40)), "{policy}");
         validate(&mut cache);
     }
@@ -282,9 +282,9 @@ fn any_cache_takes_an_entry_with_a_lifetime() {
 
 #[test]
 fn durations_may_be_as_short_and_as_long_as_there_are() {
-    let hand = Hand::default();
+    let time = TestClock::default();
     let mut cache: Cache<u64, u64> =
-        hand.on(Cache::builder(100)).time_to_idle(Duration::from_secs(1_000 * 31_536_000)).build();
+        time.on(Cache::builder(100)).time_to_idle(Duration::from_secs(1_000 * 31_536_000)).build();
     for (key, lifetime) in
         [(1, Duration::MAX), (2, Duration::from_secs(1 << 33)), (3, Duration::ZERO)]
     {
@@ -293,26 +293,26 @@ fn durations_may_be_as_short_and_as_long_as_there_are() {
     assert_eq!((cache.get(&1), cache.get(&2), cache.get(&3)), (Some(1), Some(2), None));
     assert_eq!(cache.lifetime_left(&1), Some(Duration::MAX));
     for years in [1, 100, 500] {
-        hand.pass(Duration::from_secs(years * 31_536_000));
+        time.pass(Duration::from_secs(years * 31_536_000));
         assert_eq!((cache.purge(), cache.get(&1)), (0, Some(1)), "after {years} years");
     }
     validate(&mut cache);
     let never: Cache<u64, u64> =
-        hand.on(Cache::builder(100)).time_to_live(Duration::ZERO).time_to_idle(SEC).build();
+        time.on(Cache::builder(100)).time_to_live(Duration::ZERO).time_to_idle(SEC).build();
     never.insert(1, 1);
     assert_eq!((never.get(&1), never.stats().insertions), (None, 1));
-    let idle: Cache<u64, u64> = hand.on(Cache::builder(100)).time_to_idle(Duration::ZERO).build();
+    let idle: Cache<u64, u64> = time.on(Cache::builder(100)).time_to_idle(Duration::ZERO).build();
     idle.insert(1, 1);
     assert_eq!(idle.get(&1), None);
 }
 
 #[test]
 fn a_full_cache_lets_the_dead_go_before_the_living() {
-    for (policy, hand) in policies_and_hands() {
-        let mut cache: Cache<u64, u64> = hand.on(Cache::builder(640)).policy(policy).build();
+    for (policy, time) in policies_and_hands() {
+        let mut cache: Cache<u64, u64> = time.on(Cache::builder(640)).policy(policy).build();
         (0..320).for_each(|key| cache.insert_for(key, key, SEC));
         (320..640).for_each(|key| cache.insert(key, key));
-        hand.pass(SEC + 2 * MS);
+        time.pass(SEC + 2 * MS);
         (1_000..1_300).for_each(|key| cache.insert(key, key));
         let stats = cache.stats();
         assert_eq!((stats.evictions, stats.expirations), (0, 320), "{policy}");
@@ -323,16 +323,16 @@ fn a_full_cache_lets_the_dead_go_before_the_living() {
 
 #[test]
 fn weights_are_given_back() {
-    for hand in Hand::both() {
+    for time in TestClock::both() {
         let mut cache: Cache<u64, u64> =
-            hand.on(Cache::builder(1_000)).weigher(|_, weight| *weight).time_to_live(SEC).build();
+            time.on(Cache::builder(1_000)).weigher(|_, weight| *weight).time_to_live(SEC).build();
         for round in 0..50 {
             (0..30).for_each(|key| cache.insert(key + round % 7, 20 + key));
-            hand.pass(SEC / 3 * 2);
+            time.pass(SEC / 3 * 2);
             assert!(cache.weight() <= 1_000);
             validate(&mut cache);
         }
-        hand.pass(SEC);
+        time.pass(SEC);
         cache.purge();
         assert_eq!((cache.weight(), cache.len()), (0, 0));
         validate(&mut cache);
@@ -361,7 +361,7 @@ fn the_system_clock_is_believed() {
             let after = Instant::now();
             assert!(found || after >= earliest, "{key} went early, by {:?}", earliest - after);
             // After a tick. How long one takes is the system's.
-            assert!(!found || before <= latest + PATIENCE, "{key} stays too long");
+            assert!(!found || before <= latest + HANG_LIMIT, "{key} stays too long");
         }
         std::thread::sleep(MS);
     }
@@ -375,8 +375,8 @@ fn values_are_neither_lost_nor_seen_too_late_among_threads() {
         for capacity in [2, 16, 700] {
             for idle in [false, true] {
                 // The system's where there is most to come by.
-                let hands = Hand::both().take(if capacity == 16 { 2 } else { 1 });
-                hands.for_each(|hand| among_threads(policy, capacity, idle, &hand));
+                let hands = TestClock::both().take(if capacity == 16 { 2 } else { 1 });
+                hands.for_each(|time| among_threads(policy, capacity, idle, &time));
             }
         }
     }
@@ -384,9 +384,9 @@ fn values_are_neither_lost_nor_seen_too_late_among_threads() {
 
 const THREADS: u64 = 4;
 
-fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
+fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
     let census = Census::default();
-    let builder = hand.on(Cache::builder(capacity)).policy(policy);
+    let builder = time.on(Cache::builder(capacity)).policy(policy);
     let builder = if idle { builder.time_to_idle(20 * MS) } else { builder };
     // With its deadline at the most, by the test's clock, once that is known.
     let mut cache: Cache<u64, (Tracked<'_>, Arc<AtomicU64>)> = builder.build();
@@ -394,7 +394,7 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Relaxed) {
-                hand.pass(Duration::from_micros(50));
+                time.pass(Duration::from_micros(50));
                 std::thread::yield_now();
             }
         });
@@ -402,11 +402,11 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
             .map(|thread| {
                 let (cache, census) = (&cache, &census);
                 scope.spawn(move || {
-                    hand.enter();
+                    time.enter();
                     let mut chance = Chance(thread << 32 | capacity);
                     for _ in 0..4_000 / SCALE {
                         let key = chance.below(capacity * 2);
-                        let before = hand.0.load(Relaxed);
+                        let before = time.0.load(Relaxed);
                         match chance.below(20) {
                             0 => _ = cache.purge(),
                             1 => _ = cache.invalidate(&key),
@@ -426,7 +426,7 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
                                     let span = Duration::from_nanos(lifetime);
                                     cache.insert_for(key, (value, end.clone()), span);
                                     // The cache has read the clock before this.
-                                    let now = hand.0.load(Relaxed);
+                                    let now = time.0.load(Relaxed);
                                     end.store(now + lifetime, Relaxed);
                                 }
                             },
@@ -440,7 +440,7 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
         joined.into_iter().for_each(|worker| worker.expect("a worker"));
     });
     validate(&mut cache);
-    hand.pass(SEC);
+    time.pass(SEC);
     cache.purge();
     assert_eq!((cache.len(), cache.iter().count()), (0, 0), "{policy}, {capacity}");
     validate(&mut cache);
@@ -452,21 +452,21 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, hand: &Hand) {
 /// wheel has handed out may be another entry's by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
-    for (policy, hand) in policies_and_hands() {
-        let mut cache: Cache<u64, u64> = hand.on(Cache::builder(10_000)).policy(policy).build();
+    for (policy, time) in policies_and_hands() {
+        let mut cache: Cache<u64, u64> = time.on(Cache::builder(10_000)).policy(policy).build();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for thread in 1..3 {
-                let (cache, hand, over) = (&cache, &hand, &over);
+                let (cache, time, over) = (&cache, &time, &over);
                 scope.spawn(move || {
-                    hand.enter();
+                    time.enter();
                     let mut chance = Chance(thread);
                     while !over.load(Relaxed) {
                         for _ in 0..50 {
                             let (key, lifetime) = (1_000 + chance.below(50), chance.below(4));
                             cache.insert_for(key, key, MS * lifetime as u32);
                         }
-                        hand.pass(MS);
+                        time.pass(MS);
                         cache.purge();
                     }
                 });
@@ -492,8 +492,8 @@ fn no_entry_goes_in_the_place_of_another() {
 /// A clock or a lifetime that panics has changed nothing.
 #[test]
 fn code_of_the_users_may_panic_or_call_the_cache() {
-    let hand = Hand::default();
-    let mut cache: Cache<u64, u64> = hand
+    let time = TestClock::default();
+    let mut cache: Cache<u64, u64> = time
         .on(Cache::builder(100))
         .expire_after(|_, value| {
             assert_ne!(*value, 13, "as told");
@@ -602,7 +602,7 @@ fn use_stopped_at_each_reading(is_systems: bool, is_there: Look, uses: Look) -> 
                 at_the_time_of(systems, || uses(&cache));
                 drop(STOP.take());
             });
-            stopped = arrived.recv_timeout(PATIENCE).is_ok();
+            stopped = arrived.recv_timeout(HANG_LIMIT).is_ok();
             if stopped {
                 now.store(50, SeqCst);
                 seen = at_the_time_of(systems, || is_there(&cache));

@@ -9,7 +9,7 @@ use frazil::Policy;
 
 /// After this it hangs. No machine is so busy that it takes as long otherwise.
 #[allow(dead_code, reason = "schedules know no time")]
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
 
 /// A long run, before a release.
 pub(crate) fn is_long() -> bool {

@@ -1,7 +1,7 @@
 //! Fetches: how many there are, who is told what and when, what is remembered, and that
 //! nothing is left of them.
 
-use crate::extent::PATIENCE;
+use crate::extent::HANG_LIMIT;
 use std::cell::Cell;
 use std::future::{Pending, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -316,7 +316,7 @@ fn an_error_answers_until_it_expires() {
 
 #[test]
 fn errors_are_not_remembered_unless_that_is_set() {
-    for on_error in [OnError::Elect, OnError::Share] {
+    for on_error in [OnError::Retry, OnError::Share] {
         let cache = cache(Fetching { on_error, ..Fetching::default() });
         assert_eq!(fetch_error(&cache, 1, "first"), failed("first"));
         assert_eq!(fetch_error(&cache, 1, "second"), failed("second"));
@@ -396,9 +396,9 @@ fn waiters_are_capped() {
             Ok::<_, &str>(7)
         }));
     }
-    let crowded = Err(FetchError::Crowded);
+    let crowded = Err(FetchError::TooManyWaiters);
     assert_eq!(tasks.run(), [&[crowded.clone(), crowded][..], &[const { Ok(7) }; 4]].concat());
-    assert_eq!(cache.fetch_stats().crowded, 2);
+    assert_eq!(cache.fetch_stats().too_many_waiters, 2);
     // Who leaves makes room.
     let mut tasks = Tasks::new();
     (0..4).for_each(|_| tasks.spawn(cache.get_or_fetch(&2, endless())));
@@ -424,7 +424,7 @@ fn a_wait_that_takes_too_long_ends() {
     let began = Instant::now();
     let fetched = cache.get_or_fetch_blocking(&1, || -> Result<u64, &str> { unreachable!() });
     assert_eq!(fetched, Err(FetchError::TimedOut));
-    assert!((TIMEOUT..PATIENCE).contains(&began.elapsed()));
+    assert!((TIMEOUT..HANG_LIMIT).contains(&began.elapsed()));
     assert_eq!(cache.timed_waits(), (0, false));
     let mut waiters = Tasks::new();
     let began = Instant::now();
@@ -434,7 +434,7 @@ fn a_wait_that_takes_too_long_ends() {
     waiters.cancel(50);
     assert_eq!(cache.timed_waits().0, 99);
     assert_eq!(waiters.run(), [const { Err(FetchError::TimedOut) }; 99]);
-    assert!((TIMEOUT..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert!((TIMEOUT..HANG_LIMIT).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!((cache.timed_waits().0, cache.fetch_stats().timed_out), (0, 100));
     // Nothing else has changed: the fetch goes on, and hands over.
     assert_eq!(cache.flights(), 1);

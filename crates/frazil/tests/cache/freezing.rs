@@ -3,7 +3,7 @@
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
-use crate::extent::{PATIENCE, is_long};
+use crate::extent::{HANG_LIMIT, is_long};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -524,7 +524,7 @@ fn learned(policy: Policy, capacity: u64) -> Arc<Cache<u64, u64>> {
 
 /// Whether it is no use to wait any longer.
 fn is_late(began: Instant) -> bool {
-    began.elapsed() > PATIENCE
+    began.elapsed() > HANG_LIMIT
 }
 
 /// The processor time of the thread that freezes.
@@ -609,7 +609,7 @@ fn the_thread_works_and_ends() {
     let mut handle = cache.control_freezing().unwrap();
     drop(cache);
     // The cache has gone: the thread notices by itself.
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + HANG_LIMIT;
     while threads() > 0 && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(20));
     }

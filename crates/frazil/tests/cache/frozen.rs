@@ -1,7 +1,7 @@
 //! What is frozen, while other threads read, write and remove it: nobody sees what is out of
 //! date, nothing frozen is evicted, and all is in order afterwards.
 
-use crate::extent::{PATIENCE, turns};
+use crate::extent::{HANG_LIMIT, turns};
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{
@@ -237,7 +237,7 @@ fn no_read_is_older_than_the_last_write() {
                 if round as u64 >= turns(1_500) / SCALE && (read || cfg!(miri)) {
                     break;
                 }
-                if begun.elapsed() > PATIENCE {
+                if begun.elapsed() > HANG_LIMIT {
                     stop.store(true, Relaxed);
                     panic!("{policy}, {kept:?}: {} reads", reads.load(Relaxed));
                 }
@@ -550,10 +550,10 @@ fn a_cleared_cache_is_not_frozen() {
 
 thread_local! {
     /// Hashes of this thread until one stops, and what it does there.
-    static STOP: RefCell<(u64, Option<Deed>)> = const { RefCell::new((0, None)) };
+    static STOP: RefCell<(u64, Option<Act>)> = const { RefCell::new((0, None)) };
 }
 
-type Deed = Box<dyn FnOnce()>;
+type Act = Box<dyn FnOnce()>;
 
 /// A key whose hash may stop its thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -590,7 +590,7 @@ fn freeze_and(
             // Lets the test go on if it was not stopped.
             STOP.take();
         });
-        let stopped = arrived.recv_timeout(PATIENCE).is_ok();
+        let stopped = arrived.recv_timeout(HANG_LIMIT).is_ok();
         meanwhile();
         drop(release);
         freezer.join().expect("no panic");

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::extent::{PATIENCE, policies};
+use crate::extent::{HANG_LIMIT, policies};
 use crate::tracked::{Census, Tracked};
 use frazil::{Admitted, Builder, Cache, Cause, Compute, Computed, Freezing, Policy};
 
@@ -142,11 +142,11 @@ fn loads_under_way_are_not_stored() {
                 10
             })
         });
-        arrived.recv_timeout(PATIENCE).expect("it loads");
+        arrived.recv_timeout(HANG_LIMIT).expect("it loads");
         cache.invalidate_all();
         let (answer, answered) = channel();
         scope.spawn(move || answer.send(cache.get_or_insert_with(&1, || 11)));
-        let answer = answered.recv_timeout(PATIENCE);
+        let answer = answered.recv_timeout(HANG_LIMIT);
         drop(release);
         assert_eq!(loader.join().expect("no panic"), 10);
         assert_eq!(answer, Ok(11), "it joins no load of before");

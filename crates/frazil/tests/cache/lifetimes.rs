@@ -11,7 +11,7 @@ use std::time::Duration;
 use frazil::{BuildError, Builder, Cache, Cause, Compute, Freezing};
 use proptest::prelude::*;
 
-use crate::extent::{PATIENCE, policies};
+use crate::extent::{HANG_LIMIT, policies};
 
 const SEC: Duration = Duration::from_secs(1);
 const NS: Duration = Duration::from_nanos(1);
@@ -21,12 +21,12 @@ type Look = fn(&Cache<u64, u64>) -> bool;
 
 /// A clock that a test moves.
 #[derive(Clone, Default)]
-struct Hand(Arc<AtomicU64>);
+struct TestClock(Arc<AtomicU64>);
 
-impl Hand {
+impl TestClock {
     fn on<K, V>(&self, builder: Builder<K, V>) -> Builder<K, V> {
-        let hand = Arc::clone(&self.0);
-        builder.clock(move || Duration::from_nanos(hand.load(SeqCst)))
+        let time = Arc::clone(&self.0);
+        builder.clock(move || Duration::from_nanos(time.load(SeqCst)))
     }
 
     fn pass(&self, time: Duration) {
@@ -75,8 +75,8 @@ fn keeps() {
 #[test]
 fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
     for policy in policies() {
-        let hand = Hand::default();
-        let builder = answering(hand.on(Cache::builder(100)).policy(policy));
+        let time = TestClock::default();
+        let builder = answering(time.on(Cache::builder(100)).policy(policy));
         let mut cache: Cache<u64, u64> = builder.expire_after(|_, _| Some(10 * SEC)).build();
         let ways: [Look; 4] = [
             |cache| cache.get(&1).is_some(),
@@ -86,7 +86,7 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
         ];
         for read in ways {
             cache.insert_for(1, 1, 10 * SEC);
-            hand.pass(4 * SEC);
+            time.pass(4 * SEC);
             keeps();
             ASKED.set((0, 0, None));
             assert!(read(&cache));
@@ -100,13 +100,13 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
             answers(None);
             assert!(read(&cache));
             assert_eq!(cache.lifetime_left(&1), Some(Duration::MAX), "for ever");
-            hand.pass(1_000_000 * SEC);
+            time.pass(1_000_000 * SEC);
             answers(Some(SEC));
             assert!(read(&cache));
             assert_eq!(ASKED.get().2, None, "nothing was left to tell of");
-            hand.pass(SEC - NS);
+            time.pass(SEC - NS);
             assert_eq!(cache.peek(&1), Some(1));
-            hand.pass(NS);
+            time.pass(NS);
             assert_eq!((cache.peek(&1), cache.purge()), (None, 1), "{policy}");
             // This read shows it still, and no other does.
             cache.insert(1, 1);
@@ -121,8 +121,8 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
 /// What leaves no trace asks nothing, nor does what finds nothing.
 #[test]
 fn what_is_no_read_does_not_ask() {
-    let hand = Hand::default();
-    let mut cache: Cache<u64, u64> = answering(hand.on(Cache::builder(100))).build();
+    let time = TestClock::default();
+    let mut cache: Cache<u64, u64> = answering(time.on(Cache::builder(100))).build();
     ASKED.set((0, 0, None));
     answers(Some(SEC));
     cache.insert(1, 1);
@@ -137,7 +137,7 @@ fn what_is_no_read_does_not_ask() {
     assert_eq!(cache.get_or_insert_with(&4, || 4), 4);
     cache.entry(1).and_compute(|_| Compute::Keep);
     assert_eq!(cache.remove(&2), Some(3));
-    hand.pass(SEC);
+    time.pass(SEC);
     cache.purge();
     assert_eq!(ASKED.get(), (0, 0, None));
     validate(&mut cache);
@@ -145,8 +145,8 @@ fn what_is_no_read_does_not_ask() {
 
 #[test]
 fn an_update_is_told_from_a_creation() {
-    let hand = Hand::default();
-    let builder = answering(hand.on(Cache::builder(100))).expire_after(|_, _| Some(10 * SEC));
+    let time = TestClock::default();
+    let builder = answering(time.on(Cache::builder(100))).expire_after(|_, _| Some(10 * SEC));
     let mut cache: Cache<u64, u64> = builder.build();
     let ways: [fn(&Cache<u64, u64>); 3] = [
         |cache| cache.insert(1, 2),
@@ -157,7 +157,7 @@ fn an_update_is_told_from_a_creation() {
         ASKED.set((0, 0, None));
         update(&cache);
         assert_eq!(cache.lifetime_left(&1), Some(10 * SEC), "a creation");
-        hand.pass(3 * SEC);
+        time.pass(3 * SEC);
         keeps();
         update(&cache);
         assert_eq!(ASKED.get(), (0, 1, Some(7 * SEC)));
@@ -171,7 +171,7 @@ fn an_update_is_told_from_a_creation() {
         answers(Some(SEC));
         update(&cache);
         assert_eq!((ASKED.get(), cache.lifetime_left(&1)), ((0, 4, None), Some(SEC)));
-        hand.pass(SEC);
+        time.pass(SEC);
         // It has expired, so this is a creation.
         update(&cache);
         assert_eq!((ASKED.get().1, cache.lifetime_left(&1)), (4, Some(10 * SEC)));
@@ -205,43 +205,43 @@ fn reads_by_the_systems_clock_give_what_they_say() {
     for _ in 0..1_000 {
         assert_eq!(cache.get(&1), Some(1));
         let left = cache.lifetime_left(&1).unwrap();
-        assert!(left > 1_000 * SEC - PATIENCE && left < 1_000 * SEC + PATIENCE, "{left:?}");
+        assert!(left > 1_000 * SEC - HANG_LIMIT && left < 1_000 * SEC + HANG_LIMIT, "{left:?}");
     }
 }
 
 /// The shortest of all: an answer, the time to live that bounds it, the time to idle.
 #[test]
 fn no_answer_goes_beyond_the_time_to_live() {
-    let hand = Hand::default();
-    let builder = answering(hand.on(Cache::builder(100))).time_to_live(16 * SEC);
+    let time = TestClock::default();
+    let builder = answering(time.on(Cache::builder(100))).time_to_live(16 * SEC);
     let mut cache: Cache<u64, u64> = builder.time_to_idle(7 * SEC).build();
     cache.insert(1, 1);
     cache.insert_for(2, 2, 100 * SEC);
     answers(Some(100 * SEC));
     for left in [7, 4] {
         assert_eq!(cache.lifetime_left(&1), Some(7 * SEC), "idle");
-        hand.pass(6 * SEC);
+        time.pass(6 * SEC);
         assert_eq!((cache.get(&1), cache.get(&2)), (Some(1), Some(2)));
         assert_eq!(cache.lifetime_left(&1), Some(left * SEC));
         assert_eq!(cache.lifetime_left(&2), Some(7 * SEC), "what it was given is not cut");
     }
-    hand.pass(4 * SEC);
+    time.pass(4 * SEC);
     assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(2)));
     validate(&mut cache);
 }
 
 #[test]
 fn what_a_read_decides_is_told_and_counted_as_expired() {
-    let hand = Hand::default();
+    let time = TestClock::default();
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
-    let builder = answering(hand.on(Cache::builder(100)))
+    let builder = answering(time.on(Cache::builder(100)))
         .listener(move |key, _, cause| heard.lock().unwrap().push((*key, cause)));
     let mut cache: Cache<u64, u64> = builder.build();
     (0..10).for_each(|key| cache.insert(key, key));
     answers(Some(SEC));
     (0..5).for_each(|key| assert_eq!(cache.get(&key), Some(key)));
-    hand.pass(2 * SEC);
+    time.pass(2 * SEC);
     // A writer turns the wheel in which reads have listed them.
     cache.insert(20, 20);
     let mut told = std::mem::take(&mut *told.lock().unwrap());
@@ -288,11 +288,11 @@ fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
         |cache| cache.purge() == 0,
     ];
     for (look, idle) in looks.into_iter().flat_map(|look| [(look, false), (look, true)]) {
-        let hand = Hand::default();
+        let time = TestClock::default();
         let (caught, arrived) = channel();
         let (release, released) = channel::<()>();
         let stop = Mutex::new(Some((caught, released)));
-        let builder = hand.on(Cache::builder(100)).expire_after(|_, _| Some(SEC));
+        let builder = time.on(Cache::builder(100)).expire_after(|_, _| Some(SEC));
         let builder = builder.expire_after_read(move |_, _, _| {
             let stop = stop.lock().unwrap().take();
             if let Some((caught, released)) = stop {
@@ -306,8 +306,8 @@ fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
         cache.insert(1, 1);
         std::thread::scope(|scope| {
             let slow = scope.spawn(|| cache.get(&1));
-            arrived.recv_timeout(PATIENCE).expect("it asks");
-            hand.pass(2 * SEC);
+            arrived.recv_timeout(HANG_LIMIT).expect("it asks");
+            time.pass(2 * SEC);
             assert!(!look(&cache));
             drop(release);
             assert_eq!(slow.join().expect("no panic"), Some(1), "it was there when it looked");
@@ -319,15 +319,15 @@ fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
 
 #[test]
 fn frozen_entries_are_asked_for_as_well() {
-    let hand = Hand::default();
-    let builder = answering(hand.on(Cache::builder(100))).freezing(Freezing::ByHand);
+    let time = TestClock::default();
+    let builder = answering(time.on(Cache::builder(100))).freezing(Freezing::ByHand);
     let mut cache: Cache<u64, u64> = builder.build();
     (0..10).for_each(|key| cache.insert(key, key));
     assert_eq!(cache.freeze(1.0), 10);
     answers(Some(SEC));
     assert_eq!((cache.get(&1), cache.pin().get(&2)), (Some(1), Some(&2)));
     assert_eq!(cache.stats().frozen_hits, 2);
-    hand.pass(SEC);
+    time.pass(SEC);
     assert_eq!((cache.get(&1), cache.get(&2), cache.get(&3)), (None, None, Some(3)));
     validate(&mut cache);
     let copies = Cache::<u64, u64>::builder(100).freezing_copies(Freezing::ByHand);
@@ -337,8 +337,8 @@ fn frozen_entries_are_asked_for_as_well() {
 
 #[test]
 fn entries_that_come_together_do_not_expire_together() {
-    let hand = Hand::default();
-    let mut cache: Cache<u64, u64> = hand
+    let time = TestClock::default();
+    let mut cache: Cache<u64, u64> = time
         .on(Cache::builder(2_000))
         .time_to_live(100 * SEC)
         .expire_after_update(|_, _, left| left)
@@ -350,11 +350,11 @@ fn entries_that_come_together_do_not_expire_together() {
     let left: Vec<_> = (0..1_000).filter_map(|key| cache.lifetime_left(&key)).collect();
     (0..1_000).for_each(|key| cache.insert(key, key));
     assert!((0..1_000).filter_map(|key| cache.lifetime_left(&key)).eq(left), "kept as it was");
-    hand.pass(80 * SEC - NS);
+    time.pass(80 * SEC - NS);
     assert_eq!(cache.purge(), 0, "at most a fifth is taken away");
     // Evenly: of each twentieth of the span about as many.
     for step in 1..=20 {
-        hand.pass(SEC);
+        time.pass(SEC);
         let expired = cache.purge();
         assert!((15..100).contains(&expired), "{expired} in second {step}");
     }
@@ -507,8 +507,8 @@ fn lifetime(span: Option<u64>) -> Option<Duration> {
 }
 
 /// A cache as it was told.
-fn built(told: Told, hand: &Hand) -> Cache<u64, u64> {
-    let mut builder = answering(hand.on(Cache::builder(100)));
+fn built(told: Told, time: &TestClock) -> Cache<u64, u64> {
+    let mut builder = answering(time.on(Cache::builder(100)));
     if let Some(live) = told.live {
         builder = builder.time_to_live(Duration::from_nanos(live));
     }
@@ -576,13 +576,13 @@ fn take(
 }
 
 fn play(told: Told, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let hand = Hand::default();
-    let mut cache = built(told, &hand);
+    let time = TestClock::default();
+    let mut cache = built(told, &time);
     let mut naive = Naive { told, entries: BTreeMap::new(), now: 0 };
     for (value, step) in (0..).zip(steps) {
         take(step, value, &cache, &mut naive)?;
         if let Step::Pass(span) = step {
-            hand.pass(Duration::from_nanos(span));
+            time.pass(Duration::from_nanos(span));
             naive.now += span;
         }
         for key in 0..5 {

@@ -1,7 +1,7 @@
 //! The edges: no capacity, enormous weights, pins that are held, more threads than a
 //! small cache has room for.
 
-use crate::extent::{PATIENCE, policies, turns};
+use crate::extent::{HANG_LIMIT, policies, turns};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -152,7 +152,7 @@ fn who_iterates_or_pins_makes_no_writer_give_up() {
         cache.insert(0, Stops { arrived, held });
         std::thread::scope(|scope| {
             let iterator = scope.spawn(|| cache.iter().count());
-            arrivals.recv_timeout(PATIENCE).expect("the iterator meets every entry");
+            arrivals.recv_timeout(HANG_LIMIT).expect("the iterator meets every entry");
             for round in 0..20 {
                 let pin = cache.pin();
                 (0..KEYS).for_each(|key| assert!(pin.peek(&((key + round) % KEYS)).is_some()));
@@ -183,7 +183,7 @@ fn replacements_beside_iterators_and_pins_lose_nothing() {
         (0..KEYS).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
         let (done, missing, begun) = (AtomicI64::new(0), AtomicI64::new(0), Instant::now());
         let most = replacements.next_multiple_of(WRITERS) as i64;
-        let goes_on = || done.load(SeqCst) < most && begun.elapsed() < PATIENCE;
+        let goes_on = || done.load(SeqCst) < most && begun.elapsed() < HANG_LIMIT;
         std::thread::scope(|scope| {
             for thread in 0..WRITERS {
                 let (cache, census, done, missing) = (&cache, &census, &done, &missing);
@@ -536,7 +536,7 @@ fn eight_threads_never_exceed_the_weight() {
                 move || {
                     let mut chance = Chance(thread);
                     let (began, mut turn) = (Instant::now(), 0);
-                    let is_late = || began.elapsed() > PATIENCE;
+                    let is_late = || began.elapsed() > HANG_LIMIT;
                     // Until who samples has had the processor when it was full.
                     while turn < turns(120_000) / SCALE / SCALE || !seen.load(SeqCst) && !is_late()
                     {

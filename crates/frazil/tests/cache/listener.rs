@@ -1,7 +1,7 @@
 //! Who is told of what has gone: each residency once, with its cause, by the thread that
 //! ended it, outside all locks.
 
-use crate::extent::{PATIENCE, policies, turns};
+use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -425,7 +425,7 @@ fn a_listener_that_is_stuck_stops_nobody() {
                 cache.insert(STUCK, 0);
                 cache.invalidate(&STUCK);
             });
-            arrived.recv_timeout(PATIENCE).expect("the thread is caught");
+            arrived.recv_timeout(HANG_LIMIT).expect("the thread is caught");
             // More than there are slots.
             for key in capacity..capacity * if cfg!(miri) { 3 } else { 50 } {
                 cache.insert(key, key);
@@ -466,7 +466,7 @@ fn a_listener_is_in_no_writers_way() {
                 if let Some((told, written)) = first {
                     told.send(()).unwrap();
                     let written: Receiver<()> = written;
-                    written.recv_timeout(PATIENCE).expect("nobody waits");
+                    written.recv_timeout(HANG_LIMIT).expect("nobody waits");
                 }
             })
             .build();

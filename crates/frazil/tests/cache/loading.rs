@@ -1,7 +1,7 @@
 //! One load for each key: who loads, who waits, what is stored, and that nothing is left
 //! in the table of flights whatever becomes of a loader.
 
-use crate::extent::{PATIENCE, policies, turns};
+use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::hash::{Hash, Hasher};
@@ -457,7 +457,7 @@ fn a_store_that_panics_holds_up_no_writer() {
     ON_HASH.set(Some((0, act)));
     let outcome = catch_unwind(AssertUnwindSafe(|| cache.get_or_insert_with(&Busy(9), || 10)));
     assert!(outcome.is_err());
-    assert_eq!(end.recv_timeout(PATIENCE), Ok(()), "it waits for ever");
+    assert_eq!(end.recv_timeout(HANG_LIMIT), Ok(()), "it waits for ever");
     assert_eq!((cache.flights(), cache.get(&Busy(9))), (0, None));
 }
 

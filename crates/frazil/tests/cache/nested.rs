@@ -1,7 +1,7 @@
 //! Code of the user's that runs inside the cache: it may call the cache, panic, or answer
 //! as it likes.
 
-use crate::extent::{PATIENCE, policies, turns};
+use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -442,7 +442,7 @@ fn a_clock_may_use_the_cache() {
     });
     let mut last = None;
     loop {
-        match begun.recv_timeout(PATIENCE) {
+        match begun.recv_timeout(HANG_LIMIT) {
             Ok(call) => last = Some(call),
             Err(RecvTimeoutError::Timeout) => panic!("a call waits for itself: {last:?}"),
             Err(RecvTimeoutError::Disconnected) => break,

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::extent::PATIENCE;
+use crate::extent::HANG_LIMIT;
 use crate::fused::quietly_when;
 use frazil::{Cache, Compute, Equivalent, Fetching, OnError, Policy, ToKey};
 
@@ -279,7 +279,7 @@ fn who_asks_for_the_key_that_is_loaded_never_waits_for_itself() {
     });
     for who in WHO {
         let (asks, (asked, panics)) =
-            ends.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{who:?} hangs"));
+            ends.recv_timeout(HANG_LIMIT).unwrap_or_else(|_| panic!("{who:?} hangs"));
         println!("{asks:?} asked {asked} times, within a turn {panics} times");
         // A read is over when a turn begins.
         assert!(asked > 0 && (panics > 0 || asks == Who::Read), "{asks:?}: {asked}, {panics}");

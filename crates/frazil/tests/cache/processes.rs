@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::extent::PATIENCE;
+use crate::extent::HANG_LIMIT;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Policy};
 
@@ -93,7 +93,7 @@ fn a_sandbox_that_forbids_membarrier_costs_no_insertion() {
                 });
             }
             let begun = Instant::now();
-            while looks.load(SeqCst) < 100 && begun.elapsed() < PATIENCE {
+            while looks.load(SeqCst) < 100 && begun.elapsed() < HANG_LIMIT {
                 std::thread::yield_now();
             }
             forbid_membarrier();
@@ -127,7 +127,7 @@ fn fork(work: impl FnOnce()) -> bool {
             // SAFETY: both calls are about a child of this process.
             unsafe {
                 while libc::waitpid(child, &raw mut status, libc::WNOHANG) == 0 {
-                    if begun.elapsed() > PATIENCE {
+                    if begun.elapsed() > HANG_LIMIT {
                         libc::kill(child, libc::SIGKILL);
                     }
                     std::thread::sleep(Duration::from_millis(1));
@@ -176,7 +176,7 @@ fn a_process_that_forks_while_others_read_refuses_nothing() {
                     *stop.lock().unwrap() = Some((here, held));
                     cache.get(&0);
                 });
-                arrivals.recv_timeout(PATIENCE).expect("it stands still in a clone");
+                arrivals.recv_timeout(HANG_LIMIT).expect("it stands still in a clone");
                 let pin = cache.pin();
                 let shown = pin.get(&1).expect("it is there");
                 let child = || {

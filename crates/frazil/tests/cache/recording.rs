@@ -3,7 +3,7 @@
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
-use crate::extent::{PATIENCE, policies};
+use crate::extent::{HANG_LIMIT, policies};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -43,7 +43,7 @@ fn recorded(path: &Path) -> (Trace, Recording) {
     (loaded.trace, loaded.origin.recording.unwrap())
 }
 
-/// Requests after which the writer is given the time to read a tape, at a rate of 1.
+/// Requests after which the writer is given the time to read a log, at a rate of 1.
 const PACE: usize = 4_000;
 
 /// `get`, and what misses is inserted. How many missed.
@@ -229,7 +229,10 @@ fn each_operation_has_its_record() {
         if prompt {
             break (file, summary);
         }
-        assert!(begun.elapsed() < PATIENCE, "a few operations never took less than half a second");
+        assert!(
+            begun.elapsed() < HANG_LIMIT,
+            "a few operations never took less than half a second"
+        );
     };
     assert_eq!((summary.records, summary.lost), (12, 0));
     let (trace, _) = recorded(&file.0);
@@ -266,7 +269,7 @@ fn a_file_is_read_while_it_is_written() {
             assert_eq!(facts.lost, None);
             break;
         }
-        assert!(begun.elapsed() < PATIENCE, "nothing has come");
+        assert!(begun.elapsed() < HANG_LIMIT, "nothing has come");
     }
     drop(recording);
     assert_eq!(recorded(&file.0).1.lost, Some(0));

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Waker};
 
-use crate::extent::{PATIENCE, policies};
+use crate::extent::{HANG_LIMIT, policies};
 use crate::tasks;
 use frazil::Cache;
 
@@ -77,7 +77,7 @@ fn steps() -> (Sender<()>, Receiver<()>) {
 }
 
 fn wait(step: &Receiver<()>) {
-    step.recv_timeout(PATIENCE).expect("the other goes on");
+    step.recv_timeout(HANG_LIMIT).expect("the other goes on");
 }
 
 /// A removal, and the call of the user's code in it that comes when it has looked for loads and

@@ -6,7 +6,7 @@
 //! value, when it names that in its hazard; in a destructor, when it reclaims.
 #![cfg(not(any(loom, shuttle, miri)))]
 
-use crate::extent::{PATIENCE, is_long, policies};
+use crate::extent::{HANG_LIMIT, is_long, policies};
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -132,7 +132,7 @@ fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
     std::thread::scope(|scope| {
         let (done, waiting) = channel::<()>();
         scope.spawn(move || {
-            _ = waiting.recv_timeout(PATIENCE);
+            _ = waiting.recv_timeout(HANG_LIMIT);
             drop(hold);
         });
         for thread in 0..stuck {
@@ -154,7 +154,7 @@ fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
                     }
                 }
             });
-            arrived.recv_timeout(PATIENCE).expect("a thread is caught");
+            arrived.recv_timeout(HANG_LIMIT).expect("a thread is caught");
         }
         let refusals = cache.stats().refusals;
         let start = Instant::now();
@@ -188,7 +188,7 @@ fn compare(spot: Spot) {
         );
         assert!((free - ratio).abs() < 0.01, "{policy} {spot:?}: {ratio} instead of {free}");
         // Who waited for those that are stuck did so until they were let go.
-        assert!(seconds < PATIENCE.as_secs_f64(), "{policy} {spot:?}: {seconds} s");
+        assert!(seconds < HANG_LIMIT.as_secs_f64(), "{policy} {spot:?}: {seconds} s");
         let heeds_hits = !matches!(policy, Policy::Fifo | Policy::Random { .. });
         assert!(!heeds_hits || ratio > 0.98, "{policy} {spot:?}: {ratio}");
     }

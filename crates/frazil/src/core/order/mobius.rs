@@ -7,7 +7,7 @@
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
 use super::queue::Queue;
-use super::{Decision, Hand, Headers};
+use super::{Decision, Headers, QueueCtx};
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU64,
@@ -70,15 +70,15 @@ impl Mobius {
     /// over what the others hold, and from then on the queue is *short*: what is admitted
     /// is published one by one. If it is empty all the same, the queues trade places.
     #[cold]
-    fn turn<H: Headers>(&self, hand: &mut Hand<'_, H>, pass: u64) {
-        let short = pass & 1 == 1 || hand.segments.step() == 1;
+    fn turn<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, pass: u64) {
+        let short = pass & 1 == 1 || ctx.segments.step() == 1;
         let next = if short { (pass | 1) + 1 } else { pass + 1 };
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
         // one that traded. Whoever loses finds that another has seen to it.
         if self.pass.0.compare_exchange(pass, next, AcqRel, Relaxed).is_ok() {
-            hand.buffers.traffic.writes += 1;
+            ctx.buffers.traffic.writes += 1;
             if !short {
-                hand.gather(&self.queues);
+                ctx.gather(&self.queues);
             }
         }
     }
@@ -89,47 +89,47 @@ impl Mobius {
     /// read may be stale by the time it is used; then one object is examined early or
     /// late.
     #[inline(always)]
-    pub(crate) fn insert<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+    pub(crate) fn insert<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) {
         let mut pass = self.pass.0.load(Acquire);
         // Once for taking over, once for trading.
         for _ in 0..2 {
-            if !hand.is_empty(self.active(pass)) || hand.is_empty(self.dormant(pass)) {
+            if !ctx.is_empty(self.active(pass)) || ctx.is_empty(self.dormant(pass)) {
                 break;
             }
-            self.turn(hand, pass);
+            self.turn(ctx, pass);
             pass = self.pass.0.load(Acquire);
         }
         let active = self.active(pass);
-        hand.push(active, slot);
+        ctx.push(active, slot);
         // In pairs: what a thread has in hand is the next that it examines, and most of what there
         // is, and two threads that publish and take one entry in turn are half as fast.
-        if pass & 1 == 1 && active.back_len(hand.buffers) > 1 && active.ring().len() < SHORT {
-            active.publish_back(hand.buffers);
+        if pass & 1 == 1 && active.back_len(ctx.buffers) > 1 && active.ring().len() < SHORT {
+            active.publish_back(ctx.buffers);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn evict<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Decision {
+    pub(crate) fn evict<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Decision {
         // Readers may mark as fast as marks are cleared: past this many chances the
         // candidate goes, visited or not.
-        let mut chances = hand.reclaim.slots();
+        let mut chances = ctx.reclaim.slots();
         let mut turns = 0;
         loop {
             let pass = self.pass.0.load(Acquire);
-            let Some(candidate) = hand.pop(self.active(pass)) else {
+            let Some(candidate) = ctx.pop(self.active(pass)) else {
                 // An empty queue is no reason to wait, and two are the end of it.
-                if turns == TURNS_MAX || hand.is_empty(self.dormant(pass)) {
+                if turns == TURNS_MAX || ctx.is_empty(self.dormant(pass)) {
                     return Decision::Empty;
                 }
                 turns += 1;
-                self.turn(hand, pass);
+                self.turn(ctx, pass);
                 continue;
             };
-            if chances == 0 || !hand.mark(candidate).lower() {
+            if chances == 0 || !ctx.mark(candidate).lower() {
                 return Decision::Victim(candidate);
             }
             chances -= 1;
-            hand.push(self.dormant(pass), candidate);
+            ctx.push(self.dormant(pass), candidate);
         }
     }
 }

@@ -101,7 +101,7 @@ pub(crate) enum Decision {
 }
 
 /// A thread at work on the queues: its own buffers, and what all share.
-pub(crate) struct Hand<'c, H> {
+pub(crate) struct QueueCtx<'c, H> {
     pub(crate) segments: &'c Segments,
     pub(crate) reclaim: &'c Reclaim,
     pub(crate) headers: &'c H,
@@ -110,7 +110,7 @@ pub(crate) struct Hand<'c, H> {
     pub(crate) outside: &'c AtomicBool,
 }
 
-impl<H: Headers> Hand<'_, H> {
+impl<H: Headers> QueueCtx<'_, H> {
     #[inline(always)]
     pub(crate) fn push(&mut self, queue: &Queue, slot: u32) {
         queue.push(self.segments, self.buffers, self.headers, slot);
@@ -294,110 +294,115 @@ impl Order {
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         slot: u32,
         newcomer: &Newcomer,
     ) {
-        hand.mark(slot).clear();
+        ctx.mark(slot).clear();
         match self {
-            Order::Fifo(queue) | Order::Clock(queue, _) => hand.push(queue, slot),
-            Order::Mobius(mobius) => mobius.insert(hand, slot),
-            Order::S3Fifo(s3_fifo) => s3_fifo.insert(hand, slot, newcomer),
-            Order::Locked(locked) => locked.insert(hand, slot, newcomer),
+            Order::Fifo(queue) | Order::Clock(queue, _) => ctx.push(queue, slot),
+            Order::Mobius(mobius) => mobius.insert(ctx, slot),
+            Order::S3Fifo(s3_fifo) => s3_fifo.insert(ctx, slot, newcomer),
+            Order::Locked(locked) => locked.insert(ctx, slot, newcomer),
         }
-        if hand.segments.step() < hand.segments.length() {
-            self.publish_steps(hand);
+        if ctx.segments.step() < ctx.segments.length() {
+            self.publish_steps(ctx);
         }
     }
 
     /// Lets others have what this thread has queued, where the capacity is small beside
     /// what segments hold. At the end of an insertion: after it segments are stocked again.
     #[cold]
-    fn publish_steps<H>(&self, hand: &mut Hand<'_, H>) {
+    fn publish_steps<H>(&self, ctx: &mut QueueCtx<'_, H>) {
         for queue in self.queues() {
-            queue.publish_step(hand.segments, hand.buffers);
+            queue.publish_step(ctx.segments, ctx.buffers);
         }
     }
 
     /// Queues a victim that could not be let go.
     #[cold]
-    pub(crate) fn put_back<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) {
+    pub(crate) fn put_back<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) {
         // A policy under a lock has forgotten the slot and its place: to it this is another
         // object. Not the key's hash, which it may be a panic of that brings it here.
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let newcomer = Newcomer::new(hash, hand.headers.weight(slot));
+        let newcomer = Newcomer::new(hash, ctx.headers.weight(slot));
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
-        self.insert(hand, slot, &newcomer);
+        self.insert(ctx, slot, &newcomer);
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.
     #[inline(always)]
     pub(crate) fn evict<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         match self {
-            Order::Fifo(queue) => hand.pop(queue).map_or(Decision::Empty, Decision::Victim),
-            Order::Clock(queue, max) => evict_clock(hand, queue, *max),
-            Order::Mobius(mobius) => mobius.evict(hand),
-            Order::S3Fifo(s3_fifo) => s3_fifo.evict(hand, newcomer),
-            Order::Locked(locked) => locked.evict(hand, newcomer),
+            Order::Fifo(queue) => ctx.pop(queue).map_or(Decision::Empty, Decision::Victim),
+            Order::Clock(queue, max) => evict_clock(ctx, queue, *max),
+            Order::Mobius(mobius) => mobius.evict(ctx),
+            Order::S3Fifo(s3_fifo) => s3_fifo.evict(ctx, newcomer),
+            Order::Locked(locked) => locked.evict(ctx, newcomer),
         }
     }
 
     /// Takes an unlinked slot out of the middle. False if another thread has it in hand:
     /// that one will find it dead.
-    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
+    pub(crate) fn detach<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
         if let Order::Locked(locked) = self {
-            return locked.detach(hand, slot);
+            return locked.detach(ctx, slot);
         }
-        let berth = Position::of(hand.headers.header(slot));
+        let queued = Position::of(ctx.headers.header(slot));
         // Acquire: partner is the Release of `Queue::push`.
-        let word = hand.segments.word(berth.position());
-        let taken = word.compare_exchange(slot | berth.mark(), 0, AcqRel, Relaxed).is_ok();
+        let word = ctx.segments.word(queued.position());
+        let taken = word.compare_exchange(slot | queued.mark(), 0, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (taken, self) {
-            s3_fifo.detached(hand, hand.headers.weight(slot), berth.mark());
+            s3_fifo.detached(ctx, ctx.headers.weight(slot), queued.mark());
         }
         taken
     }
 
     /// Puts a published slot in the place of the unlinked one that it replaces. False if
     /// another thread has that in hand.
-    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
+    pub(crate) fn replace<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        old: u32,
+        new: u32,
+    ) -> bool {
         if let Order::Locked(locked) = self {
-            return locked.replace(hand, old, new);
+            return locked.replace(ctx, old, new);
         }
-        let berth = Position::of(hand.headers.header(old));
+        let queued = Position::of(ctx.headers.header(old));
         // Before the word, with which the new slot is anyone's to take.
-        berth.note(hand.headers.header(new));
-        let weight = hand.headers.weight(new);
-        let (word, mark) = (hand.segments.word(berth.position()), berth.mark());
+        queued.note(ctx.headers.header(new));
+        let weight = ctx.headers.weight(new);
+        let (word, mark) = (ctx.segments.word(queued.position()), queued.mark());
         // Release: what was stored of the new slot; partner is the exchange in `pop`.
         let replaced = word.compare_exchange(old | mark, new | mark, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (replaced, self) {
-            s3_fifo.reweighed(hand, old, weight, mark);
+            s3_fifo.reweighed(ctx, old, weight, mark);
         }
         replaced
     }
 
     /// Sends what a stripe has in hand to where others find it.
-    pub(crate) fn flush<H: Headers>(&self, hand: &mut Hand<'_, H>) {
+    pub(crate) fn flush<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
         for queue in self.queues() {
-            queue.flush(hand.buffers);
+            queue.flush(ctx.buffers);
         }
         if let Order::S3Fifo(s3_fifo) = self {
-            s3_fifo.say_all(hand.buffers);
+            s3_fifo.report_all(ctx.buffers);
         }
     }
 
     /// Packs the queues, which removals have left full of holes, and retires the dead in
     /// them: where nothing is evicted nobody else would.
-    pub(crate) fn compact<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        let Hand { segments, reclaim, headers, outside, .. } = *hand;
+    pub(crate) fn compact<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
+        let QueueCtx { segments, reclaim, headers, outside, .. } = *ctx;
         for queue in self.queues() {
             let mark = queue.mark();
-            queue.compact(segments, hand.buffers, headers, |buffers, slot| {
+            queue.compact(segments, ctx.buffers, headers, |buffers, slot| {
                 // A segment for those that stay in the queue, and one for those that go.
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
@@ -406,19 +411,19 @@ impl Order {
                 let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
                 if gone {
-                    let mut hand = Hand { segments, reclaim, headers, buffers, outside };
+                    let mut ctx = QueueCtx { segments, reclaim, headers, buffers, outside };
                     if let Order::S3Fifo(s3_fifo) = self {
-                        s3_fifo.detached(&mut hand, weight, mark);
+                        s3_fifo.detached(&mut ctx, weight, mark);
                     }
                     if dead {
-                        hand.retire(slot);
+                        ctx.retire(slot);
                     }
                 }
                 gone
             });
         }
         if let Order::Locked(locked) = self {
-            locked.bury_dead(hand);
+            locked.remove_dead(ctx);
         }
     }
 
@@ -446,14 +451,14 @@ impl Order {
 
 /// CLOCK: a marked candidate loses one mark and goes back to the end.
 #[inline(always)]
-fn evict_clock<H: Headers>(hand: &mut Hand<'_, H>, queue: &Queue, max: u8) -> Decision {
-    let mut chances = hand.reclaim.slots() * u64::from(max);
-    while let Some(candidate) = hand.pop(queue) {
-        if chances == 0 || !hand.mark(candidate).lower() {
+fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) -> Decision {
+    let mut chances = ctx.reclaim.slots() * u64::from(max);
+    while let Some(candidate) = ctx.pop(queue) {
+        if chances == 0 || !ctx.mark(candidate).lower() {
             return Decision::Victim(candidate);
         }
         chances -= 1;
-        hand.push(queue, candidate);
+        ctx.push(queue, candidate);
     }
     Decision::Empty
 }
@@ -474,23 +479,23 @@ mod tests {
             let order = Order::new(policy, (Promotion::of(policy), 1), 8, 8);
             let newcomer = Newcomer::new(0, 1);
             for slot in [1, 2] {
-                order.insert(&mut bench.hand(&mut buffers), slot, &newcomer);
+                order.insert(&mut bench.ctx(&mut buffers), slot, &newcomer);
             }
-            let mut evict = || order.evict(&mut bench.hand(&mut buffers), None);
+            let mut evict = || order.evict(&mut bench.ctx(&mut buffers), None);
             while evict() != Decision::Empty {}
-            let mut hand = bench.hand(&mut buffers);
+            let mut ctx = bench.ctx(&mut buffers);
             let left = Position::of(bench.headers.header(1)).position();
             // Into every segment that is empty, the one that it lay in among them.
             while bench.segments.word(left).load(Relaxed) == 0 {
-                hand.retire(1);
+                ctx.retire(1);
                 assert!(
-                    hand.buffers
+                    ctx.buffers
                         .spares
                         .stock(&bench.segments, &mut crate::smr::stripe::Traffic::default())
                 );
             }
-            assert!(!order.replace(&mut hand, 1, 3), "{policy}");
-            assert!(!order.detach(&mut hand, 1), "{policy}");
+            assert!(!order.replace(&mut ctx, 1, 3), "{policy}");
+            assert!(!order.detach(&mut ctx, 1), "{policy}");
         }
     }
 }

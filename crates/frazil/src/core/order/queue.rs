@@ -163,14 +163,14 @@ impl Queue {
     }
 
     /// Packs what is queued into as few segments as it needs, keeping the order where
-    /// no other thread is at work. `bury` is shown every slot, and may keep it if the
+    /// no other thread is at work. `takes` is shown every slot, and may keep it if the
     /// stripe has another segment to spare.
     pub(crate) fn compact(
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
         headers: &impl Headers,
-        mut bury: impl FnMut(&mut Buffers, u32) -> bool,
+        mut takes: impl FnMut(&mut Buffers, u32) -> bool,
     ) {
         self.flush(buffers);
         // Once round what is queued now, however much others add meanwhile.
@@ -185,7 +185,7 @@ impl Queue {
             // Before its slots go elsewhere, because they may need a segment to go to.
             buffers.spares.give(segments, segment, &mut buffers.traffic);
             for slot in slots.into_iter().map(|word| word & SLOT).filter(|&slot| slot != 0) {
-                if !bury(buffers, slot) {
+                if !takes(buffers, slot) {
                     self.push(segments, buffers, headers, slot);
                 }
             }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use frazil_policy::AgedGhost;
 
 use super::queue::Queue;
-use super::{Decision, Hand, Headers, Newcomer};
+use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::core::local::Buffers;
 use crate::core::slab::{ASIDE, DEAD};
 use crate::smr::reclaim::Reclaim;
@@ -27,7 +27,7 @@ const MAIN: usize = 1;
 pub(crate) const MAX_COUNT: u8 = 3;
 pub(crate) const PROMOTED_FROM: u8 = 2;
 
-/// Which of a stripe's unsaid changes is of which sum.
+/// Which of a stripe's unreported changes is of which sum.
 pub(crate) const WEIGHT: usize = 0;
 const CLOCK: usize = 1;
 
@@ -134,24 +134,24 @@ impl S3Fifo {
     /// A sum, as far as this thread knows it.
     #[inline(always)]
     fn sum(&self, buffers: &Buffers, which: usize) -> u64 {
-        self.sums[which].0.load(Relaxed).wrapping_add(buffers.above.unsaid[which])
+        self.sums[which].0.load(Relaxed).wrapping_add(buffers.above.unreported[which])
     }
 
     /// Adds to a sum; a change that wraps is a subtraction.
     #[inline(always)]
     fn add(&self, buffers: &mut Buffers, which: usize, change: u64) {
-        let unsaid = &mut buffers.above.unsaid[which];
-        *unsaid = unsaid.wrapping_add(change);
-        if (*unsaid).cast_signed().unsigned_abs() > self.discretion.load(Relaxed) {
-            self.sums[which].0.fetch_add(std::mem::take(unsaid), Relaxed);
+        let unreported = &mut buffers.above.unreported[which];
+        *unreported = unreported.wrapping_add(change);
+        if (*unreported).cast_signed().unsigned_abs() > self.discretion.load(Relaxed) {
+            self.sums[which].0.fetch_add(std::mem::take(unreported), Relaxed);
             buffers.traffic.writes += 1;
         }
     }
 
     /// Tells the others all that a stripe has kept to itself.
-    pub(crate) fn say_all(&self, buffers: &mut Buffers) {
-        for (sum, unsaid) in self.sums.iter().zip(&mut buffers.above.unsaid) {
-            sum.0.fetch_add(std::mem::take(unsaid), Relaxed);
+    pub(crate) fn report_all(&self, buffers: &mut Buffers) {
+        for (sum, unreported) in self.sums.iter().zip(&mut buffers.above.unreported) {
+            sum.0.fetch_add(std::mem::take(unreported), Relaxed);
             buffers.traffic.writes += 1;
         }
     }
@@ -182,27 +182,27 @@ impl S3Fifo {
     }
 
     #[inline(always)]
-    fn push<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize, slot: u32) {
+    fn push<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, queue: usize, slot: u32) {
         if queue == SMALL {
-            self.add(hand.buffers, WEIGHT, hand.headers.weight(slot));
+            self.add(ctx.buffers, WEIGHT, ctx.headers.weight(slot));
         }
-        hand.push(&self.queues[queue], slot);
+        ctx.push(&self.queues[queue], slot);
     }
 
     #[inline(always)]
-    fn pop<H: Headers>(&self, hand: &mut Hand<'_, H>, queue: usize) -> Option<u32> {
+    fn pop<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, queue: usize) -> Option<u32> {
         loop {
             let queued = &self.queues[queue];
-            let slot = queued.pop(hand.segments, hand.buffers, hand.headers)?;
+            let slot = queued.pop(ctx.segments, ctx.buffers, ctx.headers)?;
             if queue == SMALL {
-                self.add(hand.buffers, WEIGHT, hand.headers.weight(slot).wrapping_neg());
+                self.add(ctx.buffers, WEIGHT, ctx.headers.weight(slot).wrapping_neg());
             }
-            let header = hand.headers.header(slot);
+            let header = ctx.headers.header(slot);
             // Acquire: partner is the Release with which it was declared dead.
             if header.state.load(Acquire) & (DEAD | ASIDE) == 0 {
                 return Some(slot);
             }
-            if let Some(slot) = hand.sort_out(header, slot) {
+            if let Some(slot) = ctx.sort_out(header, slot) {
                 return Some(slot);
             }
         }
@@ -211,19 +211,19 @@ impl S3Fifo {
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         slot: u32,
         newcomer: &Newcomer,
     ) {
-        let small_is_full = self.small_weight(hand.buffers) >= self.small_capacity();
+        let small_is_full = self.small_weight(ctx.buffers) >= self.small_capacity();
         let skips_trial =
             newcomer.recalled.get() != 0 || (small_is_full && self.filling.load(Relaxed));
-        self.push(hand, if skips_trial { MAIN } else { SMALL }, slot);
+        self.push(ctx, if skips_trial { MAIN } else { SMALL }, slot);
     }
 
     pub(crate) fn evict<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         let is_new = |new: &Newcomer| new.recalled.get() == 0;
@@ -233,71 +233,71 @@ impl S3Fifo {
         if self.filling.load(Relaxed) {
             self.filling.store(false, Relaxed);
         }
-        let small_pays = self.small_weight(hand.buffers) > self.small_capacity()
-            || hand.is_empty(&self.queues[MAIN]);
+        let small_pays = self.small_weight(ctx.buffers) > self.small_capacity()
+            || ctx.is_empty(&self.queues[MAIN]);
         let victim = if small_pays {
-            self.evict_small(hand).or_else(|| self.evict_main(hand))
+            self.evict_small(ctx).or_else(|| self.evict_main(ctx))
         } else {
             // The small queue may promote all that it holds to a main that was empty.
-            let victim = self.evict_main(hand).or_else(|| self.evict_small(hand));
-            victim.or_else(|| self.evict_main(hand))
+            let victim = self.evict_main(ctx).or_else(|| self.evict_small(ctx));
+            victim.or_else(|| self.evict_main(ctx))
         };
         victim.map_or(Decision::Empty, Decision::Victim)
     }
 
     /// Evicts from the small queue; `None` if all it held was promoted.
     #[inline(always)]
-    fn evict_small<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+    fn evict_small<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Option<u32> {
         // Others may fill the queue meanwhile: no more than all there is.
-        for _ in 0..hand.reclaim.slots() {
-            let candidate = self.pop(hand, SMALL)?;
-            if hand.mark(candidate).count() < PROMOTED_FROM {
-                let weight = hand.headers.weight(candidate);
-                let clock = self.sum(hand.buffers, CLOCK);
-                let hash = hand.hash_of_taken(candidate, |hand| self.push(hand, MAIN, candidate));
-                let ghosts = self.ghosts(hand.reclaim);
+        for _ in 0..ctx.reclaim.slots() {
+            let candidate = self.pop(ctx, SMALL)?;
+            if ctx.mark(candidate).count() < PROMOTED_FROM {
+                let weight = ctx.headers.weight(candidate);
+                let clock = self.sum(ctx.buffers, CLOCK);
+                let hash = ctx.hash_of_taken(candidate, |ctx| self.push(ctx, MAIN, candidate));
+                let ghosts = self.ghosts(ctx.reclaim);
                 ghosts.insert(hash, clock);
-                self.add(hand.buffers, CLOCK, ghosts.advance(weight));
+                self.add(ctx.buffers, CLOCK, ghosts.advance(weight));
                 return Some(candidate);
             }
-            hand.mark(candidate).clear();
-            self.push(hand, MAIN, candidate);
+            ctx.mark(candidate).clear();
+            self.push(ctx, MAIN, candidate);
         }
         None
     }
 
     #[inline(always)]
-    fn evict_main<H: Headers>(&self, hand: &mut Hand<'_, H>) -> Option<u32> {
+    fn evict_main<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Option<u32> {
         // Bounded even while readers raise marks as fast as they are lowered.
-        let mut chances = hand.reclaim.slots() * u64::from(MAX_COUNT);
-        while let Some(candidate) = self.pop(hand, MAIN) {
-            if chances == 0 || !hand.mark(candidate).lower() {
+        let mut chances = ctx.reclaim.slots() * u64::from(MAX_COUNT);
+        while let Some(candidate) = self.pop(ctx, MAIN) {
+            if chances == 0 || !ctx.mark(candidate).lower() {
                 return Some(candidate);
             }
             chances -= 1;
-            self.push(hand, MAIN, candidate);
+            self.push(ctx, MAIN, candidate);
         }
         None
     }
 
     /// A slot was taken out of the middle of the queue with this mark.
-    pub(crate) fn detached<H: Headers>(&self, hand: &mut Hand<'_, H>, weight: u64, mark: u32) {
+    pub(crate) fn detached<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, weight: u64, mark: u32) {
         if mark != SECOND {
-            self.add(hand.buffers, WEIGHT, weight.wrapping_neg());
+            self.add(ctx.buffers, WEIGHT, weight.wrapping_neg());
         }
     }
 
     /// A slot of this weight was put in the place of another in the queue with this mark.
     pub(crate) fn reweighed<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         old: u32,
         weight: u64,
         mark: u32,
     ) {
         if mark != SECOND {
-            let change = weight.wrapping_sub(hand.headers.weight(old));
-            self.add(hand.buffers, WEIGHT, change);
+            let change = weight.wrapping_sub(ctx.headers.weight(old));
+            self.add(ctx.buffers, WEIGHT, change);
         }
     }
 

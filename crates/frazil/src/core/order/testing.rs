@@ -1,6 +1,6 @@
 //! Queues without a cache around them: headers, segments, and one thread's hand.
 
-use super::{Hand, Headers};
+use super::{Headers, QueueCtx};
 use crate::core::local::{Buffers, Reads};
 use crate::core::slab::Header;
 use crate::smr::reclaim::Reclaim;
@@ -55,12 +55,12 @@ impl Bench {
     }
 
     /// A thread's hand, ready for an operation.
-    pub(crate) fn hand<'b>(&'b self, buffers: &'b mut Buffers) -> Hand<'b, Bare> {
+    pub(crate) fn ctx<'b>(&'b self, buffers: &'b mut Buffers) -> QueueCtx<'b, Bare> {
         assert!(
             buffers.spares.stock(&self.segments, &mut Traffic::default()),
             "there are segments enough"
         );
         let Bench { segments, reclaim, headers, outside } = self;
-        Hand { segments, reclaim, headers, buffers, outside }
+        QueueCtx { segments, reclaim, headers, buffers, outside }
     }
 }

@@ -381,13 +381,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         now: u64,
     ) -> bool {
         let loose = self.hooks.frozen.is_some() && self.slab.header(slot).take_loose();
-        if !loose && !self.hand(held, |hand| self.order.detach(hand, slot)) {
+        if !loose && !self.with_queue_ctx(held, |ctx| self.order.detach(ctx, slot)) {
             return false;
         }
         // What was taken may be another entry than had the deadline: the slot may have been
         // used again. From here on it is not.
         if deadlines.is_due(slot, now) {
-            return self.let_go(held, slot, Ending::Lapsed);
+            return self.finish_eviction(held, slot, Ending::Lapsed);
         }
         self.put_back(held, slot);
         false

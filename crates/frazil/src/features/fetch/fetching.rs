@@ -1,6 +1,6 @@
 //! Fetching: loading with bounds to each wait, and errors that reach those who wait.
 //!
-//! What is here is the face of it, and the [`Manner`] of its callers; the flights, the loop
+//! What is here is the face of it, and the [`FetchMode`] of its callers; the flights, the loop
 //! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
 
 use std::any::Any;
@@ -12,24 +12,24 @@ use crate::clock::nanoseconds;
 use crate::distribution::Distribution;
 use crate::features::Featured;
 use crate::features::fetch::detached::Detached;
-use crate::features::fetch::flight::{Patience, SharedError, Vain};
+use crate::features::fetch::flight::{SharedError, Vain, WaitLimits};
 use crate::features::fetch::key::EntryKey;
 use crate::features::fetch::loaded::Loaded;
-use crate::features::fetch::table::Table;
-use crate::features::fetch::{Fetch, Manner, Request, park};
+use crate::features::fetch::table::Flights;
+use crate::features::fetch::{Fetch, FetchMode, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of the error of a fetch, for those who wait for it.
 ///
 /// ```
-/// assert_eq!(frazil::OnError::default(), frazil::OnError::Elect);
+/// assert_eq!(frazil::OnError::default(), frazil::OnError::Retry);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// The next of them runs its own fetch, and so on: each error is its fetcher's. For origins
     /// that fail now and then.
     #[default]
-    Elect,
+    Retry,
     /// All of them get it at once. For origins that would fail for all.
     Share,
 }
@@ -47,7 +47,7 @@ pub enum OnError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetching {
     /// How many callers may wait for one key's fetch; 65,536 unless set. One more gets
-    /// [`FetchError::Crowded`] at once. With 0 nobody waits.
+    /// [`FetchError::TooManyWaiters`] at once. With 0 nobody waits.
     pub waiters_max: usize,
     /// How long a caller waits for others' fetches, all together; for ever unless set. Then it
     /// gets [`FetchError::TimedOut`], and nothing else changes. A caller's own fetch is not cut
@@ -73,7 +73,7 @@ impl Default for Fetching {
         Fetching {
             waiters_max: 1 << 16,
             timeout: None,
-            on_error: OnError::Elect,
+            on_error: OnError::Retry,
             negative_ttl: Duration::ZERO,
             linger: Duration::from_secs(10),
         }
@@ -100,7 +100,7 @@ pub enum FetchError<E> {
     /// As many wait as may ([`Fetching::waiters_max`]), or the system has no thread that could
     /// end the wait in time.
     #[error("too many callers wait for the key")]
-    Crowded,
+    TooManyWaiters,
 }
 
 /// A caller's own error, so that `?` makes one of it.
@@ -123,7 +123,7 @@ impl<E> Clone for FetchError<E> {
         match self {
             FetchError::Failed(error) => FetchError::Failed(Arc::clone(error)),
             FetchError::TimedOut => FetchError::TimedOut,
-            FetchError::Crowded => FetchError::Crowded,
+            FetchError::TooManyWaiters => FetchError::TooManyWaiters,
         }
     }
 }
@@ -154,7 +154,7 @@ pub struct FetchStats {
     /// Callers who gave up.
     pub timed_out: u64,
     /// Callers who were not let wait.
-    pub crowded: u64,
+    pub too_many_waiters: u64,
     /// Threads that blocked for what a task loads. If those are threads of that task's executor,
     /// it stands still meanwhile.
     pub blocked: u64,
@@ -176,19 +176,19 @@ struct Fetches<'c> {
     is_task: bool,
 }
 
-impl<E: Send + Sync + 'static> Manner<E> for Fetches<'_> {
+impl<E: Send + Sync + 'static> FetchMode<E> for Fetches<'_> {
     type Error = FetchError<E>;
 
-    fn patience<'t, K, V>(&self, table: &'t Table<K, V>) -> Patience<'t> {
+    fn limits<'t, K, V>(&self, table: &'t Flights<K, V>) -> WaitLimits<'t> {
         let Fetching { waiters_max, timeout, .. } = *self.fetching;
         let timer = self.is_task.then_some(&table.timer);
-        Patience::new(waiters_max, timeout.map(nanoseconds), timer)
+        WaitLimits::new(waiters_max, timeout.map(nanoseconds), timer)
     }
 
     fn own(&self, error: E) -> (FetchError<E>, Option<SharedError>) {
         let error = Arc::new(error);
         let shared: Option<SharedError> = match self.fetching.on_error {
-            OnError::Elect => None,
+            OnError::Retry => None,
             OnError::Share => Some(error.clone()),
         };
         (FetchError::Failed(error), shared)
@@ -211,7 +211,7 @@ impl<E: Send + Sync + 'static> Manner<E> for Fetches<'_> {
     fn in_vain(&self, vain: Vain) -> FetchError<E> {
         match vain {
             Vain::TimedOut => FetchError::TimedOut,
-            Vain::Crowded => FetchError::Crowded,
+            Vain::TooManyWaiters => FetchError::TooManyWaiters,
         }
     }
 }
@@ -232,10 +232,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
         E: Send + Sync + 'static,
     {
-        let manner = self.fetches(false);
+        let mode = self.fetches(false);
         let timeout = self.hooks.fetch.fetching.timeout.map(nanoseconds);
         let load = async { fetch().map(Into::into) };
-        park::block_on(self.load(Request { key, load, detached: None, stale }, manner), timeout)
+        park::block_on(self.load(Request { key, load, detached: None, stale }, mode), timeout)
     }
 
     /// The same of a task, by the fetch that outlives it if there is one.
@@ -273,7 +273,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             shared_errors: tally.shared_errors.load(Relaxed),
             remembered_errors: tally.remembered_errors.load(Relaxed),
             timed_out: tally.timed_out.load(Relaxed),
-            crowded: tally.crowded.load(Relaxed),
+            too_many_waiters: tally.too_many_waiters.load(Relaxed),
             blocked: tally.blocked.load(Relaxed),
             unblocked: tally.unblocked.load(Relaxed),
             errors: self.hooks.fetch.flights.len().1 as u64,

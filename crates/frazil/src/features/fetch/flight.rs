@@ -42,7 +42,7 @@ use crate::features::fetch::blocking::{AtWork, Left, is_needed, is_polling};
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::{Parker, has_passed};
-use crate::features::fetch::table::Table;
+use crate::features::fetch::table::Flights;
 use crate::features::fetch::timer::{Alarm, Timer};
 use crate::smr::thread;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -198,11 +198,11 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vain {
     TimedOut,
-    Crowded,
+    TooManyWaiters,
 }
 
 /// How long a caller waits, all its waits together, and beside how many.
-pub(crate) struct Patience<'t> {
+pub(crate) struct WaitLimits<'t> {
     /// Whether the caller is a task; else it is a thread, which blocks.
     pub(crate) is_task: bool,
     waiters_max: u64,
@@ -214,16 +214,16 @@ pub(crate) struct Patience<'t> {
     timer: Option<&'t Timer>,
 }
 
-impl<'t> Patience<'t> {
+impl<'t> WaitLimits<'t> {
     /// Waits as long as it takes, beside any number.
     pub(crate) fn endless(is_task: bool) -> Self {
-        Patience { is_task, waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
+        WaitLimits { is_task, waiters_max: u64::MAX, timeout: None, deadline: None, timer: None }
     }
 
     /// A task's if there is a timer.
     pub(crate) fn new(waiters_max: usize, timeout: Option<u64>, timer: Option<&'t Timer>) -> Self {
         let is_task = timer.is_some();
-        Patience { is_task, waiters_max: waiters_max as u64, timeout, deadline: None, timer }
+        WaitLimits { is_task, waiters_max: waiters_max as u64, timeout, deadline: None, timer }
     }
 
     /// The deadline of who begins to wait now.
@@ -348,21 +348,21 @@ impl<K, V> Flight<K, V> {
     }
 
     /// Whether a caller may wait for who has the turn.
-    fn standing<'t>(&self, state: &State, patience: &Patience<'_>) -> Standing<'t, K, V> {
+    fn standing<'t>(&self, state: &State, limits: &WaitLimits<'_>) -> Standing<'t, K, V> {
         if is_storing() || self.runs_here() {
             return Standing::Not(Arrival::Apart);
         }
         if self.is_own() {
             return Standing::Wrong(OWN_KEY);
         }
-        if state.awaiting >= patience.waiters_max {
-            return Standing::Not(Arrival::Vain(Vain::Crowded));
+        if state.awaiting >= limits.waiters_max {
+            return Standing::Not(Arrival::Vain(Vain::TooManyWaiters));
         }
-        if !state.by_task || patience.is_task {
+        if !state.by_task || limits.is_task {
             return Standing::Waits;
         }
         // A wait that ends by itself does no lasting harm.
-        match patience.timeout {
+        match limits.timeout {
             Some(_) => Standing::Blocks,
             None if is_polling() => Standing::Wrong(BLOCKS_TASK),
             None if is_needed() => Standing::Not(Arrival::Refused),
@@ -373,9 +373,9 @@ impl<K, V> Flight<K, V> {
     /// Takes the turn if it is vacant, or a place among those who wait.
     pub(crate) fn join<'t>(
         self: &Arc<Self>,
-        table: &'t Table<K, V>,
+        table: &'t Flights<K, V>,
         waker: &Waker,
-        patience: &mut Patience<'t>,
+        limits: &mut WaitLimits<'t>,
     ) -> Joined<'t, K, V> {
         let (waker, since) = (waker.clone(), table.clock.exact());
         let flight = Arc::clone(self);
@@ -390,11 +390,11 @@ impl<K, V> Flight<K, V> {
             return Joined::Arrival(Arrival::Remembered(flight));
         }
         if state.phase == Phase::Vacant {
-            state.take_turn(patience.is_task);
+            state.take_turn(limits.is_task);
             drop(state);
-            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, patience.is_task)));
+            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, limits.is_task)));
         }
-        let blocks = match self.standing(&state, patience) {
+        let blocks = match self.standing(&state, limits) {
             Standing::Waits => false,
             Standing::Blocks => true,
             Standing::Not(arrival) => return Joined::Arrival(arrival),
@@ -404,16 +404,16 @@ impl<K, V> Flight<K, V> {
                 panic!("{message}");
             }
         };
-        let number = u64::from(patience.is_task) << 63 | state.next;
+        let number = u64::from(limits.is_task) << 63 | state.next;
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
         state.latest = since;
         state.waiters.insert(number, waker);
         drop(state);
-        let deadline = patience.deadline();
-        let alarm = patience.timer.filter(|_| deadline.is_some()).map(Alarm::new);
-        let is_task = patience.is_task;
+        let deadline = limits.deadline();
+        let alarm = limits.timer.filter(|_| deadline.is_some()).map(Alarm::new);
+        let is_task = limits.is_task;
         let waits = true;
         Joined::Waiting(Waiting {
             table,
@@ -431,7 +431,7 @@ impl<K, V> Flight<K, V> {
     /// Takes the turn if it is vacant.
     pub(crate) fn take_if_vacant<'t>(
         self: &Arc<Self>,
-        table: &'t Table<K, V>,
+        table: &'t Flights<K, V>,
         is_task: bool,
     ) -> Option<Turn<'t, K, V>> {
         let mut state = self.state.lock();
@@ -445,7 +445,7 @@ impl<K, V> Flight<K, V> {
 
     /// What was loaded up to now is not to be stored. Waits if it is just being stored,
     /// unless this thread is storing itself.
-    pub(crate) fn overtake(self: &Arc<Self>, table: &Table<K, V>) {
+    pub(crate) fn overtake(self: &Arc<Self>, table: &Flights<K, V>) {
         let parker = Parker::new();
         let mut state = self.state.lock();
         let wakes = match state.phase {
@@ -503,7 +503,7 @@ impl<K, V> Flight<K, V> {
     }
 
     /// Ends it if it is only there for its error, or for a fetch that waits for a caller.
-    pub(crate) fn forget(self: &Arc<Self>, table: &Table<K, V>) {
+    pub(crate) fn forget(self: &Arc<Self>, table: &Flights<K, V>) {
         let mut state = self.state.lock();
         if matches!(state.phase, Phase::Failed { .. }) || state.is_left() {
             state.phase = Phase::Over;
@@ -522,7 +522,7 @@ impl<K, V> Flight<K, V> {
 
     /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
     /// over. The mutex is held since that is known: else another may have taken the turn.
-    fn vacate(self: &Arc<Self>, table: &Table<K, V>, mut state: MutexGuard<'_, State>) {
+    fn vacate(self: &Arc<Self>, table: &Flights<K, V>, mut state: MutexGuard<'_, State>) {
         // A waker may have panicked at the end.
         if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
             return;
@@ -541,7 +541,7 @@ impl<K, V> Flight<K, V> {
 /// The right to load or compute, and the duty to say what came of it: dropped, it is left
 /// to the next who waits.
 pub(crate) struct Turn<'t, K, V> {
-    table: &'t Table<K, V>,
+    table: &'t Flights<K, V>,
     flight: Arc<Flight<K, V>>,
     /// Whether it is a task's.
     is_task: bool,
@@ -555,7 +555,11 @@ pub(crate) struct Turn<'t, K, V> {
 
 impl<'t, K, V> Turn<'t, K, V> {
     /// The turn of a flight, which the caller has just made or taken.
-    pub(crate) fn begin(table: &'t Table<K, V>, flight: Arc<Flight<K, V>>, is_task: bool) -> Self {
+    pub(crate) fn begin(
+        table: &'t Flights<K, V>,
+        flight: Arc<Flight<K, V>>,
+        is_task: bool,
+    ) -> Self {
         let (left, detached) = (None, None);
         let turn = Turn { table, flight, is_task, left, detached, has_landed: false };
         turn.attend();
@@ -650,7 +654,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// user's that runs in `store` writes the key itself, `undo` follows.
     pub(crate) fn store<R>(&self, store: impl FnOnce() -> R, undo: impl FnOnce()) -> Option<R> {
         let (state, result) = self.store_under(store, undo);
-        Self::let_go(state);
+        Self::hand_over(state);
         result
     }
 
@@ -680,7 +684,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     }
 
     /// Gives the mutex back, and wakes who waits for the end of a store.
-    fn let_go(mut state: MutexGuard<'_, State>) {
+    fn hand_over(mut state: MutexGuard<'_, State>) {
         let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
         drop(state);
         drop(overtakers);
@@ -725,7 +729,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     {
         if state.is_awaited() {
             // Before the user's clone, which may wait for them.
-            Self::let_go(state);
+            Self::hand_over(state);
             state = self.bring(Outcome::Value(value.clone()));
         }
         self.end(state, Phase::Over)
@@ -798,7 +802,7 @@ impl<K, V> Drop for Turn<'_, K, V> {
 
 /// A place among those who wait. Dropped, it passes on the wake that it may have had.
 pub(crate) struct Waiting<'t, K, V> {
-    table: &'t Table<K, V>,
+    table: &'t Flights<K, V>,
     flight: Arc<Flight<K, V>>,
     number: u64,
     /// When it began, by the cache's clock.
@@ -864,7 +868,7 @@ impl<'t, K, V> Waiting<'t, K, V> {
         if alarm.set(deadline, waker) {
             Poll::Pending
         } else {
-            Poll::Ready(Arrival::Vain(Vain::Crowded))
+            Poll::Ready(Arrival::Vain(Vain::TooManyWaiters))
         }
     }
 }
@@ -895,7 +899,7 @@ mod tests {
 
     #[test]
     fn who_comes_after_the_end_has_no_delay() {
-        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let table: Flights<u64, u64> = Flights::new(Clock::new(None));
         let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
         let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
         // While it is pending this thread may wait for it.
@@ -903,8 +907,8 @@ mod tests {
         let ended = table.clock.exact();
         turn.fetched(Span { began: ended - 500, ended });
         while table.clock.exact() == ended {}
-        let mut patience = Patience::endless(true);
-        let joined = flight.join(&table, Waker::noop(), &mut patience);
+        let mut limits = WaitLimits::endless(true);
+        let joined = flight.join(&table, Waker::noop(), &mut limits);
         assert!(matches!(joined, Joined::Waiting(_)));
         let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
         assert_eq!(turn.absence(), cost);
@@ -912,15 +916,15 @@ mod tests {
 
     #[test]
     fn an_absence_counts_those_who_wait_and_their_time() {
-        let table: Table<u64, u64> = Table::new(Clock::new(None));
+        let table: Flights<u64, u64> = Flights::new(Clock::new(None));
         let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
         let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
         // While it is pending this thread may wait for it.
         _ = turn.poll(|| Poll::<()>::Pending);
-        let mut patience = Patience::endless(true);
+        let mut limits = WaitLimits::endless(true);
         let before = table.clock.exact();
         let mut waits: Vec<_> = (0..3)
-            .map(|_| match flight.join(&table, Waker::noop(), &mut patience) {
+            .map(|_| match flight.join(&table, Waker::noop(), &mut limits) {
                 Joined::Waiting(waiting) => waiting,
                 _ => panic!("the turn is taken"),
             })

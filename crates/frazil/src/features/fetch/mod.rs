@@ -9,7 +9,7 @@
 //! missed and the beginning another may have come and gone. `docs/design/fetching.md` says what
 //! a miss costs beside the load.
 //!
-//! Two kinds of caller share it, and differ in a [`Manner`]: those that load (here), and those
+//! Two kinds of caller share it, and differ in a [`FetchMode`]: those that load (here), and those
 //! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
 
 pub(crate) mod backends;
@@ -42,7 +42,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use backends::Backends;
 use detached::Detached;
 use fetching::{Fetching, NegativeTtl};
-use flight::{Arrival, Flight, Joined, Outcome, Patience, SharedError, Turn, Vain};
+use flight::{Arrival, Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimits};
 use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
@@ -50,7 +50,7 @@ use tally::Counted;
 /// What a cache has for loads and fetches.
 pub(crate) struct Fetch<K, V> {
     /// Values on their way.
-    pub(crate) flights: table::Table<K, V>,
+    pub(crate) flights: table::Flights<K, V>,
     pub(crate) fetching: Fetching,
     pub(crate) negative_ttl: Option<NegativeTtl>,
     /// How long before its end an entry is due to be loaded anew, in nanoseconds; 0 for never.
@@ -66,17 +66,17 @@ impl<K, V> Fetch<K, V> {
         refresh_ahead: u64,
         backends: Option<Backends<K>>,
     ) -> Self {
-        let flights = table::Table::new(clock);
+        let flights = table::Flights::new(clock);
         Fetch { flights, fetching, negative_ttl, refresh_ahead, backends }
     }
 }
 
 /// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
-pub(crate) trait Manner<E> {
+pub(crate) trait FetchMode<E> {
     type Error;
 
     /// How long it waits for others. `table` has the timer, for those who are tasks.
-    fn patience<'t, K, V>(&self, table: &'t table::Table<K, V>) -> Patience<'t>;
+    fn limits<'t, K, V>(&self, table: &'t table::Flights<K, V>) -> WaitLimits<'t>;
 
     /// Its own error; and the same for others, if they are to have it.
     fn own(&self, error: E) -> (Self::Error, Option<SharedError>);
@@ -99,11 +99,11 @@ pub(crate) struct Loading {
     pub(crate) is_task: bool,
 }
 
-impl<E> Manner<E> for Loading {
+impl<E> FetchMode<E> for Loading {
     type Error = E;
 
-    fn patience<'t, K, V>(&self, _: &'t table::Table<K, V>) -> Patience<'t> {
-        Patience::endless(self.is_task)
+    fn limits<'t, K, V>(&self, _: &'t table::Flights<K, V>) -> WaitLimits<'t> {
+        WaitLimits::endless(self.is_task)
     }
 
     fn own(&self, error: E) -> (E, Option<SharedError>) {
@@ -123,7 +123,7 @@ impl<E> Manner<E> for Loading {
     }
 
     fn in_vain(&self, vain: Vain) -> E {
-        unreachable!("{vain:?}, with endless patience")
+        unreachable!("{vain:?}, with endless limits")
     }
 }
 
@@ -201,31 +201,31 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     pub(crate) async fn load<A, F, E, M>(
         &self,
         request: Request<A, F, V>,
-        manner: M,
+        mode: M,
     ) -> Result<V, M::Error>
     where
         A: EntryKey<K>,
         F: Future<Output = Result<Loaded<V>, E>>,
-        M: Manner<E>,
+        M: FetchMode<E>,
         V: Clone,
     {
         let Request { key, load, mut detached, stale } = request;
         let (hash, place) = self.place(key.query());
         let mut load = pin!(load);
         let tally = &self.hooks.fetch.flights.tally;
-        let mut patience = manner.patience(&self.hooks.fetch.flights);
+        let mut limits = mode.limits(&self.hooks.fetch.flights);
         if stale.is_some() {
-            return self.reload(key, (hash, place), load, detached, manner, stale).await;
+            return self.reload(key, (hash, place), load, detached, mode, stale).await;
         }
         // Each time round a flight that was waited for has failed or was overtaken, all of it.
         loop {
-            let mut turn = match self.join(hash, &key, &mut patience).await {
+            let mut turn = match self.join(hash, &key, &mut limits).await {
                 Arrival::Turn(turn) => turn,
-                arrival => match self.answer(arrival, &key, &manner) {
+                arrival => match self.answer(arrival, &key, &mode) {
                     Answer::Value(value) => return Ok(value),
                     Answer::Error(error) => return Err(error),
                     Answer::Again => continue,
-                    Answer::Apart => return self.load_apart(load, detached, &manner).await,
+                    Answer::Apart => return self.load_apart(load, detached, &mode).await,
                 },
             };
             if let Some(value) = self.peek(key.query()) {
@@ -234,14 +234,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 turn.leave_to_look();
                 return Ok(value);
             }
-            match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &manner).await {
+            match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &mode).await {
                 Ok(loaded) => {
                     self.store(turn, (hash, place), key.into_key(), &loaded, None);
                     self.reclaim_if_due();
                     return Ok(loaded.value);
                 }
                 Err((error, shared)) => {
-                    self.fail(turn, shared, &manner);
+                    self.fail(turn, shared, &mode);
                     // Without one, another had left what failed, and it is not of this kind.
                     let Some(error) = error else { continue };
                     return Err(error);
@@ -251,15 +251,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// What a caller makes of an arrival that is not the turn.
-    fn answer<A, E, M>(
-        &self,
-        arrival: Arrival<'_, K, V>,
-        key: &A,
-        manner: &M,
-    ) -> Answer<V, M::Error>
+    fn answer<A, E, M>(&self, arrival: Arrival<'_, K, V>, key: &A, mode: &M) -> Answer<V, M::Error>
     where
         A: EntryKey<K>,
-        M: Manner<E>,
+        M: FetchMode<E>,
         V: Clone,
     {
         let tally = &self.hooks.fetch.flights.tally;
@@ -270,12 +265,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     tally.delayed_hit(delay);
                     Answer::Value(value.clone())
                 }
-                Some(Outcome::Error(error)) => {
-                    manner.others(error).map_or(Answer::Again, |error| {
-                        tally.shared_errors.fetch_add(1, Relaxed);
-                        Answer::Error(error)
-                    })
-                }
+                Some(Outcome::Error(error)) => mode.others(error).map_or(Answer::Again, |error| {
+                    tally.shared_errors.fetch_add(1, Relaxed);
+                    Answer::Error(error)
+                }),
                 // What the flight's own caller has found is there for all, or is gone.
                 None => self.peek(key.query()).map_or(Answer::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
@@ -283,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }),
             },
             Arrival::Remembered(flight) => {
-                self.recall(&flight, manner).map_or(Answer::Again, |error| {
+                self.recall(&flight, mode).map_or(Answer::Again, |error| {
                     tally.remembered_errors.fetch_add(1, Relaxed);
                     Answer::Error(error)
                 })
@@ -291,7 +284,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             Arrival::Apart | Arrival::Refused => Answer::Apart,
             Arrival::Vain(vain) => {
                 tally.in_vain(vain);
-                Answer::Error(manner.in_vain(vain))
+                Answer::Error(mode.in_vain(vain))
             }
         }
     }
@@ -301,19 +294,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         &self,
         load: Pin<&mut F>,
         detached: Option<Detached<V>>,
-        manner: &M,
+        mode: &M,
     ) -> Result<V, M::Error>
     where
         F: Future<Output = Result<Loaded<V>, E>>,
-        M: Manner<E>,
+        M: FetchMode<E>,
     {
         let counted = Counted::new(&self.hooks.fetch.flights.tally, &self.clock);
         let loaded = match detached {
-            None => load.await.map_err(|error| manner.own(error).0)?,
+            None => load.await.map_err(|error| mode.own(error).0)?,
             Some(detached) => detached
                 .work
                 .await
-                .map_err(|error| manner.others(&error).expect("its own is of its kind"))?,
+                .map_err(|error| mode.others(&error).expect("its own is of its kind"))?,
         };
         counted.loaded();
         Ok(loaded.value)
@@ -326,11 +319,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         turn: &mut Turn<'_, K, V>,
         mut load: Pin<&mut F>,
         detached: &mut Option<Detached<V>>,
-        manner: &M,
+        mode: &M,
     ) -> Result<Loaded<V>, (Option<M::Error>, Option<SharedError>)>
     where
         F: Future<Output = Result<Loaded<V>, E>>,
-        M: Manner<E>,
+        M: FetchMode<E>,
     {
         let (tally, clock) = (&self.hooks.fetch.flights.tally, &self.clock);
         if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
@@ -342,7 +335,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 Err(error) => {
                     counted.failed();
-                    Err((manner.others(&error), Some(error).filter(|_| manner.shares())))
+                    Err((mode.others(&error), Some(error).filter(|_| mode.shares())))
                 }
             };
         }
@@ -354,7 +347,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             Err(error) => {
                 drop(counted);
-                let (error, shared) = manner.own(error);
+                let (error, shared) = mode.own(error);
                 Err((Some(error), shared))
             }
         }
@@ -363,11 +356,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// The error of a flight that is remembered, if it still holds and the caller knows its
     /// kind. If not, the flight is ended.
     #[cold]
-    fn recall<E, M: Manner<E>>(&self, flight: &Arc<Flight<K, V>>, manner: &M) -> Option<M::Error> {
+    fn recall<E, M: FetchMode<E>>(&self, flight: &Arc<Flight<K, V>>, mode: &M) -> Option<M::Error> {
         let until = flight.is_remembered()?;
         if self.clock.coarse() < until
             && let Some(Outcome::Error(error)) = flight.outcome()
-            && let Some(error) = manner.others(error)
+            && let Some(error) = mode.others(error)
         {
             return Some(error);
         }
@@ -377,9 +370,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
     /// Ends a turn with an error, which those who wait get, or the next of them tries.
     #[cold]
-    fn fail<E, M: Manner<E>>(&self, turn: Turn<'_, K, V>, shared: Option<SharedError>, manner: &M) {
+    fn fail<E, M: FetchMode<E>>(
+        &self,
+        turn: Turn<'_, K, V>,
+        shared: Option<SharedError>,
+        mode: &M,
+    ) {
         let Some(shared) = shared else { return };
-        let span = manner.remember(&shared);
+        let span = mode.remember(&shared);
         let clock = &self.clock;
         turn.fail(shared, span.map(|span| clock.exact().saturating_add(span)));
     }
@@ -443,7 +441,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         &'c self,
         hash: u64,
         key: &A,
-        patience: &mut Patience<'c>,
+        limits: &mut WaitLimits<'c>,
     ) -> Arrival<'c, K, V>
     where
         A: EntryKey<K>,
@@ -451,13 +449,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let join = poll_fn(|context| {
             // Each time round a flight is taken out that was over.
             loop {
-                let is_task = patience.is_task;
+                let is_task = limits.is_task;
                 let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
                 if is_new {
                     let turn = Turn::begin(&self.hooks.fetch.flights, flight, is_task);
                     return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
                 }
-                match flight.join(&self.hooks.fetch.flights, context.waker(), patience) {
+                match flight.join(&self.hooks.fetch.flights, context.waker(), limits) {
                     Joined::TooLate => self.hooks.fetch.flights.remove(&flight),
                     joined => return Poll::Ready(joined),
                 }

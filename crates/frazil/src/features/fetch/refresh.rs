@@ -12,7 +12,7 @@ use equivalent::Equivalent;
 
 use crate::core::index::Place;
 use crate::features::Featured;
-use crate::features::fetch::Manner;
+use crate::features::fetch::FetchMode;
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::flight::Turn;
 use crate::features::fetch::key::EntryKey;
@@ -71,17 +71,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         (hash, place): (u64, Place),
         load: Pin<&mut F>,
         mut detached: Option<Detached<V>>,
-        manner: M,
+        mode: M,
         stale: Option<V>,
     ) -> Result<V, M::Error>
     where
         A: EntryKey<K>,
         F: Future<Output = Result<Loaded<V>, E>>,
-        M: Manner<E>,
+        M: FetchMode<E>,
         V: Clone,
     {
         let stale = stale.expect("found before");
-        let is_task = manner.patience(&self.hooks.fetch.flights).is_task;
+        let is_task = mode.limits(&self.hooks.fetch.flights).is_task;
         let Some(mut turn) = self.begin_alone(hash, &key, is_task) else { return Ok(stale) };
         // Another may have loaded it since.
         let seen = self.with_found(place, &turn.flight().key, |found| {
@@ -91,14 +91,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             turn.leave_to_look();
             return Ok(self.peek(key.query()).unwrap_or(stale));
         }
-        match self.fetch_in(&mut turn, load, &mut detached, &manner).await {
+        match self.fetch_in(&mut turn, load, &mut detached, &mode).await {
             Ok(loaded) => {
                 self.store(turn, (hash, place), key.into_key(), &loaded, seen);
                 self.reclaim_if_due();
                 Ok(loaded.value)
             }
             Err((_, shared)) => {
-                self.fail(turn, shared, &manner);
+                self.fail(turn, shared, &mode);
                 Ok(stale)
             }
         }

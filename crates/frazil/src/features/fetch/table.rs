@@ -4,7 +4,7 @@
 //! outside it: those with the hash asked for are taken along as references, and whoever adds
 //! one looks again whether others with its hash have come since.
 //!
-//! **Writers of the cache ask first whether there is any flight** ([`Table::is_empty`]): one
+//! **Writers of the cache ask first whether there is any flight** ([`Flights::is_empty`]): one
 //! load of a line that is written only when a flight begins or ends. It may be answered
 //! while another thread begins a flight of the same key, and the writer, who sees none, will
 //! not overtake it. That is right if what that flight loads is no older than the write, so:
@@ -68,7 +68,7 @@ struct Shard<K, V> {
 type Locked<K, V> = OwnLine<Mutex<Shard<K, V>>>;
 
 /// All flights of a cache.
-pub(crate) struct Table<K, V> {
+pub(crate) struct Flights<K, V> {
     /// Made for the first flight.
     shards: OnceLock<Box<[Locked<K, V>]>>,
     /// Flights in the table, or about to be.
@@ -82,13 +82,13 @@ pub(crate) struct Table<K, V> {
 
 // SAFETY: whoever has a flight borrows the cache that the table is part of, and nobody else
 // does while that is moved; so keys and values go with it and are not shared.
-unsafe impl<K: Send, V: Send> Send for Table<K, V> {}
+unsafe impl<K: Send, V: Send> Send for Flights<K, V> {}
 
-impl<K, V> Table<K, V> {
+impl<K, V> Flights<K, V> {
     pub(crate) fn new(clock: Clock) -> Self {
         let shards = OnceLock::new();
         let (flying, tally) = (OwnLine::default(), Tally::default());
-        Table { shards, flying, tally, timer: Timer::new(), clock }
+        Flights { shards, flying, tally, timer: Timer::new(), clock }
     }
 
     /// Whether no flight is under way that a write could have to overtake.

@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     pub(super) late_hits: AtomicU64,
     load_failures: AtomicU64,
     pub(super) timed_out: AtomicU64,
-    pub(super) crowded: AtomicU64,
+    pub(super) too_many_waiters: AtomicU64,
     pub(super) shared_errors: AtomicU64,
     pub(super) remembered_errors: AtomicU64,
     /// Threads that blocked for a loader that is a future, and those that were kept from it.
@@ -84,7 +84,7 @@ impl Tally {
     pub(crate) fn in_vain(&self, vain: Vain) {
         let count = match vain {
             Vain::TimedOut => &self.timed_out,
-            Vain::Crowded => &self.crowded,
+            Vain::TooManyWaiters => &self.too_many_waiters,
         };
         count.fetch_add(1, Relaxed);
     }

@@ -276,7 +276,7 @@ enum State {
         since: Option<Totals>,
         attempt: u32,
     },
-    Frozen(Glacier),
+    Frozen(FrozenPhase),
     Sleeping {
         until: Duration,
     },
@@ -284,7 +284,7 @@ enum State {
 
 /// What is frozen, and how it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Glacier {
+struct FrozenPhase {
     since: Totals,
     /// At the last check, and at the beginning of this round.
     checked: Totals,
@@ -498,7 +498,7 @@ impl Controller {
             State::Learning(since) => self.learn(observed, &since),
             State::Trying(since) => self.try_whole(now, observed, &since),
             State::Constructing { since, attempt } => self.construct(now, totals, since, attempt),
-            State::Frozen(glacier) => self.watch(now, observed, glacier),
+            State::Frozen(frozen) => self.watch(now, observed, frozen),
             State::Sleeping { until } if now >= until => {
                 self.enter(State::Waiting(None), Reason::Rested, now, Action::Thaw)
             }
@@ -525,7 +525,7 @@ impl Controller {
                 }
                 self.record.constructions += 1;
                 let credit = self.tuning.credit;
-                let glacier = Glacier {
+                let frozen = FrozenPhase {
                     since: *totals,
                     checked: *totals,
                     checked_at: now,
@@ -535,7 +535,7 @@ impl Controller {
                     attempt,
                 };
                 let reason = self.reason;
-                self.enter(State::Frozen(glacier), reason, now, Action::Nothing);
+                self.enter(State::Frozen(frozen), reason, now, Action::Nothing);
             }
             _ => {}
         }
@@ -702,51 +702,51 @@ impl Controller {
     }
 
     /// Watches what is frozen (§3.2.3).
-    fn watch(&mut self, now: Duration, observed: &Observed, mut glacier: Glacier) -> Action {
+    fn watch(&mut self, now: Duration, observed: &Observed, mut frozen: FrozenPhase) -> Action {
         let Tuning { check, check_samples, samples, attempts, credit, lifetime, .. } = self.tuning;
         if !observed.is_frozen {
             return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
         }
         let totals = &observed.totals;
-        let stretch = totals.since(&glacier.checked);
-        if now.saturating_sub(glacier.checked_at) < check || stretch.samples() < check_samples {
+        let stretch = totals.since(&frozen.checked);
+        if now.saturating_sub(frozen.checked_at) < check || stretch.samples() < check_samples {
             return Action::Nothing;
         }
         let known = self.known.over(&stretch, samples);
         let Some(latency) = known.mean(&stretch) else { return Action::Nothing };
         self.show(&stretch, latency);
-        (glacier.checked, glacier.checked_at) = (*totals, now);
-        let Some(first) = glacier.first else {
+        (frozen.checked, frozen.checked_at) = (*totals, now);
+        let Some(first) = frozen.first else {
             if latency > self.threshold {
-                if glacier.attempt >= attempts {
+                if frozen.attempt >= attempts {
                     return self.fail(now, Reason::Unproven);
                 }
-                let state = State::Constructing { since: None, attempt: glacier.attempt + 1 };
+                let state = State::Constructing { since: None, attempt: frozen.attempt + 1 };
                 return self.enter(state, Reason::Unproven, now, Action::Thaw);
             }
-            glacier.first = Some(stretch.requests());
-            self.state = State::Frozen(glacier);
+            frozen.first = Some(stretch.requests());
+            self.state = State::Frozen(frozen);
             self.reason = Reason::Built;
             return Action::Nothing;
         };
         // A check of many requests after a lull counts for two at most.
         let weight = (stretch.requests() as f64 / first.max(1) as f64).min(2.0);
-        glacier.credit += (self.threshold - latency) / self.threshold * weight;
-        if glacier.credit <= 0.0 {
+        frozen.credit += (self.threshold - latency) / self.threshold * weight;
+        if frozen.credit <= 0.0 {
             return self.fail(now, Reason::Degraded);
         }
         // By requests alone a cache that is ten times as fast would be without for half the time,
         // by time alone one that nobody asks would be frozen anew for nothing.
         let life = self.construction_time.saturating_mul(lifetime);
         let old = now.saturating_sub(self.entered) > life;
-        let requests = totals.since(&glacier.since).requests();
+        let requests = totals.since(&frozen.since).requests();
         if old && requests > self.construction.saturating_mul(lifetime.into()) {
             self.faded = 0;
             self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
             return self.refresh(now, Reason::Outlived);
         }
-        if totals.since(&glacier.round).requests() > self.construction {
-            if glacier.credit <= credit {
+        if totals.since(&frozen.round).requests() > self.construction {
+            if frozen.credit <= credit {
                 self.faded += 1;
                 if self.faded >= attempts {
                     // The share itself is not what it was: it is learnt anew.
@@ -755,10 +755,10 @@ impl Controller {
                 }
                 return self.refresh(now, Reason::Faded);
             }
-            glacier.credit = credit;
-            glacier.round = *totals;
+            frozen.credit = credit;
+            frozen.round = *totals;
         }
-        self.state = State::Frozen(glacier);
+        self.state = State::Frozen(frozen);
         Action::Nothing
     }
 

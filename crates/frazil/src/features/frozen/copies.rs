@@ -14,7 +14,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use super::shown::{Shown, Sight};
+use super::shown::{Publication, Shown};
 use super::tags::{self, tag_of};
 use crate::smr::protect::Protect;
 use crate::sync::atomic::{
@@ -67,7 +67,7 @@ pub(crate) struct Copies<K, V> {
 pub(crate) struct Memory {
     lines: Box<[Line]>,
     /// By slot: where its copy is, from 1; 0 for those that have none.
-    berths: Box<[AtomicU32]>,
+    locations: Box<[AtomicU32]>,
 }
 
 impl<K, V> Copies<K, V> {
@@ -96,12 +96,12 @@ impl<K, V> Copies<K, V> {
         mixed: u64,
         is_wanted: impl Fn(&K) -> bool,
     ) -> Option<&V> {
-        let sight = self.shown.sight()?;
-        if !protection.covers_copies(self.shown.published(), sight.0) {
+        let publication = self.shown.publication()?;
+        if !protection.covers_copies(self.shown.published(), publication.0) {
             return None;
         }
         let lines = &*self.shown.memory()?.lines;
-        let (home, tag) = (home_of(mixed, sight.0 & u64::from(u32::MAX)), tag_of(mixed));
+        let (home, tag) = (home_of(mixed, publication.0 & u64::from(u32::MAX)), tag_of(mixed));
         let line = lines.get(home)?;
         let found = find_in(line, tag, &is_wanted);
         // Full lines alone have a part of theirs next door.
@@ -126,35 +126,38 @@ impl<K, V> Copies<K, V> {
         let most = Self::lines_for(last.into());
         let memory = self.shown.activate(|| Memory {
             lines: zeroed_slice(most),
-            berths: zeroed_slice(last as usize + 1),
+            locations: zeroed_slice(last as usize + 1),
         });
         let count = Self::lines_for(entries).min(most);
-        let Memory { lines, berths } = memory;
+        let Memory { lines, locations } = memory;
         for line in &lines[..count] {
             line.tags.iter().for_each(|tag| tag.store(EMPTY, Relaxed));
         }
-        Filling { table: self, lines: &lines[..count], berths }
+        Filling { table: self, lines: &lines[..count], locations }
     }
 
     /// Shows nothing any more, and forgets all entries. For the freezer.
     pub(crate) fn withdraw(&self) {
         self.shown.withdraw(|memory| {
-            memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
+            memory.locations.iter().for_each(|location| location.store(0, Relaxed));
         })
     }
 
     /// The slots of which there are copies.
     pub(crate) fn listed(&self) -> Vec<u32> {
-        let (Some(_), Some(memory)) = (self.shown.sight(), self.shown.memory()) else {
+        let (Some(_), Some(memory)) = (self.shown.publication(), self.shown.memory()) else {
             return Vec::new();
         };
-        let slots = (0..).zip(&memory.berths);
-        slots.filter(|(_, berth)| memory.is_listed(berth, Self::PLACES)).map(|it| it.0).collect()
+        let slots = (0..).zip(&memory.locations);
+        slots
+            .filter(|(_, location)| memory.is_listed(location, Self::PLACES))
+            .map(|it| it.0)
+            .collect()
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.berths);
+        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.locations);
         self.shown.memory().map_or(0, of)
     }
 
@@ -173,15 +176,15 @@ impl<K, V> fmt::Debug for Copies<K, V> {
 impl Memory {
     #[inline(never)]
     fn take_out(&self, slot: u32, places: usize) {
-        let Some(berth) = self.berths.get(slot as usize) else { return };
-        if let Some(tag) = tag_at(&self.lines, berth.load(Acquire), places) {
+        let Some(location) = self.locations.get(slot as usize) else { return };
+        if let Some(tag) = tag_at(&self.lines, location.load(Acquire), places) {
             // If the place is another's by now, that one is found in the index.
             tag.store(GONE, Release);
         }
     }
 
-    fn is_listed(&self, berth: &AtomicU32, places: usize) -> bool {
-        let tag = tag_at(&self.lines, berth.load(Relaxed), places);
+    fn is_listed(&self, location: &AtomicU32, places: usize) -> bool {
+        let tag = tag_at(&self.lines, location.load(Relaxed), places);
         tag.is_some_and(|tag| tag.load(Relaxed) > GONE)
     }
 }
@@ -190,7 +193,7 @@ impl Memory {
 pub(crate) struct Filling<'t, K, V> {
     table: &'t Copies<K, V>,
     lines: &'t [Line],
-    berths: &'t [AtomicU32],
+    locations: &'t [AtomicU32],
 }
 
 impl<K, V> Filling<'_, K, V> {
@@ -198,7 +201,7 @@ impl<K, V> Filling<'_, K, V> {
     /// caller keeps the slot from being used again until it has looked at its state after a
     /// heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
     pub(crate) fn add(&self, mixed: u64, slot: u32, (key, value): (&K, &V)) -> u32 {
-        let Some(listed) = self.berths.get(slot as usize) else { return 0 };
+        let Some(listed) = self.locations.get(slot as usize) else { return 0 };
         let places = Copies::<K, V>::PLACES;
         let home = home_of(mixed, self.lines.len() as u64);
         for at in [home, home ^ 1] {
@@ -212,25 +215,25 @@ impl<K, V> Filling<'_, K, V> {
                     (&raw mut (*pair).0).copy_from_nonoverlapping(key, 1);
                     (&raw mut (*pair).1).copy_from_nonoverlapping(value, 1);
                 }
-                let berth = (at * places + place + 1) as u32;
-                listed.store(berth, Relaxed);
+                let location = (at * places + place + 1) as u32;
+                listed.store(location, Relaxed);
                 line.tags[place].store(tag_of(mixed), Release);
-                return berth;
+                return location;
             }
         }
         0
     }
 
     /// Takes out a copy just added.
-    pub(crate) fn take_back(&self, berth: u32) {
-        if let Some(tag) = tag_at(self.lines, berth, Copies::<K, V>::PLACES) {
+    pub(crate) fn take_back(&self, location: u32) {
+        if let Some(tag) = tag_at(self.lines, location, Copies::<K, V>::PLACES) {
             tag.store(GONE, Relaxed);
         }
     }
 
     /// Shows it to all, as a generation that was never there.
     pub(crate) fn publish(self, generation: u64) {
-        self.table.shown.publish(Sight(generation << 32 | self.lines.len() as u64));
+        self.table.shown.publish(Publication(generation << 32 | self.lines.len() as u64));
     }
 }
 
@@ -265,8 +268,8 @@ fn home_of(mixed: u64, lines: u64) -> usize {
     ((u128::from(mixed) * u128::from(lines)) >> 64) as usize
 }
 
-/// The tag that a berth says.
-fn tag_at(lines: &[Line], berth: u32, places: usize) -> Option<&AtomicU32> {
-    let at = berth.checked_sub(1)? as usize;
+/// The tag that a location says.
+fn tag_at(lines: &[Line], location: u32, places: usize) -> Option<&AtomicU32> {
+    let at = location.checked_sub(1)? as usize;
     Some(&lines.get(at / places)?.tags[at % places])
 }

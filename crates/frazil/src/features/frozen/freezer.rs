@@ -214,7 +214,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         work.entries = work.slots.len() as u64;
         work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
         let mut held = self.hold();
-        self.hand(&mut held, |hand| self.order.compact(hand));
+        self.with_queue_ctx(&mut held, |ctx| self.order.compact(ctx));
     }
 
     /// Freezes what has a rank in a range, and puts it into the table.
@@ -261,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 let alone = self.index.is_alone(place, own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
-                    self.rival(&pinned, place, (own.0, own.1, slot), key).is_none()
+                    self.duplicate(&pinned, place, (own.0, own.1, slot), key).is_none()
                 };
                 // Whoever ends its residency from here on finds the entry in the table.
                 if alone && self.slab.header(slot).set_aside() {

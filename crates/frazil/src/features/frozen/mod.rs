@@ -37,8 +37,8 @@ pub(crate) use copies::PAIR_BYTES_MAX as COPY_BYTES_MAX;
 use freezer::Work;
 use learn::Watch;
 #[cfg(loom)]
-pub(crate) use shown::{Shown, Sight};
-use table::Table;
+pub(crate) use shown::{Publication, Shown};
+use table::FrozenTable;
 
 /// When entries are frozen: [`Builder::freezing`](crate::Builder::freezing).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,7 +67,7 @@ pub(crate) struct Frozen<K, V> {
 /// By hash: what look-ups find before they go to the index.
 enum Kept<K, V> {
     /// Where entries are.
-    Places(Table),
+    Places(FrozenTable),
     /// Copies of them.
     Copies(Copies<K, V>),
 }
@@ -89,7 +89,7 @@ impl<K, V> Frozen<K, V> {
         copies: Option<Copies<K, V>>,
     ) -> Option<Box<Self>> {
         (freezing != Freezing::Never).then(|| {
-            let kept = copies.map_or_else(|| Kept::Places(Table::default()), Kept::Copies);
+            let kept = copies.map_or_else(|| Kept::Places(FrozenTable::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
             let learned = (freezing == Freezing::Learned)
                 .then(|| Box::new(Learned::new(lifetime.unwrap_or(LIFETIME))));
@@ -106,8 +106,8 @@ impl<K, V> Frozen<K, V> {
     /// Whether anything is frozen.
     fn is_in_use(&self) -> bool {
         match &self.kept {
-            Kept::Places(table) => table.shown.sight().is_some(),
-            Kept::Copies(copies) => copies.shown.sight().is_some(),
+            Kept::Places(table) => table.shown.publication().is_some(),
+            Kept::Copies(copies) => copies.shown.publication().is_some(),
         }
     }
 
@@ -185,9 +185,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 return copies.find(protection, mix(hash), |copied| key.equivalent(copied));
             }
         };
-        let sight = table.shown.sight()?;
-        let at = table.find(sight, mix(hash), |cell, slot| {
-            if !protection.covers(cell, slot, slot) || !table.shown.is_in_sight(sight) {
+        let publication = table.shown.publication()?;
+        let at = table.find(publication, mix(hash), |cell, slot| {
+            if !protection.covers(cell, slot, slot) || !table.shown.is_published(publication) {
                 return None;
             }
             let at = self.slab.at(slot);

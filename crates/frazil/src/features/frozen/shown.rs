@@ -28,7 +28,7 @@ struct Words<M> {
 
 /// A generation of a table, as it was published.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight(pub(crate) u64);
+pub(crate) struct Publication(pub(crate) u64);
 
 impl<M> Default for Shown<M> {
     fn default() -> Self {
@@ -40,17 +40,17 @@ impl<M> Default for Shown<M> {
 impl<M> Shown<M> {
     /// What is published, if anything is.
     #[inline(always)]
-    pub(crate) fn sight(&self) -> Option<Sight> {
+    pub(crate) fn publication(&self) -> Option<Publication> {
         // Acquire: the entries; partner is the Release of `publish`.
         let published = self.published().load(Acquire);
-        (published != 0).then_some(Sight(published))
+        (published != 0).then_some(Publication(published))
     }
 
     /// Whether that is published still.
     #[inline(always)]
-    pub(crate) fn is_in_sight(&self, sight: Sight) -> bool {
+    pub(crate) fn is_published(&self, publication: Publication) -> bool {
         // Acquire: not before what was read of the entry, nor after what is read next.
-        self.published().load(Acquire) == sight.0
+        self.published().load(Acquire) == publication.0
     }
 
     #[inline(always)]
@@ -67,7 +67,7 @@ impl<M> Shown<M> {
     /// The table, if it may hold a slot whose residency the caller has declared ending.
     #[inline(always)]
     pub(crate) fn to_be_told(&self) -> Option<&M> {
-        // The state was stored before, and berths are read behind it. Partners: the heavy fences
+        // The state was stored before, and locations are read behind it. Partners: the heavy fences
         // of `activate` and of the freezer after it has added.
         fence::light();
         if self.words.0.active.load(Relaxed) { self.memory() } else { None }
@@ -84,9 +84,9 @@ impl<M> Shown<M> {
     }
 
     /// Shows to all what was never shown before.
-    pub(crate) fn publish(&self, sight: Sight) {
-        // Release: all entries; partner is the Acquire of `sight`.
-        self.published().store(sight.0, Release);
+    pub(crate) fn publish(&self, publication: Publication) {
+        // Release: all entries; partner is the Acquire of `publication`.
+        self.published().store(publication.0, Release);
     }
 
     /// Shows nothing any more, and has `forget` clear what leads to the entries. For the
@@ -95,7 +95,7 @@ impl<M> Shown<M> {
         if !self.words.0.active.load(Relaxed) {
             return;
         }
-        // Release: partner is the Acquire of `is_in_sight`.
+        // Release: partner is the Acquire of `is_published`.
         self.published().store(0, Release);
         // A `get` that saw it has named what it reads before this.
         fence::heavy();

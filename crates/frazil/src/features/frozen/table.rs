@@ -10,7 +10,7 @@
 //! `docs/design/frozen.md` says why nobody need wait for readers. It is laid out for all slots,
 //! 16 to 32 bytes each, of which what is frozen uses its share, and 4 for where an entry is.
 
-use super::shown::{Shown, Sight};
+use super::shown::{Publication, Shown};
 use super::tags::{self, tag_of};
 use crate::sync::atomic::{
     AtomicU32,
@@ -45,28 +45,28 @@ impl Line {
 pub(crate) struct Memory {
     lines: Box<[Line]>,
     /// By slot: where its entry is, from 1; 0 for those that have none.
-    berths: Box<[AtomicU32]>,
+    locations: Box<[AtomicU32]>,
 }
 
 /// The table of a cache. What is published is a generation, and in the lowest eight bits by how
 /// much a hash is shifted to become a line's number.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct FrozenTable {
     pub(crate) shown: Shown<Memory>,
 }
 
-impl Table {
+impl FrozenTable {
     /// Shows `look` the entries that may be that of a key, until it has found its own: the
     /// slot, and the cell that it was read from.
     #[inline(always)]
     pub(crate) fn find<'t, R>(
         &'t self,
-        sight: Sight,
+        publication: Publication,
         mixed: u64,
         mut look: impl FnMut(&'t AtomicU32, u32) -> Option<R>,
     ) -> Option<R> {
         let lines = &*self.shown.memory()?.lines;
-        let home = (mixed >> (sight.0 & 63)) as usize;
+        let home = (mixed >> (publication.0 & 63)) as usize;
         let line = lines.get(home)?;
         let mut candidates = line.matches(tag_of(mixed));
         while candidates != 0 {
@@ -99,29 +99,29 @@ impl Table {
     /// while nothing is published.
     pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_> {
         let most = lines_for(last.into());
-        let Memory { lines, berths } = self.shown.activate(|| Memory {
+        let Memory { lines, locations } = self.shown.activate(|| Memory {
             lines: zeroed_slice(most),
-            berths: zeroed_slice(last as usize + 1),
+            locations: zeroed_slice(last as usize + 1),
         });
         let count = lines_for(entries).min(most);
         for line in &lines[..count] {
             line.slots.iter().chain(&line.tags).for_each(|word| word.store(0, Relaxed));
         }
         let shift = u64::BITS - count.ilog2();
-        Filling { table: self, lines: &lines[..count], berths, shift }
+        Filling { table: self, lines: &lines[..count], locations, shift }
     }
 
     /// Shows nothing any more, and forgets all entries. For the freezer.
     pub(crate) fn withdraw(&self) {
         self.shown.withdraw(|memory| {
-            memory.berths.iter().for_each(|berth| berth.store(0, Relaxed));
+            memory.locations.iter().for_each(|location| location.store(0, Relaxed));
         })
     }
 
     /// The slots that have an entry in what is published.
     pub(crate) fn listed(&self) -> Vec<u32> {
-        let Some(sight) = self.shown.sight() else { return Vec::new() };
-        let lines = 1usize << (u64::BITS - (sight.0 & 63) as u32);
+        let Some(publication) = self.shown.publication() else { return Vec::new() };
+        let lines = 1usize << (u64::BITS - (publication.0 & 63) as u32);
         let memory = self.shown.memory().into_iter();
         let slots =
             memory.flat_map(|memory| memory.lines.iter().take(lines)).flat_map(|line| &line.slots);
@@ -130,7 +130,7 @@ impl Table {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.berths);
+        let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.locations);
         self.shown.memory().map_or(0, of)
     }
 }
@@ -138,20 +138,20 @@ impl Table {
 impl Memory {
     #[inline(never)]
     fn take_out(&self, slot: u32) {
-        let Some(berth) = self.berths.get(slot as usize) else { return };
-        if let Some(cell) = cell(&self.lines, berth.load(Acquire)) {
+        let Some(location) = self.locations.get(slot as usize) else { return };
+        if let Some(cell) = cell(&self.lines, location.load(Acquire)) {
             // It fails where another thread has done so, or the place is another's by now.
             let _ = cell.compare_exchange(slot, 0, Release, Relaxed);
-            berth.store(0, Relaxed);
+            location.store(0, Relaxed);
         }
     }
 }
 
 /// A table that is not published yet.
 pub(crate) struct Filling<'t> {
-    table: &'t Table,
+    table: &'t FrozenTable,
     lines: &'t [Line],
-    berths: &'t [AtomicU32],
+    locations: &'t [AtomicU32],
     shift: u32,
 }
 
@@ -160,7 +160,7 @@ impl Filling<'_> {
     /// table. The caller keeps the slot from being used again until it has looked at its state
     /// after a heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
     pub(crate) fn add(&self, mixed: u64, slot: u32) -> u32 {
-        let Some(berth) = self.berths.get(slot as usize) else { return 0 };
+        let Some(location) = self.locations.get(slot as usize) else { return 0 };
         let home = (mixed >> self.shift) as usize;
         for line in [home, home ^ 1] {
             let free = self.lines[line].matches(0);
@@ -169,7 +169,7 @@ impl Filling<'_> {
                 let (tag, cell) = (&self.lines[line].tags[lane], &self.lines[line].slots[lane]);
                 let at = (line * LANES + lane + 1) as u32;
                 tag.store(tag_of(mixed), Relaxed);
-                berth.store(at, Relaxed);
+                location.store(at, Relaxed);
                 cell.store(slot, Release);
                 return at;
             }
@@ -177,7 +177,7 @@ impl Filling<'_> {
         0
     }
 
-    /// Takes out an entry just added. Not by the slot's berth: whoever ends the residency may
+    /// Takes out an entry just added. Not by the slot's location: whoever ends the residency may
     /// have read that in the generation before, and clear it only now.
     pub(crate) fn take_back(&self, at: u32, slot: u32) {
         if let Some(cell) = cell(self.lines, at) {
@@ -188,7 +188,7 @@ impl Filling<'_> {
 
     /// Shows it to all, as a generation that was never there.
     pub(crate) fn publish(self, generation: u64) {
-        self.table.shown.publish(Sight(generation << 8 | u64::from(self.shift)));
+        self.table.shown.publish(Publication(generation << 8 | u64::from(self.shift)));
     }
 }
 
@@ -207,7 +207,7 @@ fn find_next_door<'t, R>(
     })
 }
 
-/// The cell that a berth says.
+/// The cell that a location says.
 fn cell(lines: &[Line], at: u32) -> Option<&AtomicU32> {
     let at = at.checked_sub(1)? as usize;
     Some(&lines.get(at / LANES)?.slots[at % LANES])
@@ -227,16 +227,16 @@ mod tests {
         crate::core::index::mix(frazil_policy::object_hash(key, 1))
     }
 
-    fn found(table: &Table, key: u64) -> Option<u32> {
-        table.find(table.shown.sight()?, mixed(key), |_, slot| Some(slot))
+    fn found(table: &FrozenTable, key: u64) -> Option<u32> {
+        table.find(table.shown.publication()?, mixed(key), |_, slot| Some(slot))
     }
 
     #[test]
     fn what_is_added_is_found_and_nothing_else() {
         for entries in [1, 2, 7, 100, 5_000] {
-            let table = Table::default();
+            let table = FrozenTable::default();
             let filling = table.begin(entries, 5_000);
-            assert_eq!(table.shown.sight().map(|it| it.0), None);
+            assert_eq!(table.shown.publication().map(|it| it.0), None);
             let added: Vec<u64> =
                 (1..=entries).filter(|&key| filling.add(mixed(key), key as u32) != 0).collect();
             filling.publish(3);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_is_not_found_again() {
-        let table = Table::default();
+        let table = FrozenTable::default();
         let filling = table.begin(100, 300);
         (1..=100).for_each(|key| assert_ne!(filling.add(mixed(key), key as u32), 0));
         filling.publish(1);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn more_than_two_lines_hold_is_left_out() {
-        let table = Table::default();
+        let table = FrozenTable::default();
         let filling = table.begin(8, 100);
         let one_line = 5 << 60;
         let added =

@@ -5,14 +5,14 @@
 //! While nothing is recorded an operation pays one load and one comparison.
 //!
 //! ```text
-//! threads: note ──► a tape each, bounded ──► writer: order, pair, write
+//! threads: note ──► a log each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation on a chosen key takes a note on its thread's *tape* (`tape.rs`), without a
+//! An operation on a chosen key takes a note on its thread's *log* (`event_log.rs`), without a
 //! lock; what finds it full is counted as lost. What a note means is seen to by the writer
 //! (`writer.rs`), a thread that lives as long as the recording.
 
-mod tape;
+mod event_log;
 mod writer;
 
 use std::fs::File;
@@ -36,8 +36,8 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex};
 
-pub(crate) use tape::Deed;
-use tape::{Note, Tapes};
+pub(crate) use event_log::Event;
+use event_log::{EventLogs, Note};
 
 /// The part of a cache that chooses and notes.
 pub(crate) struct Recorder {
@@ -45,7 +45,7 @@ pub(crate) struct Recorder {
     gate: Gate,
     /// Keys whose mixed hash is below this are recorded; 0: none are.
     threshold: AtomicU64,
-    tapes: OnceLock<Arc<Tapes>>,
+    logs: OnceLock<Arc<EventLogs>>,
     /// The writer's thread, while a recording is under way.
     writer: Mutex<Option<JoinHandle<io::Result<Recorded>>>>,
 }
@@ -55,7 +55,7 @@ impl Recorder {
         Recorder {
             gate: Gate::new(),
             threshold: AtomicU64::new(0),
-            tapes: OnceLock::new(),
+            logs: OnceLock::new(),
             writer: Mutex::new(None),
         }
     }
@@ -80,12 +80,12 @@ impl Recorder {
     /// Notes an operation on a key that is looked at, if that is to record it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn note(&self, hash: u64, deed: Deed, weight: u64) {
-        if let Some(tapes) = self.tapes.get()
+    pub(crate) fn note(&self, hash: u64, event: Event, weight: u64) {
+        if let Some(logs) = self.logs.get()
             && self.records(hash)
         {
             let time_ns = coarse_ns();
-            tapes.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), deed });
+            logs.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), event });
         }
     }
 
@@ -93,7 +93,7 @@ impl Recorder {
     #[inline(always)]
     pub(crate) fn note_insertion(&self, hash: u64, weight: u64) {
         if self.wants(hash) {
-            self.note(hash, Deed::Insert, weight);
+            self.note(hash, Event::Insert, weight);
         }
     }
 
@@ -125,14 +125,14 @@ impl Recorder {
         // Whoever looks at the file from now on finds a recording.
         file.flush()?;
 
-        let tapes = self.tapes.get_or_init(|| Arc::new(Tapes::new()));
-        tapes.stop.store(false, Relaxed);
-        let shared = Arc::clone(tapes);
-        let before = (begun_ns, tapes.lost());
+        let logs = self.logs.get_or_init(|| Arc::new(EventLogs::new()));
+        logs.stop.store(false, Relaxed);
+        let shared = Arc::clone(logs);
+        let before = (begun_ns, logs.lost());
         let handle = thread::Builder::new()
             .name("frazil-record".to_owned())
             .spawn(move || writer::run(&shared, file, before))?;
-        *tapes.writer.lock() = Some(handle.thread().clone());
+        *logs.writer.lock() = Some(handle.thread().clone());
         *writer = Some(handle);
         self.record_below(gate::threshold(rate).max(1));
         Ok(())
@@ -148,12 +148,12 @@ impl Recorder {
     fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer.lock();
         self.record_below(0);
-        let (Some(handle), Some(tapes)) = (writer.take(), self.tapes.get()) else {
+        let (Some(handle), Some(logs)) = (writer.take(), self.logs.get()) else {
             return Ok(Recorded::default());
         };
-        tapes.gets.store(gets, Relaxed);
+        logs.gets.store(gets, Relaxed);
         // Release: partner is the Acquire of the writer.
-        tapes.stop.store(true, Release);
+        logs.stop.store(true, Release);
         handle.thread().unpark();
         handle.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")))
     }

@@ -1,6 +1,6 @@
-//! The writer of a recording: from notes on many tapes to records in one order.
+//! The writer of a recording: from notes on many logs to records in one order.
 //!
-//! **Order.** A round empties all tapes and writes what is older than 50 ms: a thread would have
+//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have
 //! to be suspended for as long between dating a note and adding it, to come too late; it
 //! is dated later then. What several threads noted within one tick of the clock is dealt out evenly: the first of
 //! ten notes of one goes before the second of twenty of another. So the file is in order of
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use frazil_recording::{Encoder, Operation, Record};
 
-use super::{Deed, Note, Recorded, Tapes};
+use super::{Event, EventLogs, Note, Recorded};
 use crate::clock::coarse_ns;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -31,14 +31,14 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// How long after its date a note may be added.
 const LATE_NS: u64 = 50_000_000;
 /// How long a miss waits for its insertion.
-const PATIENCE_NS: u64 = 1_000_000_000;
+const PAIR_WAIT_NS: u64 = 1_000_000_000;
 /// Misses that may wait.
 const WAITING: usize = 1 << 16;
 
 /// The writer's thread. It may come to run long after threads began to take notes: when that
 /// was, and what was lost before, it is told.
 pub(super) fn run(
-    tapes: &Tapes,
+    logs: &EventLogs,
     file: Encoder<BufWriter<File>>,
     (begun_ns, lost_before): (u64, u64),
 ) -> io::Result<Recorded> {
@@ -47,21 +47,21 @@ pub(super) fn run(
     let mut flushed = Instant::now();
     loop {
         // Acquire: partner is the Release with which the recording ends.
-        let mut stop = tapes.stop.load(Acquire);
+        let mut stop = logs.stop.load(Acquire);
         if !stop {
             std::thread::park_timeout(ROUND);
-            stop = tapes.stop.load(Acquire);
+            stop = logs.stop.load(Acquire);
         }
         let now_ns = coarse_ns();
-        order.gather(tapes, begun_ns);
+        order.gather(logs, begun_ns);
         let until_ns = if stop { u64::MAX } else { now_ns.saturating_sub(LATE_NS) };
         order.drain(until_ns, |note| pairs.see(note));
         if stop {
             pairs.give_up(u64::MAX, now_ns);
-            let lost = tapes.lost().wrapping_sub(lost_before);
-            return pairs.out.finish(lost, tapes.gets.load(Relaxed));
+            let lost = logs.lost().wrapping_sub(lost_before);
+            return pairs.out.finish(lost, logs.gets.load(Relaxed));
         }
-        pairs.give_up(until_ns.saturating_sub(PATIENCE_NS), until_ns);
+        pairs.give_up(until_ns.saturating_sub(PAIR_WAIT_NS), until_ns);
         if flushed.elapsed() >= FLUSH {
             flushed = Instant::now();
             pairs.out.flush();
@@ -72,16 +72,16 @@ pub(super) fn run(
 /// Notes on their way into one order.
 #[derive(Default)]
 struct Order {
-    /// By tape: what is not old enough yet.
+    /// By log: what is not old enough yet.
     held: Vec<Vec<Note>>,
     /// With their times, and where within a tick they go.
     ready: Vec<(u64, u32, Note)>,
 }
 
 impl Order {
-    /// Empties all tapes. What a straggler of an earlier recording has noted is left out.
-    fn gather(&mut self, tapes: &Tapes, begun_ns: u64) {
-        tapes.read(|number, note| {
+    /// Empties all logs. What a straggler of an earlier recording has noted is left out.
+    fn gather(&mut self, logs: &EventLogs, begun_ns: u64) {
+        logs.read(|number, note| {
             if note.time_ns >= begun_ns {
                 if self.held.len() <= number {
                     self.held.resize_with(number + 1, Vec::new);
@@ -124,8 +124,8 @@ impl Pairs {
     }
 
     fn see(&mut self, note: &Note) {
-        let &Note { time_ns, hash, weight, deed } = note;
-        if deed == Deed::Miss {
+        let &Note { time_ns, hash, weight, event } = note;
+        if event == Event::Miss {
             let (count, since_ns) = self.waiting.entry(hash).or_insert((0, time_ns));
             *count += 1;
             if *count == 1 {
@@ -137,18 +137,18 @@ impl Pairs {
             return;
         }
         let served = self.waiting.remove(&hash);
-        let size = (deed != Deed::Remove).then_some(weight);
+        let size = (event != Event::Remove).then_some(weight);
         for _ in 0..served.map_or(0, |(count, _)| count) {
             self.out.write(time_ns, hash, size, Operation::Get);
         }
-        match deed {
-            Deed::Hit => self.out.write(time_ns, hash, size, Operation::Get),
-            Deed::Insert if served.is_none() => {
+        match event {
+            Event::Hit => self.out.write(time_ns, hash, size, Operation::Get),
+            Event::Insert if served.is_none() => {
                 self.out.write(time_ns, hash, size, Operation::Set);
             }
-            Deed::Remove => self.out.write(time_ns, hash, None, Operation::Delete),
+            Event::Remove => self.out.write(time_ns, hash, None, Operation::Delete),
             // Served what waited.
-            Deed::Insert | Deed::Miss => {}
+            Event::Insert | Event::Miss => {}
         }
     }
 
@@ -218,23 +218,23 @@ fn scramble(hash: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The system may let the writer wait while the threads fill their tapes.
+    /// The system may let the writer wait while the threads fill their logs.
     #[test]
     fn what_was_lost_before_the_writer_ran_is_counted() {
-        let tapes = Tapes::new();
-        let note = Note { time_ns: 9, hash: 3, weight: 1, deed: Deed::Hit };
-        while tapes.lost() < 7 {
-            tapes.push(&note);
+        let logs = EventLogs::new();
+        let note = Note { time_ns: 9, hash: 3, weight: 1, event: Event::Hit };
+        while logs.lost() < 7 {
+            logs.push(&note);
         }
-        let before = (8, tapes.lost());
-        while tapes.lost() < 12 {
-            tapes.push(&note);
+        let before = (8, logs.lost());
+        while logs.lost() < 12 {
+            logs.push(&note);
         }
-        tapes.stop.store(true, Relaxed);
+        logs.stop.store(true, Relaxed);
         let path = std::env::temp_dir().join(format!("frazil-late-{}", std::process::id()));
         let header = frazil_recording::Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
         let file = BufWriter::new(File::create(&path).unwrap());
-        let ended = run(&tapes, Encoder::new(file, &header).unwrap(), before);
+        let ended = run(&logs, Encoder::new(file, &header).unwrap(), before);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(ended.unwrap().lost, 5);
     }
@@ -242,7 +242,7 @@ mod tests {
     /// What threads noted in one tick is dealt out evenly, and what is not old enough waits.
     #[test]
     fn notes_of_many_tapes_come_in_one_order() {
-        let note = |time_ns, hash| Note { time_ns, hash, weight: 1, deed: Deed::Hit };
+        let note = |time_ns, hash| Note { time_ns, hash, weight: 1, event: Event::Hit };
         let mut order = Order {
             held: vec![
                 vec![note(1, 10), note(1, 11), note(1, 12), note(1, 13), note(3, 14)],

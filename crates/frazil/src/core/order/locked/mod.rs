@@ -6,8 +6,8 @@
 //! what.
 
 mod notes;
+mod policy_shard;
 mod set_aside;
-mod shelf;
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ use frazil_policy::{
     PolicyVisitor, Rng,
 };
 
-use super::{Decision, Hand, Headers, Newcomer};
+use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::chunks::Chunks;
 use crate::core::local::Reads;
 use crate::smr::protect::Pinned;
@@ -26,8 +26,8 @@ use crate::sync::{CHECKED, OwnLine};
 
 pub(crate) use notes::Notes;
 use notes::TURN;
+use policy_shard::{CAPACITY_SEEN, LockedShard, PolicyShard};
 use set_aside::Ways;
-use shelf::{CAPACITY_SEEN, Shelf, Shelved};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
@@ -285,7 +285,7 @@ pub(crate) struct Locked {
 /// The shards.
 #[derive(Debug)]
 struct Parts {
-    shelves: Box<[Box<dyn Shelf>]>,
+    policy_shards: Box<[Box<dyn PolicyShard>]>,
     /// By shard, the epoch that its policy is in. Apart from what the lock's holders write:
     /// readers look at it.
     epochs: Box<[OwnLine<AtomicU8>]>,
@@ -294,7 +294,7 @@ struct Parts {
 impl Parts {
     /// `1 << bits` shards of a policy.
     fn new(policy: Online, capacity: u64, bits: u32) -> Self {
-        let shelf = |number| -> Box<dyn Shelf> {
+        let policy_shard = |number| -> Box<dyn PolicyShard> {
             let shard = Shard { number, bits };
             match policy {
                 // The gate has drawn already.
@@ -305,7 +305,7 @@ impl Parts {
             }
         };
         Parts {
-            shelves: (0..1 << bits).map(shelf).collect(),
+            policy_shards: (0..1 << bits).map(policy_shard).collect(),
             epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
         }
     }
@@ -315,9 +315,9 @@ impl Parts {
 struct Shelve(Shard);
 
 impl PolicyVisitor for Shelve {
-    type Output = Box<dyn Shelf>;
-    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
-        Box::new(Shelved::new(policy, self.0, None))
+    type Output = Box<dyn PolicyShard>;
+    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
+        Box::new(LockedShard::new(policy, self.0, None))
     }
 }
 
@@ -325,9 +325,9 @@ impl PolicyVisitor for Shelve {
 struct ShelveHot(Shard);
 
 impl HotFirstVisitor for ShelveHot {
-    type Output = Box<dyn Shelf>;
-    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn Shelf> {
-        Box::new(Shelved::new(policy, self.0, Some(Ways::new())))
+    type Output = Box<dyn PolicyShard>;
+    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
+        Box::new(LockedShard::new(policy, self.0, Some(Ways::new())))
     }
 }
 
@@ -382,13 +382,13 @@ impl Locked {
         self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
     }
 
-    fn shelves(&self) -> &[Box<dyn Shelf>] {
-        &self.parts().shelves
+    fn policy_shards(&self) -> &[Box<dyn PolicyShard>] {
+        &self.parts().policy_shards
     }
 
     /// Those that were told of anything.
-    fn used(&self) -> &[Box<dyn Shelf>] {
-        self.parts.get().map_or(&[], |parts| &parts.shelves)
+    fn used(&self) -> &[Box<dyn PolicyShard>] {
+        self.parts.get().map_or(&[], |parts| &parts.policy_shards)
     }
 
     /// Follows a change of the capacity, with which there are `entries` at most.
@@ -396,13 +396,13 @@ impl Locked {
         self.capacity.store(capacity, Relaxed);
         self.notes.store(notes_for(self.policy, entries), Relaxed);
         let share = share(capacity, self.bits);
-        self.shelves().iter().for_each(|shelf| shelf.set_capacity(share));
+        self.policy_shards().iter().for_each(|policy_shard| policy_shard.set_capacity(share));
     }
 
     /// Begins to set the hottest aside, a share of each shard's.
     pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
-        let (caller, shelves) = (self.caller(headers), self.shelves());
-        let mut walk = Walk { locked: self, caller, share, shelves, left: 0 };
+        let (caller, policy_shards) = (self.caller(headers), self.policy_shards());
+        let mut walk = Walk { locked: self, caller, share, policy_shards, left: 0 };
         walk.begin();
         walk
     }
@@ -411,12 +411,12 @@ impl Locked {
     pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
         let capacity = share(self.capacity.load(Relaxed), self.bits);
-        self.used().iter().for_each(|shelf| shelf.take_back(&caller, capacity));
+        self.used().iter().for_each(|policy_shard| policy_shard.take_back(&caller, capacity));
     }
 
     /// How many entries are set aside.
     pub(crate) fn aside(&self) -> u64 {
-        self.used().iter().map(|shelf| shelf.aside()).sum()
+        self.used().iter().map(|policy_shard| policy_shard.aside()).sum()
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.
@@ -448,9 +448,9 @@ impl Locked {
         mixed.checked_shr(self.shift).unwrap_or(0) as usize
     }
 
-    fn shelf_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn Shelf {
+    fn policy_shard_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn PolicyShard {
         let position = headers.header(slot).position.load(Relaxed);
-        &*self.shelves()[position as usize & ((1 << self.bits) - 1)]
+        &*self.policy_shards()[position as usize & ((1 << self.bits) - 1)]
     }
 
     /// Sees to a hit of a slot that the caller protects.
@@ -477,7 +477,7 @@ impl Locked {
             promotion => {
                 self.clock.read(headers, reads);
                 let wait = promotion == Promotion::EveryHit;
-                if !self.shelf_of(headers, slot).hit(&self.caller(headers), slot, wait) {
+                if !self.policy_shard_of(headers, slot).hit(&self.caller(headers), slot, wait) {
                     add(&reads.notes.skipped, 1);
                 }
             }
@@ -532,16 +532,16 @@ impl Locked {
         let wait = full && (enough < notes::ENOUGH || !notes.is_most_crowded());
         let retries = caller.reads.retries.load(Relaxed);
         let mut told = true;
-        if let [shelf] = self.shelves() {
-            told = shelf.tell(&caller, wait);
+        if let [policy_shard] = self.policy_shards() {
+            told = policy_shard.tell(&caller, wait);
         } else {
             let mut noted = 0u64;
             for slot in notes.slots() {
                 let position = headers.header(slot).position.load(Relaxed);
                 noted |= 1 << (position as usize & ((1 << self.bits) - 1));
             }
-            for (number, shelf) in self.shelves().iter().enumerate() {
-                told &= noted >> number & 1 == 0 || shelf.tell(&caller, wait);
+            for (number, policy_shard) in self.policy_shards().iter().enumerate() {
+                told &= noted >> number & 1 == 0 || policy_shard.tell(&caller, wait);
             }
         }
         if caller.reads.retries.load(Relaxed) == retries {
@@ -561,47 +561,47 @@ impl Locked {
 
     /// Tells a policy of an object that was asked for and is too heavy to be admitted.
     pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
-        self.shelves()[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
+        self.policy_shards()[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
     }
 
     /// A newcomer is not admitted after all.
     pub(crate) fn forget(&self, newcomer: &Newcomer) {
         if newcomer.recalled.get() != 0 {
-            self.shelves()[self.home(newcomer.hash)].forget(newcomer);
+            self.policy_shards()[self.home(newcomer.hash)].forget(newcomer);
         }
     }
 
     pub(crate) fn insert<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         slot: u32,
         newcomer: &Newcomer,
     ) {
-        let caller = self.caller(hand.headers);
-        let shelf = &self.shelves()[self.home(newcomer.hash)];
-        self.clock.advance(newcomer, &mut hand.buffers.traffic);
-        shelf.insert(&caller, &mut hand.buffers.traffic, slot, newcomer);
+        let caller = self.caller(ctx.headers);
+        let policy_shard = &self.policy_shards()[self.home(newcomer.hash)];
+        self.clock.advance(newcomer, &mut ctx.buffers.traffic);
+        policy_shard.insert(&caller, &mut ctx.buffers.traffic, slot, newcomer);
     }
 
     /// A victim from the newcomer's own shard if that holds its share, else from the next
     /// that holds more than its own.
     pub(crate) fn evict<H: Headers>(
         &self,
-        hand: &mut Hand<'_, H>,
+        ctx: &mut QueueCtx<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
-        let caller = self.caller(hand.headers);
-        let traffic = &mut hand.buffers.traffic;
+        let caller = self.caller(ctx.headers);
+        let traffic = &mut ctx.buffers.traffic;
         if let Some(newcomer) = newcomer {
             self.clock.advance(newcomer, traffic);
         }
-        if let [shelf] = self.shelves() {
-            return shelf.evict(&caller, traffic, newcomer);
+        if let [policy_shard] = self.policy_shards() {
+            return policy_shard.evict(&caller, traffic, newcomer);
         }
-        let count = self.shelves().len();
+        let count = self.policy_shards().len();
         let share = self.capacity.load(Relaxed) / count as u64;
         let home = newcomer.map_or(0, |newcomer| self.home(newcomer.hash));
-        let from = |at: usize| &self.shelves()[(home + at) % count];
+        let from = |at: usize| &self.policy_shards()[(home + at) % count];
         // A newcomer's weight above the share is what one of them has too much of.
         let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
         let full = (1..count).find(|&at| from(at).held() > share);
@@ -617,31 +617,36 @@ impl Locked {
         Decision::Empty
     }
 
-    pub(crate) fn detach<H: Headers>(&self, hand: &mut Hand<'_, H>, slot: u32) -> bool {
-        let shelf = self.shelf_of(hand.headers, slot);
-        shelf.detach(&self.caller(hand.headers), &mut hand.buffers.traffic, slot)
+    pub(crate) fn detach<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
+        let policy_shard = self.policy_shard_of(ctx.headers, slot);
+        policy_shard.detach(&self.caller(ctx.headers), &mut ctx.buffers.traffic, slot)
     }
 
-    pub(crate) fn replace<H: Headers>(&self, hand: &mut Hand<'_, H>, old: u32, new: u32) -> bool {
-        let caller = self.caller(hand.headers);
+    pub(crate) fn replace<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        old: u32,
+        new: u32,
+    ) -> bool {
+        let caller = self.caller(ctx.headers);
         let used = self.is_due(caller.reads, old);
-        let shelf = self.shelf_of(hand.headers, old);
-        shelf.replace(&caller, &mut hand.buffers.traffic, [old, new], used)
+        let policy_shard = self.policy_shard_of(ctx.headers, old);
+        policy_shard.replace(&caller, &mut ctx.buffers.traffic, [old, new], used)
     }
 
     /// Retires the dead that are in a place, as long as there are segments for them.
-    pub(crate) fn bury_dead<H: Headers>(&self, hand: &mut Hand<'_, H>) {
-        for shelf in self.used() {
+    pub(crate) fn remove_dead<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
+        for policy_shard in self.used() {
             let mut from = 0;
             loop {
-                let (segments, buffers) = (hand.segments, &mut *hand.buffers);
+                let (segments, buffers) = (ctx.segments, &mut *ctx.buffers);
                 if !buffers.spares.stock(segments, &mut buffers.traffic) {
                     return;
                 }
-                let caller = self.caller(hand.headers);
-                let dead = shelf.take_dead(&caller, &mut buffers.traffic, from);
+                let caller = self.caller(ctx.headers);
+                let dead = policy_shard.take_dead(&caller, &mut buffers.traffic, from);
                 let Some((slot, place)) = dead else { break };
-                hand.retire(slot);
+                ctx.retire(slot);
                 from = place + 1;
             }
         }
@@ -649,7 +654,7 @@ impl Locked {
 
     /// What they weigh together.
     pub(crate) fn held(&self) -> u64 {
-        self.used().iter().map(|shelf| shelf.held()).sum()
+        self.used().iter().map(|policy_shard| policy_shard.held()).sum()
     }
 
     /// The slots in the order in which they would go; of shards, those that go at the same
@@ -657,8 +662,11 @@ impl Locked {
     pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
         self.read_clock(headers);
         let caller = self.caller(headers);
-        let mut orders: Vec<Vec<u32>> =
-            self.shelves().iter().map(|shelf| shelf.coldest_first(&caller)).collect();
+        let mut orders: Vec<Vec<u32>> = self
+            .policy_shards()
+            .iter()
+            .map(|policy_shard| policy_shard.coldest_first(&caller))
+            .collect();
         if let [order] = &mut *orders {
             return std::mem::take(order);
         }
@@ -673,12 +681,13 @@ impl Locked {
 
     /// The slots that are in a place, each with its position.
     pub(crate) fn slots(&self) -> Vec<(u32, u32)> {
-        self.used().iter().flat_map(|shelf| shelf.slots()).collect()
+        self.used().iter().flat_map(|policy_shard| policy_shard.slots()).collect()
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let shelves: usize = self.used().iter().map(|shelf| shelf.heap_bytes()).sum();
-        shelves + self.stamps.get().map_or(0, |stamps| stamps.heap_bytes())
+        let policy_shards: usize =
+            self.used().iter().map(|policy_shard| policy_shard.heap_bytes()).sum();
+        policy_shards + self.stamps.get().map_or(0, |stamps| stamps.heap_bytes())
     }
 }
 
@@ -688,32 +697,32 @@ pub(crate) struct Walk<'l> {
     caller: Caller<'l>,
     share: f64,
     /// The one that is walked, and those to come.
-    shelves: &'l [Box<dyn Shelf>],
+    policy_shards: &'l [Box<dyn PolicyShard>],
     /// How many of it.
     left: u64,
 }
 
 impl Walk<'_> {
     fn begin(&mut self) {
-        if let [shelf, ..] = self.shelves {
+        if let [policy_shard, ..] = self.policy_shards {
             self.left =
-                (shelf.begin_setting_aside(&self.caller) as f64 * self.share).round() as u64;
+                (policy_shard.begin_setting_aside(&self.caller) as f64 * self.share).round() as u64;
         }
     }
 
     fn end(&mut self) {
-        if let [shelf, others @ ..] = self.shelves {
+        if let [policy_shard, others @ ..] = self.policy_shards {
             let capacity = share(self.locked.capacity.load(Relaxed), self.locked.bits);
-            shelf.end_setting_aside(capacity);
-            self.shelves = others;
+            policy_shard.end_setting_aside(capacity);
+            self.policy_shards = others;
         }
     }
 
     /// Sets some aside, and says their slots, which the pin keeps. False when it is over.
     pub(crate) fn next(&mut self, pinned: &Pinned<'_>, slots: &mut Vec<u32>) -> bool {
         slots.clear();
-        while let [shelf, ..] = self.shelves {
-            shelf.set_aside_next(&self.caller, self.left.min(ASIDE_BATCH), pinned, slots);
+        while let [policy_shard, ..] = self.policy_shards {
+            policy_shard.set_aside_next(&self.caller, self.left.min(ASIDE_BATCH), pinned, slots);
             self.left -= slots.len() as u64;
             if !slots.is_empty() {
                 return true;
@@ -782,12 +791,12 @@ mod tests {
     fn insert(locked: &Locked, headers: &Waiting<'_>, slot: u32) {
         let newcomer = Newcomer::new(slot.into(), 1);
         let caller = locked.caller(headers);
-        let shelf = &locked.shelves()[0];
-        shelf.insert(&caller, &mut Default::default(), slot, &newcomer);
+        let policy_shard = &locked.policy_shards()[0];
+        policy_shard.insert(&caller, &mut Default::default(), slot, &newcomer);
     }
 
     fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
-        locked.shelves()[0].evict(&locked.caller(headers), &mut Default::default(), None)
+        locked.policy_shards()[0].evict(&locked.caller(headers), &mut Default::default(), None)
     }
 
     fn skipped(headers: &Waiting<'_>) -> u64 {
@@ -806,7 +815,7 @@ mod tests {
             outcome.unwrap_or_else(|panic| resume_unwind(panic));
         });
         // It was of another's headers.
-        assert!(locked.shelves()[0].slots().iter().any(|&(_, slot)| slot == 9));
+        assert!(locked.policy_shards()[0].slots().iter().any(|&(_, slot)| slot == 9));
     }
 
     #[test]
@@ -901,9 +910,9 @@ mod tests {
         let caller = locked.caller(&headers);
         // By another thread, which has noted nothing.
         headers.header(1).position.store(0, Relaxed);
-        assert!(locked.shelves()[0].tell(&caller, true));
+        assert!(locked.policy_shards()[0].tell(&caller, true));
         assert_eq!(headers.reads.notes.slots().count(), 0);
-        assert_eq!(locked.shelves()[0].slots().len(), 2);
+        assert_eq!(locked.policy_shards()[0].slots().len(), 2);
     }
 
     #[test]
@@ -918,15 +927,15 @@ mod tests {
         let unheard = || Newcomer::new(1, 1);
         let mut last = 0;
         for newcomer in &newcomers {
-            let shelf = &locked.shelves()[0];
-            let decision = shelf.evict(&caller, &mut Default::default(), Some(newcomer));
+            let policy_shard = &locked.policy_shards()[0];
+            let decision = policy_shard.evict(&caller, &mut Default::default(), Some(newcomer));
             let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
-            shelf.insert(&caller, &mut Default::default(), slot, &unheard());
+            policy_shard.insert(&caller, &mut Default::default(), slot, &unheard());
             last = slot;
         }
         assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
         let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
-        locked.shelves()[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
+        locked.policy_shards()[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
         newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
     }
 }

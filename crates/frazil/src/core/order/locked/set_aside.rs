@@ -7,7 +7,7 @@
 
 use frazil_policy::{HotFirst, Policy, Slot};
 
-use super::shelf::View;
+use super::policy_shard::View;
 
 /// A policy's ways with what is set aside: of any that can, by its type.
 pub(super) struct Ways<P: Policy> {
@@ -37,7 +37,7 @@ where
     }
 }
 
-/// How a shelf sets aside, and what it has.
+/// How a shard sets aside, and what it has.
 pub(super) struct SetAside<P: Policy> {
     /// `None` of a policy that cannot.
     pub(super) ways: Option<Ways<P>>,

@@ -38,9 +38,9 @@ pub struct UpToSize {
     pub footprint: f64,
 }
 
-/// A workload as [`Portrait::of`] sees it. Requests are gets.
+/// A workload as [`WorkloadProfile::of`] sees it. Requests are gets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Portrait {
+pub struct WorkloadProfile {
     /// Requests of some objects, by rank: the most popular is the first.
     pub popularity: Vec<(u64, u64)>,
     /// [`crate::trace::TraceInfo::zipf_alpha`].
@@ -57,7 +57,7 @@ pub struct Portrait {
     pub sizes: Option<Vec<UpToSize>>,
 }
 
-impl Portrait {
+impl WorkloadProfile {
     /// Looks at a trace that holds the records for a share of all objects, `rate`; `correction` is
     /// what its requests must be multiplied by to be as many as a fair sample has
     /// ([`crate::trace::Origin::correction`]).
@@ -65,23 +65,23 @@ impl Portrait {
     /// O(records + objects × log(objects)).
     ///
     /// ```
-    /// use frazil_simulator::{Portrait, trace};
+    /// use frazil_simulator::{WorkloadProfile, trace};
     ///
     /// let loaded = trace::load("loop:objects=100:requests=1K", &Default::default())?;
-    /// let portrait = Portrait::of(&loaded.trace, 1.0, 1.0);
-    /// assert_eq!((portrait.one_hit_objects, portrait.popularity[0]), (0.0, (1, 10)));
-    /// assert_eq!(portrait.reuse.last(), Some(&(127, 0.9)));
-    /// assert_eq!(portrait.working_set.last().map(|it| it.objects), Some(100));
+    /// let workload = WorkloadProfile::of(&loaded.trace, 1.0, 1.0);
+    /// assert_eq!((workload.one_hit_objects, workload.popularity[0]), (0.0, (1, 10)));
+    /// assert_eq!(workload.reuse.last(), Some(&(127, 0.9)));
+    /// assert_eq!(workload.working_set.last().map(|it| it.objects), Some(100));
     /// # Ok::<(), frazil_simulator::trace::TraceError>(())
     /// ```
-    pub fn of(trace: &Trace, rate: f64, correction: f64) -> Portrait {
+    pub fn of(trace: &Trace, rate: f64, correction: f64) -> WorkloadProfile {
         let facts = info(trace);
         // A record stands for so many requests.
         let each = correction / rate;
         let fair = (facts.requests as f64 * correction).max(1.0);
         let seen = Seen::of(trace, facts.requests, rate, each);
         let once = seen.counts.iter().filter(|&&count| count == 1).count() as f64;
-        Portrait {
+        WorkloadProfile {
             popularity: popularity(seen.counts, rate),
             zipf_alpha: facts.zipf_alpha,
             reuse: shares(&seen.gaps, facts.requests, fair, each),
@@ -228,14 +228,14 @@ mod tests {
             objects: vec![7, 8, 9],
             ..Trace::default()
         };
-        let portrait = Portrait::of(&trace, 1.0, 1.0);
-        assert_eq!(portrait.popularity, [(1, 3), (2, 2), (3, 1)]);
+        let workload = WorkloadProfile::of(&trace, 1.0, 1.0);
+        assert_eq!(workload.popularity, [(1, 3), (2, 2), (3, 1)]);
         // Gaps of 2, 3 and 3 among six requests.
-        assert_eq!(portrait.reuse, [(1, 0.0), (2, 1.0 / 6.0), (3, 0.5)]);
-        assert_eq!((portrait.one_hit_objects, portrait.one_hit_requests), (1.0 / 3.0, 1.0 / 6.0));
-        let last = portrait.working_set.last().unwrap();
+        assert_eq!(workload.reuse, [(1, 0.0), (2, 1.0 / 6.0), (3, 0.5)]);
+        assert_eq!((workload.one_hit_objects, workload.one_hit_requests), (1.0 / 3.0, 1.0 / 6.0));
+        let last = workload.working_set.last().unwrap();
         assert_eq!(*last, WorkingSet { requests: 6, objects: 3, recent: 1 });
-        let sizes = portrait.sizes.unwrap();
+        let sizes = workload.sizes.unwrap();
         assert_eq!(sizes.iter().map(|it| it.bytes).collect::<Vec<_>>(), [10, 30, 60]);
         assert_eq!((sizes[1].objects, sizes[1].footprint), (2.0 / 3.0, 0.4));
     }
@@ -243,12 +243,12 @@ mod tests {
     #[test]
     fn a_sample_stands_for_all() {
         let trace = Trace { ids: vec![0, 1, 0], objects: vec![7, 8], ..Trace::default() };
-        let portrait = Portrait::of(&trace, 0.1, 1.0);
-        assert_eq!(portrait.popularity, [(10, 2), (20, 1)]);
-        assert_eq!(portrait.reuse.last().map(|it| it.0), Some(20));
-        assert_eq!(portrait.working_set.last().map(|it| (it.requests, it.objects)), Some((30, 20)));
+        let workload = WorkloadProfile::of(&trace, 0.1, 1.0);
+        assert_eq!(workload.popularity, [(10, 2), (20, 1)]);
+        assert_eq!(workload.reuse.last().map(|it| it.0), Some(20));
+        assert_eq!(workload.working_set.last().map(|it| (it.requests, it.objects)), Some((30, 20)));
         // A fair sample has twice the requests, and of those of the hottest all come again soon.
-        let adjusted = Portrait::of(&trace, 0.1, 2.0);
+        let adjusted = WorkloadProfile::of(&trace, 0.1, 2.0);
         assert_eq!(adjusted.reuse.last(), Some(&(40, 4.0 / 6.0)));
         assert_eq!(adjusted.one_hit_requests, 1.0 / 6.0);
         assert_eq!(adjusted.working_set.last().map(|it| (it.requests, it.objects)), Some((60, 20)));

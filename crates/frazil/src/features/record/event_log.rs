@@ -19,15 +19,15 @@ use crate::sync::atomic::{
 use crate::sync::{Mutex, OwnLine, zeroed_slice};
 
 /// Threads that can take notes at once. Those of the others are lost.
-const TAPES: usize = 1024;
-/// Notes that a tape holds: a power of two.
+const LOGS: usize = 1024;
+/// Notes that a log holds: a power of two.
 const NOTES: u64 = 1 << 14;
 /// Words of a note.
 const WORDS: usize = 3;
 
 /// What an operation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Event {
     /// A get that found its key.
     Hit,
     /// One that did not.
@@ -45,7 +45,7 @@ pub(super) struct Note {
     pub(super) hash: u64,
     /// At most [`frazil_recording::SIZE_MAX`].
     pub(super) weight: u64,
-    pub(super) deed: Deed,
+    pub(super) event: Event,
 }
 
 /// What is the thread's own, on one line.
@@ -58,16 +58,16 @@ struct Own {
 }
 
 /// The notes of one thread.
-struct Tape {
+struct EventLog {
     own: OwnLine<Own>,
     /// Notes that the writer has read.
     head: OwnLine<AtomicU64>,
     words: Box<[AtomicU64]>,
 }
 
-impl Tape {
+impl EventLog {
     fn new() -> Self {
-        Tape {
+        EventLog {
             own: OwnLine::default(),
             head: OwnLine::default(),
             words: zeroed_slice(NOTES as usize * WORDS),
@@ -79,7 +79,7 @@ impl Tape {
         &self.words[first..first + WORDS]
     }
 
-    /// Adds a note, for the thread whose tape it is. Whether the tape has just become half
+    /// Adds a note, for the thread whose log it is. Whether the log has just become half
     /// full.
     #[inline(always)]
     fn push(&self, note: &Note) -> bool {
@@ -93,7 +93,7 @@ impl Tape {
         let words = self.words(tail);
         words[0].store(note.time_ns, Relaxed);
         words[1].store(note.hash, Relaxed);
-        words[2].store(note.weight << 2 | note.deed as u64, Relaxed);
+        words[2].store(note.weight << 2 | note.event as u64, Relaxed);
         // Release: the words; partner is the Acquire of `read`.
         self.own.0.tail.store(tail.wrapping_add(1), Release);
         // The writer has had this memory: the note after the next shall find it near.
@@ -109,9 +109,9 @@ impl Tape {
         for number in 0..tail.wrapping_sub(head).min(NOTES) {
             let words = self.words(head.wrapping_add(number));
             let sized = words[2].load(Relaxed);
-            let deed = [Deed::Hit, Deed::Miss, Deed::Insert, Deed::Remove][sized as usize & 3];
+            let event = [Event::Hit, Event::Miss, Event::Insert, Event::Remove][sized as usize & 3];
             let (time_ns, hash) = (words[0].load(Relaxed), words[1].load(Relaxed));
-            see(Note { time_ns, hash, weight: sized >> 2, deed });
+            see(Note { time_ns, hash, weight: sized >> 2, event });
         }
         // Release: partner is the Acquire of `push`.
         self.head.0.store(tail, Release);
@@ -119,21 +119,21 @@ impl Tape {
 }
 
 /// What a cache and the writer share. Made for the first recording, kept for the next.
-pub(super) struct Tapes {
+pub(super) struct EventLogs {
     /// By the number of the thread.
-    tapes: Box<[OnceLock<Box<Tape>>]>,
+    logs: Box<[OnceLock<Box<EventLog>>]>,
     pub(super) writer: Mutex<Option<Thread>>,
-    /// Notes of threads that have no tape.
+    /// Notes of threads that have no log.
     homeless: AtomicU64,
     /// Gets of all keys while it was recorded, told at the end.
     pub(super) gets: AtomicU64,
     pub(super) stop: AtomicBool,
 }
 
-impl Tapes {
+impl EventLogs {
     pub(super) fn new() -> Self {
-        Tapes {
-            tapes: (0..TAPES).map(|_| OnceLock::new()).collect(),
+        EventLogs {
+            logs: (0..LOGS).map(|_| OnceLock::new()).collect(),
             writer: Mutex::new(None),
             homeless: AtomicU64::new(0),
             gets: AtomicU64::new(0),
@@ -144,11 +144,11 @@ impl Tapes {
     /// Adds a note of the calling thread.
     #[inline(always)]
     pub(super) fn push(&self, note: &Note) {
-        let Some(tape) = self.tapes.get(crate::smr::thread::number() as usize) else {
+        let Some(log) = self.logs.get(crate::smr::thread::number() as usize) else {
             self.homeless.fetch_add(1, Relaxed);
             return;
         };
-        if tape.get_or_init(|| Box::new(Tape::new())).push(note) {
+        if log.get_or_init(|| Box::new(EventLog::new())).push(note) {
             self.wake();
         }
     }
@@ -162,19 +162,19 @@ impl Tapes {
         }
     }
 
-    /// Shows the writer what it has not read, each with the number of its tape.
+    /// Shows the writer what it has not read, each with the number of its log.
     pub(super) fn read(&self, mut see: impl FnMut(usize, Note)) {
-        for (number, tape) in self.tapes.iter().enumerate() {
-            if let Some(tape) = tape.get() {
-                tape.read(|note| see(number, note));
+        for (number, log) in self.logs.iter().enumerate() {
+            if let Some(log) = log.get() {
+                log.read(|note| see(number, note));
             }
         }
     }
 
-    /// Notes lost since the tapes were made.
+    /// Notes lost since the logs were made.
     pub(super) fn lost(&self) -> u64 {
-        let of = |tape: &Tape| tape.own.0.lost.load(Relaxed);
-        let lost = self.tapes.iter().filter_map(OnceLock::get).map(|tape| of(tape));
+        let of = |log: &EventLog| log.own.0.lost.load(Relaxed);
+        let lost = self.logs.iter().filter_map(OnceLock::get).map(|log| of(log));
         lost.fold(self.homeless.load(Relaxed), u64::wrapping_add)
     }
 }
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let tapes = Tapes::new();
-        let note = |hash| Note { time_ns: 1, hash, weight: 7, deed: Deed::Insert };
+        let logs = EventLogs::new();
+        let note = |hash| Note { time_ns: 1, hash, weight: 7, event: Event::Insert };
         for round in 1..=3 {
-            (0..NOTES + 5).for_each(|hash| tapes.push(&note(hash)));
-            assert_eq!(tapes.lost(), 5 * round);
+            (0..NOTES + 5).for_each(|hash| logs.push(&note(hash)));
+            assert_eq!(logs.lost(), 5 * round);
             let mut read = Vec::new();
-            tapes.read(|_, note| read.push(note));
+            logs.read(|_, note| read.push(note));
             assert_eq!(read, (0..NOTES).map(note).collect::<Vec<_>>());
         }
     }
@@ -199,20 +199,20 @@ mod tests {
     #[test]
     fn what_fits_is_read_once_and_in_order() {
         const ALL: u64 = if cfg!(miri) { 2_000 } else { 2_000_000 };
-        let tapes = Tapes::new();
+        let logs = EventLogs::new();
         let mut read = Vec::new();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for hash in 0..ALL {
-                    tapes.push(&Note { time_ns: hash, hash, weight: hash, deed: Deed::Miss });
+                    logs.push(&Note { time_ns: hash, hash, weight: hash, event: Event::Miss });
                 }
             });
             while !writer.is_finished() {
-                tapes.read(|_, note| read.push(note));
+                logs.read(|_, note| read.push(note));
             }
         });
-        tapes.read(|_, note| read.push(note));
-        assert_eq!(read.len() as u64 + tapes.lost(), ALL);
+        logs.read(|_, note| read.push(note));
+        assert_eq!(read.len() as u64 + logs.lost(), ALL);
         assert!(read.is_sorted_by(|a, b| a.hash < b.hash));
         assert!(read.iter().all(|note| note.time_ns == note.hash && note.weight == note.hash));
     }

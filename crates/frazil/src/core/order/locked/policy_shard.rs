@@ -48,7 +48,7 @@ fn seen(weight: u64) -> u64 {
 ///
 /// Called through a table of functions: the lock costs many times as much, and the policies
 /// are compiled once and not for every type of keys and values.
-pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
+pub(crate) trait PolicyShard: Send + Sync + std::fmt::Debug {
     /// Tells the policy what the caller has noted. False if it may not wait for the lock
     /// and it is taken.
     fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool;
@@ -134,7 +134,7 @@ pub(crate) trait Shelf: Send + Sync + std::fmt::Debug {
     fn heap_bytes(&self) -> usize;
 }
 
-pub(crate) struct Shelved<P: Policy> {
+pub(crate) struct LockedShard<P: Policy> {
     shard: Shard,
     places: Mutex<Places<P>>,
     /// Written under the lock, for those who look for a shard that holds too much.
@@ -143,7 +143,7 @@ pub(crate) struct Shelved<P: Policy> {
 
 struct Places<P: Policy> {
     policy: P,
-    table: Table<P::Meta>,
+    table: PlaceData<P::Meta>,
     free: Vec<u32>,
     /// What the policy remembers of newcomers, by ticket. Ticket 0 does not exist.
     awaited: Vec<Option<Incoming<P::Pending>>>,
@@ -192,7 +192,7 @@ impl Fetched {
 }
 
 /// What the policy may ask for of a place.
-struct Table<M> {
+struct PlaceData<M> {
     /// The slot by place; place 0 does not exist.
     slots: Vec<u32>,
     /// By place; empty unless the policy remembers.
@@ -207,7 +207,7 @@ struct Table<M> {
 pub(super) struct View<'c, M> {
     headers: &'c dyn Headers,
     stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
-    table: &'c Table<M>,
+    table: &'c PlaceData<M>,
     now: u64,
     fetch: Option<u64>,
     /// Writes to the neighbours of those that lists were changed for.
@@ -254,15 +254,15 @@ impl<M: 'static> Host<M> for View<'_, M> {
     }
 }
 
-impl<P: Policy + Send + 'static> Shelved<P> {
+impl<P: Policy + Send + 'static> LockedShard<P> {
     pub(crate) fn new(policy: P, shard: Shard, ways: Option<Ways<P>>) -> Self {
         let (hashes, metas, usual) = (Vec::new(), Vec::new(), None);
-        let table = Table { slots: vec![0], hashes, metas, usual };
+        let table = PlaceData { slots: vec![0], hashes, metas, usual };
         let (free, idle, awaited) = (Vec::new(), Vec::new(), vec![None]);
         let (oldest, time, fresh, aside) = (0, 0, 0, SetAside::new(ways));
         let mut places = Places { policy, table, free, awaited, idle, oldest, aside, time, fresh };
         places.table.reserve(0, P::REMEMBERS);
-        Shelved { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
+        LockedShard { shard, places: Mutex::new(places), held: AtomicU64::new(0) }
     }
 
     /// Takes the lock, and tells the policy first what its caller has noted before.
@@ -340,7 +340,7 @@ impl<P: Policy + Send + 'static> Shelved<P> {
     }
 }
 
-/// A shelf whose lock is held, up to date.
+/// A shard whose lock is held, up to date.
 struct Entered<'p, P: Policy> {
     places: MutexGuard<'p, Places<P>>,
     now: u64,
@@ -354,7 +354,7 @@ impl<P: Policy> Entered<'_, P> {
     }
 }
 
-impl<M: Default> Table<M> {
+impl<M: Default> PlaceData<M> {
     fn reserve(&mut self, place: usize, remembers: bool) {
         if remembers && self.hashes.len() <= place {
             self.hashes.resize(place + 1, 0);
@@ -372,7 +372,7 @@ impl<M: Default> Table<M> {
 
     /// The same places; what lies beside them begins anew.
     fn copy(&self) -> Self {
-        Table {
+        PlaceData {
             slots: self.slots.clone(),
             hashes: self.hashes.clone(),
             metas: self.metas.iter().map(|_| M::default()).collect(),
@@ -471,7 +471,7 @@ impl<P: Policy + 'static> Places<P> {
     /// The view of a policy that a newcomer is brought to: how long its fetch took, and the last
     /// tick of that, as in the simulator.
     fn view_of<'c>(
-        table: &'c mut Table<P::Meta>,
+        table: &'c mut PlaceData<P::Meta>,
         caller: &Caller<'c>,
         now: u64,
         newcomer: &Newcomer,
@@ -497,13 +497,13 @@ impl<P: Policy + 'static> Places<P> {
     }
 }
 
-impl<P: Policy> std::fmt::Debug for Shelved<P> {
+impl<P: Policy> std::fmt::Debug for LockedShard<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shelved").field("shard", &self.shard).finish_non_exhaustive()
+        f.debug_struct("LockedShard").field("shard", &self.shard).finish_non_exhaustive()
     }
 }
 
-impl<P: Policy + Clone + Send + 'static> Shelf for Shelved<P> {
+impl<P: Policy + Clone + Send + 'static> PolicyShard for LockedShard<P> {
     fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
         self.try_enter(caller, wait).map(|entered| entered.leave(caller.reads)).is_some()
     }
