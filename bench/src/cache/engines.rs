@@ -1,10 +1,39 @@
 //! Engines by name: the one place where a name becomes a type.
 
 use anyhow::Context as _;
-use frazil_driver::Engine;
+use frazil::BareCache;
+use frazil_driver::{Engine, Shared};
 
 #[cfg(feature = "rivals")]
 use crate::rivals;
+
+/// Our cache without its features.
+struct Bare(BareCache<u64, u64>);
+
+impl Engine for Bare {
+    type Session<'a> = &'a Self;
+
+    fn session(&self) -> &Self {
+        self
+    }
+}
+
+impl Shared for Bare {
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(&key)
+    }
+
+    #[inline]
+    fn insert(&self, key: u64) {
+        self.0.insert(key, key);
+    }
+
+    #[inline]
+    fn remove(&self, key: u64) {
+        self.0.remove(&key);
+    }
+}
 
 /// Names of engines and policies that this build knows.
 #[cfg(feature = "rivals")]
@@ -27,6 +56,9 @@ const PINNED: &str = "+pin";
 const EXPIRING: &str = "+ttl";
 const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 
+/// Suffix of one of our policies in a cache without features.
+const BARE: &str = "+bare";
+
 /// Suffix of one of our policies under this many locks: what quick_cache has on four cores.
 const SHARDED: &str = "+16-shards";
 const SHARDS: u32 = 16;
@@ -37,7 +69,8 @@ pub(super) fn is_built_in(name: &str) -> bool {
 }
 
 fn ours(name: &str) -> Result<frazil_driver::Setup, frazil_driver::SetupError> {
-    let suffix = [PINNED, EXPIRING, SHARDED].iter().find_map(|suffix| name.strip_suffix(suffix));
+    let suffix =
+        [PINNED, EXPIRING, BARE, SHARDED].iter().find_map(|suffix| name.strip_suffix(suffix));
     let setup: frazil_driver::Setup = suffix.unwrap_or(name).parse()?;
     let shards = if name.ends_with(SHARDED) { SHARDS } else { setup.shards };
     Ok(frazil_driver::Setup { shards, ..setup })
@@ -75,6 +108,9 @@ pub(super) fn visit<V: EngineVisitor>(
     #[cfg(not(feature = "rivals"))]
     let _ = foldhash;
     let setup = ours(name).with_context(|| format!("engine `{name}`"))?;
+    if name.ends_with(BARE) {
+        return Ok(visitor.visit(|| Bare(BareCache::new(setup.policy, capacity))));
+    }
     let build = || {
         let builder = setup.builder(capacity);
         let expiring = name.ends_with(EXPIRING);

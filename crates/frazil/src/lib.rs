@@ -516,6 +516,8 @@
 //! locks and may call the cache.
 #![warn(missing_docs)]
 
+#[cfg(feature = "measure")]
+mod bare;
 mod build_error;
 mod builder;
 mod cache;
@@ -547,6 +549,8 @@ mod write;
 
 pub use crate::core::admission::{Admitted, Refusal, Refused};
 pub use crate::core::order::locked::Promotion;
+#[cfg(feature = "measure")]
+pub use bare::BareCache;
 pub use build_error::BuildError;
 pub use builder::Builder;
 pub use cache::Cache;
