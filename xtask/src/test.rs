@@ -21,7 +21,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
 /// Tests that a quick run leaves out, by a part of their names: the longest.
-const LONG_TESTS: [&str; 34] = [
+const LONG_TESTS: [&str; 33] = [
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
@@ -49,7 +49,6 @@ const LONG_TESTS: [&str; 34] = [
     "nested::panics",
     "order::where_chance",
     "overlay::",
-    "pins::pins_hide",
     "recording::",
     "shared_writes::",
     "simulator::",

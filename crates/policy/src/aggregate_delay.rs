@@ -217,16 +217,14 @@ impl Keep for OfAll {
 /// The counters of residents, for those who choose a victim.
 pub struct Delays<'a, K> {
     keep: &'a K,
-    /// By slot; what is beyond its end is not aside.
-    aside: &'a [bool],
     /// Windows without a burst that are counted beside those that were seen.
     prior: f64,
     now: u64,
 }
 
 impl<'a, K: Keep> Delays<'a, K> {
-    pub(crate) fn new(keep: &'a K, aside: &'a [bool], prior: u8, now: u64) -> Self {
-        Delays { keep, aside, prior: prior.into(), now }
+    pub(crate) fn new(keep: &'a K, prior: u8, now: u64) -> Self {
+        Delays { keep, prior: prior.into(), now }
     }
 
     /// The mean aggregate delay of a resident, in ticks.
@@ -246,13 +244,9 @@ impl<'a, K: Keep> Delays<'a, K> {
         self.now.saturating_sub(self.last(slot)) as f64 + 1.0
     }
 
-    /// What it is worth by how long it has not been requested: the lowest goes. Infinite for
-    /// what has come back from its eviction.
+    /// What it is worth by how long it has not been requested: the lowest goes.
     #[inline]
     pub fn rank(&self, slot: Slot) -> f64 {
-        if self.aside.get(slot.index()).is_some_and(|&aside| aside) {
-            return f64::INFINITY;
-        }
         self.delay(slot) / self.idle(slot)
     }
 

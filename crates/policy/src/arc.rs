@@ -61,7 +61,7 @@ const FROZEN: usize = 2;
 pub struct AdaptiveReplacement {
     /// T1 and T2, and what is frozen of each.
     lists: Lists<4>,
-    /// Which list a slot is in, or was in when it was detached or frozen.
+    /// Which list a slot is in, or was in when it was frozen.
     in_again: Vec<bool>,
     weight: [u64; 2],
     frozen_weight: [u64; 2],
@@ -222,15 +222,6 @@ impl Policy for AdaptiveReplacement {
         Eviction::Victim(victim)
     }
 
-    /// Back into the other list: with the border where it is, the list that it
-    /// came from would be asked again and again, and the other never.
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        let list = self.list_of(slot);
-        self.ghosts.take(host.hash(slot));
-        host.count(Work::Ghost, 1);
-        self.push(host, 1 - list, slot);
-    }
-
     /// Asked for twice before it is there, it belongs in T2, as after a hit.
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<ArcGhost>) {
         if incoming.pending == ArcGhost::None {
@@ -288,17 +279,9 @@ impl DelayAware for AdaptiveReplacement {
             least
         };
         let preferred = of(first);
-        // What came back is not evicted again where there is anything else.
-        let victim = match preferred {
-            Some((rank, slot)) if rank < f64::INFINITY => Some(slot),
-            _ => match (preferred, of(1 - first)) {
-                (Some((_, slot)), Some((rank, other))) => {
-                    Some(if rank < f64::INFINITY { other } else { slot })
-                }
-                (one, other) => one.or(other).map(|(_, slot)| slot),
-            },
+        let Some((_, victim)) = preferred.or_else(|| of(1 - first)) else {
+            return Eviction::Empty;
         };
-        let Some(victim) = victim else { return Eviction::Empty };
         host.count(Work::Sample, looked);
         self.detach(host, victim);
         Eviction::Victim(victim)
@@ -310,17 +293,12 @@ impl DelayAware for AdaptiveReplacement {
 
     fn coldest_by(&self, host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
         let ranked = [ONCE, AGAIN].map(|list| by_rank(self.lists.from_tail(list), delays));
-        let mut rest = ranked.map(|list| list.into_iter().peekable());
+        let mut rest = ranked.map(Vec::into_iter);
         let (mut once, mut order) = (self.weight[ONCE], Vec::new());
         loop {
             let first = usize::from(once as f64 <= self.target);
-            let ranks = rest.each_mut().map(|list| list.peek().map(|(rank, _)| *rank));
-            let list = match (ranks[first], ranks[1 - first]) {
-                (Some(rank), Some(other)) if rank == f64::INFINITY && other < rank => 1 - first,
-                (None, _) => 1 - first,
-                _ => first,
-            };
-            let Some((_, slot)) = rest[list].next() else { break };
+            let list = if rest[first].len() > 0 { first } else { 1 - first };
+            let Some(slot) = rest[list].next() else { break };
             // Objects may have become heavier since `self` was copied.
             once = once.saturating_sub(if list == ONCE { host.weight(slot) } else { 0 });
             order.push(slot);

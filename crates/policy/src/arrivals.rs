@@ -55,11 +55,6 @@ impl Arrivals {
     pub(crate) fn idle(&self, now: u64) -> f64 {
         now.saturating_sub(self.last) as f64 + 1.0
     }
-
-    /// It counts as requested now, though it was not.
-    pub(crate) fn come_back(&mut self, now: u64) {
-        self.last = now;
-    }
 }
 
 #[cfg(test)]

@@ -134,11 +134,6 @@ impl Policy for Belady {
         self.heap.pop().map_or(Eviction::Empty, Eviction::Victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        host.count(Work::Heap, self.heap.depth());
-        self.heap.push(slot, Reverse(0));
-    }
-
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<Reverse<u32>>) {
         host.count(Work::Heap, self.heap.depth());
         self.heap.push(slot, incoming.pending);

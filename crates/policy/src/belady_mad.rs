@@ -74,10 +74,10 @@ impl Policy for BeladyMad {
         host: &mut impl Host<()>,
         incoming: Option<&Incoming<NextDelay>>,
     ) -> Eviction {
-        let candidates = self.residents.candidates();
-        host.count(Work::Sample, candidates as u32);
+        let len = self.residents.len();
+        host.count(Work::Sample, len as u32);
         let mut least: Option<(f64, Slot)> = None;
-        for place in 0..candidates {
+        for place in 0..len {
             let (slot, known) = self.residents.at(place);
             let rank = self.rank(known);
             // Of equals the lower slot, wherever it is in the table.
@@ -91,10 +91,6 @@ impl Policy for BeladyMad {
         }
         self.residents.remove(victim);
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, _host: &mut impl Host<()>, slot: Slot) {
-        self.residents.set_aside(slot, NextDelay { next: NEVER, delay: 0.0 });
     }
 
     fn insert(&mut self, _host: &mut impl Host<()>, slot: Slot, incoming: Incoming<NextDelay>) {

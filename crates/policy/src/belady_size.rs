@@ -144,10 +144,6 @@ impl Policy for BeladySize {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.link(host, slot, 0);
-    }
-
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<u32>) {
         self.link(host, slot, incoming.pending);
     }

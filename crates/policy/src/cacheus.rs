@@ -103,9 +103,6 @@ pub struct Cacheus {
     len: usize,
     /// The most objects resident at once at this capacity.
     most: usize,
-    /// A victim came back. LRU, for which it is now the last candidate, is asked
-    /// next: LFU would choose it again.
-    came_back: bool,
     /// Whether the capacity fell when it was last changed. What goes for nobody then went
     /// because of that.
     shrunk: bool,
@@ -138,7 +135,6 @@ impl Cacheus {
             requests: 0,
             len: 0,
             most: 0,
-            came_back: false,
             shrunk: false,
         }
     }
@@ -341,9 +337,7 @@ impl Policy for Cacheus {
     ) -> Eviction {
         let lru = self.lists.tail(SR).or(self.lists.tail(R));
         let candidates = [lru, self.frequencies.most_recent()];
-        let by_lru = self.came_back || self.rng.unit() < self.weight_of_lru;
-        self.came_back = false;
-        let expert = if by_lru { LRU } else { LFU };
+        let expert = if self.rng.unit() < self.weight_of_lru { LRU } else { LFU };
         let Some(victim) = candidates[expert] else {
             return Eviction::Empty;
         };
@@ -358,14 +352,6 @@ impl Policy for Cacheus {
             self.record(host, expert, victim);
         }
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.take(host.hash(slot));
-        host.count(Work::Ghost, 1);
-        // To R, where every object comes by before it: SR may have room for one.
-        self.admit(host, slot, R, self.frequencies.frequency(slot));
-        self.came_back = true;
     }
 
     #[inline]

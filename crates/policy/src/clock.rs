@@ -8,7 +8,7 @@
 //! amortised: each step uses up one mark.
 
 use crate::mark::by_laps;
-use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
 
 /// CLOCK whose counts go up to `MAX`: 1 for one bit, 3 for two.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl<const MAX: u8> Policy for Clock<MAX> {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        if Self::touch(host.meta(slot)) {
+        if host.meta(slot).raise(MAX) {
             host.count(Work::Mark, 1);
         }
     }
@@ -50,11 +50,6 @@ impl<const MAX: u8> Policy for Clock<MAX> {
         Eviction::Victim(candidate)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        self.queue.push_head(0, slot);
-        host.count(Work::Head, 1);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
@@ -69,12 +64,5 @@ impl<const MAX: u8> Policy for Clock<MAX> {
 
     fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
         by_laps(self.queue.from_tail(0), host)
-    }
-}
-
-impl<const MAX: u8> SharedHit for Clock<MAX> {
-    #[inline]
-    fn touch(meta: &Mark) -> bool {
-        meta.raise(MAX)
     }
 }

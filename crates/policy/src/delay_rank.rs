@@ -188,7 +188,7 @@ impl DelayRank {
     /// The lowest of a sample, with its order. Apart from `evict`, so that it is compiled beside
     /// what it calls, and not in each host.
     fn lowest_of_sample(&mut self, now: u64) -> Option<((u64, u64), Slot)> {
-        let len = self.residents.candidates();
+        let len = self.residents.len();
         let mut least: Option<((u64, u64), Slot)> = None;
         for turn in 0..len.min(SAMPLE) {
             let place = if len > SAMPLE { self.rng.below(len as u64) as usize } else { turn };
@@ -255,15 +255,6 @@ impl Policy for DelayRank {
         let known = self.residents.remove(victim);
         self.remember(host.hash(victim), known);
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        let (now, weight) = (host.now(), host.weight(slot).max(1) as f32);
-        let fetch = host.fetch_ticks().unwrap_or(1) as f32;
-        let known = self.absent.take(host.hash(slot)).map(|(_, known)| known);
-        let mut known = known.unwrap_or(Known { arrivals: Arrivals::first(now), fetch, weight });
-        known.arrivals.come_back(now);
-        self.residents.set_aside(slot, known);
     }
 
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<Known>) {

@@ -3,7 +3,7 @@
 //! A hit does nothing at all, so its hit path has no serialisation point (paper
 //! 1, §3.2). A miss is one tail and one head update. 8 bytes a slot, O(1).
 
-use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, SharedHit, Slot, Work};
+use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const QUEUE: usize = 0;
 /// What is set aside, in the order in which it was.
@@ -35,11 +35,6 @@ impl Policy for Fifo {
         self.queue.unlink(victim);
         host.count(Work::Tail, 1);
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.queue.push_head(QUEUE, slot);
-        host.count(Work::Head, 1);
     }
 
     #[inline]
@@ -79,12 +74,5 @@ impl HotFirst for Fifo {
     fn thaw(&mut self, host: &mut impl Host<()>) {
         self.queue.splice_all(FROZEN, QUEUE);
         host.count(Work::Head, 1);
-    }
-}
-
-impl SharedHit for Fifo {
-    #[inline]
-    fn touch(_meta: &()) -> bool {
-        false
     }
 }

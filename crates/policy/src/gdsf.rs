@@ -23,12 +23,8 @@
 
 use std::cmp::Ordering;
 
-use crate::ranked::lowest_first;
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, SlotHeap, Work};
 
-/// Victims that came back, until something is inserted or the heap is empty.
-const ASIDE: usize = 0;
-const FROZEN: usize = 1;
 /// Priorities are lowered when the inflation has passed this. Rounding then
 /// stays under 2⁻³², which is the priority of an object of 4 GiB.
 const MAX_INFLATION: f64 = (1u64 << 20) as f64;
@@ -127,17 +123,14 @@ fn worth(requests: u32, weight: u64) -> f64 {
 pub struct Gdsf {
     /// Resident slots by a lower bound of their key, the lowest on top.
     heap: SlotHeap<Key>,
-    /// What is resident and not in the heap.
-    outside: Lists<2>,
+    /// What is frozen, and so not in the heap.
+    frozen: Lists<1>,
     records: Vec<Record>,
-    /// `L`. No resident's priority is lower.
+    /// `L`. No resident's priority is lower, but of one that became heavier or was inserted
+    /// again when it was to go.
     inflation: f64,
     /// `L` once the newcomer is in for which something went.
     risen: f64,
-    /// Both before the last eviction.
-    before: (f64, f64),
-    /// No priority in the heap is higher. A hit may have raised a resident's since.
-    highest: f64,
     /// Time of the last request, in requests; starts anew at times.
     tick: u32,
     /// Evictions since priorities were lowered.
@@ -146,9 +139,8 @@ pub struct Gdsf {
 
 impl Gdsf {
     #[inline]
-    fn tick(&mut self, host: &mut impl Host<()>) -> u32 {
+    fn tick(&mut self, host: &impl Host<()>) -> u32 {
         if self.tick == u32::MAX {
-            self.recall(host);
             self.deflate(host);
         }
         self.tick += 1;
@@ -172,9 +164,6 @@ impl Gdsf {
             records[slot.index()].key(host.weight(slot))
         });
         self.risen -= inflation;
-        self.highest -= inflation;
-        let lowered = |level: f64| (level - inflation).max(0.0);
-        self.before = (lowered(self.before.0), lowered(self.before.1));
         self.inflation = 0.0;
         self.evictions = 0;
     }
@@ -194,24 +183,13 @@ impl Gdsf {
         self.heap.peek()
     }
 
-    /// Returns what was put aside to the heap.
-    #[cold]
-    fn recall(&mut self, host: &mut impl Host<()>) {
-        while let Some(slot) = self.outside.tail(ASIDE) {
-            self.outside.unlink(slot);
-            self.push(host, slot, self.records[slot.index()]);
-        }
-    }
-
     /// Puts a slot with a new record into the heap.
     fn push(&mut self, host: &mut impl Host<()>, slot: Slot, record: Record) {
         if slot.index() >= self.records.len() {
             self.records.resize(slot.index() + 1, Record::default());
         }
         self.records[slot.index()] = record;
-        let key = record.key(host.weight(slot));
-        self.highest = self.highest.max(key.priority());
-        let levels = self.heap.push(slot, key);
+        let levels = self.heap.push(slot, record.key(host.weight(slot)));
         host.count(Work::Heap, levels);
     }
 }
@@ -229,8 +207,8 @@ impl Policy for Gdsf {
         let before =
             std::mem::replace(record, Record { inflation: self.inflation, tick, requests });
         host.count(Work::Mark, 1);
-        // What came back was lifted above `L`, and may fall: the one hit that lowers a bound.
-        if before.inflation > self.inflation && self.heap.contains(slot) {
+        // `L` falls where a victim's priority is below it. Only then may a hit lower a bound.
+        if before.inflation > self.inflation {
             let key = record.key(host.weight(slot));
             let levels = self.heap.rekey(slot, key);
             host.count(Work::Heap, levels);
@@ -249,9 +227,6 @@ impl Policy for Gdsf {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<u32>>) -> Eviction {
-        if self.heap.is_empty() {
-            self.recall(host);
-        }
         let Some((key, victim)) = self.settle_top(host) else {
             return Eviction::Empty;
         };
@@ -265,8 +240,6 @@ impl Policy for Gdsf {
         }
         let levels = self.heap.remove(victim);
         host.count(Work::Heap, levels);
-        self.highest = self.highest.max(key.priority());
-        self.before = (self.inflation, self.risen);
         self.risen = key.priority();
         if incoming.is_none() {
             self.inflation = self.risen;
@@ -275,22 +248,8 @@ impl Policy for Gdsf {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        // As if it had not been evicted: were `L` to rise, a row of pinned
-        // objects would lift newcomers above all that is resident.
-        (self.inflation, self.risen) = self.before;
-        let requests = self.records[slot.index()].requests;
-        let inflation = self.highest - worth(requests, host.weight(slot));
-        let tick = self.tick(host);
-        self.records[slot.index()] = Record { inflation, tick, requests };
-        self.outside.push_head(ASIDE, slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<u32>) {
-        if !self.outside.is_empty(ASIDE) {
-            self.recall(host);
-        }
         let tick = self.tick(host);
         let record = Record { inflation: self.inflation, tick, requests: incoming.pending };
         self.push(host, slot, record);
@@ -301,28 +260,21 @@ impl Policy for Gdsf {
     }
 
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        if !self.heap.contains(slot) {
-            return self.outside.unlink(slot);
-        }
         let levels = self.heap.remove(slot);
         host.count(Work::Heap, levels);
     }
 
     fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, _old_weight: u64) {
-        if !self.heap.contains(slot) {
-            return;
-        }
         let key = self.records[slot.index()].key(host.weight(slot));
         let levels = self.heap.rekey(slot, key);
         host.count(Work::Heap, levels);
     }
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
-        let key = |slot: Slot| self.records[slot.index()].key(host.weight(slot)).order();
-        let mut order = self.heap.sorted_by(|_, slot| key(slot));
-        let aside = self.outside.iter(ASIDE).map(|slot| (key(slot), slot));
-        order.append(&mut lowest_first(aside.collect()));
-        order.extend(self.outside.from_tail(FROZEN));
+        let records = &self.records;
+        let mut order =
+            self.heap.sorted_by(|_, slot| records[slot.index()].key(host.weight(slot)).order());
+        order.extend(self.frozen.from_tail(0));
         order
     }
 }
@@ -341,11 +293,11 @@ impl HotFirst for Gdsf {
     fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.remove(host, slot);
         self.records[slot.index()].inflation -= self.inflation;
-        self.outside.push_tail(FROZEN, slot);
+        self.frozen.push_tail(0, slot);
     }
 
     fn remove_frozen(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.outside.unlink(slot);
+        self.frozen.unlink(slot);
         host.count(Work::Delink, 1);
     }
 
@@ -353,8 +305,8 @@ impl HotFirst for Gdsf {
     /// while nobody tells of its hits, and none is lifted above what it was worth. O(k log n)
     /// for k of them at most, and O(k) where they are above most others.
     fn thaw(&mut self, host: &mut impl Host<()>) {
-        while let Some(slot) = self.outside.tail(FROZEN) {
-            self.outside.unlink(slot);
+        while let Some(slot) = self.frozen.tail(0) {
+            self.frozen.unlink(slot);
             let tick = self.tick(host);
             let Record { inflation, requests, .. } = self.records[slot.index()];
             let inflation = inflation + self.inflation;
@@ -434,64 +386,39 @@ mod tests {
         gdsf
     }
 
-    #[test]
-    fn what_comes_back_raises_no_priority_but_its_own() {
-        let heavy = Incoming { hash: 0, weight: 1, pending: 1000 };
-        for incoming in [None, Some(&heavy)] {
-            let mut gdsf = filled(Gdsf::default());
-            let levels = (gdsf.inflation, gdsf.risen);
-            let mut back = Vec::new();
-            for _ in 0..3 {
-                let Eviction::Victim(slot) = gdsf.evict(&mut Ones, incoming) else {
-                    panic!("nothing to evict")
-                };
-                gdsf.put_back(&mut Ones, slot);
-                back.push(slot);
-            }
-            assert_eq!((gdsf.inflation, gdsf.risen), levels);
-            // Nor are they the next that are offered after an insertion.
-            gdsf.insert(&mut Ones, Slot(8), heavy);
-            for _ in 0..3 {
-                let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
-                    panic!("nothing to evict")
-                };
-                assert!(!back.contains(&slot), "{slot:?}");
-            }
+    /// Slot 0 weighs so much, the others 1.
+    struct Heavy(u64);
+    impl Host<()> for Heavy {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn meta(&self, _: Slot) -> &() {
+            &()
+        }
+        fn hash(&self, slot: Slot) -> u64 {
+            slot.0.into()
+        }
+        fn weight(&self, slot: Slot) -> u64 {
+            if slot.0 == 0 { self.0 } else { 1 }
         }
     }
 
     #[test]
-    fn what_comes_back_is_lowered_with_the_others() {
-        let high = MAX_INFLATION;
-        // The last tick comes while one is aside, or between its eviction and its return.
-        for hits_before in [0, 9] {
-            let mut gdsf = filled(Gdsf { inflation: high, risen: high, ..Gdsf::default() });
-            gdsf.tick = u32::MAX - 5;
-            let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
-                panic!("nothing to evict")
-            };
-            let other = Slot(u32::from(slot.0 == 0));
-            (0..hits_before).for_each(|_| gdsf.hit(&mut Ones, other));
-            gdsf.put_back(&mut Ones, slot);
-            (0..9).for_each(|_| gdsf.hit(&mut Ones, other));
-            assert!(gdsf.inflation < high && gdsf.risen < high);
-            let low = |record: &Record| record.inflation < high && record.tick <= gdsf.tick;
-            assert!(gdsf.records.iter().all(low), "{:?}", gdsf.records);
-        }
-    }
-
-    #[test]
-    fn a_hit_may_lower_what_came_back() {
-        let heavy = Incoming { hash: 0, weight: 1, pending: 1000 };
-        let mut gdsf = filled(Gdsf::default());
-        let Eviction::Victim(slot) = gdsf.evict(&mut Ones, None) else {
-            panic!("nothing to evict")
-        };
-        gdsf.put_back(&mut Ones, slot);
-        gdsf.insert(&mut Ones, Slot(8), heavy);
-        // Five requests for a weight of 8 are still the least of all.
-        gdsf.hit(&mut Ones, slot);
-        assert_eq!(gdsf.evict(&mut Ones, None), Eviction::Victim(slot));
+    fn a_hit_may_lower_a_priority_once_what_had_become_heavier_went() {
+        let (mut gdsf, mut host) = (Gdsf::default(), Heavy(1));
+        let of = |pending| Incoming { hash: 0, weight: 1, pending };
+        gdsf.insert(&mut host, Slot(0), of(9));
+        gdsf.insert(&mut host, Slot(1), of(5));
+        assert_eq!(gdsf.evict(&mut host, None), Eviction::Victim(Slot(1)));
+        // At `L` = 5: a priority of 6.
+        gdsf.insert(&mut host, Slot(2), of(1));
+        host.0 = 100;
+        gdsf.reweigh(&mut host, Slot(0), 1);
+        assert_eq!(gdsf.evict(&mut host, None), Eviction::Victim(Slot(0)));
+        // At 0.09: one of 3.09, and that of 6 falls to 2.09.
+        gdsf.insert(&mut host, Slot(3), of(3));
+        gdsf.hit(&mut host, Slot(2));
+        assert_eq!(gdsf.evict(&mut host, None), Eviction::Victim(Slot(2)));
     }
 
     #[test]
@@ -515,7 +442,7 @@ mod tests {
                 record.key(1).priority() - gdsf.inflation
             };
             assert_eq!([above(4), above(0)].map(f64::round), [5.0, 1.0]);
-            assert!(gdsf.heap.contains(Slot(0)) && gdsf.outside.is_empty(FROZEN));
+            assert!(gdsf.heap.len() == 8 && gdsf.frozen.is_empty(0));
         }
     }
 }

@@ -46,12 +46,6 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.nodes.is_empty()
     }
 
-    /// Whether it holds `slot`.
-    #[inline]
-    pub fn contains(&self, slot: Slot) -> bool {
-        self.places.get(slot.index()).is_some_and(|&place| place != ABSENT)
-    }
-
     /// Levels of the heap: the most steps that one operation takes.
     pub fn depth(&self) -> u32 {
         (usize::BITS - self.nodes.len().leading_zeros()).div_ceil(ARITY.ilog2())

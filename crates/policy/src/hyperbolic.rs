@@ -89,7 +89,7 @@ impl Hyperbolic {
     #[inline]
     fn judge_kept(&mut self, now: u64) {
         let residents = &self.residents;
-        self.kept.retain_mut(|candidate| match residents.candidate(candidate.1) {
+        self.kept.retain_mut(|candidate| match residents.get(candidate.1) {
             Some(record) => {
                 candidate.0 = record.idleness(now);
                 true
@@ -146,7 +146,7 @@ impl Policy for Hyperbolic {
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<u32>>) -> Eviction {
         let now = host.now();
-        let len = self.residents.candidates();
+        let len = self.residents.len();
         self.judge_kept(now);
         for turn in 0..len.min(FRESH) {
             let place = if len > FRESH { self.rng.below(len as u64) as usize } else { turn };
@@ -161,11 +161,6 @@ impl Policy for Hyperbolic {
         let (_, victim) = self.kept.remove(0);
         self.residents.remove(victim);
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        let record = Record { since: host.now(), requests: 1, weight: Self::weight(host, slot) };
-        self.residents.set_aside(slot, record);
     }
 
     #[inline]

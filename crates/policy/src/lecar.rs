@@ -65,9 +65,6 @@ pub struct Lecar {
     len: usize,
     /// The most objects resident at once at this capacity.
     most: usize,
-    /// A victim came back. LRU, for which it is now the last candidate, is asked
-    /// next: LFU would choose it again.
-    came_back: bool,
     /// Whether the capacity fell when it was last changed. What goes for nobody then went
     /// because of that.
     shrunk: bool,
@@ -87,7 +84,6 @@ impl Lecar {
             capacity,
             len: 0,
             most: 0,
-            came_back: false,
             shrunk: false,
         }
     }
@@ -185,9 +181,7 @@ impl Policy for Lecar {
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<u32>>) -> Eviction {
         let candidates = [self.recency.tail(0), self.frequencies.least_recent()];
-        let by_lru = self.came_back || self.rng.unit() < self.weight_of_lru;
-        self.came_back = false;
-        let expert = if by_lru { LRU } else { LFU };
+        let expert = if self.rng.unit() < self.weight_of_lru { LRU } else { LFU };
         let Some(victim) = candidates[expert] else {
             return Eviction::Empty;
         };
@@ -201,14 +195,6 @@ impl Policy for Lecar {
             self.record(host, expert, victim);
         }
         Eviction::Victim(victim)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.histories.take(host.hash(slot));
-        self.admit(slot, self.frequencies.frequency(slot));
-        self.came_back = true;
-        host.count(Work::Ghost, 1);
-        host.count(Work::Head, 2);
     }
 
     #[inline]

@@ -16,13 +16,9 @@ use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 /// The list by frequency.
 const RANKED: usize = 0;
-/// Objects that could not be claimed, examined after all others.
-const ASIDE: usize = 1;
-/// What is frozen of those put aside.
-const FROZEN_ASIDE: usize = 2;
-/// What is frozen of the list by frequency, in buckets of its own.
-const FROZEN: usize = 3;
-/// No bucket: of an object that was put aside, and above the highest.
+/// What is frozen of that list, in buckets of its own.
+const FROZEN: usize = 1;
+/// No bucket: above the highest.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +32,7 @@ struct Bucket {
 /// Least frequently used, exactly.
 ///
 /// Hot first is by frequency, the most recently used first among equals: the reverse of the
-/// order in which they would go. Only those that could not be claimed, which go last, come
-/// last here too: their frequency is forgotten, and was the lowest.
+/// order in which they would go.
 ///
 /// ```
 /// use frazil_policy::Lfu;
@@ -45,7 +40,7 @@ struct Bucket {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Lfu {
-    lists: Lists<4>,
+    lists: Lists<2>,
     /// The bucket of a slot.
     bucket_of: Vec<u32>,
     buckets: Vec<Bucket>,
@@ -97,7 +92,7 @@ impl Lfu {
     #[inline]
     fn leave(&mut self, slot: Slot) {
         let own = self.bucket_of[slot.index()];
-        if own != NONE && self.buckets[own as usize].newest == slot {
+        if self.buckets[own as usize].newest == slot {
             match self.below(slot) {
                 Some((heir, bucket)) if bucket == own => self.buckets[own as usize].newest = heir,
                 below => {
@@ -118,10 +113,6 @@ impl Policy for Lfu {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        if self.bucket_of[slot.index()] == NONE {
-            self.leave(slot);
-            self.enter(slot);
-        }
         let own = self.bucket_of[slot.index()];
         let Bucket { frequency, newest, higher } = self.buckets[own as usize];
         let wanted = frequency + 1;
@@ -152,20 +143,12 @@ impl Policy for Lfu {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
-        let Some(victim) = self.lists.tail(RANKED).or(self.lists.tail(ASIDE)) else {
+        let Some(victim) = self.lists.tail(RANKED) else {
             return Eviction::Empty;
         };
         self.leave(victim);
         host.count(Work::Tail, 1);
         Eviction::Victim(victim)
-    }
-
-    /// Aside, because nothing in the ranking fits: at the bottom it would be
-    /// examined next, and at the top it would stay for ever.
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.bucket_of[slot.index()] = NONE;
-        self.lists.push_head(ASIDE, slot);
-        host.count(Work::Head, 1);
     }
 
     #[inline]
@@ -175,13 +158,6 @@ impl Policy for Lfu {
         }
         self.enter(slot);
         host.count(Work::Head, 1);
-        // One at a time, so that a crowd of them can't block every eviction.
-        if let Some(aside) = self.lists.tail(ASIDE) {
-            self.lists.unlink(aside);
-            self.enter(aside);
-            host.count(Work::Tail, 1);
-            host.count(Work::Head, 1);
-        }
     }
 
     fn remove(&mut self, host: &mut impl Host<()>, slot: Slot) {
@@ -190,28 +166,23 @@ impl Policy for Lfu {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        (RANKED..=FROZEN).flat_map(|list| self.lists.from_tail(list)).collect()
+        self.lists.from_tail(RANKED).chain(self.lists.from_tail(FROZEN)).collect()
     }
 }
 
 impl HotFirst for Lfu {
     fn hottest(&self) -> Option<Slot> {
-        self.lists.head(RANKED).or(self.lists.head(ASIDE))
+        self.lists.head(RANKED)
     }
 
     fn colder(&self, slot: Slot) -> Option<Slot> {
-        let ranked = self.bucket_of[slot.index()] != NONE;
-        let behind = if ranked { self.lists.head(ASIDE) } else { None };
-        self.lists.older(slot).or(behind)
+        self.lists.older(slot)
     }
 
     /// Of what is hotter than one frozen before it, only the frequency of that is kept.
     fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
         host.count(Work::Delink, 1);
-        let own = self.bucket_of[slot.index()];
-        let Some(&Bucket { frequency, .. }) = self.buckets.get(own as usize) else {
-            return self.lists.move_to_tail(FROZEN_ASIDE, slot);
-        };
+        let frequency = self.buckets[self.bucket_of[slot.index()] as usize].frequency;
         self.leave(slot);
         let coldest = self.lists.tail(FROZEN).map(|tail| self.bucket_of[tail.index()]);
         self.lists.push_tail(FROZEN, slot);
@@ -251,7 +222,6 @@ impl HotFirst for Lfu {
             }
         }
         self.lists.splice_all(FROZEN, RANKED);
-        self.lists.splice_all(FROZEN_ASIDE, ASIDE);
         host.count(Work::Head, 1);
     }
 }

@@ -239,11 +239,6 @@ impl Lhd {
         true
     }
 
-    fn record(&self, host: &impl Host<()>, slot: Slot, explorer: bool) -> Record {
-        let weight = host.weight(slot).max(1) as f32;
-        Record { touched: self.clock, weight, last_age: 0, class: NEWCOMER, explorer }
-    }
-
     fn take(&mut self, host: &impl Host<()>, slot: Slot) -> Record {
         let record = self.residents.remove(slot);
         if record.explorer {
@@ -256,7 +251,7 @@ impl Lhd {
     #[inline]
     fn victim(&mut self, factor: impl Fn(Slot) -> f32) -> Option<(f32, Slot)> {
         let mut least: Option<(f32, Slot)> = None;
-        let len = self.residents.candidates();
+        let len = self.residents.len();
         for turn in 0..len.min(FRESH) {
             let place = if len > FRESH { self.rng.below(len as u64) as usize } else { turn };
             let (slot, record) = self.residents.at(place);
@@ -266,7 +261,7 @@ impl Lhd {
             }
         }
         for slot in self.recent {
-            let Some(record) = self.residents.candidate(slot) else { continue };
+            let Some(record) = self.residents.get(slot) else { continue };
             let rank = self.rank(record) * factor(slot);
             if least.is_none_or(|(lowest, _)| rank < lowest) {
                 least = Some((rank, slot));
@@ -332,17 +327,11 @@ impl Policy for Lhd {
         self.tick();
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        // As an explorer, so that it is not offered again at the next eviction.
-        self.exploring += host.weight(slot);
-        let record = self.record(host, slot, true);
-        self.residents.set_aside(slot, record);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
         let explorer = self.explore(host, slot);
-        let record = self.record(host, slot, explorer);
+        let weight = host.weight(slot).max(1) as f32;
+        let record = Record { touched: self.clock, weight, last_age: 0, class: NEWCOMER, explorer };
         self.residents.insert(slot, record);
         if self.rank(&record) < self.victim_rank {
             self.recent[self.next_recent] = slot;
@@ -384,7 +373,7 @@ impl DelayAware for Lhd {
             return Eviction::Empty;
         };
         // Newcomers are compared with victims by density alone.
-        let rank = self.residents.candidate(victim).map_or(f32::MAX, |record| self.rank(record));
+        let rank = self.residents.get(victim).map_or(f32::MAX, |record| self.rank(record));
         self.detach(host, victim, rank);
         Eviction::Victim(victim)
     }

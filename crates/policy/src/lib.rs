@@ -112,7 +112,7 @@ pub use mad::{DelayAware, Estimate, IdleSince, InFlight, Mad};
 pub use mark::Mark;
 pub use mobius::Mobius;
 pub use online::{Candidates, MadBase, Online};
-pub use policy::{Eviction, Incoming, Policy, SharedHit};
+pub use policy::{Eviction, Incoming, Policy};
 pub use pool::SlotPool;
 pub use random::Random;
 pub use rng::Rng;

@@ -178,13 +178,6 @@ impl Policy for Lirs {
         Eviction::Victim(victim)
     }
 
-    /// Back as the newest LIR: in Q it would be asked again before any LIR is.
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.ghost.remove(host.hash(slot));
-        host.count(Work::Ghost, 1);
-        self.push(host, LIR, slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<bool>) {
         let fits = self.lir_weight.saturating_add(incoming.weight) <= self.lir_capacity;

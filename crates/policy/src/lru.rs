@@ -46,11 +46,6 @@ impl Policy for Lru {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.list.push_head(LIST, slot);
-        host.count(Work::Head, 1);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
         self.list.push_head(LIST, slot);
@@ -88,8 +83,7 @@ impl DelayAware for Lru {
     }
 
     fn coldest_by(&self, _host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
-        let ranked = by_rank(self.list.from_tail(LIST), delays);
-        ranked.into_iter().map(|(_, slot)| slot).collect()
+        by_rank(self.list.from_tail(LIST), delays)
     }
 }
 

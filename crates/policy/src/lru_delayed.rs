@@ -56,12 +56,6 @@ impl LruDelayed {
     pub fn is_due(window: u64, promoted_at: u64, now: u64) -> bool {
         now.saturating_sub(promoted_at) >= window
     }
-
-    fn push(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
-        host.meta(slot).store(host.now(), Relaxed);
-        self.list.push_head(LIST, slot);
-        host.count(Work::Head, 1);
-    }
 }
 
 impl Policy for LruDelayed {
@@ -101,13 +95,11 @@ impl Policy for LruDelayed {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
-        self.push(host, slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot, _incoming: Incoming<()>) {
-        self.push(host, slot);
+        host.meta(slot).store(host.now(), Relaxed);
+        self.list.push_head(LIST, slot);
+        host.count(Work::Head, 1);
     }
 
     fn remove(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {

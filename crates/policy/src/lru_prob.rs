@@ -66,10 +66,6 @@ impl Policy for LruProb {
         self.lru.evict(host, incoming)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.lru.put_back(host, slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
         self.lru.insert(host, slot, incoming);

@@ -73,11 +73,6 @@ impl Policy for LruSampled {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot) {
-        host.meta(slot).store(host.now(), Relaxed);
-        self.residents.set_aside(slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).store(host.now(), Relaxed);

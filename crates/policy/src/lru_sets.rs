@@ -30,9 +30,6 @@ use crate::{DelayAware, Eviction, Host, Incoming, Policy, Slot, Work};
 pub struct LruSets {
     /// A power of two of them.
     sets: Vec<Vec<Slot>>,
-    /// What came back from its eviction since something was inserted, the oldest first:
-    /// candidates only if there are no others.
-    aside: Vec<Slot>,
     /// How many the sets hold.
     len: usize,
     ways: u8,
@@ -43,7 +40,7 @@ pub struct LruSets {
 impl LruSets {
     /// Sets of so many objects; at least 1.
     pub fn new(ways: u8) -> Self {
-        LruSets { sets: vec![Vec::new()], aside: Vec::new(), len: 0, ways: ways.max(1), hand: 0 }
+        LruSets { sets: vec![Vec::new()], len: 0, ways: ways.max(1), hand: 0 }
     }
 
     fn set_of(&self, hash: u64) -> usize {
@@ -77,8 +74,7 @@ impl LruSets {
         rank: impl Fn(&H, Slot) -> (f64, u64),
     ) -> Eviction {
         if self.len == 0 {
-            let slot = (!self.aside.is_empty()).then(|| self.aside.remove(0));
-            return slot.map_or(Eviction::Empty, Eviction::Victim);
+            return Eviction::Empty;
         }
         let first = self.set_of(incoming.map_or(self.hand, |incoming| incoming.hash));
         self.hand = self.hand.wrapping_add(u64::from(incoming.is_none()));
@@ -126,15 +122,8 @@ impl Policy for LruSets {
         self.take(host, incoming, |host, slot| (0.0, host.meta(slot).load(Relaxed)))
     }
 
-    fn put_back(&mut self, _host: &mut impl Host<AtomicU64>, slot: Slot) {
-        self.aside.push(slot);
-    }
-
     fn insert(&mut self, host: &mut impl Host<AtomicU64>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).store(host.now(), Relaxed);
-        for back in std::mem::take(&mut self.aside) {
-            self.add(host, back);
-        }
         self.add(host, slot);
     }
 
@@ -143,16 +132,12 @@ impl Policy for LruSets {
         if let Some(place) = self.sets[set].iter().position(|&other| other == slot) {
             self.sets[set].swap_remove(place);
             self.len -= 1;
-        } else {
-            self.aside.retain(|&other| other != slot);
         }
     }
 
     fn coldest_first(&self, host: &impl Host<AtomicU64>) -> Vec<Slot> {
         let last = |slot| host.meta(slot).load(Relaxed);
-        let mut slots = lowest_first_stable(self.all().map(|slot| (last(slot), slot)).collect());
-        slots.extend(&self.aside);
-        slots
+        lowest_first_stable(self.all().map(|slot| (last(slot), slot)).collect())
     }
 }
 
@@ -171,7 +156,6 @@ impl DelayAware for LruSets {
         _host: &impl Host<AtomicU64>,
         delays: &Delays<'_, impl Keep>,
     ) -> Vec<Slot> {
-        let ranked = by_rank(self.all().chain(self.aside.iter().copied()), delays);
-        ranked.into_iter().map(|(_, slot)| slot).collect()
+        by_rank(self.all(), delays)
     }
 }

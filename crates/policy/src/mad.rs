@@ -135,17 +135,12 @@ pub struct Mad<B, K = OfResidents> {
     base: B,
     keep: K,
     estimate: Estimate,
-    /// By slot, whether it came back from its eviction since something was inserted: a
-    /// candidate only if there is no other.
-    aside: Vec<bool>,
-    /// Those of which that is so, and perhaps others.
-    came_back: Vec<Slot>,
 }
 
 impl<B: DelayAware, K: Keep + Default> Mad<B, K> {
     /// Weighs the choice of `base`. The usual estimate is the paper's.
     pub fn new(base: B, estimate: Estimate) -> Self {
-        Mad { base, keep: K::default(), estimate, aside: Vec::new(), came_back: Vec::new() }
+        Mad { base, keep: K::default(), estimate }
     }
 }
 
@@ -190,19 +185,8 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
         incoming: Option<&Incoming<Self::Pending>>,
     ) -> Eviction {
         let inner = incoming.map(of_base);
-        let delays = Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now());
+        let delays = Delays::new(&self.keep, self.estimate.prior, host.now());
         self.base.evict_by(host, inner.as_ref(), &delays)
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
-        self.base.put_back(host, slot);
-        self.keep.of_mut(slot).renew(host.now());
-        if slot.index() >= self.aside.len() {
-            self.aside.resize(slot.index() + 1, false);
-        }
-        if !std::mem::replace(&mut self.aside[slot.index()], true) {
-            self.came_back.push(slot);
-        }
     }
 
     fn insert(
@@ -211,17 +195,13 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
         slot: Slot,
         incoming: Incoming<Self::Pending>,
     ) {
-        for slot in self.came_back.drain(..) {
-            self.aside[slot.index()] = false;
-        }
         let took = host.fetch_ticks().unwrap_or(1);
         self.keep.insert(slot, incoming.pending.delays, took);
         if self.estimate.idle_since == IdleSince::Commit {
             self.keep.of_mut(slot).renew(host.now());
         }
         self.base.insert(host, slot, of_base(&incoming));
-        self.base
-            .settle(slot, &Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now()));
+        self.base.settle(slot, &Delays::new(&self.keep, self.estimate.prior, host.now()));
     }
 
     fn remove(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
@@ -237,10 +217,7 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
     }
 
     fn coldest_first(&self, host: &impl Host<B::Meta>) -> Vec<Slot> {
-        self.base.coldest_by(
-            host,
-            &Delays::new(&self.keep, &self.aside, self.estimate.prior, host.now()),
-        )
+        self.base.coldest_by(host, &Delays::new(&self.keep, self.estimate.prior, host.now()))
     }
 }
 
@@ -285,8 +262,8 @@ pub(crate) fn settle<const L: usize, K: Keep>(
 pub(crate) fn by_rank<K: Keep>(
     slots: impl Iterator<Item = Slot>,
     delays: &Delays<'_, K>,
-) -> Vec<(f64, Slot)> {
+) -> Vec<Slot> {
     let mut ranked: Vec<(f64, Slot)> = slots.map(|slot| (delays.rank(slot), slot)).collect();
     sort_stable(&mut ranked);
-    ranked
+    ranked.into_iter().map(|(_, slot)| slot).collect()
 }

@@ -13,7 +13,7 @@
 //! 8 bytes a slot and 1 beside the entry; eviction O(1) amortised.
 
 use crate::mark::by_laps;
-use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
 
 /// Mobius in its plain, single-threaded form.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Policy for Mobius {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        if Self::touch(host.meta(slot)) {
+        if host.meta(slot).raise(1) {
             host.count(Work::Mark, 1);
         }
     }
@@ -71,15 +71,6 @@ impl Policy for Mobius {
         Eviction::Empty
     }
 
-    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        // With those examined already. Where there are none, at the end of the active
-        // queue: the dormant one alone must not hold anything.
-        let examined = self.active ^ 1;
-        let queue = if self.queues.is_empty(examined) { self.active } else { examined };
-        self.queues.push_head(queue, slot);
-        host.count(Work::Head, 1);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
@@ -97,12 +88,5 @@ impl Policy for Mobius {
         let [active, dormant] =
             [self.active, self.active ^ 1].map(|list| self.queues.from_tail(list));
         by_laps(active.chain(dormant), host)
-    }
-}
-
-impl SharedHit for Mobius {
-    #[inline]
-    fn touch(meta: &Mark) -> bool {
-        meta.raise(1)
     }
 }

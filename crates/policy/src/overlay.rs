@@ -319,11 +319,6 @@ impl<P: Policy, O: SetAside<P>> Policy for Overlay<P, O> {
         }
     }
 
-    fn put_back(&mut self, host: &mut impl Host<P::Meta>, slot: Slot) {
-        self.residents += 1;
-        self.base.put_back(host, slot);
-    }
-
     #[inline]
     fn insert(
         &mut self,

@@ -5,8 +5,8 @@ use crate::{Host, Slot};
 /// What [`Policy::evict`] decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// This slot goes. It is already detached from the policy: the host either
-    /// frees it, or gives it back with [`Policy::put_back`].
+    /// This slot goes. It is already detached from the policy. A host that cannot let it
+    /// go after all inserts it as any other object.
     Victim(Slot),
     /// The newcomer is worth less than what it would displace: it is not admitted.
     Refuse,
@@ -33,9 +33,7 @@ pub struct Incoming<P> {
 /// newcomer fits, then [`insert`](Policy::insert). An overwrite is a hit,
 /// followed by [`reweigh`](Policy::reweigh) where the weight changed.
 ///
-/// All calls take `&mut self`: the host serialises them. Policies whose hit is
-/// one mark in [`Meta`](Policy::Meta) also implement [`SharedHit`], and then a
-/// host need not serialise hits.
+/// All calls take `&mut self`: the host serialises them.
 pub trait Policy {
     /// What the host keeps beside each entry for the policy. Marks are atomics
     /// with relaxed accesses, so that readers may set them.
@@ -77,14 +75,6 @@ pub trait Policy {
         host: &mut impl Host<Self::Meta>,
         incoming: Option<&Incoming<Self::Pending>>,
     ) -> Eviction;
-
-    /// Takes back a victim that the host could not claim (pinned, or in a race).
-    ///
-    /// It goes where the others are examined before it: a host that tries four times as
-    /// often as it has residents meets every one of them that it can claim, unless the
-    /// policy refuses the newcomer. Every host bounds its tries. (The offline policies,
-    /// for which nothing is pinned, may offer it again before others.)
-    fn put_back(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
     /// Admits an object into a free slot. The host has filled in the slot's hash
     /// and weight; the policy resets its meta.
@@ -143,11 +133,4 @@ pub trait Policy {
     /// assert_eq!(lru.coldest_first(&Ones), [Slot(1), Slot(2), Slot(0)]);
     /// ```
     fn coldest_first(&self, host: &impl Host<Self::Meta>) -> Vec<Slot>;
-}
-
-/// A policy whose hit needs the slot's meta alone: no lock, no list.
-pub trait SharedHit: Policy {
-    /// Marks a hit: a relaxed load, and a relaxed store only where the mark
-    /// changes, so that a hot object's line stays shared. True if it changed.
-    fn touch(meta: &Self::Meta) -> bool;
 }

@@ -36,16 +36,10 @@ impl SlotPool {
         self.table.is_empty()
     }
 
-    /// Adds a slot that is not in the set. Those set aside can be chosen again.
+    /// Adds a slot that is not in the set.
     #[inline]
     pub fn insert(&mut self, slot: Slot) {
         self.table.insert(slot, ());
-    }
-
-    /// Adds a slot that is not in the set, to be chosen after all others.
-    #[inline]
-    pub fn set_aside(&mut self, slot: Slot) {
-        self.table.set_aside(slot, ());
     }
 
     /// Takes out a slot that is in the set.
@@ -59,10 +53,10 @@ impl SlotPool {
         self.table.ranked(|slot, ()| rank(slot))
     }
 
-    /// A slot at random, each that is not aside equally likely; `None` from an empty set.
+    /// A slot at random, each equally likely; `None` from an empty set.
     #[inline]
     pub fn choose(&self, rng: &mut Rng) -> Option<Slot> {
-        let candidates = self.table.candidates() as u64;
-        (candidates > 0).then(|| self.table.at(rng.below(candidates) as usize).0)
+        let len = self.table.len() as u64;
+        (len > 0).then(|| self.table.at(rng.below(len) as usize).0)
     }
 }

@@ -45,10 +45,6 @@ impl Policy for Random {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, _host: &mut impl Host<()>, slot: Slot) {
-        self.residents.set_aside(slot);
-    }
-
     #[inline]
     fn insert(&mut self, _host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
         self.residents.insert(slot);

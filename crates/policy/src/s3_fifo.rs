@@ -25,20 +25,18 @@
 //! for, which where objects differ in weight may be twice as many; O(1) amortised.
 
 use crate::ranked::lowest_first_stable;
-use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// Victims of a queue that came back, in its list plus this: examined after all others.
-const ASIDE: usize = 2;
 const MAX_COUNT: u8 = 3;
 const PROMOTED_FROM: u8 = 2;
 
 /// S3-FIFO.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
-    queues: Lists<4>,
-    /// Which queue a slot is in, or was when it was put aside.
+    queues: Lists<2>,
+    /// Which queue a slot is in.
     in_main: Vec<bool>,
     weight: [u64; 2],
     small_capacity: u64,
@@ -53,8 +51,6 @@ pub struct S3Fifo {
     look_in: u64,
     /// Whether nothing had to go yet at this capacity.
     filling: bool,
-    /// Whether victims came back since the last insertion.
-    came_back: bool,
 }
 
 impl S3Fifo {
@@ -72,7 +68,6 @@ impl S3Fifo {
             looked_at: 0,
             look_in: 0,
             filling: true,
-            came_back: false,
         };
         policy.set_capacity(capacity);
         policy
@@ -173,14 +168,6 @@ impl S3Fifo {
         }
     }
 
-    /// Returns what was put aside to its queues.
-    #[cold]
-    fn recall(&mut self) {
-        self.came_back = false;
-        self.queues.splice_all(ASIDE + SMALL, SMALL);
-        self.queues.splice_all(ASIDE + MAIN, MAIN);
-    }
-
     fn queue_of(&self, slot: Slot) -> usize {
         usize::from(self.in_main[slot.index()])
     }
@@ -195,7 +182,7 @@ impl Policy for S3Fifo {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        if Self::touch(host.meta(slot)) {
+        if host.meta(slot).raise(MAX_COUNT) {
             host.count(Work::Mark, 1);
         }
     }
@@ -213,32 +200,12 @@ impl Policy for S3Fifo {
         if self.filling {
             self.end_filling();
         }
-        loop {
-            match self.victim(host) {
-                Some(victim) => return Eviction::Victim(victim),
-                None if self.came_back => self.recall(),
-                None => return Eviction::Empty,
-            }
-        }
-    }
-
-    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        let queue = self.queue_of(slot);
-        if queue == SMALL {
-            self.ghost.take(host.hash(slot), self.evicted);
-        }
-        self.queues.push_head(ASIDE + queue, slot);
-        self.weight[queue] += host.weight(slot);
-        self.came_back = true;
-        host.count(Work::Head, 1);
+        self.victim(host).map_or(Eviction::Empty, Eviction::Victim)
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, incoming: Incoming<bool>) {
         host.meta(slot).clear();
-        if self.came_back {
-            self.recall();
-        }
         let small_is_full = self.weight[SMALL] >= self.small_capacity;
         let queue = if incoming.pending || (self.filling && small_is_full) { MAIN } else { SMALL };
         self.push(host, queue, slot);
@@ -264,43 +231,30 @@ impl Policy for S3Fifo {
 
     fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
         let mut order = Vec::new();
-        // With what is aside, which counts all along but goes last.
         let mut small_weight = self.weight[SMALL];
-        for aside in [0, ASIDE] {
-            let counted = |queue: usize| {
-                self.queues
-                    .from_tail(aside + queue)
-                    .map(|slot| (host.meta(slot).count().into(), slot))
-            };
-            let mut small = counted(SMALL);
-            let mut main: Vec<(u64, Slot)> = counted(MAIN).collect();
-            loop {
-                while small_weight > self.small_capacity || main.is_empty() {
-                    let goes = |&(count, slot): &(u64, Slot)| {
-                        small_weight = small_weight.saturating_sub(host.weight(slot));
-                        let promoted = count >= u64::from(PROMOTED_FROM);
-                        if promoted {
-                            main.push((0, slot));
-                        }
-                        !promoted
-                    };
-                    let Some((_, victim)) = small.find(goes) else { break };
-                    order.push(victim);
-                }
-                if main.is_empty() {
-                    break;
-                }
-                // Lap after lap.
-                order.append(&mut lowest_first_stable(std::mem::take(&mut main)));
+        let counted = |queue: usize| {
+            self.queues.from_tail(queue).map(|slot| (host.meta(slot).count().into(), slot))
+        };
+        let mut small = counted(SMALL);
+        let mut main: Vec<(u64, Slot)> = counted(MAIN).collect();
+        loop {
+            while small_weight > self.small_capacity || main.is_empty() {
+                let goes = |&(count, slot): &(u64, Slot)| {
+                    small_weight = small_weight.saturating_sub(host.weight(slot));
+                    let promoted = count >= u64::from(PROMOTED_FROM);
+                    if promoted {
+                        main.push((0, slot));
+                    }
+                    !promoted
+                };
+                let Some((_, victim)) = small.find(goes) else { break };
+                order.push(victim);
             }
+            if main.is_empty() {
+                return order;
+            }
+            // Lap after lap.
+            order.append(&mut lowest_first_stable(std::mem::take(&mut main)));
         }
-        order
-    }
-}
-
-impl SharedHit for S3Fifo {
-    #[inline]
-    fn touch(meta: &Mark) -> bool {
-        meta.raise(MAX_COUNT)
     }
 }

@@ -7,7 +7,7 @@
 //! entry; eviction O(1) amortised.
 
 use crate::mark::by_laps;
-use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, SharedHit, Slot, Work};
+use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
 
 /// SIEVE.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl Policy for Sieve {
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        if Self::touch(host.meta(slot)) {
+        if host.meta(slot).raise(1) {
             host.count(Work::Mark, 1);
         }
     }
@@ -53,16 +53,6 @@ impl Policy for Sieve {
         Eviction::Victim(candidate)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<Mark>, slot: Slot) {
-        // Among those examined already, so that the hand does not meet it again before
-        // the others; at the head where there are none.
-        match self.hand {
-            Some(hand) if self.queue.older(hand).is_some() => self.queue.insert_behind(hand, slot),
-            _ => self.queue.push_head(0, slot),
-        }
-        host.count(Work::Head, 1);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<Mark>, slot: Slot, _incoming: Incoming<()>) {
         host.meta(slot).clear();
@@ -83,12 +73,5 @@ impl Policy for Sieve {
         let ahead = std::iter::successors(next, |&slot| self.queue.newer(slot));
         let behind = self.queue.from_tail(0).take_while(|&slot| Some(slot) != next);
         by_laps(ahead.chain(behind), host)
-    }
-}
-
-impl SharedHit for Sieve {
-    #[inline]
-    fn touch(meta: &Mark) -> bool {
-        meta.raise(1)
     }
 }

@@ -49,8 +49,6 @@ pub struct Slru {
     filling: bool,
     /// Whether segments may hold more than their share since the capacity shrank.
     shrunk: bool,
-    /// Whether victims came back since the last insertion.
-    came_back: bool,
 }
 
 impl Slru {
@@ -70,7 +68,6 @@ impl Slru {
             capacity: 0,
             filling: true,
             shrunk: false,
-            came_back: false,
         };
         policy.set_capacity(capacity);
         policy
@@ -145,20 +142,10 @@ impl Policy for Slru {
         Eviction::Victim(victim)
     }
 
-    /// To the very top, where all others are examined before it, even if that is
-    /// more than its share until the next insertion.
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.push(host, self.top, slot);
-        self.came_back = true;
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
         if slot.index() >= self.segment_of.len() {
             self.segment_of.resize(slot.index() + 1, 0);
-        }
-        if std::mem::take(&mut self.came_back) {
-            self.settle(host, self.top);
         }
         let mut segment = 0;
         if self.filling {

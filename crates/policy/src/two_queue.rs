@@ -41,8 +41,6 @@ pub struct TwoQueue {
     frozen_a1in_weight: u64,
     kin: u64,
     a1out: Ghost,
-    /// Victims given back since the last insertion.
-    given_back: u32,
 }
 
 impl TwoQueue {
@@ -55,7 +53,6 @@ impl TwoQueue {
             frozen_a1in_weight: 0,
             kin: 0,
             a1out: Ghost::new(0),
-            given_back: 0,
         };
         policy.set_capacity(capacity);
         policy
@@ -110,10 +107,7 @@ impl Policy for TwoQueue {
         }
         let a1in_pays = self.a1in_weight > self.kin;
         let [a1in, am] = [self.queues.tail(A1IN), self.queues.tail(AM)];
-        // Where victims come back, the queues take turns, or one whose objects are all
-        // pinned would hide the other.
-        let a1in_first = a1in_pays ^ (self.given_back % 2 == 1);
-        let Some(victim) = (if a1in_first { a1in.or(am) } else { am.or(a1in) }) else {
+        let Some(victim) = (if a1in_pays { a1in.or(am) } else { am.or(a1in) }) else {
             return Eviction::Empty;
         };
         if a1in_pays && !self.in_am[victim.index()] {
@@ -124,16 +118,8 @@ impl Policy for TwoQueue {
         Eviction::Victim(victim)
     }
 
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.a1out.remove(host.hash(slot));
-        host.count(Work::Ghost, 1);
-        self.given_back = self.given_back.wrapping_add(1);
-        self.push(host, AM, slot);
-    }
-
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<bool>) {
-        self.given_back = 0;
         if slot.index() >= self.in_am.len() {
             self.in_am.resize(slot.index() + 1, false);
         }
@@ -156,14 +142,8 @@ impl Policy for TwoQueue {
     }
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
-        let weight = |slot| host.weight(slot);
         let surplus = self.a1in_weight.saturating_sub(self.kin);
-        let mut order = match (surplus, self.given_back % 2 == 1) {
-            (_, false) => self.queues.from_tails([A1IN, AM], surplus, weight),
-            // The queue whose turn it is goes first, and as a whole.
-            (0, true) => self.queues.from_tails([AM, A1IN], 0, weight),
-            (_, true) => self.queues.from_tails([A1IN, AM], 0, weight),
-        };
+        let mut order = self.queues.from_tails([A1IN, AM], surplus, |slot| host.weight(slot));
         order.extend([A1IN, AM].iter().flat_map(|queue| self.queues.from_tail(FROZEN + queue)));
         order
     }

@@ -36,10 +36,8 @@ use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Sketch, Slot, Wor
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
-/// Victims that came back, a part of protected that is asked after all others.
-const ASIDE: usize = 3;
 /// What is frozen of the window, probation or protected is in list `FROZEN +` that.
-const FROZEN: usize = 4;
+const FROZEN: usize = 3;
 /// The most victims that one newcomer may displace from main by itself.
 const MOST_VICTIMS: u32 = 16;
 /// Objects that a growing window takes from main at one eviction.
@@ -52,8 +50,7 @@ const TAKEN_AT_ONCE: u32 = 2;
 /// reverse of the order in which they go, which the sketch decides one contest at a time.
 ///
 /// Hits of frozen objects are not counted, so that the sketch forgets them; they come back
-/// to where contests find them last. A victim that came back and was frozen since comes back
-/// to protected.
+/// to where contests find them last.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, WTinyLfu};
@@ -77,8 +74,8 @@ const TAKEN_AT_ONCE: u32 = 2;
 /// ```
 #[derive(Clone, Debug)]
 pub struct WTinyLfu {
-    lists: Lists<7>,
-    /// Which list a slot is in, or was in when it was frozen; of one put aside, protected.
+    lists: Lists<6>,
+    /// Which list a slot is in, or was in when it was frozen.
     list_of: Vec<u8>,
     weight: [u64; 3],
     frozen_weight: [u64; 3],
@@ -244,33 +241,6 @@ impl WTinyLfu {
         // Nothing left to compete with, or too much to go for one object.
         victim.is_none()
     }
-
-    /// Evicts one that is not aside.
-    fn choose(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<()>>) -> Eviction {
-        if let Some(heavy) = incoming.filter(|new| new.weight > self.window_capacity) {
-            if !self.beats_all(host, heavy) {
-                return Eviction::Refuse;
-            }
-            let victim = self.main_victim().or_else(|| self.lists.tail(WINDOW));
-            return victim.map_or(Eviction::Empty, |victim| self.detach(host, victim));
-        }
-        let weight = incoming.map_or(0, |new| new.weight);
-        for _ in 0..TAKEN_AT_ONCE {
-            if self.window_fits(weight)
-                && self.main_weight() > self.main_capacity()
-                && let Some(oldest) = self.main_victim()
-            {
-                self.transfer(host, oldest, WINDOW);
-                host.count(Work::Tail, 1);
-            }
-        }
-        while let Some(candidate) = self.lists.tail(WINDOW) {
-            if self.window_fits(weight) || !self.settle(host, candidate) {
-                return self.compete(host, candidate);
-            }
-        }
-        self.main_victim().map_or(Eviction::Empty, |victim| self.detach(host, victim))
-    }
 }
 
 impl Policy for WTinyLfu {
@@ -311,25 +281,34 @@ impl Policy for WTinyLfu {
     }
 
     fn evict(&mut self, host: &mut impl Host<()>, incoming: Option<&Incoming<()>>) -> Eviction {
-        let eviction = self.choose(host, incoming);
-        if eviction != Eviction::Empty || self.lists.is_empty(ASIDE) {
-            return eviction;
+        if let Some(heavy) = incoming.filter(|new| new.weight > self.window_capacity) {
+            if !self.beats_all(host, heavy) {
+                return Eviction::Refuse;
+            }
+            let victim = self.main_victim().or_else(|| self.lists.tail(WINDOW));
+            return victim.map_or(Eviction::Empty, |victim| self.detach(host, victim));
         }
-        self.lists.splice_all(ASIDE, PROTECTED);
-        self.choose(host, incoming)
-    }
-
-    /// Aside, until something is inserted or all others were offered. In one of the
-    /// three lists it could lose to the same candidate again and again, and hide others.
-    fn put_back(&mut self, host: &mut impl Host<()>, slot: Slot) {
-        self.push(host, PROTECTED, slot);
-        self.lists.move_to_head(ASIDE, slot);
+        let weight = incoming.map_or(0, |new| new.weight);
+        for _ in 0..TAKEN_AT_ONCE {
+            if self.window_fits(weight)
+                && self.main_weight() > self.main_capacity()
+                && let Some(oldest) = self.main_victim()
+            {
+                self.transfer(host, oldest, WINDOW);
+                host.count(Work::Tail, 1);
+            }
+        }
+        while let Some(candidate) = self.lists.tail(WINDOW) {
+            if self.window_fits(weight) || !self.settle(host, candidate) {
+                return self.compete(host, candidate);
+            }
+        }
+        self.main_victim().map_or(Eviction::Empty, |victim| self.detach(host, victim))
     }
 
     #[inline]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
         self.uneven |= *self.unit.get_or_insert(incoming.weight) != incoming.weight;
-        self.lists.splice_all(ASIDE, PROTECTED);
         let heavy = incoming.weight > self.window_capacity;
         self.push(host, if heavy { PROBATION } else { WINDOW }, slot);
         self.sketch.grow(self.len);
@@ -361,7 +340,7 @@ impl Policy for WTinyLfu {
         let mut copy = self.clone();
         copy.weight = [0; 3];
         let mut said = Said(vec![(0, 0); self.list_of.len()]);
-        for slot in (WINDOW..=ASIDE).flat_map(|list| self.lists.iter(list)) {
+        for slot in (WINDOW..=PROTECTED).flat_map(|list| self.lists.iter(list)) {
             let weight = host.weight(slot);
             said.0[slot.index()] = (host.hash(slot), weight);
             copy.weight[usize::from(self.list_of[slot.index()])] += weight;
@@ -377,20 +356,12 @@ impl Policy for WTinyLfu {
 
 impl HotFirst for WTinyLfu {
     fn hottest(&self) -> Option<Slot> {
-        self.lists.head_below(PROTECTED + 1).or(self.lists.head(ASIDE))
+        self.lists.head_below(PROTECTED + 1)
     }
 
     fn colder(&self, slot: Slot) -> Option<Slot> {
-        self.lists.older(slot).or_else(|| {
-            // Only aside counts as protected and comes after the window.
-            let last = self.lists.tail(ASIDE);
-            let list = usize::from(self.list_of[slot.index()]);
-            if last == Some(slot) {
-                None
-            } else {
-                self.lists.head_below(list).or(self.lists.head(ASIDE))
-            }
-        })
+        let list = usize::from(self.list_of[slot.index()]);
+        self.lists.older(slot).or_else(|| self.lists.head_below(list))
     }
 
     fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
@@ -509,23 +480,10 @@ mod tests {
     /// Weights and lists, recomputed from each other.
     fn validate(policy: &WTinyLfu, host: &Said) {
         let sum = |list| policy.lists.iter(list).map(|slot| host.weight(slot)).sum::<u64>();
-        let mut dynamic = [WINDOW, PROBATION, PROTECTED].map(sum);
-        dynamic[PROTECTED] += sum(ASIDE);
-        assert_eq!(policy.weight, dynamic);
+        assert_eq!(policy.weight, [WINDOW, PROBATION, PROTECTED].map(sum));
         assert_eq!(policy.frozen_weight, [WINDOW, PROBATION, PROTECTED].map(|l| sum(FROZEN + l)));
         let residents = (WINDOW..=FROZEN + PROTECTED).flat_map(|list| policy.lists.iter(list));
         assert_eq!(policy.len, residents.count() as u64);
-    }
-
-    fn evict(policy: &mut WTinyLfu, host: &mut Said, rng: &mut Rng) -> Option<Slot> {
-        match policy.evict(host, None) {
-            Eviction::Victim(slot) if rng.below(4) == 0 => {
-                policy.put_back(host, slot);
-                None
-            }
-            Eviction::Victim(slot) => Some(slot),
-            Eviction::Refuse | Eviction::Empty => None,
-        }
     }
 
     #[test]
@@ -572,7 +530,11 @@ mod tests {
                 }
             }
             match at_work {
-                12..24 => absent.extend(evict(&mut policy, &mut host, &mut rng)),
+                12..24 => {
+                    if let Eviction::Victim(slot) = policy.evict(&mut host, None) {
+                        absent.push(slot);
+                    }
+                }
                 24 => policy.set_capacity(rng.below(200)),
                 25 => {
                     policy.thaw(&mut host);

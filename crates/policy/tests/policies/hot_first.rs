@@ -29,8 +29,6 @@ enum Step {
     /// So many percent of the dynamic residents, and whether the policy hears of the rest.
     Freeze(usize, bool),
     Thaw,
-    PinAll,
-    Unpin,
     Capacity(u64),
 }
 
@@ -41,8 +39,6 @@ fn steps(rare: u32) -> impl Strategy<Value = Vec<Step>> {
         6 => (0u64..40).prop_map(Step::Remove),
         6 => (0usize..=100, any::<bool>()).prop_map(|(share, told)| Step::Freeze(share, told)),
         4 => Just(Step::Thaw),
-        rare => Just(Step::PinAll),
-        rare => Just(Step::Unpin),
         rare => (0u64..60).prop_map(Step::Capacity),
     ];
     prop::collection::vec(step, 0..300)
@@ -134,8 +130,6 @@ impl<P: HotFirst + Clone> Freezer<P> {
                 self.thaw();
                 self.tell();
             }
-            Step::PinAll => self.cache.pinned = self.cache.index.keys().copied().collect(),
-            Step::Unpin => self.cache.pinned.clear(),
             Step::Capacity(capacity) => {
                 self.cache.capacity = capacity;
                 self.tell();
@@ -187,7 +181,6 @@ impl HotFirstVisitor for &Anything<'_> {
             freezer.take(step, self.heaviest);
             freezer.check().map_err(|error| format!("{error} after {step:?}"))?;
         }
-        freezer.cache.pinned.clear();
         freezer.cache.set_capacity(0);
         freezer.check()?;
         if freezer.cache.index.len() != freezer.frozen.len() {
@@ -202,7 +195,6 @@ impl HotFirstVisitor for &Anything<'_> {
 /// A freeze that is undone at once, in the middle of a course, or none.
 struct Undone<'a> {
     steps: &'a [Step],
-    pins: bool,
     later: &'a [Step],
     capacity: u64,
     heaviest: u64,
@@ -228,7 +220,6 @@ impl HotFirstVisitor for &Undone<'_> {
             match step {
                 // All is dynamic until then.
                 Step::Freeze(..) => {}
-                Step::PinAll if !self.pins => {}
                 _ => _ = freezer.take(step, self.heaviest),
             }
         }
@@ -312,7 +303,7 @@ fn agree<P: HotFirst + Clone, R: Rules>(
                 model.tell();
                 freezer.tell();
             }
-            Step::PinAll | Step::Unpin | Step::Capacity(_) => {}
+            Step::Capacity(_) => {}
         }
         prop_assert_eq!(freezer.walk(), model.walk(), "{:?}", step);
         let mut hottest_first = freezer.coldest_first();
@@ -370,11 +361,9 @@ proptest! {
         for policy in policies() {
             // LFU has to tell from others what it puts in front of them.
             let later = if policy == Online::Lfu { &[][..] } else { &later };
-            // What these have put aside comes back among the others.
-            let pins = ![Online::WTinyLfu, Online::Gdsf].contains(&policy);
             // GDSF rounds priorities of what it freezes, unless all are whole numbers.
             let heaviest = if policy == Online::Gdsf { 1 } else { heaviest };
-            let course = |share| Undone { steps: &steps, pins, later, capacity, heaviest, share };
+            let course = |share| Undone { steps: &steps, later, capacity, heaviest, share };
             let twin = policy.visit_hot_first(capacity, &course(None));
             let seen = policy.visit_hot_first(capacity, &course(Some(share)));
             prop_assert_eq!(seen, twin, "{}", policy);

@@ -17,7 +17,6 @@ mod naive_ranked;
 mod naive_ranks;
 mod order;
 mod overlay;
-mod pins;
 
 use proptest::prelude::ProptestConfig;
 

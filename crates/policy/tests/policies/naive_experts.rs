@@ -323,8 +323,6 @@ enum ByteStep {
     Arrive(u64),
     Remove(u64),
     Resize(u64),
-    Pin(u64),
-    Unpin,
 }
 
 fn byte_steps() -> impl Strategy<Value = Vec<ByteStep>> {
@@ -334,17 +332,15 @@ fn byte_steps() -> impl Strategy<Value = Vec<ByteStep>> {
         20 => (id.clone(), weight.clone()).prop_map(|(id, weight)| ByteStep::Request(id, weight)),
         2 => (id.clone(), weight).prop_map(|(id, weight)| ByteStep::Wait(id, weight)),
         2 => id.clone().prop_map(ByteStep::Arrive),
-        2 => id.clone().prop_map(ByteStep::Remove),
+        2 => id.prop_map(ByteStep::Remove),
         1 => (0u64..120).prop_map(ByteStep::Resize),
-        1 => id.prop_map(ByteStep::Pin),
-        1 => Just(ByteStep::Unpin),
     ];
     prop::collection::vec(step, 1..500)
 }
 
-/// What must hold whatever happens: the capacity is kept where nothing is pinned,
-/// weights stay in their bounds, histories hold no more than the cache held, and
-/// all that is resident can be evicted.
+/// What must hold whatever happens: the capacity is kept, weights stay in their
+/// bounds, histories hold no more than the cache held, and all that is resident can
+/// be evicted.
 fn holds<P: Policy>(
     steps: &[ByteStep],
     policy: P,
@@ -364,20 +360,12 @@ fn holds<P: Policy>(
             ByteStep::Arrive(id) => cache.commit(id),
             ByteStep::Remove(id) => cache.remove(id),
             ByteStep::Resize(capacity) => cache.set_capacity(capacity),
-            ByteStep::Pin(id) => {
-                cache.pinned.insert(id);
-            }
-            ByteStep::Unpin => {
-                cache.pinned.clear();
-                cache.set_capacity(cache.capacity);
-            }
         }
-        prop_assert!(!cache.pinned.is_empty() || cache.used() <= cache.capacity);
+        prop_assert!(cache.used() <= cache.capacity);
         prop_assert!((0.01..=0.99).contains(&weight_of_lru(&cache.policy)));
         most = most.max(cache.index.len());
         prop_assert!(history_bytes(&cache.policy) <= 300 * most + 3000);
     }
-    cache.pinned.clear();
     for id in 100..130 {
         cache.request(id, 1);
     }
@@ -453,56 +441,6 @@ fn the_seed_decides() {
     assert_ne!(hits(Lecar::new(20, 3)), hits(Lecar::new(20, 4)));
     assert_eq!(hits(Cacheus::new(20, 3)), hits(Cacheus::new(20, 3)));
     assert_ne!(hits(Cacheus::new(20, 3)), hits(Cacheus::new(20, 4)));
-}
-
-/// All but one pinned: whoever is asked, the one is found in as many tries as the
-/// host makes.
-#[test]
-fn the_only_victim_is_found() {
-    fn check(policy: impl Policy, seed: u64) {
-        let mut cache = Cache::new(policy, 12);
-        let mut ids = Rng::new(seed);
-        // Loops longer than the cache teach to ask LFU, chance to ask LRU.
-        for request in 0..1200 {
-            let id = if seed.is_multiple_of(2) { request % 15 } else { ids.below(30) };
-            cache.request(id, 1);
-        }
-        let unpinned = *cache.index.keys().nth(ids.below(12) as usize).unwrap();
-        cache.pinned.extend((0..30).filter(|&id| id != unpinned));
-        cache.request(50, 1);
-        assert!(cache.index.contains_key(&50), "seed {seed}");
-        assert!(!cache.index.contains_key(&unpinned));
-    }
-    for seed in 0..100 {
-        check(Lecar::new(12, seed), seed);
-        check(Cacheus::new(12, seed), seed);
-    }
-}
-
-/// A victim that came back was never evicted: nobody regrets it later.
-#[test]
-fn what_came_back_is_not_regretted() {
-    fn check<P: Policy>(policy: P, weight_of_lru: impl Fn(&P) -> f64) {
-        let mut cache = Cache::new(policy, 8);
-        for id in (0..8).chain(0..4) {
-            cache.request(id, 1);
-        }
-        cache.pinned.extend(0..8);
-        cache.request(50, 1);
-        assert!(!cache.index.contains_key(&50));
-        for id in 0..8 {
-            cache.remove(id);
-        }
-        let before = weight_of_lru(&cache.policy);
-        for id in 0..8 {
-            cache.request(id, 1);
-        }
-        assert_eq!(weight_of_lru(&cache.policy), before);
-    }
-    for seed in 0..20 {
-        check(Lecar::new(8, seed), Lecar::weight_of_lru);
-        check(Cacheus::new(8, seed), Cacheus::weight_of_lru);
-    }
 }
 
 /// In bytes a history could hold many light objects for few heavy residents; it

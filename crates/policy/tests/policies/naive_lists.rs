@@ -319,21 +319,11 @@ proptest! {
                 match step {
                     0 => cache.remove(id),
                     1 => cache.set_capacity(number + 1),
-                    // Pinned objects can't be claimed.
-                    2 => { cache.pinned.insert(id); }
-                    3 => cache.pinned.clear(),
-                    4..8 => { cache.request(id, number % 2 * number); }
+                    2..6 => { cache.request(id, number % 2 * number); }
                     _ => { cache.request(id, 1 + id % 7); }
                 }
-                // A pinned object can hold up a shrinking cache.
-                prop_assert!(!cache.pinned.is_empty() || cache.used() <= cache.capacity
-                    || step == 3);
-                if step == 3 {
-                    cache.set_capacity(cache.capacity);
-                    prop_assert!(cache.used() <= cache.capacity);
-                }
+                prop_assert!(cache.used() <= cache.capacity);
             }
-            cache.pinned.clear();
             cache.set_capacity(0);
             prop_assert_eq!(cache.used(), 0);
             Ok(())
@@ -376,24 +366,6 @@ fn two_queue_refuses_what_would_flush_a1in() {
     assert!(!cache.index.contains_key(&20) && cache.index.len() == 10);
     cache.request(21, 25);
     assert!(cache.index.contains_key(&21) && cache.index.len() == 8);
-}
-
-/// An object that could not be claimed is tried again later, and does not become
-/// one that stays for ever.
-#[test]
-fn lfu_tries_again_what_was_put_back() {
-    let mut cache = Cache::new(Lfu::default(), 3);
-    for id in [1, 2, 2, 2, 3, 3] {
-        cache.request(id, 1);
-    }
-    cache.pinned.insert(1);
-    cache.request(4, 1);
-    assert!(cache.index.contains_key(&1) && !cache.index.contains_key(&3));
-    cache.pinned.clear();
-    cache.request(5, 1);
-    cache.request(6, 1);
-    assert!(!cache.index.contains_key(&1), "requested once, like 4 and 5");
-    assert!(cache.index.contains_key(&2));
 }
 
 #[test]

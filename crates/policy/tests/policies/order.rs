@@ -1,8 +1,8 @@
 //! `coldest_first` against what it foretells: the victims of one eviction after another.
 //!
-//! Each policy by its name, after a random course of requests, deletions, pins and
-//! changes of capacity, in weights that differ and that don't. It must list every
-//! resident once, and, but for those of [`LOOSE`], exactly in the order of their going.
+//! Each policy by its name, after a random course of requests, deletions and changes
+//! of capacity, in weights that differ and that don't. It must list every resident
+//! once, and, but for those of [`LOOSE`], exactly in the order of their going.
 //!
 //! To evict from a copy, as here, would be one implementation for all policies. It would
 //! need marks that can be copied, would fill ghosts, and where chance decides it could only
@@ -44,10 +44,6 @@ fn specs() -> impl Iterator<Item = PolicySpec> {
 enum Step {
     Request(u64, u64),
     Remove(u64),
-    Pin(u64),
-    /// Pins what is resident.
-    PinAll,
-    Unpin,
     Shed,
     Capacity(u64),
 }
@@ -57,13 +53,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         60 => (0u64..40, 1u64..6).prop_map(|(id, weight)| Step::Request(id, weight)),
         20 => (0u64..8, 1u64..6).prop_map(|(id, weight)| Step::Request(id, weight)),
         3 => (0u64..40).prop_map(Step::Remove),
-        5 => (0u64..40).prop_map(Step::Pin),
-        2 => Just(Step::PinAll),
-        2 => Just(Step::Unpin),
         5 => Just(Step::Shed),
         1 => (0u64..60).prop_map(Step::Capacity),
     ];
-    // The last to happen is often that victims came back.
+    // The last to happen is often an eviction.
     let course = (prop::collection::vec(step, 0..300), 0usize..3);
     course.prop_map(|(steps, sheds)| [steps, vec![Step::Shed; sheds]].concat())
 }
@@ -93,9 +86,6 @@ impl PolicyVisitor for &Course<'_> {
             match *step {
                 Step::Request(id, weight) => _ = cache.request(id, weight.min(self.heaviest)),
                 Step::Remove(id) => cache.remove(id),
-                Step::Pin(id) => _ = cache.pinned.insert(id),
-                Step::PinAll => cache.pinned = cache.index.keys().copied().collect(),
-                Step::Unpin => cache.pinned.clear(),
                 Step::Shed => cache.shed(),
                 Step::Capacity(capacity) => cache.set_capacity(capacity),
             }

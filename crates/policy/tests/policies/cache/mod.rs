@@ -1,8 +1,8 @@
 //! A small cache that hosts any policy: the plainest host there can be, with
-//! everything that a real one has (weights, a clock, pins, deletes, resizing).
+//! everything that a real one has (weights, a clock, deletes, resizing).
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts, object_hash};
 
@@ -47,7 +47,6 @@ pub struct Cache<P: Policy> {
     pub policy: P,
     pub slots: Slots<P::Meta>,
     pub index: BTreeMap<u64, Slot>,
-    pub pinned: BTreeSet<u64>,
     pub capacity: u64,
     pub free: Vec<Slot>,
     /// Fetches under way.
@@ -68,7 +67,6 @@ impl<P: Policy> Cache<P> {
                 fetch_ticks: None,
             },
             index: BTreeMap::new(),
-            pinned: BTreeSet::new(),
             capacity,
             free: vec![],
             flights: BTreeMap::new(),
@@ -142,7 +140,7 @@ impl<P: Policy> Cache<P> {
         self.make_room(0, None);
     }
 
-    /// Evicts one that is not pinned, for nobody.
+    /// Evicts one, for nobody.
     pub fn shed(&mut self) {
         let less = self.used().saturating_sub(1);
         let capacity = std::mem::replace(&mut self.capacity, less);
@@ -150,22 +148,12 @@ impl<P: Policy> Cache<P> {
         self.capacity = capacity;
     }
 
-    /// Evicts until `weight` fits. False if it does not: refused, or all pinned.
+    /// Evicts until `weight` fits. False if it does not: refused.
     pub fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
-        let mut tries = 4 * self.index.len() + 1;
         while self.used() + weight > self.capacity {
             match self.policy.evict(&mut self.slots, incoming) {
                 Eviction::Victim(slot) => {
-                    let id = self.slots.id[slot.index()];
-                    if self.pinned.contains(&id) {
-                        self.policy.put_back(&mut self.slots, slot);
-                        tries -= 1;
-                        if tries == 0 {
-                            return false;
-                        }
-                        continue;
-                    }
-                    self.index.remove(&id);
+                    self.index.remove(&self.slots.id[slot.index()]);
                     self.free.push(slot);
                 }
                 Eviction::Refuse | Eviction::Empty => return false,
