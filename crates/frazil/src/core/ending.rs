@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::core::Core;
 use crate::core::hooks::Hooks;
 use crate::core::local::Held;
-use crate::core::order::QueueCtx;
+use crate::core::order::{Order, QueueCtx};
 use crate::core::slab::DEAD;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Release};
@@ -81,6 +81,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Queues a slot that was taken, unless its residency has ended.
     pub(crate) fn put_back(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+        self.requeue(held, slot);
+        self.retire_if_dead(held, slot);
+    }
+
+    fn requeue(&self, held: &mut Held<'_, H::Local>, slot: u32) {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
         let dead = self.slab.header(slot).state.load(Acquire) & DEAD != 0;
@@ -97,11 +102,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let buffers = &mut **held;
         if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             let ours = self.die(slot);
-            self.with_queue_ctx(held, |ctx| {
-                if ours || self.order.detach(ctx, slot) {
+            let is_found = self.with_queue_ctx(held, |ctx| {
+                let taken = ours || self.order.detach(ctx, slot);
+                if taken {
                     ctx.retire(slot);
                 }
+                taken
             });
+            if !is_found {
+                self.retire_unfound(held, slot);
+            }
         } else {
             // Without a segment to spare, whoever dequeues it retires it.
             self.slab.header(slot).die_later();
@@ -109,6 +119,53 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // Until now a policy under a lock may have counted it among what is set aside.
         self.hooks.queues_changed();
         self.settle(held);
+    }
+
+    /// The same of a slot that the caller has yet to queue, and finds dead then.
+    pub(super) fn finish_unqueued(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
+        self.ended(held, slot, ending);
+        self.die(slot);
+        self.settle(held);
+    }
+
+    /// Retires a slot that the caller has declared dead, protects, and has found in no queue, if it
+    /// is queued by now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn retire_unfound(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+        self.retire_dead(held, slot, Order::detach_late);
+    }
+
+    /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
+    /// looked for it in its queue too early, and where nothing is evicted nobody else comes to it.
+    #[inline(always)]
+    pub(super) fn retire_if_dead(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+        if self.queue_ctx(held).has_died(slot) {
+            self.retire_dead_queued(held, slot);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retire_dead_queued(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+        self.retire_dead(held, slot, Order::detach);
+    }
+
+    /// Takes a dead slot out of its queue, if it is in one, and retires it. It may have been used
+    /// again meanwhile, unless the caller protects it: then it goes back.
+    fn retire_dead(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        slot: u32,
+        detach: impl FnOnce(&Order, &mut QueueCtx<'_, Self>, u32) -> bool,
+    ) {
+        let buffers = &mut **held;
+        // Without a segment to spare, whoever dequeues it retires it.
+        if buffers.spares.stock(&self.segments, &mut buffers.traffic)
+            && self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot))
+        {
+            self.requeue(held, slot);
+        }
     }
 
     /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's

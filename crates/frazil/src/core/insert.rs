@@ -389,6 +389,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Some(found) => self.replaced(held, newcomer, found, slot),
         }
+        self.retire_if_dead(held, slot);
     }
 
     /// Puts a slot where the one was that it replaces, and gives that one up. The caller
@@ -423,6 +424,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             replaced
         });
+        if !ours && !replaced {
+            self.retire_unfound(held, old);
+        }
         // Under a lock it is set aside if the old one was.
         if !replaced || !matches!(self.order, Order::Locked(_)) {
             self.hooks.queues_changed();

@@ -161,7 +161,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let unsettled = Ensure::new(held, |held| {
             H::before_unlink(self, slot);
             if self.index.unlink_cell(place, own.0, own.1) {
-                self.finish_removal(held, slot, Ending::Removed);
+                self.finish_unqueued(held, slot, Ending::Removed);
             }
             self.queue(held, slot, newcomer, found);
         });
@@ -204,7 +204,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             H::before_unlink(self, slot);
             if self.index.unlink_cell(place, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
-                self.finish_removal(held, slot, Ending::Outdated);
+                match first {
+                    true => self.finish_unqueued(held, slot, Ending::Outdated),
+                    false => self.finish_removal(held, slot, Ending::Outdated),
+                }
             }
             if first {
                 return;

@@ -127,6 +127,32 @@ fn a_slot_is_taken_by_the_evictor_or_the_removal() {
     }
 }
 
+/// A removal may come before the slot is queued, where nobody evicts: it is taken all the same, by
+/// one of the two.
+#[test]
+fn a_slot_that_dies_before_it_is_queued_is_taken_once() {
+    for policy in [Policy::Fifo, Policy::Mobius] {
+        loom::model(move || {
+            let queued = Arc::new(Queued::new(policy, 2));
+            let insertion: fn(&Queued) -> bool = |queued| {
+                queued.insert(1);
+                let mut buffers = Buffers::default();
+                let mut ctx = queued.bench.ctx(&mut buffers);
+                ctx.has_died(1) && queued.order.detach(&mut ctx, 1)
+            };
+            let removal: fn(&Queued) -> bool = |queued| {
+                let mut buffers = Buffers::default();
+                let mut ctx = queued.bench.ctx(&mut buffers);
+                queued.bench.headers.header(1).state.store(DEAD, Release);
+                queued.order.detach(&mut ctx, 1) || queued.order.detach_late(&mut ctx, 1)
+            };
+            let taken = together(&queued, &[insertion, removal]);
+            assert_eq!(taken.into_iter().filter(|taken| *taken).count(), 1);
+            assert!(queued.drain().is_empty());
+        });
+    }
+}
+
 /// A replacement takes the old slot's place, or finds that an evictor has it.
 #[test]
 fn a_replacement_and_an_evictor_do_not_both_have_the_slot() {

@@ -424,6 +424,41 @@ fn entries_that_come_and_go_leave_nothing_behind() {
     }
 }
 
+/// An entry may end before its inserter has queued it, where only evictions come by, and here there
+/// are none. Of the time of eight threads much is spent suspended at such a place.
+#[test]
+fn entries_that_end_before_they_are_queued_are_dropped() {
+    const KEYS: u64 = 4;
+    const THREADS: u64 = 8;
+    const HEAVY: u64 = 1 << 16;
+    let (census, capacity): (_, u64) = (Census::default(), 1 << 26);
+    // A quarter of the capacity, what is resident, and what threads have in hand.
+    let most = (capacity / 4 / HEAVY + KEYS + 8 * THREADS) as i64;
+    for policy in policies() {
+        let mut cache: Cache<u64, Tracked<'_>> =
+            Cache::builder(capacity).policy(policy).weigher(|_, _| HEAVY).build();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (cache, census) = (&cache, &census);
+                scope.spawn(move || {
+                    for turn in 0..turns(400_000) / SCALE {
+                        let key = (thread + turn) % KEYS;
+                        match turn % 3 {
+                            0 => _ = cache.invalidate(&key),
+                            _ => cache.insert(key, Tracked::new(census, key)),
+                        }
+                        assert!(census.living() <= most, "{policy}: {}", census.living());
+                    }
+                });
+            }
+        });
+        cache.flush();
+        assert_eq!(census.living(), cache.len() as i64, "{policy}");
+        validate(&mut cache);
+    }
+    assert_eq!(census.living(), 0);
+}
+
 /// Each thread has segments in hand, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {

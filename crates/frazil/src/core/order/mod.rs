@@ -23,6 +23,7 @@ use frazil_policy::{Mark, Online};
 use crate::core::local::{Buffers, Reads};
 use crate::core::slab::{ASIDE, DEAD, Header};
 use crate::ensure::Ensure;
+use crate::smr::fence;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Outside;
 use crate::sync::atomic::{
@@ -170,6 +171,15 @@ impl<H: Headers> QueueCtx<'_, H> {
         drop(outside);
         unhashed.waive();
         hash
+    }
+
+    /// Whether a slot, just queued, was declared dead meanwhile; or is another entry's by now that
+    /// was.
+    #[inline(always)]
+    pub(crate) fn has_died(&self, slot: u32) -> bool {
+        // Partner: the heavy fence of `Order::detach_late`.
+        fence::light();
+        self.headers.header(slot).state.load(Relaxed) & DEAD != 0
     }
 
     /// Takes over what other stripes have in hand of these queues, unless their owners
@@ -360,6 +370,15 @@ impl Order {
             s3_fifo.detached(ctx, ctx.headers.weight(slot), queued.mark());
         }
         taken
+    }
+
+    /// Takes out a slot that the caller has declared dead, protects, and has found in no queue:
+    /// another thread has it in hand, or has yet to queue it. False if that one finds it dead.
+    pub(crate) fn detach_late<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
+        // Partner: the light fence of `QueueCtx::has_died`. Either that thread finds it dead, or
+        // this one finds it queued.
+        fence::heavy();
+        self.detach(ctx, slot)
     }
 
     /// Puts a published slot in the place of the unlinked one that it replaces. False if
