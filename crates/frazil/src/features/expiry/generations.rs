@@ -18,18 +18,28 @@
 //! invalidated has none, and its hits do not come by. For the others no hint that a deadline is
 //! far is believed any more, as it does not say of which generation its entry is. 4 bytes a slot
 //! from the first invalidation on.
+//!
+//! What is stale keeps its rank with the policy, which may prefer it to all that is new: the least
+//! frequently used of a cache that was used much is what came last. So each insertion looks at some
+//! slots, until all have been looked at that were used when all was invalidated, and takes out what
+//! is stale in them.
 
 use std::hash::{BuildHasher, Hash};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::deadlines::Deadlines;
 use crate::chunks::Chunks;
+use crate::core::slab::{DEAD, OCCUPIED};
 use crate::core::steps::Steps;
 use crate::features::Featured;
 use crate::sync::atomic::{
     AtomicU32,
-    Ordering::{Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
+
+/// Slots that one insertion looks at: so few, because under a lock that is taken for each.
+const SHARE: u32 = 16;
 
 /// Births by slot, and the generation.
 #[derive(Debug, Default)]
@@ -39,15 +49,36 @@ pub(crate) struct Generations {
     /// The last of which all that was older has been looked for and taken out.
     purged: AtomicU32,
     born: OnceLock<Chunks<AtomicU32>>,
+    /// The slots that writers have still to look at after the last invalidation: the next of them,
+    /// and the end.
+    next: AtomicU32,
+    end: AtomicU32,
 }
 
 impl Generations {
-    /// Begins the next.
-    fn advance(&self) {
+    /// Begins the next, where slots below `used` have been used.
+    fn advance(&self, used: u32) {
         self.born.get_or_init(Chunks::default);
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
+        self.end.store(used, Relaxed);
+        // Release: partner is the Acquire of `share`.
+        self.next.store(1, Release);
+    }
+
+    /// Whether writers have slots to look at.
+    #[inline(always)]
+    pub(crate) fn has_share(&self) -> bool {
+        self.next.load(Relaxed) < self.end.load(Relaxed)
+    }
+
+    /// The slots that one writer is to look at.
+    fn share(&self) -> Range<u32> {
+        // Acquire: the generation before it. Whoever begins the next one gives them all again.
+        let first = self.next.fetch_add(SHARE, Acquire);
+        let end = self.end.load(Relaxed);
+        first.min(end)..first.saturating_add(SHARE).min(end)
     }
 
     /// Notes the birth of a slot that the caller alone knows.
@@ -76,14 +107,40 @@ impl Generations {
 
 impl Deadlines {
     /// Has nobody see what is there.
-    pub(crate) fn invalidate(&self) {
-        self.generations.advance();
+    pub(crate) fn invalidate(&self, used: u32) {
+        self.generations.advance(used);
         // Only now: who finds them closed finds the new generation.
         self.hints.close();
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+    /// A writer's share of taking out what is stale.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn purge_share(&self, deadlines: &Deadlines) {
+        let generations = &deadlines.generations;
+        let is_stale = |slot| {
+            // Of what is vacant it is not known, and what another has in hand it sees to.
+            self.slab.header(slot).state.load(Relaxed) & (OCCUPIED | DEAD) == OCCUPIED
+                && generations.is_stale(slot)
+        };
+        let telling = self.telling();
+        let mut held = self.hold();
+        for slot in generations.share().filter(|&slot| is_stale(slot)) {
+            // For what it is retired in, or put back in.
+            let buffers = &mut *held;
+            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                break;
+            }
+            self.take_out_if(&mut held, slot, || generations.is_stale(slot));
+        }
+        self.settle(&mut held);
+        drop(held);
+        drop(telling);
+        self.reclaim_if_due();
+    }
+
     /// Takes out what is stale, and returns how many entries that were, with those that have
     /// expired.
     pub(super) fn purge_stale(&self, deadlines: &Deadlines, steps: &Steps<'_>) -> u64 {

@@ -219,6 +219,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let clock = &self.clock;
         let coarse = clock.coarse();
         self.expire_some_if_due(deadlines, coarse);
+        if deadlines.generations.has_share() {
+            self.purge_share(deadlines);
+        }
         let shortest = to_idle.map_or(lifetime, |idle| idle.min(lifetime));
         deadlines.term(clock.stamp(coarse, shortest), lifetime)
     }
@@ -355,7 +358,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 unlisted.on.short = true;
                 break;
             }
-            let expired = self.expire_slot(&mut held, deadlines, slot, now);
+            let expired = self.take_out_if(&mut held, slot, || deadlines.is_due(slot, now));
             unlisted.on.expired += u64::from(expired);
         }
         self.settle(&mut held);
@@ -371,22 +374,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         outcome
     }
 
-    /// Takes out the entry in a slot whose deadline has passed, unless another thread has
-    /// the slot in hand. Whether it did.
-    fn expire_slot(
+    /// Takes out the entry in a slot that `is_over`, unless another thread has the slot in hand.
+    /// Whether it did.
+    fn take_out_if(
         &self,
         held: &mut Held<'_, Local>,
-        deadlines: &Deadlines,
         slot: u32,
-        now: u64,
+        is_over: impl Fn() -> bool,
     ) -> bool {
         let loose = self.hooks.frozen.is_some() && self.slab.header(slot).take_loose();
         if !loose && !self.with_queue_ctx(held, |ctx| self.order.detach(ctx, slot)) {
             return false;
         }
-        // What was taken may be another entry than had the deadline: the slot may have been
-        // used again. From here on it is not.
-        if deadlines.is_due(slot, now) {
+        // What was taken may be another entry than was meant: the slot may have been used
+        // again. From here on it is not.
+        if is_over() {
             return self.finish_eviction(held, slot, Ending::Lapsed);
         }
         self.put_back(held, slot);
