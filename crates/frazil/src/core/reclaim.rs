@@ -24,6 +24,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
         if self.reclaim.due() {
             self.reclaim_some(false);
+            // Of many threads one may be suspended with limbo in hand, while the others bring more.
+            if self.reclaim.is_overweight() {
+                self.outwait_reclaimers();
+            }
         }
     }
 

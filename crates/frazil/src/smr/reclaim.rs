@@ -608,6 +608,11 @@ impl Reclaim {
         self.held_up.slots.load(Relaxed)
     }
 
+    /// Whether more weight waits than readers may hold up.
+    pub(crate) fn is_overweight(&self) -> bool {
+        self.waiting_weight() > self.weight_held_up.load(Relaxed)
+    }
+
     /// Whether readers hold up so much weight that nothing more may be let go for what comes.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
