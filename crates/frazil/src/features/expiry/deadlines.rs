@@ -147,7 +147,10 @@ pub(crate) struct Deadlines {
     listed: Chunks<AtomicU64>,
     idle: Option<Idle>,
     pub(crate) generations: Generations,
-    wheels: Box<[OwnLine<Mutex<Wheel>>]>,
+    /// Each is made when the first slot is listed in it: 4 kB.
+    wheels: Box<[OwnLine<Mutex<Option<Box<Wheel>>>>]>,
+    /// How many slots a wheel is made for.
+    room: usize,
     /// By wheel: the tick at which there is something to look at. Written under its lock,
     /// and read without: together, so that a writer finds out with a few lines.
     next: Box<[AtomicU64]>,
@@ -179,7 +182,8 @@ impl Deadlines {
             listed: Chunks::default(),
             idle,
             generations: Generations::default(),
-            wheels: (0..count).map(|_| OwnLine(Mutex::new(Wheel::new(used)))).collect(),
+            wheels: (0..count).map(|_| OwnLine(Mutex::new(None))).collect(),
+            room: used,
             next: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             quiet: OwnLine::default(),
             first: AtomicU32::new(0),
@@ -452,9 +456,10 @@ impl Deadlines {
     fn list(&self, slot: u32, tick: u64) {
         let (number, at) = self.place(slot);
         let mut wheel = self.wheels[number].0.lock();
+        let wheel = wheel.get_or_insert_with(|| Box::new(Wheel::new(self.room)));
         // What is past is looked at first, or there is nothing.
         wheel.forward(self.quiet.0.load(Relaxed).saturating_sub(1));
-        self.list_in(&mut wheel, (slot, at), tick, false);
+        self.list_in(wheel, (slot, at), tick, false);
         self.next[number].store(wheel.next(), Relaxed);
     }
 
@@ -521,7 +526,9 @@ impl Deadlines {
 
     /// Makes a wheel hand out again what was looked at too early.
     pub(crate) fn recall(&self, wheel: usize) {
-        self.wheels[wheel].0.lock().recall();
+        if let Some(wheel) = &mut *self.wheels[wheel].0.lock() {
+            wheel.recall();
+        }
     }
 
     /// Slots of a wheel that are due, or will be in this tick.
@@ -530,8 +537,14 @@ impl Deadlines {
         (batch.count > 0).then_some(batch)
     }
 
-    fn take_from(&self, number: usize, mut wheel: MutexGuard<'_, Wheel>, upto: u64) -> Batch {
+    fn take_from(
+        &self,
+        number: usize,
+        mut wheel: MutexGuard<'_, Option<Box<Wheel>>>,
+        upto: u64,
+    ) -> Batch {
         let mut batch = Batch { wheel: number, slots: [0; STEP], count: 0 };
+        let Some(wheel) = &mut *wheel else { return batch };
         while batch.count < STEP
             && let Some(at) = wheel.pop(upto)
         {
@@ -552,13 +565,14 @@ impl Deadlines {
             return;
         }
         let mut wheel = self.wheels[batch.wheel].0.lock();
+        let Some(wheel) = &mut *wheel else { return };
         for &slot in batch.slots() {
             let (deadline, at) = (self.deadline_to_come(slot), (slot, self.place(slot).1));
             let (tick, current) = (tick_of(deadline), wheel.current());
             if is_over(deadline, now) {
-                self.list_in(&mut wheel, at, current, true);
+                self.list_in(wheel, at, current, true);
             } else if deadline != 0 {
-                self.list_in(&mut wheel, at, tick, tick <= current);
+                self.list_in(wheel, at, tick, tick <= current);
             }
         }
         self.next[batch.wheel].store(wheel.next(), Relaxed);
@@ -571,6 +585,10 @@ impl Deadlines {
         let mut current = Vec::new();
         for (number, wheel) in self.wheels.iter().enumerate() {
             let wheel = wheel.0.lock();
+            let Some(wheel) = &*wheel else {
+                current.push(0);
+                continue;
+            };
             let tick_of = |at| self.listed.get_or_make(self.slot(number, at)).load(Relaxed);
             let slots = wheel.check(tick_of).map_err(|what| format!("wheel {number}: {what}"))?;
             slots.into_iter().for_each(|at| listed[self.slot(number, at) as usize] += 1);
@@ -603,7 +621,9 @@ impl Deadlines {
     pub(crate) fn heap_bytes(&self) -> usize {
         let by_slot = [&self.by_slot, &self.limits, &self.bounds, &self.listed];
         let by_slot: usize = by_slot.into_iter().map(Chunks::heap_bytes).sum();
-        let wheels: usize = self.wheels.iter().map(|wheel| wheel.0.lock().heap_bytes()).sum();
+        let made = |wheel: &Box<Wheel>| size_of::<Wheel>() + wheel.heap_bytes();
+        let wheels: usize =
+            self.wheels.iter().map(|wheel| wheel.0.lock().as_ref().map_or(0, made)).sum();
         let by_slot = by_slot + self.generations.heap_bytes();
         by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
