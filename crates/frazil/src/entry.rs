@@ -305,7 +305,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// asks within [`Fetching::linger`](crate::Fetching::linger), goes on with it, and its own is
     /// not begun. It is polled by callers alone: to have it go on while there is none, await this
     /// in a task of its own. Threads do not go on with it, they load. A write of the key, and
-    /// `clear`, drop one that nobody polls. One allocation more.
+    /// `clear`, drop one that nobody polls; so one that holds the cache itself, in an `Arc`, keeps
+    /// that until then. One allocation more.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};

@@ -406,7 +406,8 @@
 //!
 //! # Memory
 //!
-//! An empty cache takes less than 4 kB, whatever its capacity and its policy: table, slots and
+//! An empty cache takes less than 4 kB, whatever its capacity and its policy (5.5 kB with
+//! `Freezing::Learned`): table, slots and
 //! queues grow with what is in them, and are as large as the most entries that there were at
 //! once. A cache of a million entries `u64` → `u64` has 47.2 bytes an entry in memory with
 //! Mobius and 62.7 with S3-FIFO (`bench/cache.toml`, 24 November 2026). Of those are:
@@ -449,7 +450,8 @@
 //! entries that are there, those that wait are never more than the entries that there may be, a
 //! quarter of that, 512, and 16 for each up to 16,384. With a [weigher](Builder::weigher) they weigh a 64th of
 //! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
-//! each that is suspended while it drops others, and a quarter that readers may keep. A cache that
+//! each that is suspended while it drops others, and a quarter that readers may keep. Where more than
+//! a quarter waits, insertions let other threads go on, some hundred times each. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
 //! looking at.
 //! So do not put into a cache what must be closed at a certain moment.

@@ -14,11 +14,10 @@
 //! ```
 //!
 //! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
-//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as
-//! soon as a few slots or a small share of the capacity have come to it, with the heavy fence when
-//! it is a batch or a large share. What a reader names waits for that reader. So that limbo is not
-//! gone through in vain for each slot that comes, the next time is when half as much has come again
-//! as was held up the last time; but as soon as more weight waits than readers may hold up.
+//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as soon as a
+//! few slots or a small share of the capacity have come to it, with the heavy fence when it is a batch
+//! or a large share. What a reader names waits for that reader: the next time is when half as much has
+//! come again as was held up, but as soon as more weight waits than readers may hold up.
 
 use crate::ensure::Ensure;
 use crate::smr::fence;
@@ -542,9 +541,8 @@ impl Reclaim {
         let (waiting, waiting_weight) = (self.waiting(), self.waiting_weight());
         let most = self.weight_in_limbo.load(Relaxed);
         // Not so late that readers may hold up more than they may before anybody looks.
-        let held_up_most = self.weight_held_up.load(Relaxed);
-        let weight_by = if waiting_weight <= held_up_most { held_up_most } else { u64::MAX };
-        let after = |weight: u64| waiting_weight.saturating_add(weight).min(weight_by);
+        let by = if self.is_overweight() { u64::MAX } else { self.weight_held_up.load(Relaxed) };
+        let after = |weight: u64| waiting_weight.saturating_add(weight).min(by);
         // Where not all was gone through, readers hold up what they did the last time, or more.
         let before = if left.young { self.held_up.slots.load(Relaxed) } else { 0 };
         let (slots, weight) = (left.slots.max(before) / 2, left.weight / 2);

@@ -129,6 +129,9 @@ impl Batch {
     }
 }
 
+/// Made when the first slot is listed in it: 4 kB.
+type LazyWheel = Option<Box<Wheel>>;
+
 /// Every slot's deadline, and the wheels.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
@@ -147,8 +150,7 @@ pub(crate) struct Deadlines {
     listed: Chunks<AtomicU64>,
     idle: Option<Idle>,
     pub(crate) generations: Generations,
-    /// Each is made when the first slot is listed in it: 4 kB.
-    wheels: Box<[OwnLine<Mutex<Option<Box<Wheel>>>>]>,
+    wheels: Box<[OwnLine<Mutex<LazyWheel>>]>,
     /// How many slots a wheel is made for.
     room: usize,
     /// By wheel: the tick at which there is something to look at. Written under its lock,
@@ -537,12 +539,7 @@ impl Deadlines {
         (batch.count > 0).then_some(batch)
     }
 
-    fn take_from(
-        &self,
-        number: usize,
-        mut wheel: MutexGuard<'_, Option<Box<Wheel>>>,
-        upto: u64,
-    ) -> Batch {
+    fn take_from(&self, number: usize, mut wheel: MutexGuard<'_, LazyWheel>, upto: u64) -> Batch {
         let mut batch = Batch { wheel: number, slots: [0; STEP], count: 0 };
         let Some(wheel) = &mut *wheel else { return batch };
         while batch.count < STEP
@@ -621,9 +618,9 @@ impl Deadlines {
     pub(crate) fn heap_bytes(&self) -> usize {
         let by_slot = [&self.by_slot, &self.limits, &self.bounds, &self.listed];
         let by_slot: usize = by_slot.into_iter().map(Chunks::heap_bytes).sum();
-        let made = |wheel: &Box<Wheel>| size_of::<Wheel>() + wheel.heap_bytes();
+        let made = |wheel: &Wheel| size_of::<Wheel>() + wheel.heap_bytes();
         let wheels: usize =
-            self.wheels.iter().map(|wheel| wheel.0.lock().as_ref().map_or(0, made)).sum();
+            self.wheels.iter().map(|wheel| wheel.0.lock().as_deref().map_or(0, made)).sum();
         let by_slot = by_slot + self.generations.heap_bytes();
         by_slot + wheels + size_of_val(&*self.wheels) + size_of_val(&*self.next)
     }
