@@ -21,7 +21,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
 /// Tests that a quick run leaves out, by a part of their names: the longest.
-const LONG_TESTS: [&str; 33] = [
+const LONG_TESTS: [&str; 36] = [
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
@@ -52,6 +52,9 @@ const LONG_TESTS: [&str; 33] = [
     "recording::",
     "shared_writes::",
     "simulator::",
+    "stress::clock",
+    "stress::s3_fifo",
+    "stress::sieve",
     "stuck::",
     "the_authors_trace",
     "with_one_tick",

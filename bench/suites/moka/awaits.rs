@@ -5,6 +5,7 @@ use std::cell::Cell;
 use frazil::{Compute, Computed};
 
 use super::adapter::{Cache, Shape};
+use super::basics;
 use super::loads::{COMPUTED, Does, Shared, TRIED, expect_computed, expect_tried};
 use crate::tasks::{Tasks, block_on, turn};
 use crate::wait::Gate;
@@ -29,6 +30,13 @@ pub(super) fn futures_are_send() {
     is_send(cache.or_insert_with_if_async(KEY, async { "" }, |_| false));
     is_send(cache.and_compute_with_async(KEY, |_| async { Compute::Keep }));
     // All else is no future in ours.
+}
+
+/// What one thread does, in a task.
+pub(super) fn basic_single_async_task() {
+    let mut tasks = Tasks::new();
+    tasks.spawn(async { basics::basic_single_thread(Shape::Future) });
+    tasks.run();
 }
 
 pub(super) fn get_with() {

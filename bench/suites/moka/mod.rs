@@ -137,6 +137,7 @@ fn future() -> Vec<Case> {
     cases.extend(both!(Future));
     cases.extend([
         case!(Same futures_are_send, awaits::futures_are_send),
+        case!(Same basic_single_async_task, awaits::basic_single_async_task),
         case!(Same basic_multi_async_tasks, basics::basic_multi_async_tasks),
         case!(
             Same invalidate_all_without_running_pending_tasks,
