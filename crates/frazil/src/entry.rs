@@ -602,14 +602,17 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
             turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
                 .unwrap_or(false)
         };
-        let mut outcome = self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
+        let (mut computed, telling) =
+            self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
         // What the function itself has written stands.
-        if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
+        if computed.is_none() && turn.is_overtaken_by_itself() {
+            computed = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
-        outcome.0
+        // Here, and not on the way out: a listener's panic would leave what is returned to nobody.
+        drop(telling);
+        computed
     }
 
     /// As `compute_apart`, by a future.
@@ -635,7 +638,11 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
             self.cache.core.overtake(self.hash, &self.key.0);
             work()
         };
-        self.compute_once(&mut answered(&mut answer), exchange, Some(seen)).0
+        let (computed, telling) =
+            self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
+        // As in `follow_in_turn`.
+        drop(telling);
+        computed
     }
 
     /// Computes. `None` if another has written the key meanwhile. And what is to be told.
@@ -669,7 +676,10 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 self.cache.core.overtake(self.hash, &self.key.0);
                 work()
             };
-            if let (Some(computed), _) = self.compute_once(compute, exchange, None) {
+            let (computed, telling) = self.compute_once(compute, exchange, None);
+            // As in `follow_in_turn`.
+            drop(telling);
+            if let Some(computed) = computed {
                 return computed;
             }
         }
