@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
+use crate::tasks::block_on;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Cause, Compute, Policy};
 
@@ -351,6 +352,21 @@ fn a_panic_is_passed_on_and_loses_nothing() {
                 0 => drop(cache.remove(&key)),
                 1 => _ = cache.invalidate(&key),
                 2 if chance.below(8) == 0 => cache.clear(),
+                3 => _ = cache.try_insert(key, Tracked::new(&census, key)),
+                4 => {
+                    let put = |_: Option<&Tracked<'_>>| Compute::Put(Tracked::new(&census, key));
+                    _ = cache.entry(key).and_compute(put);
+                }
+                5 => {
+                    let put =
+                        |_: Option<Tracked<'_>>| async { Compute::Put(Tracked::new(&census, key)) };
+                    _ = block_on(cache.entry(key).and_compute_async(put));
+                }
+                6 => _ = cache.get_or_insert_with(&key, || Tracked::new(&census, key)),
+                7 => {
+                    let load = async { Tracked::new(&census, key) };
+                    _ = block_on(cache.get_or_insert_async(&key, load));
+                }
                 _ => cache.insert(key, Tracked::new(&census, key)),
             }));
             assert!(outcome.is_ok() || ledger.0.lock().expect("no panic").len() > before);
