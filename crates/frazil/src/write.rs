@@ -205,7 +205,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let steps = self.core.steps();
         // First: what is being stored is there before this is over, or is never stored.
         steps.take(|| self.core.overtake_all());
-        self.core.deadlines_made().invalidate(self.core.reclaim.used().end);
+        self.core.deadlines_made().invalidate(|| self.core.reclaim.used().end);
         events::event!(self.core, DEBUG, "cache invalidated");
     }
 
@@ -215,7 +215,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
     /// sure that nobody reads it is shared: some hundred entries, and with a
     /// [weigher](crate::Builder::weigher) a 64th of the capacity and a 1,024th for each thread.
-    /// O(threads + entries).
+    /// O(threads + entries that wait).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -227,7 +227,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(Arc::strong_count(&value), 1);
     /// ```
     pub fn flush(&self) {
-        self.core.scavenge(true);
+        self.core.scavenge(false);
     }
 
     /// Changes the capacity, and returns what is in force then.

@@ -68,12 +68,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return Err(refused(self.refuse(H::operation(self), place, entry, Refusal::TooHeavy)));
         }
         let reader = &self.stripe().reader;
-        match Hazard::of(reader) {
+        let outcome = match Hazard::of(reader) {
             Some(hazard) => {
                 self.insert_under(&hazard, place, (hash, weight, incoming), key, value, refused)
             }
-            None => self.insert_nested(place, (hash, weight, incoming), key, value, refused),
-        }
+            // Under another look-up of this thread: no time to wait.
+            None => {
+                return self.insert_nested(place, (hash, weight, incoming), key, value, refused);
+            }
+        };
+        self.wait_if_overweight();
+        outcome
     }
 
     /// From code of the user's that a look-up of this thread runs.

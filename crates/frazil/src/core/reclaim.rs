@@ -1,5 +1,6 @@
 //! Reclamation as a cache sees it: what has gone is dropped once nobody can be reading it.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 
 use crate::core::Core;
@@ -14,6 +15,31 @@ use crate::sync::atomic::Ordering::Relaxed;
 /// How often an insertion that finds no slot lets others go on, before it is refused.
 const TRIES_MAX: u32 = if CHECKED { 1 } else { 200 };
 
+crate::sync::checked_thread_local! {
+    /// How many reclamations this thread is inside, of any cache.
+    static RECLAIMING: Cell<u32> = const { Cell::new(0) };
+}
+crate::sync::checked_thread_local! {
+    /// Whether this thread has gone through limbo and found more than a quarter of the weight waiting.
+    static IS_OVERWEIGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A reclamation of this thread, while it lasts.
+struct Reclaiming;
+
+impl Reclaiming {
+    fn new() -> Self {
+        RECLAIMING.with(|depth| depth.set(depth.get() + 1));
+        Reclaiming
+    }
+}
+
+impl Drop for Reclaiming {
+    fn drop(&mut self) {
+        RECLAIMING.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
     /// it. The caller holds no stripe.
@@ -24,9 +50,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
         if self.reclaim.due() {
             self.reclaim_some(false);
-            // Of many threads one may be suspended with limbo in hand, while the others bring more.
             if self.reclaim.is_overweight() {
-                self.outwait_reclaimers();
+                IS_OVERWEIGHT.with(|is_overweight| is_overweight.set(true));
             }
         }
     }
@@ -37,8 +62,21 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         self.reclaim_some(true)
     }
 
+    /// Lets threads go on that are about to drop what waits, where that is more than a quarter of
+    /// the weight: of many threads one may be suspended with limbo in hand, while the others bring
+    /// more. The caller protects nothing, which it would hold up meanwhile.
+    #[inline(always)]
+    pub(crate) fn wait_if_overweight(&self) {
+        if self.weights.is_some()
+            && IS_OVERWEIGHT.with(|is_overweight| is_overweight.replace(false))
+        {
+            self.outwait_reclaimers();
+        }
+    }
+
     /// The same of `all`, or of what threads at work have passed.
     fn reclaim_some(&self, all: bool) -> u64 {
+        let _reclaiming = Reclaiming::new();
         let readers = (&self.stripes, &self.stripe().reader);
         let freed = self.reclaim.run(&self.segments, readers, all, self);
         #[cfg(feature = "tracing")]
@@ -78,7 +116,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
     /// Lets threads go on that are suspended while they reclaim, with slots in hand that nobody
     /// reads. False if there are none, or none has got on. The caller holds no stripe.
+    #[cold]
     pub(crate) fn outwait_reclaimers(&self) -> bool {
+        // In a destructor it would wait for itself.
+        if RECLAIMING.with(Cell::get) > 0 {
+            return false;
+        }
         let mut last = self.reclaim.waiting();
         (0..TRIES_MAX).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
             crate::sync::thread::yield_now();

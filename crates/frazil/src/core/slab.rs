@@ -13,11 +13,11 @@ use std::sync::OnceLock;
 use frazil_policy::Mark;
 
 use crate::chunks::Chunks;
-use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::sync::{CHECKED, ZeroDefault};
 
 /// Nothing is in the slot.
 pub(crate) const VACANT: u8 = 0;
@@ -211,9 +211,26 @@ impl<K, V> Slab<K, V> {
     /// The caller alone knows the slot, and does this once.
     pub(crate) unsafe fn prepare(&self, slot: u32) {
         self.entries.ensure(slot);
+        // Memory comes zeroed, and so is a header: `header_if_made` may be looking at it. What a
+        // checker has in the place of atomics is not.
+        #[cfg(any(loom, shuttle))]
         // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
         // promise).
-        unsafe { (&raw mut (*self.entry(slot)).header).write(Header::default()) }
+        unsafe {
+            (&raw mut (*self.entry(slot)).header).write(Header::default());
+        }
+    }
+
+    /// The same as [`header`](Self::header) of a slot that may never have been prepared; `None` if
+    /// there is no memory for it. Under a checker there never is.
+    #[inline]
+    pub(crate) fn header_if_made(&self, slot: u32) -> Option<&Header> {
+        if CHECKED {
+            return None;
+        }
+        let cell = self.entries.get(slot)?;
+        // SAFETY: the chunk is made, and zeroed: a header, all atomics, which nobody writes otherwise.
+        Some(unsafe { &(*cell.0.get().cast::<Content<K, V>>()).header })
     }
 
     /// What the policy keeps of a slot.

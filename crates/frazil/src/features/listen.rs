@@ -111,6 +111,11 @@ impl<K, V, S> Featured<K, V, S> {
         self.hooks.listener.is_some().then(|| self.begin_telling())
     }
 
+    /// Whether this thread is inside an operation whose listener is still to be told.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.hooks.listener.is_some() && self.departed().depth.get() > 0
+    }
+
     fn departed(&self) -> &Departed {
         self.stripe().local.features.departed.get_or_init(Box::default)
     }

@@ -17,7 +17,7 @@
 //! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as soon as a
 //! few slots or a small share of the capacity have come to it, with the heavy fence when it is a batch
 //! or a large share. What a reader names waits for that reader: the next time is when half as much has
-//! come again as was held up, but as soon as more weight waits than readers may hold up.
+//! come again as was held up, but sooner where more weight may wait than readers may hold up.
 
 use crate::ensure::Ensure;
 use crate::smr::fence;
@@ -35,8 +35,7 @@ use crate::sync::{CHECKED, OwnLine};
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
-/// What limbo is gone through for without that fence: short, so that no operation takes long, and
-/// not less for each stripe that has to be asked.
+/// What limbo is gone through for without that fence: short, and not less for each stripe asked.
 const ROUND_MIN: u64 = 64;
 const ROUND_PER_STRIPE: u64 = 8;
 /// Nor for fewer slots than so many names are read for, 20 ns each.
@@ -540,9 +539,10 @@ impl Reclaim {
         let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
         let (waiting, waiting_weight) = (self.waiting(), self.waiting_weight());
         let most = self.weight_in_limbo.load(Relaxed);
-        // Not so late that readers may hold up more than they may before anybody looks.
-        let by = if self.is_overweight() { u64::MAX } else { self.weight_held_up.load(Relaxed) };
-        let after = |weight: u64| waiting_weight.saturating_add(weight).min(by);
+        // Not when readers hold up much more than they may; nor for less than reading names is worth.
+        let till_full = self.weight_held_up.load(Relaxed).saturating_sub(waiting_weight);
+        let least = (left.weight / 8).max(most / ROUND_SHARE);
+        let after = |weight: u64| waiting_weight.saturating_add(weight.min(till_full.max(least)));
         // Where not all was gone through, readers hold up what they did the last time, or more.
         let before = if left.young { self.held_up.slots.load(Relaxed) } else { 0 };
         let (slots, weight) = (left.slots.max(before) / 2, left.weight / 2);

@@ -56,13 +56,14 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    /// Begins the next, where slots below `used` have been used.
-    fn advance(&self, used: u32) {
+    /// Begins the next, and then asks which slots have been used.
+    fn advance(&self, used: impl FnOnce() -> u32) {
         self.born.get_or_init(Chunks::default);
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
-        self.end.store(used, Relaxed);
+        // Of two at the same time, both see theirs looked at.
+        self.end.fetch_max(used(), Relaxed);
         // Release: partner is the Acquire of `share`.
         self.next.store(1, Release);
     }
@@ -107,7 +108,7 @@ impl Generations {
 
 impl Deadlines {
     /// Has nobody see what is there.
-    pub(crate) fn invalidate(&self, used: u32) {
+    pub(crate) fn invalidate(&self, used: impl FnOnce() -> u32) {
         self.generations.advance(used);
         // Only now: who finds them closed finds the new generation.
         self.hints.close();
@@ -121,10 +122,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     pub(super) fn purge_share(&self, deadlines: &Deadlines) {
         let generations = &deadlines.generations;
         let is_stale = |slot| {
-            // Of what is vacant it is not known, and what another has in hand it sees to.
-            self.slab.header(slot).state.load(Relaxed) & (OCCUPIED | DEAD) == OCCUPIED
+            // Of what is vacant it is not known. A slot that was just handed out may not be made yet.
+            self.slab
+                .header_if_made(slot)
+                .is_some_and(|header| header.state.load(Relaxed) & (OCCUPIED | DEAD) == OCCUPIED)
                 && generations.is_stale(slot)
         };
+        // What the listener is still to be told of keeps its slots: no more for what it inserts.
+        if self.is_telling() {
+            return;
+        }
         let telling = self.telling();
         let mut held = self.hold();
         for slot in generations.share().filter(|&slot| is_stale(slot)) {
@@ -137,8 +144,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
         self.settle(&mut held);
         drop(held);
+        // What has gone is dropped when the insertion ends: it may be one that a load stores, whose
+        // key a destructor may ask for.
         drop(telling);
-        self.reclaim_if_due();
     }
 
     /// Takes out what is stale, and returns how many entries that were, with those that have
