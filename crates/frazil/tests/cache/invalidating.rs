@@ -1,7 +1,7 @@
 //! All entries invalidated at once.
 
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use crate::extent::{HANG_LIMIT, policies};
@@ -108,6 +108,34 @@ fn what_is_new_finds_as_much_room_as_after_a_clear() {
         let far = |(one, other): (&u64, &u64)| one.abs_diff(*other) > 40;
         let mut rounds = cleared.iter().zip(&invalidated);
         assert!(!rounds.any(far), "{policy}: {cleared:?}, {invalidated:?}");
+    }
+}
+
+/// One thread is handed slots and lays out memory for them, while insertions of another look for
+/// what was invalidated, slot by slot.
+#[test]
+fn slots_that_are_just_being_laid_out_are_nobodys_to_look_at() {
+    // Large, so that to lay it out takes a while.
+    type Page = [u64; 512];
+    for round in 0..if cfg!(miri) { 2 } else { 2_000 } {
+        let cache: Cache<u64, Page> = Cache::builder(8_192).policy(Policy::Lfu).build();
+        let (cache, together) = (&cache, &Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                together.wait();
+                // The next one takes slots 49 to 64, of which the last is the first of a chunk.
+                (100..132).for_each(|key| cache.insert(key, [0; 512]));
+                together.wait();
+                cache.insert(132, [0; 512]);
+            });
+            cache.insert(1, [0; 512]);
+            cache.invalidate_all();
+            together.wait();
+            together.wait();
+            (0..round * 7 % 400).for_each(|_| std::hint::spin_loop());
+            cache.invalidate_all();
+            (2..7).for_each(|key| cache.insert(key, [0; 512]));
+        });
     }
 }
 
