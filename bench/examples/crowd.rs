@@ -16,6 +16,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use frazil::{Cache, Policy};
+use frazil_driver::Latencies;
 use frazil_policy::Rng;
 
 const THREADS: u64 = 64;
@@ -84,15 +85,15 @@ fn moka(listens: bool) -> Subject {
     }
 }
 
-/// Insertions of one thread, and the nanoseconds of those that were timed.
-fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Vec<u64>) {
-    let (mut rng, mut turns, mut times) = (Rng::new(seed), 0, Vec::new());
+/// Insertions of one thread, and what those took that were timed.
+fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Latencies) {
+    let (mut rng, mut turns, mut times) = (Rng::new(seed), 0, Latencies::new());
     while !over.load(Relaxed) {
         let key = rng.below(2 * CAPACITY);
         if turns % TIMED == 0 {
             let began = Instant::now();
             (subject.insert)(key);
-            times.push(began.elapsed().as_nanos() as u64);
+            times.record(began.elapsed());
         } else {
             (subject.insert)(key);
         }
@@ -108,7 +109,7 @@ fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Vec<u6
 /// Runs it, prints a line, and answers what was refused.
 fn measure(subject: &Subject, duration: Duration) -> Option<u64> {
     let (over, together) = (AtomicBool::new(false), Barrier::new(THREADS as usize + 1));
-    let threads: Vec<(u64, Vec<u64>)> = std::thread::scope(|scope| {
+    let threads: Vec<(u64, Latencies)> = std::thread::scope(|scope| {
         let spawn = |seed| {
             let (over, together) = (&over, &together);
             scope.spawn(move || {
@@ -125,12 +126,9 @@ fn measure(subject: &Subject, duration: Duration) -> Option<u64> {
     let turns: Vec<u64> = threads.iter().map(|(turns, _)| *turns).collect();
     let total: u64 = turns.iter().sum();
     let slowest = turns.iter().min().copied().unwrap_or(0) as f64 * THREADS as f64 / total as f64;
-    let mut times: Vec<u64> = threads.into_iter().flat_map(|(_, times)| times).collect();
-    times.sort_unstable();
-    let micros = |share: f64| {
-        let at = (times.len() as f64 * share) as usize;
-        times.get(at.min(times.len().saturating_sub(1))).map_or(0.0, |&time| time as f64 / 1e3)
-    };
+    let mut times = Latencies::new();
+    threads.iter().for_each(|(_, others)| times.add(others));
+    let micros = |share: f64| times.quantile_ns(share) as f64 / 1e3;
     let refused = (subject.refused)();
     println!(
         "{:20} {:>8.2} {:>9.2} {:>9.2} {:>9.1} {:>9.0} % {:>9}",
@@ -165,9 +163,9 @@ impl Drop for Page {
 
 /// Of values, and of a cache for them.
 const PAGE_BYTES: usize = 4_096;
+const BYTES: u64 = 64 << 20;
 /// Capacities that may live.
 const LIVING_MAX: f64 = 1.5;
-const BYTES: u64 = 64 << 20;
 
 /// The most bytes that live while threads insert and invalidate, as a share of the capacity.
 fn most_living(policy: Policy, threads: u64, duration: Duration) -> f64 {

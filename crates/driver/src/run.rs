@@ -133,7 +133,14 @@ impl Latencies {
         self.0.value_at_quantile(share)
     }
 
-    pub(crate) fn record(&mut self, latency: Duration) {
+    /// Adds one.
+    ///
+    /// ```
+    /// let mut latencies = frazil_driver::Latencies::new();
+    /// latencies.record(std::time::Duration::from_nanos(100));
+    /// assert_eq!(latencies.quantile_ns(0.5), 100);
+    /// ```
+    pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 }

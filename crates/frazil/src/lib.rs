@@ -450,8 +450,8 @@
 //! entries that are there, those that wait are never more than the entries that there may be, a
 //! quarter of that, 512, and 16 for each up to 16,384. With a [weigher](Builder::weigher) they weigh a 64th of
 //! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
-//! each that is suspended while it drops others, and a quarter that readers may keep. Where more than
-//! a quarter waits, insertions let other threads go on, some hundred times each. A cache that
+//! each that is suspended while it drops others, and a quarter that readers may keep, with an eighth of
+//! that until it is noticed. Where more than a quarter waits, insertions let other threads go on, some hundred times each. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
 //! looking at.
 //! So do not put into a cache what must be closed at a certain moment.

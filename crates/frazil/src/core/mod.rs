@@ -449,7 +449,7 @@ mod tests {
 
     /// While the words of a table that was left are taken out of it, one after the other.
     #[test]
-    fn an_entry_is_no_rival_of_itself_in_the_next_table() {
+    fn an_entry_is_no_duplicate_of_itself_in_the_next_table() {
         let cache: Tested = Cache::builder(1 << 20).build();
         let core = &cache.core;
         cache.insert(1, String::new());

@@ -12,7 +12,8 @@ use crate::smr::reclaim::Contents;
 use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// How often an insertion that finds no slot lets others go on, before it is refused.
+/// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
+/// than a quarter of the weight waiting.
 const TRIES_MAX: u32 = if CHECKED { 1 } else { 200 };
 
 crate::sync::checked_thread_local! {
@@ -62,18 +63,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         self.reclaim_some(true)
     }
 
-    /// Lets threads go on that are about to drop what waits, where that is more than a quarter of
-    /// the weight: of many threads one may be suspended with limbo in hand, while the others bring
-    /// more. The caller protects nothing, which it would hold up meanwhile.
-    #[inline(always)]
-    pub(crate) fn wait_if_overweight(&self) {
-        if self.weights.is_some()
-            && IS_OVERWEIGHT.with(|is_overweight| is_overweight.replace(false))
-        {
-            self.outwait_reclaimers();
-        }
-    }
-
     /// The same of `all`, or of what threads at work have passed.
     fn reclaim_some(&self, all: bool) -> u64 {
         let _reclaiming = Reclaiming::new();
@@ -85,6 +74,18 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             self.empty_idle();
         }
         freed
+    }
+
+    /// Lets threads go on that are about to drop what waits, where that is more than a quarter of
+    /// the weight: of many threads one may be suspended with limbo in hand, while the others bring
+    /// more. The caller protects nothing, which it would hold up meanwhile.
+    #[inline(always)]
+    pub(crate) fn wait_if_overweight(&self) {
+        if self.weights.is_some()
+            && IS_OVERWEIGHT.with(|is_overweight| is_overweight.replace(false))
+        {
+            self.outwait_reclaimers();
+        }
     }
 
     /// Takes over what threads have in hand that have written nothing while the cache was filled

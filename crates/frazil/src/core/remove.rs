@@ -170,17 +170,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // thread that is suspended here should hold up next to nothing.
         let reader = &self.stripe().reader;
         match Hazard::second(reader) {
-            Some(hazard) => self.take_out_rivals_under(&hazard, held, place, own, slot),
+            Some(hazard) => self.take_out_duplicates_under(&hazard, held, place, own, slot),
             None => {
                 let pinned = self.pinned();
-                self.take_out_rivals_under(&pinned, held, place, own, slot);
+                self.take_out_duplicates_under(&pinned, held, place, own, slot);
             }
         }
         unsettled.waive();
         drop(outside);
     }
 
-    fn take_out_rivals_under(
+    fn take_out_duplicates_under(
         &self,
         protection: &impl Protect,
         held: &mut Held<'_, H::Local>,

@@ -81,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         work(&mut self.queue_ctx(held))
     }
 
-    /// The hand itself: a closure may not be inlined.
+    /// What it works with, itself: a closure may not be inlined.
     #[inline(always)]
     pub(super) fn queue_ctx<'h>(&'h self, held: &'h mut Held<'_, H::Local>) -> QueueCtx<'h, Self> {
         let outside = held.outside();

@@ -79,13 +79,13 @@ const NS: Duration = Duration::from_nanos(1);
 const MS: Duration = Duration::from_millis(1);
 const SEC: Duration = Duration::from_secs(1);
 
-fn policies_and_hands() -> impl Iterator<Item = (Policy, TestClock)> {
+fn policies_and_clocks() -> impl Iterator<Item = (Policy, TestClock)> {
     policies().into_iter().flat_map(|policy| TestClock::both().map(move |time| (policy, time)))
 }
 
 #[test]
 fn an_entry_is_there_until_its_time_to_live_is_over() {
-    for (policy, time) in policies_and_hands() {
+    for (policy, time) in policies_and_clocks() {
         let mut cache: Cache<u64, u64> =
             time.on(Cache::builder(100)).policy(policy).time_to_live(SEC).build();
         cache.insert(1, 10);
@@ -252,7 +252,7 @@ fn entries_have_lifetimes_of_their_own() {
 
 #[test]
 fn any_cache_takes_an_entry_with_a_lifetime() {
-    for (policy, time) in policies_and_hands() {
+    for (policy, time) in policies_and_clocks() {
         let mut cache: Cache<u64, u64> = time.on(Cache::builder(1_000)).policy(policy).build();
         (0..1_500).for_each(|key| cache.insert(key, key));
         let bytes = cache.reserved_bytes();
@@ -308,7 +308,7 @@ fn durations_may_be_as_short_and_as_long_as_there_are() {
 
 #[test]
 fn a_full_cache_lets_the_dead_go_before_the_living() {
-    for (policy, time) in policies_and_hands() {
+    for (policy, time) in policies_and_clocks() {
         let mut cache: Cache<u64, u64> = time.on(Cache::builder(640)).policy(policy).build();
         (0..320).for_each(|key| cache.insert_for(key, key, SEC));
         (320..640).for_each(|key| cache.insert(key, key));
@@ -452,7 +452,7 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
 /// wheel has handed out may be another entry's by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
-    for (policy, time) in policies_and_hands() {
+    for (policy, time) in policies_and_clocks() {
         let mut cache: Cache<u64, u64> = time.on(Cache::builder(10_000)).policy(policy).build();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

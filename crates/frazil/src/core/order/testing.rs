@@ -1,4 +1,4 @@
-//! Queues without a cache around them: headers, segments, and one thread's hand.
+//! Queues without a cache around them: headers, segments, and one thread's buffers.
 
 use super::{Headers, QueueCtx};
 use crate::core::local::{Buffers, Reads};
@@ -54,7 +54,7 @@ impl Bench {
         }
     }
 
-    /// A thread's hand, ready for an operation.
+    /// A thread at work on the queues, ready for an operation.
     pub(crate) fn ctx<'b>(&'b self, buffers: &'b mut Buffers) -> QueueCtx<'b, Bare> {
         assert!(
             buffers.spares.stock(&self.segments, &mut Traffic::default()),
