@@ -1,21 +1,61 @@
 //! A cache takes as much memory as what is in it, whatever its capacity.
 //!
-//! Alone in its process, because memory is counted for all of it; and one test, because tests run
-//! at the same time.
+//! Alone in its process, because it has an allocator of its own. What is counted is of the thread
+//! that asks: the one that began the test allocates too.
 #![cfg(not(any(loom, shuttle, miri)))]
 
-#[path = "../../../examples/soak/counted.rs"]
-mod counted;
-
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::time::Duration;
 
 use frazil::{Builder, Cache, Policy};
 
+struct Counted;
+
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
+thread_local! {
+    /// What this thread has allocated, less what it has freed.
+    static BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+fn count(bytes: i64) {
+    BYTES.with(|sum| sum.set(sum.get() + bytes));
+}
+
+// SAFETY: all is left to the system's allocator, with the layouts as they came.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// What `work` allocates and keeps, and its result.
+fn growth<R>(work: impl FnOnce() -> R) -> (R, u64) {
+    let before = BYTES.with(Cell::get);
+    let result = work();
+    let grown = BYTES.with(Cell::get) - before;
+    (result, u64::try_from(grown).expect("nothing is freed that was there before"))
+}
+
 /// The cache, and what it takes, itself included.
 fn built(builder: Builder<u64, u64>) -> (Cache<u64, u64>, u64) {
-    let before = counted::bytes();
-    let cache = builder.build();
-    let heap = counted::bytes() - before;
+    let (cache, heap) = growth(|| builder.build());
     (cache, heap + size_of::<Cache<u64, u64>>() as u64)
 }
 
@@ -40,9 +80,8 @@ fn a_hundred_entries_take_little() {
     for policy in Policy::ALL {
         for capacity in [100, 1_000_000, 100_000_000] {
             let (cache, empty) = built(Cache::builder(capacity).policy(policy));
-            let before = counted::bytes();
-            (0..100).for_each(|key| cache.insert(key, key));
-            let bytes = empty + counted::bytes() - before;
+            let ((), grown) = growth(|| (0..100).for_each(|key| cache.insert(key, key)));
+            let bytes = empty + grown;
             // LHD's classes are a table of a fixed size.
             let most = if policy.to_string().contains("lhd") { 160_000 } else { 40_000 };
             assert!(bytes <= most, "{policy}, of {capacity}: {bytes} bytes");
@@ -68,9 +107,8 @@ fn one_entry_with_a_lifetime_takes_little() {
             let what = format!("{builder:?}");
             let (cache, empty) = built(builder);
             for (name, act) in uses {
-                let before = counted::bytes();
-                act(&cache);
-                let bytes = empty + counted::bytes() - before;
+                let ((), grown) = growth(|| act(&cache));
+                let bytes = empty + grown;
                 assert!(bytes <= 70_000, "{name}, {what}: {bytes} bytes");
             }
         }
