@@ -5,6 +5,7 @@
 
 pub(crate) mod fence;
 pub(crate) mod fork;
+mod named;
 pub(crate) mod names;
 pub(crate) mod progress;
 pub(crate) mod protect;

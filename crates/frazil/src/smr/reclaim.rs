@@ -22,10 +22,10 @@
 use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::fork;
-use crate::smr::names::Names;
+use crate::smr::named::{Named, outlook, readers_of};
 use crate::smr::protect::COPIES;
 use crate::smr::segments::{IDLE, SegmentStack, Segments};
-use crate::smr::stripe::{Buffers, Cursor, Reader, Stripe, Stripes, Traffic};
+use crate::smr::stripe::{Buffers, Cursor, Reader, Stripes, Traffic};
 use crate::sync::atomic::{
     self, AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
@@ -426,7 +426,8 @@ impl Reclaim {
                 self.put_back(segments, segment);
                 continue;
             }
-            judged += u64::from(segments.occupied(segment).count_ones());
+            let occupied = segments.occupied(segment).count_ones();
+            judged += u64::from(occupied);
             let kept = named.among(segments, segment);
             // Two instructions a slot, and not thirty.
             if contents.has_any() {
@@ -434,11 +435,14 @@ impl Reclaim {
             }
             // Where it goes.
             traffic.writes += 1;
-            if kept == 0 || held_up.gather(segment, kept) {
+            let released = match kept {
+                0 => occupied,
                 // Of those that were gathered, what was exchanged for them.
-                gone.slots += u64::from(segments.occupied(segment).count_ones());
-                self.free.push(segments, segment, &mut Traffic::default());
-            }
+                _ if held_up.gather(segment, kept) => segments.occupied(segment).count_ones(),
+                _ => continue,
+            };
+            gone.slots += u64::from(released);
+            self.free.push(segments, segment, &mut Traffic::default());
         }
         let freed = gone.slots;
         drop(gone);
@@ -655,34 +659,6 @@ impl Reclaim {
     }
 }
 
-/// What a reader holds up changes only if this does: hazards, and turns.
-#[inline]
-fn held_by(reader: &Reader) -> [u64; 3] {
-    // Acquire: partner is the Release with which a reader clears its hazard; what it read, it has
-    // read before the slot is written again.
-    let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
-    // Before its names are read.
-    let [first, second] = hazards.map(u64::from);
-    [first, second, reader.names.turns().into()]
-}
-
-/// The same of all, in one number.
-fn readers_of<L: Default, W: Default>(stripes: &Stripes<L, W>) -> u64 {
-    stripes.iter().fold(0, |mixed, stripe| mix(mixed, held_by(&stripe.reader)))
-}
-
-fn mix(mixed: u64, parts: [u64; 3]) -> u64 {
-    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-    parts
-        .into_iter()
-        .fold(mixed, |mixed: u64, part| (mixed ^ part).wrapping_mul(MULTIPLIER).rotate_left(29))
-}
-
-/// What decides whether a reclamation may let go of anything: it is in vain if this was so before.
-fn outlook(epoch: u64, waiting: u64, readers: u64) -> u64 {
-    mix(0, [epoch, waiting, readers])
-}
-
 /// What a reclamation has left in limbo.
 #[derive(Default)]
 struct Left {
@@ -720,66 +696,6 @@ impl Drop for Chain<'_> {
         while let Some(segment) = self.pop() {
             self.reclaim.put_back(self.segments, segment);
         }
-    }
-}
-
-/// What readers keep of what they have passed, or when a heavy fence has been executed.
-struct Named<'s> {
-    /// In order, each with the names of its thread if its pins have shown it.
-    slots: Vec<(u32, Option<&'s Names>)>,
-    /// How many were read, some of them more than once.
-    count: u64,
-    /// A bit for each, by the lowest bits of its number.
-    bits: Vec<u64>,
-    /// Whether some may be missing.
-    unsure: bool,
-    /// By what this changes: see [`readers_of`].
-    readers: u64,
-}
-
-impl<'s> Named<'s> {
-    fn by<L: Default, W: Default>(stripes: &'s Stripes<L, W>) -> Self {
-        let mut slots = Vec::new();
-        let (mut unsure, mut readers) = (false, 0);
-        for Stripe { reader, .. } in stripes.iter() {
-            let held @ [first, second, _] = held_by(reader);
-            readers = mix(readers, held);
-            let hazards = [first, second].map(|slot| slot as u32);
-            slots.extend(hazards.into_iter().filter(|&slot| slot != 0).map(|slot| (slot, None)));
-            unsure |= !reader.names.read(|slot| slots.push((slot, Some(&reader.names))));
-        }
-        let count = slots.len() as u64;
-        slots.sort_unstable_by_key(|&(slot, names)| (slot, names.map(std::ptr::from_ref)));
-        slots.dedup_by_key(|&mut (slot, names)| (slot, names.map(std::ptr::from_ref)));
-        let bits = if slots.is_empty() { 0 } else { (slots.len() / 16).next_power_of_two() };
-        let mut bits = vec![0; bits];
-        for (slot, _) in &slots {
-            let bit = *slot as usize & (bits.len() * 64 - 1);
-            bits[bit / 64] |= 1 << (bit % 64);
-        }
-        Named { slots, count, bits, unsure, readers }
-    }
-
-    /// A bit for each word of a segment whose slot is named.
-    fn among(&self, segments: &Segments, segment: u32) -> u32 {
-        if self.slots.is_empty() {
-            return 0;
-        }
-        let named = segments.slots(segment).filter(|&(_, slot)| self.contains(slot));
-        named.fold(0, |named, (at, _)| named | 1 << at)
-    }
-
-    #[inline(always)]
-    fn contains(&self, slot: u32) -> bool {
-        let bit = slot as usize & (self.bits.len() * 64 - 1);
-        self.bits[bit / 64] >> (bit % 64) & 1 != 0 && self.finds(slot)
-    }
-
-    fn finds(&self, slot: u32) -> bool {
-        let from = self.slots.partition_point(|&(named, _)| named < slot);
-        let named = self.slots[from..].iter().take_while(|&&(named, _)| named == slot);
-        // Each of their threads has to say when it lets go.
-        named.inspect(|(_, names)| names.iter().for_each(|names| names.blame())).count() > 0
     }
 }
 

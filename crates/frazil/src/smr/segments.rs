@@ -124,6 +124,14 @@ impl Segments {
         unsafe { &*self.words.address(position) }
     }
 
+    /// The words of a segment: one address for all of them.
+    #[inline]
+    fn line(&self, segment: u32) -> &[AtomicU32] {
+        // SAFETY: as in `word`. A chunk holds whole segments: those of both have a power of two of
+        // words, begin at multiples of their lengths, and no segment begins below its own length.
+        unsafe { std::slice::from_raw_parts(self.words.address(segment), self.length as usize) }
+    }
+
     /// When the slots of a segment were stamped as unlinked.
     #[inline]
     pub(crate) fn stamp(&self, segment: u32) -> &AtomicU64 {
@@ -276,16 +284,20 @@ impl Segments {
     /// The slots in a segment, queued or idle, just now, each with the number of its word.
     #[inline]
     pub(crate) fn slots(&self, segment: u32) -> impl Iterator<Item = (u32, u32)> {
-        let word = move |at| self.word(self.position(segment, at)).load(Relaxed);
-        (0..self.length()).map(move |at| (at, word(at) & SLOT)).filter(|&(_, slot)| slot != 0)
+        (0..).zip(self.line(segment)).filter_map(|(at, word)| {
+            let slot = word.load(Relaxed) & SLOT;
+            (slot != 0).then_some((at, slot))
+        })
     }
 
     /// A bit for each word that holds a slot, just now.
     #[inline]
     pub(crate) fn occupied(&self, segment: u32) -> u32 {
-        let is_occupied =
-            |at| u32::from(self.word(self.position(segment, at)).load(Relaxed) & SLOT != 0) << at;
-        (0..self.length()).fold(0, |occupied, at| occupied | is_occupied(at))
+        // From the last on, so that each is shifted by one.
+        self.line(segment)
+            .iter()
+            .rev()
+            .fold(0, |occupied, word| occupied << 1 | u32::from(word.load(Relaxed) & SLOT != 0))
     }
 
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
