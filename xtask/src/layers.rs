@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 
 /// From the lowest to the highest; what is in none is the façade.
 const LAYERS: [(&str, &[&str]); 4] = [
-    ("ground", &["chunks", "clock", "distribution", "ensure", "events", "sync"]),
+    ("ground", &["chunks", "clock", "distribution", "ensure", "events", "once_box", "sync"]),
     ("smr", &["smr"]),
     ("core", &["core"]),
     ("features", &["features"]),

@@ -539,6 +539,7 @@ mod loading;
 mod many;
 #[cfg(all(test, loom))]
 mod models;
+mod once_box;
 mod pin;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;

@@ -8,11 +8,11 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 use frazil_policy::Mark;
 
 use crate::chunks::Chunks;
+use crate::once_box::OnceBox;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -113,6 +113,13 @@ impl Header {
     }
 }
 
+/// A slot, with its header: for who has paid for the way to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotRef<'s> {
+    pub(crate) slot: u32,
+    pub(crate) header: &'s Header,
+}
+
 // The smallest entry, key and value of 8 bytes, is 24.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Header>() == 8);
@@ -145,7 +152,7 @@ pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
 pub(crate) struct Slab<K, V> {
     entries: Chunks<Cell<K, V>>,
     /// By slot; none where every entry weighs 1.
-    weights: OnceLock<Box<Chunks<AtomicU64>>>,
+    weights: OnceBox<Chunks<AtomicU64>>,
     weighted: bool,
 }
 
@@ -157,7 +164,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
 
 impl<K, V> Slab<K, V> {
     pub(crate) fn new(weighted: bool) -> Self {
-        Slab { entries: Chunks::default(), weights: OnceLock::new(), weighted }
+        Slab { entries: Chunks::default(), weights: OnceBox::new(), weighted }
     }
 
     #[inline(always)]
@@ -257,18 +264,27 @@ impl<K, V> Slab<K, V> {
     /// # Safety
     ///
     /// The caller owns the slot: it came from [`crate::smr::reclaim`] and was not published.
-    pub(crate) unsafe fn fill(&self, slot: u32, key: K, value: V, weight: u64) {
+    #[inline(always)]
+    pub(crate) unsafe fn fill(&self, slot: u32, key: K, value: V, weight: u64) -> SlotRef<'_> {
         let entry = self.entry(slot);
         // SAFETY: the caller owns the slot, so nobody reads it, and it lies in a cell. The
-        // header, which others may read, is not touched.
-        unsafe {
+        // header, which others may read, is not written. As in `header`.
+        let header = unsafe {
             (&raw mut (*entry).key).write(MaybeUninit::new(key));
             (&raw mut (*entry).value).write(MaybeUninit::new(value));
-        }
+            &(*entry).header
+        };
         if self.weighted {
-            self.weights.get_or_init(Box::default).get_or_make(slot).store(weight, Relaxed);
+            self.weights.get_or_make(Chunks::default).get_or_make(slot).store(weight, Relaxed);
         }
-        self.header(slot).state.store(OCCUPIED, Relaxed);
+        header.state.store(OCCUPIED, Relaxed);
+        SlotRef { slot, header }
+    }
+
+    /// A slot, with its header.
+    #[inline(always)]
+    pub(crate) fn slot_ref(&self, slot: u32) -> SlotRef<'_> {
+        SlotRef { slot, header: self.header(slot) }
     }
 
     /// The key of an occupied slot.

@@ -20,7 +20,6 @@ pub(crate) mod hints;
 pub(crate) mod wheel;
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::clock::{Clock, END, UserClock, nanoseconds};
@@ -31,6 +30,7 @@ use crate::core::steps::Steps;
 use crate::ensure::Ensure;
 use crate::features::Featured;
 use crate::features::Local;
+use crate::once_box::OnceBox;
 use crate::smr::fence;
 use crate::sync::atomic::AtomicU16;
 
@@ -83,7 +83,7 @@ impl<K, V> Terms<K, V> {
 
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V> {
-    deadlines: OnceLock<Box<Deadlines>>,
+    deadlines: OnceBox<Deadlines>,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
     /// Nanoseconds, if entries go that nobody uses.
@@ -91,6 +91,8 @@ pub(crate) struct Expiry<K, V> {
     of_entry: Option<Lifetime<K, V>>,
     of_update: Option<Answer<K, V>>,
     of_read: Option<Answer<K, V>>,
+    /// Whether entries have deadlines of which nobody speaks who inserts them.
+    is_set: bool,
     jitter: Jitter,
     /// How many entries are expected.
     expected: u64,
@@ -99,10 +101,14 @@ pub(crate) struct Expiry<K, V> {
 impl<K, V> Expiry<K, V> {
     /// Where so many entries are expected.
     pub(crate) fn new(terms: Terms<K, V>, expected: u64) -> Self {
+        let to_live = terms.to_live.map_or(END, nanoseconds);
+        let to_idle = terms.to_idle.map(nanoseconds).filter(|&span| span < END);
+        let by_entry = terms.of_entry.is_some() || terms.of_update.is_some();
         Expiry {
-            deadlines: OnceLock::new(),
-            to_live: terms.to_live.map_or(END, nanoseconds),
-            to_idle: terms.to_idle.map(nanoseconds).filter(|&span| span < END),
+            deadlines: OnceBox::new(),
+            is_set: to_live < END || to_idle.is_some() || by_entry || terms.of_read.is_some(),
+            to_live,
+            to_idle,
             of_entry: terms.of_entry,
             of_update: terms.of_update,
             of_read: terms.of_read,
@@ -111,28 +117,17 @@ impl<K, V> Expiry<K, V> {
         }
     }
 
-    /// Whether entries have deadlines of which nobody speaks who inserts them.
-    fn is_set(&self) -> bool {
-        self.to_live < END
-            || self.to_idle.is_some()
-            || self.of_entry.is_some()
-            || self.of_update.is_some()
-            || self.of_read.is_some()
-    }
-
     /// The deadlines, if any entry has ever had one.
     #[inline(always)]
     pub(crate) fn deadlines(&self) -> Option<&Deadlines> {
-        self.deadlines.get().map(|deadlines| &**deadlines)
+        self.deadlines.get()
     }
 
     #[cold]
     fn make(&self, used: u32, clock: &Clock) -> &Deadlines {
         let spans = Spans { live: self.to_live, idle: self.to_idle, reads: self.of_read.is_some() };
-        let make = || {
-            Box::new(Deadlines::new(crate::core::usual_slots(self.expected), used, spans, clock))
-        };
-        self.deadlines.get_or_init(make)
+        let slots = crate::core::usual_slots(self.expected);
+        self.deadlines.get_or_make(|| Deadlines::new(slots, used, spans, clock))
     }
 
     /// A residency has ended: how, as it is counted.
@@ -189,7 +184,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
         match self.hooks.expiry.deadlines() {
-            None if !self.hooks.expiry.is_set() => Term::NEVER,
+            None if !self.hooks.expiry.is_set => Term::NEVER,
             None => self.term_now(
                 self.hooks.expiry.make(self.reclaim.used().end, &self.clock),
                 key,
