@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 
 use crate::Policy;
 use crate::clock::Clock;
+use crate::core::insert::Admission;
 use crate::core::{Core, Settings};
 
 /// A cache that can be looked up and inserted into, and nothing else: no lifetimes, listener, loads,
@@ -52,8 +53,10 @@ impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
     /// As [`Cache::insert`](crate::Cache::insert).
     pub fn insert(&self, key: K, value: V) {
         let (hash, place) = self.core.place(&key);
-        self.core.stripe().local.reads.arrive(hash);
-        _ = self.core.admit(place, (hash, 1, &()), key, value, drop);
+        let stripe = self.core.stripe();
+        stripe.local.reads.arrive(hash);
+        let admission = Admission { hash, place, weight: 1, incoming: &() };
+        _ = self.core.admit(stripe, admission, key, value, drop);
     }
 
     /// As [`Cache::invalidate`](crate::Cache::invalidate), without an answer.

@@ -8,9 +8,12 @@ use crate::cache::Cache;
 use crate::core::Ending;
 use crate::core::admission::{Admitted, Refused};
 use crate::core::index::Place;
+use crate::core::insert::Admission;
+use crate::core::local::Stripe;
 use crate::events;
 use crate::features::expiry::deadlines::Term;
 use crate::features::record::Event;
+use crate::features::{self, observe};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Puts an entry in, in the place of the one of the same key if there is one.
@@ -76,12 +79,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let (hash, place) = self.core.place(&key);
         self.core.overtake(hash, &key);
         let weight = self.core.weigh(&key, &value);
-        let timed = self.core.arrive(hash);
+        let stripe = self.core.stripe();
+        let ends_timed_miss = observe::arrive(&stripe.local, hash);
         self.core.hooks.recorder.note_insertion(hash, weight);
-        if timed {
-            return self.admit_timed(place, (hash, weight, &term), key, value, refused);
+        let admission = Admission { hash, place, weight, incoming: &term };
+        if ends_timed_miss {
+            return self.admit_timed(stripe, admission, key, value, refused);
         }
-        self.core.admit(place, (hash, weight, &term), key, value, refused)
+        self.core.admit(stripe, admission, key, value, refused)
     }
 
     /// An insertion that ends a miss which is timed.
@@ -89,13 +94,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[inline(never)]
     fn admit_timed<R>(
         &self,
-        place: Place,
-        arrival: (u64, u64, &Term),
+        stripe: &Stripe<features::Local>,
+        admission: Admission<'_, Term>,
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
-        let outcome = self.core.admit(place, arrival, key, value, refused);
+        let outcome = self.core.admit(stripe, admission, key, value, refused);
         self.core.end_timed_miss();
         outcome
     }

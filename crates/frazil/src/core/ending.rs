@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::core::hooks::Hooks;
 use crate::core::local::Held;
 use crate::core::order::{Order, QueueCtx};
-use crate::core::slab::DEAD;
+use crate::core::slab::{DEAD, SlotRef};
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Release};
 
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Queues a slot that was taken, unless its residency has ended.
     pub(crate) fn put_back(&self, held: &mut Held<'_, H::Local>, slot: u32) {
         self.requeue(held, slot);
-        self.retire_if_dead(held, slot);
+        self.retire_if_dead(held, self.slab.slot_ref(slot));
     }
 
     fn requeue(&self, held: &mut Held<'_, H::Local>, slot: u32) {
@@ -139,9 +139,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
     /// looked for it in its queue too early, and where nothing is evicted nobody else comes to it.
     #[inline(always)]
-    pub(super) fn retire_if_dead(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+    pub(super) fn retire_if_dead(&self, held: &mut Held<'_, H::Local>, slot: SlotRef<'_>) {
         if self.queue_ctx(held).has_died(slot) {
-            self.retire_dead_queued(held, slot);
+            self.retire_dead_queued(held, slot.slot);
         }
     }
 

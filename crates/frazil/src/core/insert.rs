@@ -10,16 +10,27 @@ use std::hash::{BuildHasher, Hash};
 use crate::core::admission::{Admitted, Refusal, Refused};
 use crate::core::hooks::{Hooks, Operation};
 use crate::core::index::Place;
-use crate::core::local::Held;
+use crate::core::local::{Held, Stripe};
 use crate::core::order::{Decision, Newcomer, Order};
+use crate::core::slab::SlotRef;
 use crate::core::{ATTEMPTS, Core, Ending, Found, SCAVENGES};
 use crate::ensure::Ensure;
 use crate::smr::protect::{Hazard, Protect};
-use crate::smr::stripe::add;
+use crate::smr::stripe::{Outside, add};
 
 /// How often it tries again to make room in the table, while somebody runs code of the user's
 /// under a stripe.
 const TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
+
+/// What is known of an entry that is to be inserted, beside its key and value.
+pub(crate) struct Admission<'i, I> {
+    pub(crate) hash: u64,
+    /// Of the hash.
+    pub(crate) place: Place,
+    pub(crate) weight: u64,
+    /// For the hook that is told of its slot.
+    pub(crate) incoming: &'i I,
+}
 
 /// An attempt at an insertion that did not end in an entry.
 pub(super) struct InsertFailure<K, V> {
@@ -50,32 +61,28 @@ impl FailureKind {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Puts an entry of this hash and weight in, whose arrival was counted. One that is not admitted
-    /// goes to `refused`: where nobody wants it back nobody pays for the way.
+    /// Puts an entry in whose arrival was counted. One that is not admitted goes to `refused`: where
+    /// nobody wants it back nobody pays for the way. The stripe is the calling thread's.
     #[inline(always)]
     pub(crate) fn admit<R>(
         &self,
-        place: Place,
-        (hash, weight, incoming): (u64, u64, &H::Incoming),
+        stripe: &Stripe<H::Local>,
+        admission: Admission<'_, H::Incoming>,
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         self.order.read_clock(self);
+        let Admission { hash, place, weight, .. } = admission;
         if self.is_beyond(weight) {
             self.order.pass_over(self, hash, weight);
-            let entry = (key, value);
-            return Err(refused(self.refuse(H::operation(self), place, entry, Refusal::TooHeavy)));
+            let operation = H::operation(self);
+            return Err(refused(self.refuse(operation, place, (key, value), Refusal::TooHeavy)));
         }
-        let reader = &self.stripe().reader;
-        let outcome = match Hazard::of(reader) {
-            Some(hazard) => {
-                self.insert_under(&hazard, place, (hash, weight, incoming), key, value, refused)
-            }
+        let outcome = match Hazard::of(&stripe.reader) {
+            Some(hazard) => self.insert_under(stripe, &hazard, admission, key, value, refused),
             // Under another look-up of this thread: no time to wait.
-            None => {
-                return self.insert_nested(place, (hash, weight, incoming), key, value, refused);
-            }
+            None => return self.insert_nested(stripe, admission, key, value, refused),
         };
         self.wait_if_overweight();
         outcome
@@ -86,14 +93,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[inline(never)]
     fn insert_nested<R>(
         &self,
-        place: Place,
-        arrival: (u64, u64, &H::Incoming),
+        stripe: &Stripe<H::Local>,
+        admission: Admission<'_, H::Incoming>,
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
-        let protection = self.pinned();
-        self.insert_under(&protection, place, arrival, key, value, refused)
+        self.insert_under(stripe, &self.pinned(), admission, key, value, refused)
     }
 
     /// Finds a key, after what has expired of it is taken out.
@@ -117,16 +123,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[inline(always)]
     fn insert_under<R>(
         &self,
+        stripe: &Stripe<H::Local>,
         protection: &impl Protect,
-        place: Place,
-        (hash, weight, incoming): (u64, u64, &H::Incoming),
+        admission: Admission<'_, H::Incoming>,
         key: K,
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
+        let Admission { hash, place, weight, incoming } = admission;
         let operation = H::operation(self);
         let found = self.find_living(protection, place, &key);
-        let mut held = self.hold();
+        let mut held = self.hold_of(stripe);
         let newcomer = Newcomer::new(hash, weight);
         if found.is_none() {
             newcomer.recalled.set(self.order.miss(&held, hash));
@@ -143,7 +150,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Ok(if found.is_some() { Admitted::Replaced } else { Admitted::New })
             }
             Err(failure) => {
-                let arrival = (newcomer, incoming);
+                let arrival = (&newcomer, incoming);
                 self.persist(protection, (operation, held), place, arrival, failure, refused)
             }
         }
@@ -157,7 +164,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         protection: &impl Protect,
         (mut operation, mut held): (H::Operation<'c, S>, Held<'c, H::Local>),
         place: Place,
-        (newcomer, incoming): (Newcomer, &H::Incoming),
+        (newcomer, incoming): (&Newcomer, &H::Incoming),
         mut failure: InsertFailure<K, V>,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
@@ -178,9 +185,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 }
             }
             let InsertFailure { key, value, .. } = failure;
+            // Keys are compared. One that has expired meanwhile is replaced: to take it out another
+            // stripe would have to be held.
+            let outside = Outside::new(held.outside());
             let found = self.find(protection, place, &key);
-            match self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value)
-            {
+            drop(outside);
+            match self.attempt(&mut held, place, (newcomer, incoming), found.as_ref(), key, value) {
                 Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
@@ -192,7 +202,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
         }
         // It is not to be, and what it would have replaced goes.
-        self.order.forget(&newcomer);
+        self.order.forget(newcomer);
         self.settle(&mut held);
         drop(held);
         let InsertFailure { cause, key, value } = failure;
@@ -244,7 +254,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let room = match found {
             Some(found) if growth > 0 => self.make_room_to_grow(held, newcomer, growth, found.slot),
-            _ => self.make_room(held, newcomer, places, growth, |_| false),
+            _ => self.make_room(held, newcomer, (places, growth), |_| false),
         };
         if let Err(cause) = room {
             return Err(InsertFailure { cause, key, value });
@@ -253,11 +263,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
         };
         // SAFETY: vacant, and this thread's alone until it is published.
-        unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
+        let filled = unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
         H::admitting(self, slot, incoming);
         self.index.note(place, slot);
+        let home = self.index.home(place);
         let published = match found {
-            None => self.index.admit(place, slot),
+            None => home.admit(slot),
             Some(Found { cell, word, slot: old, .. }) => {
                 H::before_unlink(self, *old);
                 self.index.replace(place, cell, *word, slot).then_some(*cell)
@@ -276,10 +287,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             None => add(&held.local().counts.insertions, 1),
             Some(found) => self.ended(held, found.slot, Ending::Replaced),
         }
-        if !self.index.is_alone(place, own) {
+        if !home.is_alone(own) {
             self.take_out_duplicates(held, place, own, (slot, newcomer, found));
         }
-        self.queue(held, slot, newcomer, found);
+        self.queue(held, filled, newcomer, found);
         Ok(())
     }
 
@@ -320,7 +331,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
         });
         let is_kept = |victim| victim == old && !taken.replace(true);
-        let room = self.make_room(kept.on, newcomer, 0, growth, is_kept);
+        let room = self.make_room(kept.on, newcomer, (0, growth), is_kept);
         drop(kept);
         let buffers = &mut **held;
         match buffers.spares.stock(&self.segments, &mut buffers.traffic) {
@@ -336,45 +347,89 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
-        places: u64,
-        growth: u64,
+        (places, growth): (u64, u64),
+        is_kept: impl Fn(u32) -> bool,
+    ) -> Result<(), FailureKind> {
+        if self.gather(held, places, growth)? {
+            return Ok(());
+        }
+        self.evict_one(held, newcomer, places, &is_kept)?;
+        // Most need one victim. Two more in the same loop would cost that one 30 instructions.
+        if self.gather(held, places, growth)? {
+            return Ok(());
+        }
+        self.evict_more(held, newcomer, (places, growth), is_kept)
+    }
+
+    /// Where one victim was not enough.
+    #[cold]
+    #[inline(never)]
+    fn evict_more(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        newcomer: &Newcomer,
+        (places, growth): (u64, u64),
         is_kept: impl Fn(u32) -> bool,
     ) -> Result<(), FailureKind> {
         // As many evictions as there are slots free all there is.
-        let mut evictions = 0;
-        while evictions <= self.reclaim.slots() {
-            evictions += 1;
-            let buffers = &mut **held;
-            // Victims of a locked policy leave no segment empty for those they fill.
-            if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                return Err(FailureKind::Shortage);
-            }
-            let mut enough =
-                self.places.gather(&mut buffers.above.places, places, &mut buffers.traffic);
-            if let Some(weights) = &self.weights {
-                enough &= weights.gather(&mut buffers.above.credit, growth, &mut buffers.traffic);
-            }
-            if enough {
-                return Ok(());
-            }
-            if places > 0 && !self.hooks.may_evict() {
-                return Err(FailureKind::Refused(Refusal::NoRoom));
-            }
-            // The capacity may have been lowered since its weight was looked at. Most need
-            // one victim.
-            if evictions > 1 && self.is_beyond(newcomer.weight) {
+        for _ in 0..self.reclaim.slots() {
+            // The capacity may have been lowered since its weight was looked at.
+            if self.is_beyond(newcomer.weight) {
                 return Err(FailureKind::Refused(Refusal::TooHeavy));
             }
-            // An entry that grows is no newcomer: the policy may not refuse it.
-            let newcomer = (places > 0).then_some(newcomer);
-            match self.order.evict(&mut self.queue_ctx(held), newcomer) {
-                Decision::Victim(victim) if is_kept(victim) => {}
-                Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
-                Decision::Refuse => return Err(FailureKind::Refused(Refusal::Unwanted)),
-                Decision::Empty => return Err(FailureKind::Shortage),
+            self.evict_one(held, newcomer, places, &is_kept)?;
+            if self.gather(held, places, growth)? {
+                return Ok(());
             }
         }
         Err(FailureKind::Shortage)
+    }
+
+    /// Whether there is credit in hand for an entry, with what is free. Fails if there are not the
+    /// segments that an insertion or an eviction may need.
+    #[inline(always)]
+    fn gather(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        places: u64,
+        growth: u64,
+    ) -> Result<bool, FailureKind> {
+        let buffers = &mut **held;
+        // Each time: victims of a locked policy leave no segment empty for those they fill.
+        if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            return Err(FailureKind::Shortage);
+        }
+        let mut enough =
+            self.places.gather(&mut buffers.above.places, places, &mut buffers.traffic);
+        if let Some(weights) = &self.weights {
+            enough &= weights.gather(&mut buffers.above.credit, growth, &mut buffers.traffic);
+        }
+        Ok(enough)
+    }
+
+    /// Evicts an entry, as the policy chooses.
+    #[inline(never)]
+    fn evict_one(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        newcomer: &Newcomer,
+        places: u64,
+        is_kept: &impl Fn(u32) -> bool,
+    ) -> Result<(), FailureKind> {
+        if places > 0 && !self.hooks.may_evict() {
+            return Err(FailureKind::Refused(Refusal::NoRoom));
+        }
+        // An entry that grows is no newcomer: the policy may not refuse it.
+        let newcomer = (places > 0).then_some(newcomer);
+        match self.order.evict(&mut self.queue_ctx(held), newcomer) {
+            Decision::Victim(victim) if is_kept(victim) => Ok(()),
+            Decision::Victim(victim) => {
+                self.finish_eviction(held, victim, Ending::Evicted);
+                Ok(())
+            }
+            Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
+            Decision::Empty => Err(FailureKind::Shortage),
+        }
     }
 
     /// Queues a published slot, in the place of the one that it replaces.
@@ -382,11 +437,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(super) fn queue(
         &self,
         held: &mut Held<'_, H::Local>,
-        slot: u32,
+        slot: SlotRef<'_>,
         newcomer: &Newcomer,
         replaced: Option<&Found<'_>>,
     ) {
-        self.hooks.queueing(slot, replaced.map(|found| found.slot));
+        self.hooks.queueing(slot.slot, replaced.map(|found| found.slot));
         match replaced {
             None => {
                 self.order.insert(&mut self.queue_ctx(held), slot, newcomer);
@@ -404,13 +459,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
         &Found { slot: old, .. }: &Found<'_>,
-        slot: u32,
+        slot: SlotRef<'_>,
     ) {
         if let Order::Locked(locked) = &self.order {
             // Missed before, and replaced at a further attempt.
             locked.forget(newcomer);
         } else {
-            let (old_mark, mark) = (&self.slab.header(old).mark, &self.slab.header(slot).mark);
+            let (old_mark, mark) = (&self.slab.header(old).mark, &slot.header.mark);
             mark.clear();
             // A replacement is a use.
             for _ in 0..=old_mark.count() {
@@ -420,7 +475,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // Before the attempt to take it, so that whoever has it in hand may still see it.
         let ours = self.die(old);
         let replaced = self.with_queue_ctx(held, |ctx| {
-            let replaced = !ours && self.order.replace(ctx, old, slot);
+            let replaced = !ours && self.order.replace(ctx, old, slot.slot);
             if !replaced {
                 self.order.insert(ctx, slot, newcomer);
             }

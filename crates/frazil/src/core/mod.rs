@@ -10,7 +10,7 @@ mod exchange;
 mod grow;
 pub(crate) mod hooks;
 pub(crate) mod index;
-mod insert;
+pub(crate) mod insert;
 pub(crate) mod local;
 pub(crate) mod order;
 mod read;

@@ -79,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if !self.index.is_alone(place, found.cell) {
+        if !self.index.home(place).is_alone(found.cell) {
             let reader = &self.stripe().reader;
             // As in `take_out_duplicates`.
             match Hazard::second(reader) {
@@ -163,7 +163,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             if self.index.unlink_cell(place, own.0, own.1) {
                 self.finish_unqueued(held, slot, Ending::Removed);
             }
-            self.queue(held, slot, newcomer, found);
+            self.queue(held, self.slab.slot_ref(slot), newcomer, found);
         });
         let held = &mut *unsettled.on;
         // The first hazard has `found` to protect. Not a pin where a hazard will do: a

@@ -105,7 +105,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether a newcomer of this weight can't be admitted, whatever goes.
     #[inline(always)]
     pub(crate) fn is_beyond(&self, weight: u64) -> bool {
-        weight > self.capacity() || self.places.capacity() == 0
+        let places = self.places.capacity();
+        places == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
     }
 
     /// Takes a turn; raises the capacity if it is to be higher.

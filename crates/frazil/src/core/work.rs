@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::core::Core;
 use crate::core::hooks::PerThread;
-use crate::core::local::Held;
+use crate::core::local::{Held, Stripe};
 use crate::core::order::QueueCtx;
 use crate::smr::stripe::{Traffic, add};
 use crate::smr::thread;
@@ -14,7 +14,12 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// no thread has.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Held<'_, H::Local> {
-        let stripe = self.stripe();
+        self.hold_of(self.stripe())
+    }
+
+    /// The same for a thread that has its stripe at hand.
+    #[inline(always)]
+    pub(super) fn hold_of<'c>(&'c self, stripe: &'c Stripe<H::Local>) -> Held<'c, H::Local> {
         stripe.reader.progress.pass(self.reclaim.epoch());
         match stripe.own() {
             // After the light fence of `own`. Partner: the heavy fence of `Stripes::stop`.

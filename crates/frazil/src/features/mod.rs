@@ -9,7 +9,7 @@ pub(crate) mod fetch;
 pub(crate) mod frozen;
 pub(crate) mod gate;
 pub(crate) mod listen;
-mod observe;
+pub(crate) mod observe;
 pub(crate) mod record;
 pub(crate) mod stats;
 
@@ -108,7 +108,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn arrived<S>(core: &Featured<K, V, S>, hash: u64, weight: u64) {
-        if core.arrive(hash) {
+        if observe::arrive(&core.stripe().local, hash) {
             core.end_timed_miss();
         }
         core.hooks.recorder.note_insertion(hash, weight);

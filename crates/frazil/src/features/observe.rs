@@ -4,18 +4,16 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::features::Featured;
+use crate::core::local;
 use crate::features::record::Event;
+use crate::features::{self, Featured};
 use crate::sync::atomic::Ordering::Relaxed;
 
-impl<K, V, S> Featured<K, V, S> {
-    /// Counts the arrival of a key that is about to be inserted. Whether it ends a miss that is
-    /// timed.
-    #[inline(always)]
-    pub(crate) fn arrive(&self, hash: u64) -> bool {
-        let local = &self.stripe().local;
-        local.reads.arrive(hash) && local.features.timed_miss.load(Relaxed) == hash
-    }
+/// Counts the arrival of a key that a thread is about to insert. Whether it ends a miss that is
+/// timed.
+#[inline(always)]
+pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
+    local.reads.arrive(hash) && local.features.timed_miss.load(Relaxed) == hash
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {

@@ -31,8 +31,8 @@ fn with_room(slots: u32) -> Index {
 fn admit(index: &Index, slot: u32) -> bool {
     let place = index.place(HASH);
     index.note(place, slot);
-    let own = index.admit(place, slot).expect("there is room");
-    index.is_alone(place, own)
+    let own = index.home(place).admit(slot).expect("there is room");
+    index.home(place).is_alone(own)
 }
 
 /// The slots that a look-up is shown, in its order.
@@ -51,7 +51,7 @@ fn shown(index: &Index) -> Vec<u32> {
 fn of_two_that_admit_a_key_one_sees_the_other() {
     loom::model(|| {
         let index = Arc::new(with_room(3));
-        assert!(index.admit(index.place(OTHER), 3).is_some());
+        assert!(index.home(index.place(OTHER)).admit(3).is_some());
         let after_another_left: fn(&Index) -> bool = |index| {
             assert!(index.unlink(index.place(OTHER), 3));
             admit(index, 1)

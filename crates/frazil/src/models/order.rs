@@ -29,6 +29,7 @@ impl Queued {
     }
 
     fn insert(&self, slot: u32) {
+        let slot = self.bench.headers.slot_ref(slot);
         self.order.insert(&mut self.bench.ctx(&mut Buffers::default()), slot, &newcomer());
     }
 
@@ -138,7 +139,7 @@ fn a_slot_that_dies_before_it_is_queued_is_taken_once() {
                 queued.insert(1);
                 let mut buffers = Buffers::default();
                 let mut ctx = queued.bench.ctx(&mut buffers);
-                ctx.has_died(1) && queued.order.detach(&mut ctx, 1)
+                ctx.has_died(queued.bench.headers.slot_ref(1)) && queued.order.detach(&mut ctx, 1)
             };
             let removal: fn(&Queued) -> bool = |queued| {
                 let mut buffers = Buffers::default();

@@ -14,7 +14,7 @@
 //! eviction (to 0). That exchange decides every race about a residency: who ends it
 //! reports it and gets its weight back. Two threads may admit one key at the same time,
 //! so each looks again after it has: the word that comes first in the order of the
-//! look-up stays, and whoever sees both takes the other out ([`Index::is_alone`]).
+//! look-up stays, and whoever sees both takes the other out ([`Home::is_alone`]).
 //!
 //! **It grows**: a table that is full is replaced by one of four times as many buckets, while no
 //! writer is at work: whoever changes a word holds a stripe. Readers notice when they miss
@@ -23,6 +23,7 @@
 mod bucket;
 mod table;
 
+use bucket::Bucket;
 pub(crate) use bucket::{prefetch_for_reading, prefetch_for_writing};
 pub(crate) use table::Table;
 
@@ -173,25 +174,13 @@ impl Index {
         self.homes.get_or_make(slot).store(place.upper() as u32, Relaxed);
     }
 
-    /// Adds a word for a slot whose key was not there and whose place is noted, and returns where
-    /// it is. `None` if no bucket has room. The caller holds a stripe.
+    /// Where a key belongs, for a writer. The caller holds a stripe for as long as it is used: the
+    /// table is not replaced meanwhile.
     #[inline(always)]
-    pub(crate) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
-        self.table().admit(place, slot)
-    }
-
-    /// Whether no other word can be that of the key in the cell `own`. After `admit`, under the
-    /// same stripe, whether the key is there once.
-    #[inline(always)]
-    pub(crate) fn is_alone(&self, place: Place, own: &AtomicU32) -> bool {
-        // SeqCst: between placing a word and looking for another; partner is the same
-        // fence in the thread that placed that. On x86 the exchange that placed it is one.
-        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
-        fence(crate::sync::atomic::Ordering::SeqCst);
+    pub(crate) fn home(&self, place: Place) -> Home<'_> {
         let table = self.table();
-        let home = table.bucket(table.home(place));
-        let candidates = table.candidates(home, place);
-        candidates & candidates.wrapping_sub(1) == 0 && home.owns(own) && !home.displaced()
+        let bucket = table.bucket(table.home(place));
+        Home { table, bucket, place }
     }
 
     /// Exchanges the word of a resident slot for that of its replacement. False if it
@@ -316,6 +305,37 @@ impl Index {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.made().map(Table::heap_bytes).sum::<usize>() + self.homes.heap_bytes()
+    }
+}
+
+/// The home bucket of a key in the table of a writer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home<'i> {
+    table: &'i Table,
+    bucket: &'i Bucket,
+    place: Place,
+}
+
+impl<'i> Home<'i> {
+    /// Adds a word for a slot whose key was not there and whose place is noted, and returns where
+    /// it is. `None` if no bucket has room.
+    #[inline(always)]
+    pub(crate) fn admit(self, slot: u32) -> Option<&'i AtomicU32> {
+        self.table.admit(self.bucket, self.place, slot)
+    }
+
+    /// Whether no other word can be that of the key in the cell `own`. After `admit`, whether the
+    /// key is there once.
+    #[inline(always)]
+    pub(crate) fn is_alone(self, own: &AtomicU32) -> bool {
+        // SeqCst: between placing a word and looking for another; partner is the same
+        // fence in the thread that placed that. On x86 the exchange that placed it is one.
+        #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
+        fence(crate::sync::atomic::Ordering::SeqCst);
+        let candidates = self.table.candidates(self.bucket, self.place);
+        candidates & candidates.wrapping_sub(1) == 0
+            && self.bucket.owns(own)
+            && !self.bucket.displaced()
     }
 }
 
@@ -467,7 +487,7 @@ mod tests {
                 index.grow(index.larger(SLOTS.into(), SLOTS));
             }
             index.note(place(slot), slot);
-            assert!(index.admit(place(slot), slot).is_some());
+            assert!(index.home(place(slot)).admit(slot).is_some());
         }
         let table = index.table();
         (1..=SLOTS)
@@ -511,7 +531,7 @@ mod tests {
         for &slot in &slots {
             let place = Place(upper << 32 | u64::from(slot) << 20);
             index.note(place, slot);
-            assert!(index.admit(place, slot).is_some());
+            assert!(index.home(place).admit(slot).is_some());
         }
         (index, slots)
     }

@@ -213,17 +213,21 @@ impl Table {
         None
     }
 
-    /// Adds a word, and returns where it is. `None` if no bucket has room.
+    /// Adds a word of a key with this home, and returns where it is. `None` if no bucket has room.
     #[inline(always)]
-    pub(super) fn admit(&self, place: Place, slot: u32) -> Option<&AtomicU32> {
+    pub(super) fn admit<'i>(
+        &'i self,
+        home: &'i Bucket,
+        place: Place,
+        slot: u32,
+    ) -> Option<&'i AtomicU32> {
         let word = self.word(place, slot);
-        let home = self.home(place);
-        self.bucket(home).place(word).or_else(|| self.admit_further(home, word))
+        home.place(word).or_else(|| self.admit_further(place, word))
     }
 
     #[inline(never)]
-    fn admit_further(&self, home: usize, word: u32) -> Option<&AtomicU32> {
-        let mut at = home;
+    fn admit_further(&self, place: Place, word: u32) -> Option<&AtomicU32> {
+        let mut at = self.home(place);
         for _ in 1..self.len {
             // Before the word is visible further on, or a reader would stop short.
             self.bucket(at).displace();
@@ -266,9 +270,10 @@ impl Table {
         let home = self.bucket(self.home(place));
         let candidates = home.matches(wanted, 0);
         if candidates != 0 {
+            let cell = home.word(candidates.trailing_zeros());
             // A slot has one word. A lost exchange means that it was replaced or removed,
-            // and does not come back.
-            return self.unlink_cell(place, home.word(candidates.trailing_zeros()), wanted);
+            // and does not come back. Release: as in `unlink_cell`; it passed no bucket.
+            return cell.compare_exchange(wanted, 0, Release, Relaxed).is_ok();
         }
         home.displaced() && self.unlink_further(place, wanted)
     }

@@ -8,6 +8,7 @@
 
 use super::queue::Queue;
 use super::{Decision, Headers, QueueCtx};
+use crate::core::slab::SlotRef;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
     AtomicU64,
@@ -89,15 +90,10 @@ impl Mobius {
     /// read may be stale by the time it is used; then one object is examined early or
     /// late.
     #[inline(always)]
-    pub(crate) fn insert<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) {
+    pub(crate) fn insert<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: SlotRef<'_>) {
         let mut pass = self.pass.0.load(Acquire);
-        // Once for taking over, once for trading.
-        for _ in 0..2 {
-            if !ctx.is_empty(self.active(pass)) || ctx.is_empty(self.dormant(pass)) {
-                break;
-            }
-            self.turn(ctx, pass);
-            pass = self.pass.0.load(Acquire);
+        if ctx.is_empty(self.active(pass)) {
+            pass = self.turn_if_due(ctx, pass);
         }
         let active = self.active(pass);
         ctx.push(active, slot);
@@ -108,12 +104,27 @@ impl Mobius {
         }
     }
 
+    /// Trades places for an insertion that has found the active queue empty, if the other is not.
+    /// The pass that it is then.
+    #[cold]
+    #[inline(never)]
+    fn turn_if_due<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, mut pass: u64) -> u64 {
+        // Once for taking over, once for trading.
+        for _ in 0..2 {
+            if !ctx.is_empty(self.active(pass)) || ctx.is_empty(self.dormant(pass)) {
+                break;
+            }
+            self.turn(ctx, pass);
+            pass = self.pass.0.load(Acquire);
+        }
+        pass
+    }
+
     #[inline(always)]
     pub(crate) fn evict<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Decision {
         // Readers may mark as fast as marks are cleared: past this many chances the
         // candidate goes, visited or not.
-        let mut chances = ctx.reclaim.slots();
-        let mut turns = 0;
+        let (mut chances, mut turns) = (0, 0);
         loop {
             let pass = self.pass.0.load(Acquire);
             let Some(candidate) = ctx.pop(self.active(pass)) else {
@@ -125,10 +136,10 @@ impl Mobius {
                 self.turn(ctx, pass);
                 continue;
             };
-            if chances == 0 || !ctx.mark(candidate).lower() {
-                return Decision::Victim(candidate);
+            if !candidate.header.mark.lower() || chances == ctx.reclaim.slots() {
+                return Decision::Victim(candidate.slot);
             }
-            chances -= 1;
+            chances += 1;
             ctx.push(self.dormant(pass), candidate);
         }
     }

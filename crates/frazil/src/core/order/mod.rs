@@ -18,10 +18,10 @@ pub(crate) mod walk;
 
 use std::cell::Cell;
 
-use frazil_policy::{Mark, Online};
+use frazil_policy::Online;
 
 use crate::core::local::{Buffers, Reads};
-use crate::core::slab::{ASIDE, DEAD, Header};
+use crate::core::slab::{ASIDE, DEAD, Header, SlotRef};
 use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::reclaim::Reclaim;
@@ -43,6 +43,11 @@ use s3_fifo::S3Fifo;
 pub(crate) trait Headers {
     /// What it keeps of a slot.
     fn header(&self, slot: u32) -> &Header;
+    /// A slot, with that.
+    #[inline(always)]
+    fn slot_ref(&self, slot: u32) -> SlotRef<'_> {
+        SlotRef { slot, header: self.header(slot) }
+    }
     /// Requests of the calling thread.
     fn reads(&self) -> &Reads;
     /// Shows the buffers of every stripe that nobody is at work with.
@@ -112,40 +117,43 @@ pub(crate) struct QueueCtx<'c, H> {
     pub(crate) outside: &'c AtomicBool,
 }
 
-impl<H: Headers> QueueCtx<'_, H> {
+impl<'c, H: Headers> QueueCtx<'c, H> {
     #[inline(always)]
-    pub(crate) fn push(&mut self, queue: &Queue, slot: u32) {
-        queue.push(self.segments, self.buffers, self.headers, slot);
+    pub(crate) fn push(&mut self, queue: &Queue, slot: SlotRef<'_>) {
+        queue.push(self.segments, self.buffers, slot);
     }
 
     /// The oldest slot of a queue that is not dead; those that are, are retired.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, queue: &Queue) -> Option<u32> {
+    pub(crate) fn pop(&mut self, queue: &Queue) -> Option<SlotRef<'c>> {
         loop {
             let slot = queue.pop(self.segments, self.buffers, self.headers)?;
-            let header = self.headers.header(slot);
-            let state = header.state.load(Acquire);
-            if state & (DEAD | ASIDE) == 0 {
-                return Some(slot);
-            }
-            if let Some(slot) = self.sort_out(header, slot) {
+            let slot = self.headers.slot_ref(slot);
+            if self.is_to_be_judged(slot) {
                 return Some(slot);
             }
         }
     }
 
-    /// Retires what was declared dead, and drops what is set aside.
+    /// Whether a slot that was dequeued is neither dead nor set aside. If it is dead it is retired,
+    /// and if it is set aside it is dropped.
+    #[inline(always)]
+    pub(crate) fn is_to_be_judged(&mut self, slot: SlotRef<'_>) -> bool {
+        // Acquire: partner is the Release with which it was declared dead.
+        slot.header.state.load(Acquire) & (DEAD | ASIDE) == 0 || self.sort_out(slot)
+    }
+
     #[cold]
-    pub(crate) fn sort_out(&mut self, header: &Header, slot: u32) -> Option<u32> {
+    fn sort_out(&mut self, SlotRef { slot, header }: SlotRef<'_>) -> bool {
         if header.loosen() {
-            return None;
+            return false;
         }
         // Acquire: partner is the Release with which it was declared dead.
         if header.state.load(Acquire) & DEAD == 0 {
-            return Some(slot);
+            return true;
         }
         self.retire(slot);
-        None
+        false
     }
 
     #[inline(always)]
@@ -177,10 +185,10 @@ impl<H: Headers> QueueCtx<'_, H> {
     /// Whether a slot, just queued, was declared dead meanwhile; or is another entry's by now that
     /// was.
     #[inline(always)]
-    pub(crate) fn has_died(&self, slot: u32) -> bool {
+    pub(crate) fn has_died(&self, slot: SlotRef<'_>) -> bool {
         // Partner: the heavy fence of `Order::detach_late`.
         fence::light();
-        self.headers.header(slot).state.load(Relaxed) & DEAD != 0
+        slot.header.state.load(Relaxed) & DEAD != 0
     }
 
     /// Takes over what other stripes have in hand of these queues, unless their owners
@@ -188,10 +196,6 @@ impl<H: Headers> QueueCtx<'_, H> {
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
         self.headers.each_idle(&mut |other| queues.iter().for_each(|queue| queue.flush(other)));
-    }
-
-    fn mark(&self, slot: u32) -> &Mark {
-        &self.headers.header(slot).mark
     }
 }
 
@@ -306,15 +310,15 @@ impl Order {
     pub(crate) fn insert<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
-        slot: u32,
+        slot: SlotRef<'_>,
         newcomer: &Newcomer,
     ) {
-        ctx.mark(slot).clear();
+        slot.header.mark.clear();
         match self {
             Order::Fifo(queue) | Order::Clock(queue, _) => ctx.push(queue, slot),
             Order::Mobius(mobius) => mobius.insert(ctx, slot),
             Order::S3Fifo(s3_fifo) => s3_fifo.insert(ctx, slot, newcomer),
-            Order::Locked(locked) => locked.insert(ctx, slot, newcomer),
+            Order::Locked(locked) => locked.insert(ctx, slot.slot, newcomer),
         }
         if ctx.segments.step() < ctx.segments.length() {
             self.publish_steps(ctx);
@@ -338,7 +342,7 @@ impl Order {
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let newcomer = Newcomer::new(hash, ctx.headers.weight(slot));
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
-        self.insert(ctx, slot, &newcomer);
+        self.insert(ctx, ctx.headers.slot_ref(slot), &newcomer);
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.
@@ -349,7 +353,9 @@ impl Order {
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         match self {
-            Order::Fifo(queue) => ctx.pop(queue).map_or(Decision::Empty, Decision::Victim),
+            Order::Fifo(queue) => {
+                ctx.pop(queue).map_or(Decision::Empty, |victim| Decision::Victim(victim.slot))
+            }
             Order::Clock(queue, max) => evict_clock(ctx, queue, *max),
             Order::Mobius(mobius) => mobius.evict(ctx),
             Order::S3Fifo(s3_fifo) => s3_fifo.evict(ctx, newcomer),
@@ -481,8 +487,8 @@ impl Order {
 fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) -> Decision {
     let mut chances = ctx.reclaim.slots() * u64::from(max);
     while let Some(candidate) = ctx.pop(queue) {
-        if chances == 0 || !ctx.mark(candidate).lower() {
-            return Decision::Victim(candidate);
+        if chances == 0 || !candidate.header.mark.lower() {
+            return Decision::Victim(candidate.slot);
         }
         chances -= 1;
         ctx.push(queue, candidate);
@@ -506,7 +512,7 @@ mod tests {
             let order = Order::new(policy, (Promotion::of(policy), 1), 8, 8);
             let newcomer = Newcomer::new(0, 1);
             for slot in [1, 2] {
-                order.insert(&mut bench.ctx(&mut buffers), slot, &newcomer);
+                order.insert(&mut bench.ctx(&mut buffers), bench.headers.slot_ref(slot), &newcomer);
             }
             let mut evict = || order.evict(&mut bench.ctx(&mut buffers), None);
             while evict() != Decision::Empty {}

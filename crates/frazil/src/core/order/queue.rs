@@ -14,6 +14,7 @@ use super::position::Position;
 use crate::core::local::Buffers;
 use crate::core::order::Headers;
 use crate::core::order::ring::Ring;
+use crate::core::slab::SlotRef;
 use crate::smr::segments::{LINE, SECOND, SLOT, Segments};
 use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -40,8 +41,7 @@ impl Queue {
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
-        headers: &impl Headers,
-        slot: u32,
+        SlotRef { slot, header }: SlotRef<'_>,
     ) {
         let back = &mut buffers.above.ends[self.number & 1].back;
         if back.segment == 0 {
@@ -49,7 +49,7 @@ impl Queue {
         }
         let position = segments.position(back.segment, back.next);
         // Before the word, with which the slot is anyone's to take.
-        Position::new(position, self.mark).note(headers.header(slot));
+        Position::new(position, self.mark).note(header);
         // Release: partner is the exchange that takes the slot.
         segments.word(position).store(slot | self.mark, Release);
         back.next += 1;
@@ -137,10 +137,14 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
         let ends = &mut buffers.above.ends[self.number & 1];
-        // The newest first: it is there unless it was just removed.
         let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
-        if (0..ends.back.next).rev().any(|at| queued(at) != 0) {
-            return false;
+        // The newest first: it is there unless it was just removed.
+        let mut at = ends.back.next;
+        while at > 0 {
+            at -= 1;
+            if queued(at) != 0 {
+                return false;
+            }
         }
         while ends.front.segment != 0 && ends.front.next < segments.length() {
             let at = segments.position(ends.front.segment, ends.front.next);
@@ -186,7 +190,7 @@ impl Queue {
             buffers.spares.give(segments, segment, &mut buffers.traffic);
             for slot in slots.into_iter().map(|word| word & SLOT).filter(|&slot| slot != 0) {
                 if !takes(buffers, slot) {
-                    self.push(segments, buffers, headers, slot);
+                    self.push(segments, buffers, headers.slot_ref(slot));
                 }
             }
         }

@@ -13,7 +13,7 @@ use frazil_policy::AgedGhost;
 use super::queue::Queue;
 use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::core::local::Buffers;
-use crate::core::slab::{ASIDE, DEAD};
+use crate::core::slab::SlotRef;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::SECOND;
 use crate::sync::Line;
@@ -182,27 +182,23 @@ impl S3Fifo {
     }
 
     #[inline(always)]
-    fn push<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, queue: usize, slot: u32) {
+    fn push<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, queue: usize, slot: SlotRef<'_>) {
         if queue == SMALL {
-            self.add(ctx.buffers, WEIGHT, ctx.headers.weight(slot));
+            self.add(ctx.buffers, WEIGHT, ctx.headers.weight(slot.slot));
         }
         ctx.push(&self.queues[queue], slot);
     }
 
     #[inline(always)]
-    fn pop<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, queue: usize) -> Option<u32> {
+    fn pop<'c, H: Headers>(&self, ctx: &mut QueueCtx<'c, H>, queue: usize) -> Option<SlotRef<'c>> {
         loop {
             let queued = &self.queues[queue];
             let slot = queued.pop(ctx.segments, ctx.buffers, ctx.headers)?;
             if queue == SMALL {
                 self.add(ctx.buffers, WEIGHT, ctx.headers.weight(slot).wrapping_neg());
             }
-            let header = ctx.headers.header(slot);
-            // Acquire: partner is the Release with which it was declared dead.
-            if header.state.load(Acquire) & (DEAD | ASIDE) == 0 {
-                return Some(slot);
-            }
-            if let Some(slot) = ctx.sort_out(header, slot) {
+            let slot = ctx.headers.slot_ref(slot);
+            if ctx.is_to_be_judged(slot) {
                 return Some(slot);
             }
         }
@@ -212,7 +208,7 @@ impl S3Fifo {
     pub(crate) fn insert<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
-        slot: u32,
+        slot: SlotRef<'_>,
         newcomer: &Newcomer,
     ) {
         let small_is_full = self.small_weight(ctx.buffers) >= self.small_capacity();
@@ -251,16 +247,16 @@ impl S3Fifo {
         // Others may fill the queue meanwhile: no more than all there is.
         for _ in 0..ctx.reclaim.slots() {
             let candidate = self.pop(ctx, SMALL)?;
-            if ctx.mark(candidate).count() < PROMOTED_FROM {
-                let weight = ctx.headers.weight(candidate);
+            if candidate.header.mark.count() < PROMOTED_FROM {
+                let weight = ctx.headers.weight(candidate.slot);
                 let clock = self.sum(ctx.buffers, CLOCK);
-                let hash = ctx.hash_of_taken(candidate, |ctx| self.push(ctx, MAIN, candidate));
+                let hash = ctx.hash_of_taken(candidate.slot, |ctx| self.push(ctx, MAIN, candidate));
                 let ghosts = self.ghosts(ctx.reclaim);
                 ghosts.insert(hash, clock);
                 self.add(ctx.buffers, CLOCK, ghosts.advance(weight));
-                return Some(candidate);
+                return Some(candidate.slot);
             }
-            ctx.mark(candidate).clear();
+            candidate.header.mark.clear();
             self.push(ctx, MAIN, candidate);
         }
         None
@@ -271,8 +267,8 @@ impl S3Fifo {
         // Bounded even while readers raise marks as fast as they are lowered.
         let mut chances = ctx.reclaim.slots() * u64::from(MAX_COUNT);
         while let Some(candidate) = self.pop(ctx, MAIN) {
-            if chances == 0 || !ctx.mark(candidate).lower() {
-                return Some(candidate);
+            if chances == 0 || !candidate.header.mark.lower() {
+                return Some(candidate.slot);
             }
             chances -= 1;
             self.push(ctx, MAIN, candidate);

@@ -258,7 +258,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             for &(slot, at, place, own) in &added {
                 // A key that two threads have admitted just now may be found elsewhere.
-                let alone = self.index.is_alone(place, own.0) || {
+                let alone = self.index.home(place).is_alone(own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
                     self.duplicate(&pinned, place, (own.0, own.1, slot), key).is_none()
