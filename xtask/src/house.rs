@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
 
 /// Tracked files and those that `git add` would take, so that a new file is
 /// checked before its commit and not after it.
-fn files(root: &Path, pathspec: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn files(root: &Path, pathspec: &str) -> anyhow::Result<Vec<String>> {
     let output = git(root)
         .args(["ls-files", "-z"])
         .args(["--cached", "--others", "--exclude-standard", "--", pathspec])

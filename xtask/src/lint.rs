@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::{dependencies, house, layers, mutants, step, test, tools};
+use crate::{dependencies, house, layers, mentions, mutants, step, test, tools};
 
 /// What builds without features: the first command's build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
@@ -14,6 +14,7 @@ const NARROW: &str = "i686-unknown-linux-gnu";
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     step::run("cargo fmt", &mut step::cargo(root, ["fmt", "--all", "--check"]))?;
     house::check(root)?;
+    mentions::check(root)?;
     layers::check(root)?;
     dependencies::check(root)?;
     mutants::check(root)?;

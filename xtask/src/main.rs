@@ -13,6 +13,7 @@ mod hit;
 mod house;
 mod layers;
 mod lint;
+mod mentions;
 mod mutants;
 mod nightly;
 mod profiles;
