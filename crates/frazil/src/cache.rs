@@ -34,7 +34,9 @@ const _: () = assert!(size_of::<crate::core::local::Stripe<features::Local>>() =
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
     ///
-    /// Takes no lock and waits for nobody. Of a key that is replaced or removed at the
+    /// Takes no lock and waits for nobody, but where the policy has a lock that its
+    /// [`Promotion`](crate::Promotion) waits for, and where it finds an entry that has expired, which
+    /// it takes out as [`remove`](Cache::remove) does. Of a key that is replaced or removed at the
     /// same time it answers what was there before or after.
     ///
     /// ```

@@ -333,7 +333,7 @@
 //!
 //! | code | runs | if it panics |
 //! |---|---|---|
-//! | weigher, `expire_after`, `expire_after_update` | in `insert`, before anything else | nothing has changed |
+//! | weigher, `expire_after`, `expire_after_update` | in `insert`, before anything else but that what has expired may be taken out | nothing has changed |
 //! | `expire_after_read` | in `get`, `get_many`, and loads that find their key | the entry is as it was |
 //! | `clock` | in every call that inserts or looks up, once there are lifetimes | the cache is as before the call |
 //! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear`, `retain` and `purge` | in `insert` see below |
@@ -482,7 +482,8 @@
 //!
 //! - At most 2^29 entries. The process aborts if the system does not give the memory for them.
 //! - When the table has become too small, writers wait until it is copied into one four times as
-//!   large: some milliseconds for a quarter of a million entries. Readers do not.
+//!   large: some milliseconds for a quarter of a million entries. Readers do not, unless they find an
+//!   entry that has expired, and take it out.
 //! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
 //!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
 //! - The policy, and the most [`entries`](Builder::entries) if they are set, are fixed when a cache
@@ -509,8 +510,8 @@
 //! | `recording ended` | debug | `records`, `lost`, `bytes` | |
 //! | `recording failed` | warn | `error` | also of a recording that was dropped, which tells it in no other way |
 //! | `snapshot written`, `snapshot restored` | info | `entries` | how many went into the file, or came out of it |
-//! | `slots held up by a pin` | warn | `waiting`, `spare`, `pins`, `age` | more than half of the spare slots wait for a [`Pin`] that is `age` reclamations old: told once for each doubling of its age. Let go of pins sooner |
-//! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins`, `age` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
+//! | `slots held up by pins` | warn | `held_up`, `spare`, `pins` | more than half of the spare slots wait for [`Pin`]s that have shown them: told once for each doubling. Let go of pins sooner |
+//! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
 //! | `system refuses membarrier` | warn | | once for a process, see [above](#platforms-and-limits): from here on reads pay a fence |
 //!
 //! `pins` are the threads that hold one at that moment. What a caller is told by a result is

@@ -31,7 +31,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&1), Some("uno"));
     /// ```
     pub fn insert(&self, key: K, value: V) {
-        // What has expired may be told before the entry is there.
+        // `term` may call the listener for what has expired. Should that panic, the panic goes on when
+        // this is dropped, and the entry is inserted first.
         let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
         let term = self.core.term(&key, &value);
         _ = self.put(key, value, term, drop);
@@ -77,8 +78,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         let (hash, place) = self.core.place(&key);
-        self.core.overtake(hash, &key);
+        // First: a weigher that panics leaves a load of the key as it was.
         let weight = self.core.weigh(&key, &value);
+        self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
         let ends_timed_miss = observe::arrive(&stripe.local, hash);
         self.core.hooks.recorder.note_insertion(hash, weight);

@@ -20,7 +20,7 @@ use crate::smr::stripe::{Outside, add};
 
 /// How often it tries again to make room in the table, while somebody runs code of the user's
 /// under a stripe.
-const TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
+const GROW_TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// What is known of an entry that is to be inserted, beside its key and value.
 pub(crate) struct Admission<'i, I> {
@@ -209,10 +209,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Err(refused(self.refuse(operation, place, (key, value), cause.refusal())))
     }
 
-    /// Makes more slots and credit available, which the caller, who holds no stripe, has
-    /// gathered so often. False if it is no use.
+    /// Makes more slots and credit available: grows the table, else reclaims, else takes over what
+    /// idle threads have in hand, which `scavenged` counts. The caller holds no stripe. False if it is
+    /// no use.
     pub(super) fn relieve(&self, scavenged: &mut u32) -> bool {
-        if self.grow(TRIES_MAX) || self.reclaim() > 0 {
+        if self.grow(GROW_TRIES_MAX) || self.reclaim() > 0 {
             return true;
         }
         if *scavenged == SCAVENGES {
@@ -465,11 +466,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             // Missed before, and replaced at a further attempt.
             locked.forget(newcomer);
         } else {
-            let (old_mark, mark) = (&self.slab.header(old).mark, &slot.header.mark);
-            mark.clear();
             // A replacement is a use.
-            for _ in 0..=old_mark.count() {
-                mark.raise(self.mark_max);
+            for _ in 0..=self.slab.header(old).mark.count() {
+                slot.header.mark.raise(self.mark_max);
             }
         }
         // Before the attempt to take it, so that whoever has it in hand may still see it.

@@ -14,7 +14,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 /// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
 /// than a quarter of the weight waiting.
-const TRIES_MAX: u32 = if CHECKED { 1 } else { 200 };
+const YIELDS_MAX: u32 = if CHECKED { 1 } else { 200 };
 
 crate::sync::checked_thread_local! {
     /// How many reclamations this thread is inside, of any cache.
@@ -124,7 +124,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             return false;
         }
         let mut last = self.reclaim.waiting();
-        (0..TRIES_MAX).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
+        (0..YIELDS_MAX).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
             crate::sync::thread::yield_now();
             let before = std::mem::replace(&mut last, self.reclaim.waiting());
             last < before

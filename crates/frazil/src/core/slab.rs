@@ -277,6 +277,7 @@ impl<K, V> Slab<K, V> {
         if self.weighted {
             self.weights.get_or_make(Chunks::default).get_or_make(slot).store(weight, Relaxed);
         }
+        header.mark.clear();
         header.state.store(OCCUPIED, Relaxed);
         SlotRef { slot, header }
     }

@@ -192,6 +192,23 @@ fn panics_lose_nothing_and_drop_nothing_twice() {
 
 /// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
 #[test]
+fn a_weigher_that_panics_leaves_a_load_of_the_key_as_it_was() {
+    let weigh = |_: &u64, value: &u64| {
+        if *value == 13 {
+            resume_unwind(Box::new("no weight"));
+        }
+        1
+    };
+    let cache = Cache::builder(100).weigher(weigh).build();
+    let loaded = cache.get_or_insert_with(&1, || {
+        let insertion = catch_unwind(AssertUnwindSafe(|| cache.insert(1, 13)));
+        assert!(insertion.is_err());
+        7
+    });
+    assert_eq!((loaded, cache.peek(&1)), (7, Some(7)));
+}
+
+#[test]
 fn clear_goes_on_whatever_panics() {
     quietly();
     DROP_BURNS.set(true);

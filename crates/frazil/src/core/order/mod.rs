@@ -313,7 +313,6 @@ impl Order {
         slot: SlotRef<'_>,
         newcomer: &Newcomer,
     ) {
-        slot.header.mark.clear();
         match self {
             Order::Fifo(queue) | Order::Clock(queue, _) => ctx.push(queue, slot),
             Order::Mobius(mobius) => mobius.insert(ctx, slot),
@@ -342,7 +341,9 @@ impl Order {
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let newcomer = Newcomer::new(hash, ctx.headers.weight(slot));
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
-        self.insert(ctx, ctx.headers.slot_ref(slot), &newcomer);
+        let slot = ctx.headers.slot_ref(slot);
+        slot.header.mark.clear();
+        self.insert(ctx, slot, &newcomer);
     }
 
     /// Chooses and takes a victim. Ends after as many second chances as there are slots.

@@ -217,7 +217,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if stale.is_some() {
             return self.reload(key, (hash, place), load, detached, mode, stale).await;
         }
-        // Each time round a flight that was waited for has failed or was overtaken, all of it.
+        // Each time round a flight that was waited for has failed or was overtaken.
         loop {
             let mut turn = match self.join(hash, &key, &mut limits).await {
                 Arrival::Turn(turn) => turn,
@@ -242,7 +242,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 Err((error, shared)) => {
                     self.fail(turn, shared, &mode);
-                    // Without one, another had left what failed, and it is not of this kind.
+                    // None for this caller: the fetch that failed was another's, with errors of another
+                    // type.
                     let Some(error) = error else { continue };
                     return Err(error);
                 }
@@ -396,7 +397,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         let value = &loaded.value;
         let mut telling;
-        // Given up first: the listener may wait for who waits for it.
+        // Dropped before `telling`, also by a panic: the listener may wait for who waits for it.
         let turn = turn;
         let waiters = if turn.is_overtaken() {
             turn.land(value)
