@@ -566,8 +566,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         self.cache.core.with_found(self.place, &self.key.0, |found| {
             found.map(|found| {
                 // SAFETY: published, and protected while this runs.
-                let value = unsafe { self.cache.core.slab.value(found.slot) };
-                (found.slot, value.clone())
+                let value = unsafe { self.cache.core.slab.value(found.slot()) };
+                (found.slot(), value.clone())
             })
         })
     }
@@ -696,11 +696,11 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Outcome<'c, K, V, S> {
         let Work { cache, key: ByValue(key), hash, place } = self;
         cache.core.with_found(*place, key, |found| {
-            if seen.is_some_and(|seen| seen != found.map(|found| found.slot)) {
+            if seen.is_some_and(|seen| seen != found.map(|found| found.slot())) {
                 return (None, None);
             }
             // SAFETY: published, and protected while this runs.
-            let old = found.map(|found| unsafe { cache.core.slab.value(found.slot) });
+            let old = found.map(|found| unsafe { cache.core.slab.value(found.slot()) });
             match (compute(old), found) {
                 (Compute::Keep, _) | (Compute::Remove, None) => {
                     (Some(Computed::Unchanged(old.cloned())), None)

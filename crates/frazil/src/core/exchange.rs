@@ -42,7 +42,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         place: Place,
         (newcomer, incoming): (Newcomer, &H::Incoming),
-        found: Option<&Found<'_>>,
+        found: Option<Found<'_>>,
         (mut key, mut value): (K, V),
         operation: &mut H::Operation<'_, S>,
     ) -> bool {
@@ -65,8 +65,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         for _ in 0..ATTEMPTS {
             // The table may have been replaced since it was found.
             let found = found.map(|found| self.found_as_it_is(place, found));
-            let outcome =
-                self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value);
+            let outcome = self.attempt(&mut held, place, (&newcomer, incoming), found, key, value);
             self.settle(&mut held);
             let Err(failure) = outcome else { return true };
             // The key and value may be dropped from here on.
@@ -99,7 +98,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn refuse_exchange(
         &self,
         place: Place,
-        found: Option<&Found<'_>>,
+        found: Option<Found<'_>>,
         (key, value): (K, V),
         operation: &mut H::Operation<'_, S>,
     ) -> bool {
@@ -114,7 +113,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     }
 
     /// Takes out what a look-up has found, if it is still there. The caller protects it.
-    pub(crate) fn remove_found(&self, place: Place, found: &Found<'_>, key: &K) -> bool {
+    pub(crate) fn remove_found(&self, place: Place, found: Found<'_>, key: &K) -> bool {
         let _operation = H::operation(self);
         self.take_out_found(place, found, key, Ending::Removed)
     }
@@ -132,7 +131,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         place: Place,
         key: &K,
-        work: impl FnOnce(Option<&Found<'_>>) -> R,
+        work: impl FnOnce(Option<Found<'_>>) -> R,
     ) -> R {
         let reader = &self.stripe().reader;
         match Hazard::of(reader) {
@@ -146,8 +145,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         protection: &impl Protect,
         place: Place,
         key: &K,
-        work: impl FnOnce(Option<&Found<'_>>) -> R,
+        work: impl FnOnce(Option<Found<'_>>) -> R,
     ) -> R {
-        work(self.find_living(protection, place, key).as_ref())
+        work(self.find_living(protection, place, key))
     }
 }

@@ -111,11 +111,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         key: &K,
     ) -> Option<Found<'_>> {
         let found = self.find(protection, place, key)?;
-        if H::is_live(self, found.slot) {
+        if H::is_live(self, found.slot()) {
             return Some(found);
         }
         // Not a newcomer's to replace: it is absent.
-        self.take_out_dead(place, &found);
+        self.take_out_dead(place, found);
         self.find(protection, place, key)
     }
 
@@ -138,7 +138,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if found.is_none() {
             newcomer.recalled.set(self.order.miss(&held, hash));
         }
-        match self.attempt(&mut held, place, (&newcomer, incoming), found.as_ref(), key, value) {
+        match self.attempt(&mut held, place, (&newcomer, incoming), found, key, value) {
             Ok(()) => {
                 self.settle(&mut held);
                 let due = std::mem::take(&mut held.flushed);
@@ -190,7 +190,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let outside = Outside::new(held.outside());
             let found = self.find(protection, place, &key);
             drop(outside);
-            match self.attempt(&mut held, place, (newcomer, incoming), found.as_ref(), key, value) {
+            match self.attempt(&mut held, place, (newcomer, incoming), found, key, value) {
                 Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
@@ -240,21 +240,23 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held: &mut Held<'_, H::Local>,
         place: Place,
         (newcomer, incoming): (&Newcomer, &H::Incoming),
-        found: Option<&Found<'_>>,
+        found: Option<Found<'_>>,
         key: K,
         value: V,
     ) -> Result<(), InsertFailure<K, V>> {
         let places = u64::from(found.is_none());
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
-            old_weight = found.map_or(0, |found| self.slab.weight(found.slot));
+            old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
             growth = newcomer.weight.saturating_sub(old_weight);
             if self.reclaim.is_crowded() {
                 return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
             }
         }
         let room = match found {
-            Some(found) if growth > 0 => self.make_room_to_grow(held, newcomer, growth, found.slot),
+            Some(found) if growth > 0 => {
+                self.make_room_to_grow(held, newcomer, growth, found.slot())
+            }
             _ => self.make_room(held, newcomer, (places, growth), |_| false),
         };
         if let Err(cause) = room {
@@ -270,9 +272,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let home = self.index.home(place);
         let published = match found {
             None => home.admit(slot),
-            Some(Found { cell, word, slot: old, .. }) => {
-                H::before_unlink(self, *old);
-                self.index.replace(place, cell, *word, slot).then_some(*cell)
+            Some(found) => {
+                H::before_unlink(self, found.slot());
+                self.index.replace(place, found.cell, found.word(), slot).then_some(found.cell)
             }
         };
         let Some(own) = published else {
@@ -286,7 +288,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         match found {
             None => add(&held.local().counts.insertions, 1),
-            Some(found) => self.ended(held, found.slot, Ending::Replaced),
+            Some(found) => self.ended(held, found.slot(), Ending::Replaced),
         }
         if !home.is_alone(own) {
             self.take_out_duplicates(held, place, own, (slot, newcomer, found));
@@ -440,9 +442,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held: &mut Held<'_, H::Local>,
         slot: SlotRef<'_>,
         newcomer: &Newcomer,
-        replaced: Option<&Found<'_>>,
+        replaced: Option<Found<'_>>,
     ) {
-        self.hooks.queueing(slot.slot, replaced.map(|found| found.slot));
+        self.hooks.queueing(slot.slot, replaced.map(|found| found.slot()));
         match replaced {
             None => {
                 self.order.insert(&mut self.queue_ctx(held), slot, newcomer);
@@ -459,9 +461,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
-        &Found { slot: old, .. }: &Found<'_>,
+        found: Found<'_>,
         slot: SlotRef<'_>,
     ) {
+        let old = found.slot();
         if let Order::Locked(locked) = &self.order {
             // Missed before, and replaced at a further attempt.
             locked.forget(newcomer);

@@ -90,13 +90,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Takes out an entry that is to be found no more, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_out_dead(&self, place: Place, found: &Found<'_>) {
+    pub(crate) fn take_out_dead(&self, place: Place, found: Found<'_>) {
         let _operation = H::operation(self);
-        H::before_unlink(self, found.slot);
+        H::before_unlink(self, found.slot());
         let mut held = self.hold();
         let (cell, word) = self.as_it_is(place, found);
         if self.index.unlink_cell(place, cell, word) {
-            self.finish_removal(&mut held, found.slot, Ending::Lapsed);
+            self.finish_removal(&mut held, found.slot(), Ending::Lapsed);
         }
     }
 
@@ -126,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         } else {
             let pinned = self.pinned();
             let found = self.find(&pinned, place, key)?;
-            H::is_live(self, found.slot).then(|| read(found.slot))
+            H::is_live(self, found.slot()).then(|| read(found.slot()))
         }
     }
 
@@ -139,6 +139,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return 1;
         }
         let pinned = self.pinned();
-        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot))
+        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot()))
     }
 }

@@ -53,16 +53,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
             let found = self.find(protection, place, key)?;
-            let lapsed = !H::is_live(self, found.slot);
+            let lapsed = !H::is_live(self, found.slot());
             let ending = if lapsed { Ending::Lapsed } else { ending };
-            let gone = self.take_out_found(place, &found, key, ending);
+            let gone = self.take_out_found(place, found, key, ending);
             if lapsed {
                 return None;
             }
             // Replaced as often as it was about to be removed: it was, before the last time.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
-                return Some(read(unsafe { self.slab.value(found.slot) }));
+                return Some(read(unsafe { self.slab.value(found.slot()) }));
             }
         }
         None
@@ -72,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(super) fn take_out_found<Q>(
         &self,
         place: Place,
-        found: &Found<'_>,
+        found: Found<'_>,
         key: &Q,
         ending: Ending,
     ) -> bool
@@ -90,52 +90,52 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 }
             }
         }
-        H::before_unlink(self, found.slot);
+        H::before_unlink(self, found.slot());
         // No word changes but under a stripe.
         let mut held = self.hold();
         let (cell, word) = self.as_it_is(place, found);
         let gone = self.index.unlink_cell(place, cell, word);
         if gone {
-            self.finish_removal(&mut held, found.slot, ending);
+            self.finish_removal(&mut held, found.slot(), ending);
         }
         gone
     }
 
     /// Where the word is that a look-up has found, should the table have been replaced since. The
     /// caller protects the slot, and holds a stripe.
-    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> (&'c AtomicU32, u32) {
-        let same = (found.cell, found.word);
-        match found.cell.load(Relaxed) == found.word {
+    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: Found<'c>) -> (&'c AtomicU32, u32) {
+        let same = (found.cell, found.word());
+        match found.cell.load(Relaxed) == found.word() {
             true => same,
-            false => self.index.locate(place, found.slot).unwrap_or(same),
+            false => self.index.locate(place, found.slot()).unwrap_or(same),
         }
     }
 
     /// The same as something that was found.
-    pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: &Found<'c>) -> Found<'c> {
+    pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: Found<'c>) -> Found<'c> {
         let (cell, word) = self.as_it_is(place, found);
-        Found { cell, word, ..*found }
+        Found::new(cell, word, found.slot())
     }
 
     /// Takes out what a look-up of a key would find if `found` went. Two threads may have
     /// admitted it, and the one that is to settle which stays may not have come to it.
     #[cold]
     #[inline(never)]
-    fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: &Found<'_>, key: &Q)
+    fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: Found<'_>, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
         for _ in 0..ATTEMPTS {
-            let own = (found.cell, found.word, found.slot);
+            let own = (found.cell, found.word(), found.slot());
             let Some((older, first)) = self.duplicate(protection, place, own, key) else { return };
             if first {
                 // `older` comes before `found`, so it was admitted later: its thread takes `found` out.
                 return;
             }
-            H::before_unlink(self, older.slot);
+            H::before_unlink(self, older.slot());
             let mut held = self.hold();
-            if self.index.unlink_cell(place, older.cell, older.word) {
-                self.finish_removal(&mut held, older.slot, Ending::Outdated);
+            if self.index.unlink_cell(place, older.cell, older.word()) {
+                self.finish_removal(&mut held, older.slot(), Ending::Outdated);
             }
         }
     }
@@ -151,7 +151,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held: &mut Held<'_, H::Local>,
         place: Place,
         own: &AtomicU32,
-        (slot, newcomer, found): (u32, &Newcomer, Option<&Found<'_>>),
+        (slot, newcomer, found): (u32, &Newcomer, Option<Found<'_>>),
     ) {
         // As it was published: nobody else takes it out, or it is settled that it goes.
         let own = (own, self.index.table().word(place, slot));
@@ -199,7 +199,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let (cell, word, slot) = if first {
                 (own.0, own.1, slot)
             } else {
-                (duplicate.cell, duplicate.word, duplicate.slot)
+                (duplicate.cell, duplicate.word(), duplicate.slot())
             };
             H::before_unlink(self, slot);
             if self.index.unlink_cell(place, cell, word) {

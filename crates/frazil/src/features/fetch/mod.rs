@@ -418,7 +418,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             let put = || match seen {
                 None => self.exchange(place, (newcomer, &term), None, (key, copy), &mut telling),
                 Some(seen) => self.with_found(place, &flight.key, |found| {
-                    found.is_none_or(|found| found.slot == seen)
+                    found.is_none_or(|found| found.slot() == seen)
                         && self.exchange(place, (newcomer, &term), found, (key, copy), &mut telling)
                 }),
             };

@@ -85,7 +85,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let Some(mut turn) = self.begin_alone(hash, &key, is_task) else { return Ok(stale) };
         // Another may have loaded it since.
         let seen = self.with_found(place, &turn.flight().key, |found| {
-            found.map(|found| found.slot).filter(|&slot| self.is_slot_due(slot))
+            found.map(|found| found.slot()).filter(|&slot| self.is_slot_due(slot))
         });
         if seen.is_none() {
             turn.leave_to_look();
