@@ -20,6 +20,8 @@
 //! with the checksum before. So damage, a missing block, a missing end and what comes after
 //! it are all found, and found before the first entry is put in.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, Hash};
 use std::io::{self, BufWriter, Write};
@@ -44,11 +46,10 @@ const BLOCK_BYTES: usize = 64 << 10;
 const NO_END: u64 = u64::MAX;
 
 /// Why a snapshot could not be restored. Nothing of it has been put in.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// The file could not be read.
-    #[error("cannot read {path}: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -56,7 +57,6 @@ pub enum RestoreError {
         source: io::Error,
     },
     /// The file is something else, or of another version.
-    #[error("{path} is no snapshot of version 1: {what}")]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -64,7 +64,6 @@ pub enum RestoreError {
         what: String,
     },
     /// The file was damaged or cut short.
-    #[error("{path} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -74,13 +73,40 @@ pub enum RestoreError {
         what: &'static str,
     },
     /// The caller's function could not read an entry.
-    #[error("{path}: the entry at byte {offset} cannot be decoded")]
     Undecoded {
         /// The file.
         path: PathBuf,
         /// Where its bytes begin.
         offset: usize,
     },
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Unreadable { path, source } => {
+                write!(f, "cannot read {}: {source}", path.display())
+            }
+            RestoreError::Foreign { path, what } => {
+                write!(f, "{} is no snapshot of version 1: {what}", path.display())
+            }
+            RestoreError::Damaged { path, offset, what } => {
+                write!(f, "{} is damaged at byte {offset}: {what}", path.display())
+            }
+            RestoreError::Undecoded { path, offset } => {
+                write!(f, "{}: the entry at byte {offset} cannot be decoded", path.display())
+            }
+        }
+    }
+}
+
+impl Error for RestoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            RestoreError::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
