@@ -16,6 +16,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     house::check(root)?;
     layers::check(root)?;
     dependencies::check(root)?;
+    dependencies::count(root)?;
     mutants::check(root)?;
     // Checking compiles build scripts, and with them zstd's C sources.
     tools::ensure_c_compiler()?;
