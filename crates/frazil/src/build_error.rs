@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
+#[cfg(feature = "expiry")]
 use std::time::Duration;
 
 use crate::core::order::locked::SHARDS_MAX;
+#[cfg(feature = "freezing")]
 use crate::features::frozen::{COPY_BYTES_MAX, Freezing};
 use crate::{Policy, Promotion};
 
@@ -40,11 +42,14 @@ pub enum BuildError {
     /// No number of [`shards`](crate::Builder::shards) that there can be.
     Shards(u32),
     /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
+    #[cfg(feature = "loading")]
     BackendsUnasked(Policy),
     /// [`negative_ttl`](crate::Builder::negative_ttl), or that of
     /// [`Fetching`](crate::Fetching::negative_ttl), where errors are their fetcher's own.
+    #[cfg(feature = "loading")]
     NegativeTtlUnshared,
     /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
+    #[cfg(feature = "freezing")]
     CannotFreeze {
         /// The policy.
         policy: Policy,
@@ -53,17 +58,22 @@ pub enum BuildError {
     },
     /// [`freezing_lifetime`](crate::Builder::freezing_lifetime) without
     /// [`Freezing::Learned`].
+    #[cfg(feature = "freezing")]
     LifetimeUnlearned(Freezing),
     /// [`freezing_copies`](crate::Builder::freezing_copies) of keys and values that are too
     /// large, or aligned to more than eight bytes.
+    #[cfg(feature = "freezing")]
     CopiesTooLarge(usize),
     /// [`freezing_copies`](crate::Builder::freezing_copies) where all entries have a lifetime.
+    #[cfg(feature = "freezing")]
     CopiesExpire,
     /// A [`time_to_live`](crate::Builder::time_to_live) or
     /// [`time_to_idle`](crate::Builder::time_to_idle) above 1,000 years: nanoseconds taken for
     /// seconds, or a setting to be left out.
+    #[cfg(feature = "expiry")]
     Lifetime(Duration),
     /// No share by which lifetimes could be shortened: [`jitter`](crate::Builder::jitter).
+    #[cfg(feature = "expiry")]
     Jitter(f64),
 }
 
@@ -80,33 +90,41 @@ impl fmt::Display for BuildError {
             BuildError::Shards(shards) => {
                 write!(f, "`shards` is {shards}: expected 1 to {SHARDS_MAX}")
             }
+            #[cfg(feature = "loading")]
             BuildError::BackendsUnasked(policy) => write!(
                 f,
                 "`backends` is set, but the policy {policy} does not ask how long fetches take"
             ),
+            #[cfg(feature = "loading")]
             BuildError::NegativeTtlUnshared => f.write_str(
                 "`negative_ttl` is set, but `on_error` is Retry: no error is shared or remembered",
             ),
+            #[cfg(feature = "freezing")]
             BuildError::CannotFreeze { policy, freezing } => write!(
                 f,
                 "`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen"
             ),
+            #[cfg(feature = "freezing")]
             BuildError::LifetimeUnlearned(freezing) => write!(
                 f,
                 "`freezing_lifetime` is set, but `freezing` is {freezing:?}, and not Learned"
             ),
+            #[cfg(feature = "freezing")]
             BuildError::CopiesTooLarge(bytes) => write!(
                 f,
                 "`freezing_copies` of keys and values of {bytes} bytes: no more than \
                  {COPY_BYTES_MAX} are copied"
             ),
+            #[cfg(feature = "freezing")]
             BuildError::CopiesExpire => f.write_str(
                 "`freezing_copies` is set, but nothing is copied where all entries have a lifetime",
             ),
+            #[cfg(feature = "expiry")]
             BuildError::Lifetime(lifetime) => write!(
                 f,
                 "a lifetime of {lifetime:?}: expected at most 1,000 years, or no such setting"
             ),
+            #[cfg(feature = "expiry")]
             BuildError::Jitter(share) => write!(f, "`jitter` is {share}: expected 0 to 1"),
         }
     }

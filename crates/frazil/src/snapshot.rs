@@ -194,7 +194,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// changes nothing. Entries go in coldest first, with their marks, and with what is left
     /// of their lifetimes less the time since the snapshot was taken; those whose time is
     /// over are left out, and so are the coldest where the snapshot holds more entries than
-    /// fit. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
+    /// fit. Without the [feature](crate#cargo-features) `expiry` all are left out that have a
+    /// lifetime. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
     /// Entries that are there already are replaced.
     ///
     /// Takes memory for the file and for the entries it holds.
@@ -262,10 +263,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let marks =
             self.core.order.is_places_and_marks() || matches!(self.core.order, Order::S3Fifo(_));
         let marked = (marks && record.mark > 0).then(|| key.clone());
-        match lifetime {
-            None => self.insert(key, value),
-            Some(lifetime) => self.insert_for_exactly(key, value, lifetime),
-        }
+        // As in `insert`.
+        let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        let Some(term) = self.core.term_restored(&key, &value, lifetime) else { return false };
+        _ = self.put(key, value, term, drop);
+        drop(steps);
         if let Some(key) = marked {
             self.core.look_up(&key, |slot| {
                 let mark = &self.core.slab.header(slot).mark;

@@ -6,17 +6,6 @@ use equivalent::Equivalent;
 
 use crate::features::Featured;
 use crate::features::record::Event;
-use crate::sync::atomic::Ordering::Relaxed;
-
-impl<K, V, S> Featured<K, V, S> {
-    /// Counts the arrival of a key that is about to be inserted. Whether it ends a miss that is
-    /// timed.
-    #[inline(always)]
-    pub(crate) fn arrive(&self, hash: u64) -> bool {
-        let local = &self.stripe().local;
-        local.reads.arrive(hash) && local.features.timed_miss.load(Relaxed) == hash
-    }
-}
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// A get of a key that is looked at, done by `get`, which is given its hash. One of many gets at

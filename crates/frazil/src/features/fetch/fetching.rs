@@ -302,6 +302,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// Forgets the errors that have expired.
+    #[cfg(feature = "expiry")]
     pub(crate) fn forget_expired_errors(&self) {
         if !self.hooks.fetch.flights.is_empty() {
             self.hooks.fetch.flights.forget_expired(self.clock.exact());
