@@ -1,4 +1,5 @@
-//! Licences and origins of all dependencies, as `deny.toml` allows them.
+//! Licences and origins of all dependencies, as `deny.toml` allows them, and how many crates the
+//! cache stands on.
 //!
 //! cargo-deny reads that file too, says more (crates in two versions, advisories) and takes a
 //! minute and a half to build, so it runs before a release. What fails a build is checked here.
@@ -10,6 +11,9 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use crate::step;
+
+/// What a user of the cache builds, itself included, at most (docs/design/decisions.md).
+const CRATES_MAX: usize = 14;
 
 /// Checks every package that any platform or feature needs, and names all that are not allowed.
 ///
@@ -36,6 +40,34 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     }
     eprintln!("xtask: licences and origins of {} packages: ok", packages.len());
     Ok(())
+}
+
+/// Counts the crates that a program with the cache is built from, as this system needs them.
+///
+/// # Errors
+///
+/// There are more than there may be, or cargo cannot say which.
+pub(crate) fn count(root: &Path) -> anyhow::Result<()> {
+    let mut tree = step::cargo(root, ["tree", "--locked", "--package", "frazil"]);
+    tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+    let output = tree.output().context("cargo tree")?;
+    if !output.status.success() {
+        bail!("cargo tree: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    let text = String::from_utf8(output.stdout).context("cargo tree")?;
+    let crates = crates(&text);
+    if crates.len() > CRATES_MAX {
+        let crates: Vec<_> = crates.into_iter().collect();
+        bail!("frazil stands on more than {CRATES_MAX} crates:\n  {}", crates.join("\n  "));
+    }
+    eprintln!("xtask: frazil stands on {} crates, of {CRATES_MAX} at most", crates.len());
+    Ok(())
+}
+
+/// The crates of a tree, each once: name and version.
+fn crates(tree: &str) -> BTreeSet<String> {
+    let of_line = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    tree.lines().filter(|line| !line.is_empty()).map(of_line).collect()
 }
 
 fn names(list: &toml::Value) -> BTreeSet<&str> {
@@ -80,6 +112,15 @@ mod tests {
     fn told(package: &str) -> Vec<String> {
         let package = serde_json::from_str(package).unwrap();
         complaints(&package, &["MIT", "Zlib"].into(), &["https://here"].into())
+    }
+
+    #[test]
+    fn a_crate_that_a_tree_names_twice_is_counted_once() {
+        let tree = "a v1.0.0 (/a)\nb v2.0.0\nc v1.1.0 (proc-macro)\nb v2.0.0 (*)\nb v1.0.0\n";
+        assert_eq!(
+            crates(tree).into_iter().collect::<Vec<_>>(),
+            ["a v1.0.0", "b v1.0.0", "b v2.0.0", "c v1.1.0"]
+        );
     }
 
     #[test]

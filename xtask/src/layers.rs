@@ -1,7 +1,8 @@
 //! The layers of `crates/frazil`: which file may name which (`docs/design/layers.md`).
 //!
 //! A module names modules of its own layer and of those below, and no two top-level modules of a
-//! layer name each other in a circle. The core and what is below it name no feature.
+//! layer name each other in a circle. The core and what is below it name no feature, but to say
+//! which items are there for it alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -111,7 +112,10 @@ fn parse(path: String, text: &str) -> File {
             file.names.extend(module.map(str::to_owned));
         }
         let words = line.to_lowercase();
-        if FEATURES.iter().any(|word| words.contains(word)) && !line.contains(POLICY_CALL) {
+        // Which features an item is there for, code that uses it need not know.
+        let is_condition = line.trim_start().starts_with("#[cfg");
+        let names_feature = FEATURES.iter().any(|word| words.contains(word));
+        if names_feature && !is_condition && !line.contains(POLICY_CALL) {
             file.foreign.push(line.trim().to_owned());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::{dependencies, house, layers, mentions, mutants, step, test, tools};
+use crate::{dependencies, house, layers, mentions, mutants, sizes, step, test, tools};
 
 /// What builds without features: the first command's build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
@@ -17,6 +17,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     mentions::check(root)?;
     layers::check(root)?;
     dependencies::check(root)?;
+    dependencies::count(root)?;
     mutants::check(root)?;
     // Checking compiles build scripts, and with them zstd's C sources.
     tools::ensure_c_compiler()?;
@@ -25,6 +26,15 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     for (name, chosen) in [("cargo clippy", &all[..]), ("cargo clippy, light", &LIGHT)] {
         let mut clippy = step::cargo(root, ["clippy", "--locked"]);
         step::run(name, clippy.args(chosen).args(["--", "-D", "warnings"]))?;
+    }
+    // Nothing is left over of what is left out: all of it, all but one, and one alone.
+    let alone = sizes::FEATURES.map(|feature| vec![feature]);
+    for chosen in [vec![]].into_iter().chain(alone).chain(sizes::all_but_one()) {
+        let chosen = chosen.join(",");
+        let mut clippy = step::cargo(root, ["clippy", "--locked", "--package", "frazil"]);
+        clippy.args(["--no-default-features", "--features", &chosen, "--", "-D", "warnings"]);
+        let what = if chosen.is_empty() { "none" } else { &chosen };
+        step::run(&format!("cargo clippy, features: {what}"), &mut clippy)?;
     }
     // Sizes and alignments differ there.
     tools::ensure_target(root, NARROW)?;

@@ -20,6 +20,7 @@ mod profiles;
 mod reference;
 mod release;
 mod report;
+mod sizes;
 mod smoke;
 mod soak;
 mod spent;
@@ -110,7 +111,11 @@ enum Command {
         wanted: String,
     },
     /// Read the instructions of a hit through a pin: nothing locked, nothing shared written
-    Hit,
+    Hit {
+        /// Instead of that, compare the sizes of a program with each feature of the cache left out
+        #[arg(long)]
+        features: bool,
+    },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
     /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
@@ -152,7 +157,8 @@ fn main() -> ExitCode {
         }
         Command::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
         Command::Suites { wanted } => suites::run(&root, &wanted),
-        Command::Hit => hit::run(&root),
+        Command::Hit { features: false } => hit::run(&root),
+        Command::Hit { features: true } => sizes::run(&root),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::ReleaseCheck { only } => release::run(&root, &only),

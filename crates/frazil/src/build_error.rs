@@ -1,8 +1,12 @@
 //! Settings that a cache could not keep to.
 
+use std::error::Error;
+use std::fmt;
+#[cfg(feature = "expiry")]
 use std::time::Duration;
 
 use crate::core::order::locked::SHARDS_MAX;
+#[cfg(feature = "freezing")]
 use crate::features::frozen::{COPY_BYTES_MAX, Freezing};
 use crate::{Policy, Promotion};
 
@@ -18,11 +22,10 @@ use crate::{Policy, Promotion};
 /// assert_eq!(error, BuildError::ShardsWithoutLock { policy: Policy::Fifo, shards: 4 });
 /// assert_eq!(error.to_string(), "`shards` is 4, but the policy fifo has no lock to divide");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// [`promotion`](crate::Builder::promotion) for a policy whose hits take no lock.
-    #[error("`promotion` is {promotion:?}, but a hit of the policy {policy} takes no lock")]
     PromotionWithoutLock {
         /// The policy.
         policy: Policy,
@@ -30,7 +33,6 @@ pub enum BuildError {
         promotion: Promotion,
     },
     /// More than one of [`shards`](crate::Builder::shards) for a policy without a lock.
-    #[error("`shards` is {shards}, but the policy {policy} has no lock to divide")]
     ShardsWithoutLock {
         /// The policy.
         policy: Policy,
@@ -38,17 +40,16 @@ pub enum BuildError {
         shards: u32,
     },
     /// No number of [`shards`](crate::Builder::shards) that there can be.
-    #[error("`shards` is {0}: expected 1 to {SHARDS_MAX}")]
     Shards(u32),
     /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
-    #[error("`backends` is set, but the policy {0} does not ask how long fetches take")]
+    #[cfg(feature = "loading")]
     BackendsUnasked(Policy),
     /// [`negative_ttl`](crate::Builder::negative_ttl), or that of
     /// [`Fetching`](crate::Fetching::negative_ttl), where errors are their fetcher's own.
-    #[error("`negative_ttl` is set, but `on_error` is Retry: no error is shared or remembered")]
+    #[cfg(feature = "loading")]
     NegativeTtlUnshared,
     /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
-    #[error("`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen")]
+    #[cfg(feature = "freezing")]
     CannotFreeze {
         /// The policy.
         policy: Policy,
@@ -57,23 +58,76 @@ pub enum BuildError {
     },
     /// [`freezing_lifetime`](crate::Builder::freezing_lifetime) without
     /// [`Freezing::Learned`].
-    #[error("`freezing_lifetime` is set, but `freezing` is {0:?}, and not Learned")]
+    #[cfg(feature = "freezing")]
     LifetimeUnlearned(Freezing),
     /// [`freezing_copies`](crate::Builder::freezing_copies) of keys and values that are too
     /// large, or aligned to more than eight bytes.
-    #[error(
-        "`freezing_copies` of keys and values of {0} bytes: no more than {COPY_BYTES_MAX} are copied"
-    )]
+    #[cfg(feature = "freezing")]
     CopiesTooLarge(usize),
     /// [`freezing_copies`](crate::Builder::freezing_copies) where all entries have a lifetime.
-    #[error("`freezing_copies` is set, but nothing is copied where all entries have a lifetime")]
+    #[cfg(feature = "freezing")]
     CopiesExpire,
     /// A [`time_to_live`](crate::Builder::time_to_live) or
     /// [`time_to_idle`](crate::Builder::time_to_idle) above 1,000 years: nanoseconds taken for
     /// seconds, or a setting to be left out.
-    #[error("a lifetime of {0:?}: expected at most 1,000 years, or no such setting")]
+    #[cfg(feature = "expiry")]
     Lifetime(Duration),
     /// No share by which lifetimes could be shortened: [`jitter`](crate::Builder::jitter).
-    #[error("`jitter` is {0}: expected 0 to 1")]
+    #[cfg(feature = "expiry")]
     Jitter(f64),
 }
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::PromotionWithoutLock { policy, promotion } => write!(
+                f,
+                "`promotion` is {promotion:?}, but a hit of the policy {policy} takes no lock"
+            ),
+            BuildError::ShardsWithoutLock { policy, shards } => {
+                write!(f, "`shards` is {shards}, but the policy {policy} has no lock to divide")
+            }
+            BuildError::Shards(shards) => {
+                write!(f, "`shards` is {shards}: expected 1 to {SHARDS_MAX}")
+            }
+            #[cfg(feature = "loading")]
+            BuildError::BackendsUnasked(policy) => write!(
+                f,
+                "`backends` is set, but the policy {policy} does not ask how long fetches take"
+            ),
+            #[cfg(feature = "loading")]
+            BuildError::NegativeTtlUnshared => f.write_str(
+                "`negative_ttl` is set, but `on_error` is Retry: no error is shared or remembered",
+            ),
+            #[cfg(feature = "freezing")]
+            BuildError::CannotFreeze { policy, freezing } => write!(
+                f,
+                "`freezing` is {freezing:?}, but nothing of the policy {policy} can be frozen"
+            ),
+            #[cfg(feature = "freezing")]
+            BuildError::LifetimeUnlearned(freezing) => write!(
+                f,
+                "`freezing_lifetime` is set, but `freezing` is {freezing:?}, and not Learned"
+            ),
+            #[cfg(feature = "freezing")]
+            BuildError::CopiesTooLarge(bytes) => write!(
+                f,
+                "`freezing_copies` of keys and values of {bytes} bytes: no more than \
+                 {COPY_BYTES_MAX} are copied"
+            ),
+            #[cfg(feature = "freezing")]
+            BuildError::CopiesExpire => f.write_str(
+                "`freezing_copies` is set, but nothing is copied where all entries have a lifetime",
+            ),
+            #[cfg(feature = "expiry")]
+            BuildError::Lifetime(lifetime) => write!(
+                f,
+                "a lifetime of {lifetime:?}: expected at most 1,000 years, or no such setting"
+            ),
+            #[cfg(feature = "expiry")]
+            BuildError::Jitter(share) => write!(f, "`jitter` is {share}: expected 0 to 1"),
+        }
+    }
+}
+
+impl Error for BuildError {}

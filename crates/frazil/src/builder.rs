@@ -1,26 +1,29 @@
 //! How a cache is made.
 
 mod check;
+#[cfg(feature = "loading")]
 mod fetching;
+#[cfg(feature = "freezing")]
+mod freezing;
+#[cfg(feature = "expiry")]
 mod lifetimes;
+#[cfg(feature = "listener")]
+mod listener;
 
 use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 
 use crate::build_error::BuildError;
 use crate::cache::Cache;
-use crate::clock::Clock;
+use crate::clock::{Clock, UserClock};
 use crate::core::{Settings, Weigher};
 use crate::events;
-use crate::features::expiry::Expiry;
-use crate::features::expiry::Terms;
-use crate::features::fetch::Fetch;
-use crate::features::fetch::backends::Backends;
-use crate::features::fetch::fetching::{Fetching, NegativeTtl};
-use crate::features::frozen::Frozen;
-use crate::features::frozen::{Copies, Freezing};
-use crate::features::listen::{Cause, Listener};
+use crate::features::expiry::{Expiry, Terms};
+use crate::features::fetch::{self, Fetch};
+use crate::features::frozen::{self, Frozen};
+use crate::features::listen::Listener;
 use crate::features::record::Recorder;
 use crate::features::{Featured, Features};
 use crate::{Policy, Promotion};
@@ -50,17 +53,10 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) batch: u32,
+    pub(crate) clock: Option<UserClock>,
     pub(crate) terms: Terms<K, V>,
-    pub(crate) freezing: Freezing,
-    /// How many times as long as its construction something stays frozen.
-    pub(crate) lifetime: Option<u32>,
-    /// Whether copies are asked for, and where they would be: `None` if they are too large.
-    pub(crate) copies: Option<Option<Copies<K, V>>>,
-    pub(crate) fetching: Fetching,
-    pub(crate) negative_ttl: Option<NegativeTtl>,
-    /// In nanoseconds; 0 for never.
-    pub(crate) refresh_ahead: u64,
-    pub(crate) backends: Option<Backends<K>>,
+    pub(crate) freezing: frozen::Settings<K, V>,
+    pub(crate) fetch: fetch::Settings<K>,
 }
 
 impl<K, V> Builder<K, V> {
@@ -75,14 +71,10 @@ impl<K, V> Builder<K, V> {
             listener: None,
             hasher: RandomState::default(),
             batch: 16,
+            clock: None,
             terms: Terms::default(),
-            freezing: Freezing::Never,
-            lifetime: None,
-            copies: None,
-            fetching: Fetching::default(),
-            negative_ttl: None,
-            refresh_ahead: 0,
-            backends: None,
+            freezing: frozen::Settings::default(),
+            fetch: fetch::Settings::default(),
         }
     }
 }
@@ -152,42 +144,6 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Who is told of every entry that goes or is not admitted, and why.
-    ///
-    /// Called once for each entry that was admitted and is not there any more, except for
-    /// those that are there when the cache is dropped: [`clear`](Cache::clear) it before,
-    /// if they matter. Called once, too, for a newcomer that is not admitted
-    /// ([`Cause::Refused`]), after what it would have replaced ([`Cause::Replaced`]); but not
-    /// for one that comes from the listener itself, or from a `Hash` or `Eq` that runs inside an
-    /// operation: it could be refused again and again. Such code asks
-    /// [`try_insert`](Cache::try_insert).
-    ///
-    /// The thread that caused it calls, before its operation returns, and holds nothing
-    /// but a [pin](crate::Pin): the listener may use the cache, this one too, and sees the
-    /// entry gone already. What it makes go itself is told after it has returned. While
-    /// it runs nothing is reclaimed that went meanwhile, so let it be quick: send what
-    /// takes long to another thread. Calls for one key from several threads come in no
-    /// order. If it panics the panic goes on to the caller of the operation, which has
-    /// taken effect, after the other entries of that operation have been told.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// static EVICTED: AtomicU64 = AtomicU64::new(0);
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100)
-    ///     .listener(|_key, _value, cause| {
-    ///         if cause.was_evicted() {
-    ///             EVICTED.fetch_add(1, Ordering::Relaxed);
-    ///         }
-    ///     })
-    ///     .build();
-    /// (0..250).for_each(|key| cache.insert(key, key));
-    /// assert_eq!(EVICTED.load(Ordering::Relaxed), 150);
-    /// ```
-    pub fn listener(mut self, listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static) -> Self {
-        self.listener = Some(Box::new(listener));
-        self
-    }
-
     /// The most entries that the cache will hold, whatever they weigh and whatever
     /// [`set_capacity`](Cache::set_capacity) allows. Unless set they are bounded by the capacity
     /// alone, and by 2^29.
@@ -232,14 +188,10 @@ impl<K, V, S> Builder<K, V, S> {
             listener: self.listener,
             hasher,
             batch: self.batch,
+            clock: self.clock,
             terms: self.terms,
             freezing: self.freezing,
-            lifetime: self.lifetime,
-            copies: self.copies,
-            fetching: self.fetching,
-            negative_ttl: self.negative_ttl,
-            refresh_ahead: self.refresh_ahead,
-            backends: self.backends,
+            fetch: self.fetch,
         }
     }
 
@@ -262,105 +214,31 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// When the hottest entries are frozen: set aside for a while, in a table of their own that
-    /// is read without locks and marks. Never unless set; see [`Cache::freeze`].
+    /// What time it is, since any moment: the system's monotonic clock unless set.
     ///
-    /// Of these policies nothing can be frozen, and it is refused: SIEVE, LIRS, and those that
-    /// sample or learn.
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::ByHand).build();
-    /// cache.insert(1, 10);
-    /// assert_eq!((cache.freeze(1.0), cache.get(&1)), (1, Some(10)));
-    /// ```
-    pub fn freezing(mut self, freezing: Freezing) -> Self {
-        self.freezing = freezing;
-        self
-    }
-
-    /// How many times as long as it took to measure the cache without, which is a second or more,
-    /// the same stays frozen under [`Freezing::Learned`]; 20 unless set, 1 at least.
-    ///
-    /// Then it is frozen anew, in the order of the day, after about two seconds without. More
-    /// makes those rarer, less keeps up with a workload that moves on (§3.2.3 of the FrozenHot
-    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is. Refused
-    /// unless freezing is learned.
+    /// For tests that do not want to wait, and for programs that have the time at hand.
+    /// Read on every hit once any entry has a lifetime, and on every insertion then; at both ends
+    /// of each fetch; and on every hit with a policy that weighs delay. It should not run
+    /// backward; if it does, entries live longer.
     ///
     /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> =
-    ///     Cache::builder(1_000).freezing(Freezing::Learned).freezing_lifetime(60).build();
-    /// # assert!(cache.freezing_state().is_some());
-    /// ```
-    pub fn freezing_lifetime(mut self, constructions: u32) -> Self {
-        self.lifetime = Some(constructions.max(1));
-        self
-    }
-
-    /// As [`freezing`](Builder::freezing), with copies of keys and values in the table: a
-    /// frozen hit reads one line of memory and not two.
-    ///
-    /// Refused for keys and values of more than 48 bytes together, and where the builder gives
-    /// all entries a lifetime: an entry that is to expire is not copied. The memory, laid out when something is
-    /// first frozen, is 40 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
-    /// [pins](crate::Pin) that are older than the last thaw, for some milliseconds at most, and
-    /// else returns 0.
-    ///
-    /// ```
-    /// use frazil::{Cache, Freezing};
-    /// let cache: Cache<u64, u64> =
-    ///     Cache::builder(1_000).freezing_copies(Freezing::ByHand).build();
-    /// cache.insert(1, 10);
-    /// assert_eq!((cache.freeze(1.0), cache.get(&1)), (1, Some(10)));
-    /// ```
-    pub fn freezing_copies(mut self, freezing: Freezing) -> Self
-    where
-        K: Copy,
-        V: Copy,
-    {
-        self.copies = Some(Copies::new());
-        self.freezing(freezing)
-    }
-
-    /// How [`get_or_fetch`](Cache::get_or_fetch) waits, and what becomes of errors.
-    ///
-    /// ```
-    /// use frazil::{Cache, FetchError, Fetching, OnError};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     /// use std::time::Duration;
-    /// let fetching = Fetching {
-    ///     on_error: OnError::Share,
-    ///     negative_ttl: Duration::from_secs(5),
-    ///     ..Fetching::default()
-    /// };
-    /// let rows: Cache<u64, String> = Cache::builder(100).fetching(fetching).build();
-    /// let error = rows.get_or_fetch_blocking(&1, || Err("no such row")).unwrap_err();
-    /// // For five seconds nobody asks again.
-    /// assert_eq!(rows.get_or_fetch_blocking(&1, || unreachable!()), Err(error));
-    /// ```
-    pub fn fetching(mut self, fetching: Fetching) -> Self {
-        self.fetching = fetching;
-        self
-    }
-
-    /// Which backend a key is fetched from: then a policy that weighs delay, such as
-    /// [`Policy::Mad`], takes a fetch to last as long as fetches from that backend do on the
-    /// whole (a moving average, 1/16), and not as long as the object's own last one.
-    ///
-    /// For backends whose answers differ much from one to the next. Called once for each fetch,
-    /// outside all locks. Refused for the other policies.
-    ///
-    /// ```
-    /// use frazil::Cache;
-    /// let cache: Cache<String, String> = Cache::builder(1_000)
-    ///     .policy("mad".parse().unwrap())
-    ///     .backends(|key: &String| u8::from(key.starts_with("archive/")))
+    /// let seconds = Arc::new(AtomicU64::new(0));
+    /// let clock = seconds.clone();
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100)
+    ///     .time_to_live(Duration::from_secs(60))
+    ///     .clock(move || Duration::from_secs(clock.load(Relaxed)))
     ///     .build();
-    /// let page = cache.get_or_fetch_blocking("archive/1999", || Ok::<_, ()>("old".to_owned()));
-    /// assert_eq!(page, Ok("old".to_owned()));
+    /// cache.insert(1, 10);
+    /// seconds.store(59, Relaxed);
+    /// assert_eq!(cache.get(&1), Some(10));
+    /// seconds.store(60, Relaxed);
+    /// assert_eq!(cache.get(&1), None);
     /// ```
-    pub fn backends(mut self, of: impl Fn(&K) -> u8 + Send + Sync + 'static) -> Self {
-        self.backends = Some(Backends::new(of));
+    pub fn clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.clock = Some(Box::new(clock));
         self
     }
 
@@ -428,14 +306,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
 
 impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder")
+        let mut shown = f.debug_struct("Builder");
+        shown
             .field("capacity", &self.capacity)
             .field("entries", &self.entries)
             .field("policy", &self.policy)
             .field("weighted", &self.weigher.is_some())
-            .field("terms", &self.terms)
-            .field("freezing", &self.freezing)
-            .finish_non_exhaustive()
+            .field("clock", &self.clock.is_some());
+        #[cfg(feature = "expiry")]
+        shown.field("terms", &self.terms);
+        #[cfg(feature = "freezing")]
+        shown.field("freezing", &self.freezing.freezing);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -454,23 +336,15 @@ impl<K, V> Cache<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    fn from_builder(mut builder: Builder<K, V, S>) -> Self {
+    fn from_builder(builder: Builder<K, V, S>) -> Self {
         let (bound, expected) = (builder.entry_bound(), builder.expected_entries());
-        // A copy does not show that it has expired: no such builder comes here.
-        let copies = builder.copies.flatten();
-        let clock = Clock::new(builder.terms.clock.take());
+        let clock = Clock::new(builder.clock);
         let features = Features {
             recorder: Recorder::new(),
             listener: builder.listener,
-            fetch: Fetch::new(
-                clock.clone(),
-                builder.fetching,
-                builder.negative_ttl,
-                builder.refresh_ahead,
-                builder.backends,
-            ),
+            fetch: Fetch::new(&clock, builder.fetch),
             expiry: Expiry::new(builder.terms, expected),
-            frozen: Frozen::new(builder.freezing, builder.lifetime, copies),
+            frozen: Frozen::new(builder.freezing),
         };
         let settings = Settings {
             policy: builder.policy,

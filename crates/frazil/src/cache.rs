@@ -7,9 +7,8 @@ use foldhash::fast::RandomState;
 
 use crate::Policy;
 use crate::core::order::Order;
-use crate::features;
+use crate::features::Featured;
 use crate::features::stats::Stats;
-use crate::features::{Featured, Features};
 
 /// A concurrent cache of bounded size.
 ///
@@ -29,7 +28,7 @@ pub struct Cache<K, V, S = RandomState> {
 
 // What the documentation says.
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(size_of::<crate::core::local::Stripe<features::Local>>() == 1024);
+const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Local>>() == 1024);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
@@ -181,14 +180,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        let Features { fetch, expiry, frozen, .. } = &self.core.hooks;
-        let learned = |local: &features::Local| {
-            local.samples.get().map_or(0, |samples| size_of_val(&**samples))
-        };
+        let of_threads = self.core.stripes.iter();
         self.core.heap_bytes()
-            + self.core.stripes.iter().map(|stripe| learned(&stripe.local.features)).sum::<usize>()
-            + fetch.flights.heap_bytes()
-            + expiry.heap_bytes()
-            + frozen.as_ref().map_or(0, |frozen| frozen.heap_bytes())
+            + of_threads.map(|stripe| stripe.local.features.frozen.heap_bytes()).sum::<usize>()
+            + self.core.hooks.heap_bytes()
     }
 }

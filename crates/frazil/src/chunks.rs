@@ -128,6 +128,7 @@ impl<T: ZeroDefault> Chunks<T> {
     }
 
     /// One more than the highest element of which the chunk was made; 0 if none was.
+    #[cfg(feature = "expiry")]
     pub(crate) fn end(&self) -> u32 {
         self.made().map(|(first, elements)| first + elements.len() as u32).last().unwrap_or(0)
     }

@@ -13,11 +13,14 @@
 //! second can have passed since the exact time was last read, and of most entries that is
 //! all one has to know ([`Horizon`]).
 
+#[cfg(feature = "expiry")]
+mod horizon;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::OwnLine;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+#[cfg(feature = "expiry")]
+pub(crate) use horizon::{Horizon, SECOND};
 
 /// A clock of the user's: any time that does not run backward.
 pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
@@ -32,11 +35,13 @@ pub(crate) const END: u64 = 1 << 61;
 
 /// The coarse time, since a moment that is the same for the whole process. For those who
 /// need no cache's time.
+#[cfg(feature = "recording")]
 pub(crate) fn coarse_ns() -> u64 {
     system::coarse()
 }
 
 /// The exact time, of the same kind.
+#[cfg(any(feature = "freezing", feature = "loading"))]
 pub(crate) fn exact_ns() -> u64 {
     system::exact()
 }
@@ -64,6 +69,7 @@ impl Clock {
     }
 
     /// The time.
+    #[cfg(any(feature = "expiry", feature = "freezing", feature = "loading"))]
     #[inline]
     pub(crate) fn exact(&self) -> u64 {
         self.since_origin(match &self.user {
@@ -74,17 +80,20 @@ impl Clock {
 
     /// The time for an entry that will live as long as `span`. Of a long one it is `coarse`
     /// and more than that can be behind: up to an eighth of a second late.
+    #[cfg(feature = "expiry")]
     #[inline]
     pub(crate) fn stamp(&self, coarse: u64, span: u64) -> u64 {
         if self.user.is_none() && span >= LONG { coarse + AHEAD } else { self.exact() }
     }
 
     /// How far the coarse time may be behind.
+    #[cfg(feature = "expiry")]
     pub(crate) fn lag(&self) -> u64 {
         if self.user.is_some() { 0 } else { system::lag() }
     }
 
     /// Whether it is another than the system's.
+    #[cfg(any(feature = "expiry", feature = "freezing"))]
     pub(crate) fn is_users(&self) -> bool {
         self.user.is_some()
     }
@@ -102,61 +111,22 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// Spans of which an eighth of a second is less than a 64th.
+#[cfg(feature = "expiry")]
 const LONG: u64 = 8_000_000_000;
 /// What a tick that is late is late by at most, where other machines share the processor.
+#[cfg(feature = "expiry")]
 const AHEAD: u64 = 125_000_000;
 
 /// The second of the system's calendar; one that does not change where it takes long to ask.
+#[cfg(feature = "expiry")]
 #[inline(always)]
 pub(crate) fn second() -> u64 {
     system::second()
 }
 
-/// What lies so far ahead that no clock need be read.
-///
-/// Twice a time that cannot be over before a certain second of the system's calendar is, and
-/// in the lowest bits, which are below a unit of it, that second (it repeats after 8 years). Who
-/// finds another second than this reads the exact clock and notes the new one; so it is written
-/// once a second, and read by every hit. If the calendar is set back by seconds, one may
-/// come a second time, and entries be shown for that second too long.
-#[derive(Debug)]
-pub(crate) struct Horizon(OwnLine<AtomicU64>);
-
-/// The unit of twice the time, 0.27 s, less one.
-const SECONDS: u64 = (1 << 28) - 1;
-/// How long the calendar may show a second: itself, and a tick that is late.
-pub(crate) const SECOND: u64 = 1_500_000_000;
-
-impl Default for Horizon {
-    /// Nothing is far.
-    fn default() -> Self {
-        Horizon(OwnLine(AtomicU64::new(u64::MAX)))
-    }
-}
-
-impl Horizon {
-    /// Whether a time, given twice, or 0 for never, is certainly to come, and the margin of
-    /// [`Horizon::renew`] before it. Every instruction counts.
-    #[inline(always)]
-    pub(crate) fn is_before(&self, twice: u64) -> bool {
-        let known = self.0.0.load(Relaxed);
-        twice.wrapping_sub(1) > known && (known ^ system::second()) & SECONDS == 0
-    }
-
-    /// Notes the second, if that is another than is known.
-    pub(crate) fn renew(&self, clock: &Clock, margin: u64) {
-        // First, so that it is no later than the time.
-        let second = system::second() & SECONDS;
-        let known = self.0.0.load(Relaxed);
-        if clock.user.is_none() && (known == u64::MAX || known & SECONDS != second) {
-            let latest = ((clock.exact() + SECOND + margin) << 1) | SECONDS;
-            self.0.0.store((latest + 1) | second, Relaxed);
-        }
-    }
-}
-
 #[cfg(all(target_os = "linux", not(miri)))]
 mod system {
+    #[cfg(feature = "expiry")]
     #[inline(always)]
     pub(super) fn second() -> u64 {
         // SAFETY: the call writes nothing if it is given no place.
@@ -182,11 +152,13 @@ mod system {
         read(libc::CLOCK_MONOTONIC_COARSE)
     }
 
+    #[cfg(any(feature = "expiry", feature = "freezing", feature = "loading"))]
     #[inline]
     pub(super) fn exact() -> u64 {
         read(libc::CLOCK_MONOTONIC)
     }
 
+    #[cfg(feature = "expiry")]
     pub(super) fn lag() -> u64 {
         let mut tick = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: as in `read`.
@@ -210,10 +182,12 @@ mod system {
     }
 
     /// Never the one that is known: nothing is far.
+    #[cfg(feature = "expiry")]
     pub(super) fn second() -> u64 {
         0
     }
 
+    #[cfg(feature = "expiry")]
     pub(super) fn lag() -> u64 {
         0
     }

@@ -1,6 +1,8 @@
 //! One key, to be looked at and changed in one step.
 
 use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
@@ -535,9 +537,16 @@ type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 /// ```
 /// assert_eq!(frazil::TimedOut.to_string(), "others take too long to load or compute the key");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("others take too long to load or compute the key")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut;
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("others take too long to load or compute the key")
+    }
+}
+
+impl Error for TimedOut {}
 
 /// A computation of a key.
 struct Work<'c, K, V, S> {

@@ -16,6 +16,7 @@
 //! 7. [Memory](#memory)
 //! 8. [Platforms and limits](#platforms-and-limits)
 //! 9. [Metrics and events](#metrics-and-events)
+//! 10. [Cargo features](#cargo-features)
 //!
 //! # Usage
 //!
@@ -517,6 +518,22 @@
 //! `pins` are the threads that hold one at that moment. What a caller is told by a result is
 //! no event: a loader that fails, for one. A subscriber is called outside all
 //! locks and may call the cache.
+//!
+//! # Cargo features
+//!
+//! What a program does not use need not be in it. These are on unless `default-features` is `false`,
+//! and each is there with or without the others:
+//!
+//! | feature | what it brings | without it |
+//! |---|---|---|
+//! | `expiry` | lifetimes: [`time_to_live`](Builder::time_to_live) and its like, [`insert_for`](Cache::insert_for), [`purge`](Cache::purge); with `loading` [`refresh_ahead`](Builder::refresh_ahead) and [`Loaded::lifetime`] | [`invalidate_all`](Cache::invalidate_all) is [`clear`](Cache::clear); [`restore`](Cache::restore) leaves out what has a lifetime |
+//! | `freezing` | [`freezing`](Builder::freezing), [`freeze`](Cache::freeze), [`thaw`](Cache::thaw), [`control_freezing`](Cache::control_freezing) | |
+//! | `listener` | [`listener`](Builder::listener), [`Cause`] | |
+//! | `loading` | one load for each absent key: [`get_or_insert_with`](Cache::get_or_insert_with), [`get_or_fetch`](Cache::get_or_fetch), [`entry`](Cache::entry), [`fetch_stats`](Cache::fetch_stats) | one crate less (hashbrown); policies that weigh delay are told of none |
+//! | `recording` | [`record`](Cache::record) | one crate less (`frazil-recording`); what `frazil advise` reads comes from elsewhere |
+//!
+//! Gets, insertions, removals, weights, pins, iterators, snapshots and counts are always there. Two
+//! more are off unless asked for, `prometheus` and `tracing` ([above](#metrics-and-events)).
 #![warn(missing_docs)]
 
 #[cfg(feature = "measure")]
@@ -527,15 +544,20 @@ mod cache;
 mod chunks;
 mod clock;
 mod core;
+#[cfg(feature = "loading")]
 mod distribution;
 mod ensure;
+#[cfg(feature = "loading")]
 mod entry;
 mod events;
 mod features;
+#[cfg(feature = "freezing")]
 mod freezing;
 mod hottest;
 mod iter;
+#[cfg(feature = "expiry")]
 mod lifetimes;
+#[cfg(feature = "loading")]
 mod loading;
 mod many;
 #[cfg(all(test, loom))]
@@ -544,6 +566,7 @@ mod once_box;
 mod pin;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
+#[cfg(feature = "recording")]
 mod recording;
 mod smr;
 mod snapshot;
@@ -558,20 +581,31 @@ pub use bare::BareCache;
 pub use build_error::BuildError;
 pub use builder::Builder;
 pub use cache::Cache;
+#[cfg(feature = "loading")]
 pub use distribution::Distribution;
+#[cfg(feature = "loading")]
 pub use entry::{Compute, Computed, Entry, TimedOut};
 pub use equivalent::Equivalent;
-pub use features::fetch::fetching::{FetchError, FetchStats, Fetching, OnError};
-pub use features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
-pub use features::fetch::loaded::Loaded;
-pub use features::frozen::Freezing;
-pub use features::frozen::control::FreezingState;
-pub use features::frozen::controller::{Phase as FreezingPhase, Reason as FreezingReason};
-pub use features::frozen::curve::CurvePoint;
+#[cfg(feature = "loading")]
+pub use features::fetch::{
+    fetching::{FetchError, FetchStats, Fetching, OnError},
+    key::{ByRef, ByValue, EntryKey, ToKey},
+    loaded::Loaded,
+};
+#[cfg(feature = "freezing")]
+pub use features::frozen::{
+    Freezing,
+    control::FreezingState,
+    controller::{Phase as FreezingPhase, Reason as FreezingReason},
+    curve::CurvePoint,
+};
+#[cfg(feature = "listener")]
 pub use features::listen::Cause;
+#[cfg(feature = "recording")]
 pub use features::record::{Recorded, Recording};
 pub use features::stats::Stats;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+#[cfg(feature = "freezing")]
 pub use freezing::FreezingControl;
 pub use iter::{Iter, Keys};
 pub use pin::Pin;

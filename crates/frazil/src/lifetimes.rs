@@ -6,7 +6,6 @@ use std::time::Duration;
 use equivalent::Equivalent;
 
 use crate::cache::Cache;
-use crate::clock::nanoseconds;
 use crate::core::admission::{Admitted, Refused};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -60,13 +59,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let outcome = self.put(key, value, term, |refused| refused);
         drop(steps);
         outcome
-    }
-
-    /// As [`Cache::insert_for`], with a lifetime that nothing is to be taken from.
-    pub(crate) fn insert_for_exactly(&self, key: K, value: V, lifetime: Duration) {
-        let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
-        let term = self.core.term_of(self.core.deadlines_made(), nanoseconds(lifetime));
-        _ = self.put(key, value, term, drop);
     }
 
     /// How long entries live from their insertion on, if all do alike:
@@ -135,6 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn purge(&self) -> u64 {
         let steps = self.core.steps();
+        #[cfg(feature = "loading")]
         steps.take(|| self.core.forget_expired_errors());
         self.core.purge_dead(&steps)
     }

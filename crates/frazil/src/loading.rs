@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
 
+#[cfg(feature = "expiry")]
 use equivalent::Equivalent;
 
 use crate::cache::Cache;
@@ -282,6 +283,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// }
     /// # threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), 11));
     /// ```
+    #[cfg(feature = "expiry")]
     pub fn is_due<Q>(&self, key: &Q) -> bool
     where
         Q: Hash + Equivalent<K> + ?Sized,

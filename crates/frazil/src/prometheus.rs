@@ -29,13 +29,21 @@
 //! `frazil_freezing_…`: [`Cache::freezing_state`] as of the controller's last step. Those of
 //! phases have a label `phase`.
 //!
+//! Without the [features](crate#cargo-features) `loading` and `freezing` the metrics of both are
+//! missing.
+//!
 //! A cache costs what [`Cache::stats`] and [`Cache::fetch_stats`] do, and 6 kB of text: nothing to do in a loop, and
 //! nothing to notice every few seconds.
+
+#[cfg(feature = "loading")]
+mod fetches;
+#[cfg(feature = "freezing")]
+mod freezing;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::{Cache, Distribution, FetchStats, FreezingPhase, FreezingState, Stats};
+use crate::{Cache, Stats};
 
 /// The type to serve a [`Page`] as: the header `Content-Type`.
 ///
@@ -78,31 +86,6 @@ fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
     Metric { name, kind: "gauge", help, samples: vec![Sample::new("", value)] }
 }
 
-/// Values by size: of each power of two, how many are less. Powers, so that they are exact.
-fn histogram(
-    (name, help): (&'static str, &'static str),
-    distribution: &Distribution,
-    powers: impl Iterator<Item = u32>,
-    unit: fn(u64) -> String,
-) -> Metric {
-    let mut samples: Vec<Sample> = powers
-        .map(|power| Sample {
-            suffix: "_bucket",
-            label: Some(("le", unit((1 << power) - 1))),
-            value: distribution.below(power).to_string(),
-        })
-        .collect();
-    let count = distribution.count().to_string();
-    let (suffix, label) = ("_bucket", Some(("le", "+Inf".to_owned())));
-    samples.push(Sample { suffix, label, value: count.clone() });
-    samples.push(Sample::new("_sum", unit(distribution.sum())));
-    samples.push(Sample::new("_count", count));
-    Metric { name, kind: "histogram", help, samples }
-}
-
-/// From a microsecond to 69 seconds, by fours.
-const TIMES: std::ops::RangeInclusive<u32> = 10..=36;
-
 /// Nanoseconds in the unit that Prometheus wants times to have, without a loss.
 fn seconds(nanoseconds: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
@@ -134,7 +117,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
     let load_seconds = seconds(load_nanoseconds);
     let reserved_bytes = cache.reserved_bytes() as u64;
-    let mut metrics = vec![
+    let metrics = vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
         counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
@@ -161,125 +144,12 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
         gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),
     ];
-    metrics.extend(measure_fetches(cache.fetch_stats()));
-    metrics.extend(measure_freezing(cache.freezing_state().as_ref()));
-    metrics
-}
-
-/// What is told of a cache that freezes by itself; of others the same metrics, without a sample.
-fn measure_freezing(state: Option<&FreezingState>) -> [Metric; 8] {
-    type Value = fn(&FreezingState) -> String;
-    let one = |name, kind, help, value: Value| {
-        let samples = state.iter().map(|state| Sample::new("", value(state))).collect();
-        Metric { name, kind, help, samples }
-    };
-    let by_phase = |name, kind, help, value: fn(&FreezingState, FreezingPhase) -> String| {
-        let samples = |state| {
-            PHASES.map(|(phase, name)| Sample {
-                label: Some(("phase", name.to_owned())),
-                ..Sample::new("", value(state, phase))
-            })
-        };
-        Metric { name, kind, help, samples: state.map(samples).into_iter().flatten().collect() }
-    };
-    let (counter, gauge) = ("counter", "gauge");
-    [
-        one("frazil_frozen_share", gauge, "Share of the entries that is frozen, to 1.", |state| {
-            state.share.to_string()
-        }),
-        by_phase(
-            "frazil_freezing_phase",
-            gauge,
-            "1 for the phase in which the freezing is.",
-            |state, phase| u8::from(state.phase == phase).to_string(),
-        ),
-        by_phase(
-            "frazil_freezing_phase_seconds_total",
-            counter,
-            "How long it was in each phase.",
-            |state, phase| format!("{:.3}", state.time_in(phase).as_secs_f64()),
-        ),
-        one(
-            "frazil_freezing_constructions_total",
-            counter,
-            "How often something was frozen for more than a trial.",
-            |state| state.constructions.to_string(),
-        ),
-        one(
-            "frazil_freezing_refreshes_total",
-            counter,
-            "How often the same share was frozen anew.",
-            |state| state.refreshes.to_string(),
-        ),
-        one(
-            "frazil_freezing_failures_total",
-            counter,
-            "How often freezing did not pay, and a sleep followed.",
-            |state| state.failures.to_string(),
-        ),
-        one(
-            "frazil_freezing_latency_seconds",
-            gauge,
-            "What a request took of late, by timed samples.",
-            |state| format!("{:.9}", state.latency_ns / 1e9),
-        ),
-        one(
-            "frazil_freezing_threshold_seconds",
-            gauge,
-            "What it may take while something is frozen.",
-            |state| format!("{:.9}", state.threshold_ns / 1e9),
-        ),
-    ]
-}
-
-/// The phases of a cache that freezes by itself, by their names here.
-const PHASES: [(FreezingPhase, &str); 6] = [
-    (FreezingPhase::Waiting, "waiting"),
-    (FreezingPhase::Learning, "learning"),
-    (FreezingPhase::Trying, "trying"),
-    (FreezingPhase::Constructing, "constructing"),
-    (FreezingPhase::Frozen, "frozen"),
-    (FreezingPhase::Sleeping, "sleeping"),
-];
-
-/// What is told of loads and fetches beside what all counts tell.
-fn measure_fetches(stats: FetchStats) -> [Metric; 10] {
-    let FetchStats {
-        latency,
-        delay,
-        waiters,
-        shared_errors,
-        remembered_errors,
-        timed_out,
-        too_many_waiters,
-        blocked,
-        unblocked,
-        errors,
-    } = stats;
-    let times = || TIMES.step_by(2);
-    let fetch = ("frazil_fetch_seconds", "How long loads took that brought a value.");
-    let delays = ("frazil_delay_seconds", "How long delayed hits waited for their value.");
-    let waiting = ("frazil_fetch_waiters", "How many waited, by load that brought a value.");
-    [
-        counter("frazil_shared_errors_total", "Requests that got another's error.", shared_errors),
-        counter(
-            "frazil_remembered_errors_total",
-            "Requests answered by an error of before.",
-            remembered_errors,
-        ),
-        counter("frazil_timed_out_total", "Requests that waited too long.", timed_out),
-        counter(
-            "frazil_too_many_waiters_total",
-            "Requests beside too many that wait.",
-            too_many_waiters,
-        ),
-        counter("frazil_blocked_total", "Threads that blocked for a task's load.", blocked),
-        counter("frazil_unblocked_total", "Threads that were kept from that.", unblocked),
-        gauge("frazil_errors", "Errors that are remembered.", errors),
-        histogram(fetch, &latency, times(), seconds),
-        histogram(delays, &delay, times(), seconds),
-        histogram(waiting, &waiters, (0..=16).step_by(2), |count| count.to_string()),
-    ]
+    let metrics = metrics.into_iter();
+    #[cfg(feature = "loading")]
+    let metrics = metrics.chain(fetches::measure(cache.fetch_stats()));
+    #[cfg(feature = "freezing")]
+    let metrics = metrics.chain(freezing::measure(cache.freezing_state().as_ref()));
+    metrics.collect()
 }
 
 /// A page of metrics: caches, each with the values it had when it was added.

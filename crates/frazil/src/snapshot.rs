@@ -20,6 +20,8 @@
 //! with the checksum before. So damage, a missing block, a missing end and what comes after
 //! it are all found, and found before the first entry is put in.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, Hash};
 use std::io::{self, BufWriter, Write};
@@ -44,11 +46,10 @@ const BLOCK_BYTES: usize = 64 << 10;
 const NO_END: u64 = u64::MAX;
 
 /// Why a snapshot could not be restored. Nothing of it has been put in.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum RestoreError {
     /// The file could not be read.
-    #[error("cannot read {path}: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -56,7 +57,6 @@ pub enum RestoreError {
         source: io::Error,
     },
     /// The file is something else, or of another version.
-    #[error("{path} is no snapshot of version 1: {what}")]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -64,7 +64,6 @@ pub enum RestoreError {
         what: String,
     },
     /// The file was damaged or cut short.
-    #[error("{path} is damaged at byte {offset}: {what}")]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -74,13 +73,40 @@ pub enum RestoreError {
         what: &'static str,
     },
     /// The caller's function could not read an entry.
-    #[error("{path}: the entry at byte {offset} cannot be decoded")]
     Undecoded {
         /// The file.
         path: PathBuf,
         /// Where its bytes begin.
         offset: usize,
     },
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Unreadable { path, source } => {
+                write!(f, "cannot read {}: {source}", path.display())
+            }
+            RestoreError::Foreign { path, what } => {
+                write!(f, "{} is no snapshot of version 1: {what}", path.display())
+            }
+            RestoreError::Damaged { path, offset, what } => {
+                write!(f, "{} is damaged at byte {offset}: {what}", path.display())
+            }
+            RestoreError::Undecoded { path, offset } => {
+                write!(f, "{}: the entry at byte {offset} cannot be decoded", path.display())
+            }
+        }
+    }
+}
+
+impl Error for RestoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            RestoreError::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -168,7 +194,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// changes nothing. Entries go in coldest first, with their marks, and with what is left
     /// of their lifetimes less the time since the snapshot was taken; those whose time is
     /// over are left out, and so are the coldest where the snapshot holds more entries than
-    /// fit. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
+    /// fit. Without the [feature](crate#cargo-features) `expiry` all are left out that have a
+    /// lifetime. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
     /// Entries that are there already are replaced.
     ///
     /// Takes memory for the file and for the entries it holds.
@@ -236,10 +263,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let marks =
             self.core.order.is_places_and_marks() || matches!(self.core.order, Order::S3Fifo(_));
         let marked = (marks && record.mark > 0).then(|| key.clone());
-        match lifetime {
-            None => self.insert(key, value),
-            Some(lifetime) => self.insert_for_exactly(key, value, lifetime),
-        }
+        // As in `insert`.
+        let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        let Some(term) = self.core.term_restored(&key, &value, lifetime) else { return false };
+        _ = self.put(key, value, term, drop);
+        drop(steps);
         if let Some(key) = marked {
             self.core.look_up(&key, |slot| {
                 let mark = &self.core.slab.header(slot).mark;

@@ -137,7 +137,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.check_index(&mut survey);
         self.check_residents(&mut survey);
         // Whoever has a flight borrows the cache.
-        survey.expect("flights", 0, self.core.hooks.fetch.flights.attended() as u64);
+        survey.expect("flights", 0, self.core.hooks.fetch.attended() as u64);
         let known = std::mem::take(&mut survey.segments);
         for (segment, _) in known.iter().filter(|(_, whereabouts)| whereabouts.is_none()) {
             survey.found(format!("segment {segment} is nowhere"));

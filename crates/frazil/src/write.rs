@@ -11,9 +11,9 @@ use crate::core::index::Place;
 use crate::core::insert::Admission;
 use crate::core::local::Stripe;
 use crate::events;
-use crate::features::expiry::deadlines::Term;
+use crate::features::expiry::Term;
 use crate::features::record::Event;
-use crate::features::{self, observe};
+use crate::features::{self, frozen};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Puts an entry in, in the place of the one of the same key if there is one.
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weight = self.core.weigh(&key, &value);
         self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
-        let ends_timed_miss = observe::arrive(&stripe.local, hash);
+        let ends_timed_miss = frozen::arrive(&stripe.local, hash);
         self.core.hooks.recorder.note_insertion(hash, weight);
         let admission = Admission { hash, place, weight, incoming: &term };
         if ends_timed_miss {
@@ -170,7 +170,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         steps.take(|| self.core.overtake_all());
         self.core.sweep(&steps, |_| true);
         // Where all was frozen, what comes now would be all that there is for ever.
-        steps.take(|| self.thaw());
+        steps.take(|| self.core.thaw());
         steps.take(|| self.core.scavenge(false));
         events::event!(self.core, DEBUG, "cache cleared");
     }
@@ -193,8 +193,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// From the first call on, the cache keeps [28 bytes an entry](crate#memory) for deadlines and
     /// generations, and each hit reads both, which nearly doubles its instructions. So where
     /// this is seldom called and hits matter, `clear` may be the better choice. A cache that was
-    /// never asked for it pays nothing. Where entries can be [frozen](crate::Builder::freezing)
-    /// this is `clear`.
+    /// never asked for it pays nothing. Where entries can be [frozen](crate::Builder::freezing),
+    /// and without the [feature](crate#cargo-features) `expiry`, this is `clear`.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -206,13 +206,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.len(), 1);
     /// ```
     pub fn invalidate_all(&self) {
-        if self.core.hooks.frozen.is_some() {
+        if cfg!(not(feature = "expiry")) || self.core.hooks.frozen.is_some() {
             return self.clear();
         }
         let steps = self.core.steps();
         // First: what is being stored is there before this is over, or is never stored.
         steps.take(|| self.core.overtake_all());
-        self.core.deadlines_made().invalidate(|| self.core.reclaim.used().end);
+        self.core.outlive_all();
         events::event!(self.core, DEBUG, "cache invalidated");
     }
 
@@ -264,7 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.order.read_clock(&self.core);
         let steps = self.core.steps();
         // What is frozen could not be evicted.
-        steps.take(|| self.thaw());
+        steps.take(|| self.core.thaw());
         let in_force = self.core.set_capacity(&steps, capacity);
         events::event!(self.core, DEBUG, "capacity set", wanted = capacity, capacity = in_force);
         in_force

@@ -1,6 +1,7 @@
 //! Policies by name as the simulator runs them: the online ones, and the optima that
 //! are told the future.
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -53,21 +54,15 @@ pub enum PolicySpec {
 }
 
 /// Why a name cannot be read as a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No policy has this name; beside it, those that there are.
-    #[error("unknown policy `{0}`; known are {known}", known = .1.join(", "))]
     UnknownPolicy(String, &'static [&'static str]),
     /// The policy is told the future, which no cache can be.
-    #[error("policy `{0}` needs the future: only the simulator runs it")]
     Offline(String),
     /// The policy remembers without a bound.
-    #[error(
-        "policy `{0}` keeps counters of every object there ever was: only the simulator runs it"
-    )]
     Unbounded(String),
     /// The policy has no such parameter.
-    #[error("policy `{policy}` has no parameter `{parameter}`; it takes {expected}")]
     UnknownParameter {
         /// Name of the policy.
         policy: String,
@@ -77,7 +72,6 @@ pub enum SpecError {
         expected: String,
     },
     /// The parameter's value is out of range or no value at all.
-    #[error("policy `{policy}`: `{parameter}` is not allowed; {expected}")]
     BadValue {
         /// Name of the policy.
         policy: String,
@@ -87,19 +81,47 @@ pub enum SpecError {
         expected: String,
     },
     /// Nothing of this policy can be frozen.
-    #[error(
-        "policy `{0}` cannot be frozen: there is no way to set its hottest aside and to put them \
-         back; those that can are {can}",
-        can = freezable().join(", ")
-    )]
     CannotFreeze(String),
     /// How much is to be frozen is not said.
-    #[error(
-        "`{0}` does not say how much is frozen, which the cache finds out by the clock: give a \
-         share, as in `frozen:share=0.5+lru`"
-    )]
     NoShare(String),
 }
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecError::UnknownPolicy(policy, known) => {
+                write!(f, "unknown policy `{policy}`; known are {}", known.join(", "))
+            }
+            SpecError::Offline(policy) => {
+                write!(f, "policy `{policy}` needs the future: only the simulator runs it")
+            }
+            SpecError::Unbounded(policy) => write!(
+                f,
+                "policy `{policy}` keeps counters of every object there ever was: only the \
+                 simulator runs it"
+            ),
+            SpecError::UnknownParameter { policy, parameter, expected } => {
+                write!(f, "policy `{policy}` has no parameter `{parameter}`; it takes {expected}")
+            }
+            SpecError::BadValue { policy, parameter, expected } => {
+                write!(f, "policy `{policy}`: `{parameter}` is not allowed; {expected}")
+            }
+            SpecError::CannotFreeze(policy) => write!(
+                f,
+                "policy `{policy}` cannot be frozen: there is no way to set its hottest aside and \
+                 to put them back; those that can are {}",
+                freezable().join(", ")
+            ),
+            SpecError::NoShare(policy) => write!(
+                f,
+                "`{policy}` does not say how much is frozen, which the cache finds out by the \
+                 clock: give a share, as in `frozen:share=0.5+lru`"
+            ),
+        }
+    }
+}
+
+impl Error for SpecError {}
 
 /// The names of what can be frozen.
 fn freezable() -> Vec<&'static str> {

@@ -2,20 +2,31 @@
 //!
 //! Nothing is allocated by a number that the file says before the number was checked.
 
+use std::error::Error;
+use std::fmt;
+
 use crate::{
     BLOCK_HEAD, END_BYTES, HAS_SIZES, HEADER_BYTES, Header, MAGIC, Operation, PAYLOAD_BYTES,
     RECORD_BYTES_MIN, Record, VERSION, checksum, header_checksum,
 };
 
 /// Why bytes are no recording.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("byte {offset}: {problem}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Offset into the file.
     pub offset: u64,
     /// What was expected and what was found.
     pub problem: String,
 }
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DecodeError { offset, problem } = self;
+        write!(f, "byte {offset}: {problem}")
+    }
+}
+
+impl Error for DecodeError {}
 
 /// What a complete file ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,59 @@
-//! What a builder is told of fetches that fail, and of entries that are loaded anew.
+//! What a builder is told of fetches, of those that fail, and of entries that are loaded anew.
 
 use std::time::Duration;
 
+use crate::build_error::BuildError;
 use crate::builder::Builder;
+#[cfg(feature = "expiry")]
 use crate::clock::nanoseconds;
+use crate::core::order::locked::weighs_delay;
+use crate::features::fetch::backends::Backends;
+use crate::features::fetch::fetching::{Fetching, OnError};
+#[cfg(doc)]
+use crate::{Cache, Policy};
 
 impl<K, V, S> Builder<K, V, S> {
+    /// How [`get_or_fetch`](Cache::get_or_fetch) waits, and what becomes of errors.
+    ///
+    /// ```
+    /// use frazil::{Cache, FetchError, Fetching, OnError};
+    /// use std::time::Duration;
+    /// let fetching = Fetching {
+    ///     on_error: OnError::Share,
+    ///     negative_ttl: Duration::from_secs(5),
+    ///     ..Fetching::default()
+    /// };
+    /// let rows: Cache<u64, String> = Cache::builder(100).fetching(fetching).build();
+    /// let error = rows.get_or_fetch_blocking(&1, || Err("no such row")).unwrap_err();
+    /// // For five seconds nobody asks again.
+    /// assert_eq!(rows.get_or_fetch_blocking(&1, || unreachable!()), Err(error));
+    /// ```
+    pub fn fetching(mut self, fetching: Fetching) -> Self {
+        self.fetch.fetching = fetching;
+        self
+    }
+
+    /// Which backend a key is fetched from: then a policy that weighs delay, such as
+    /// [`Policy::Mad`], takes a fetch to last as long as fetches from that backend do on the
+    /// whole (a moving average, 1/16), and not as long as the object's own last one.
+    ///
+    /// For backends whose answers differ much from one to the next. Called once for each fetch,
+    /// outside all locks. Refused for the other policies.
+    ///
+    /// ```
+    /// use frazil::Cache;
+    /// let cache: Cache<String, String> = Cache::builder(1_000)
+    ///     .policy("mad".parse().unwrap())
+    ///     .backends(|key: &String| u8::from(key.starts_with("archive/")))
+    ///     .build();
+    /// let page = cache.get_or_fetch_blocking("archive/1999", || Ok::<_, ()>("old".to_owned()));
+    /// assert_eq!(page, Ok("old".to_owned()));
+    /// ```
+    pub fn backends(mut self, of: impl Fn(&K) -> u8 + Send + Sync + 'static) -> Self {
+        self.fetch.backends = Some(Backends::new(of));
+        self
+    }
+
     /// How long each error of this type answers later callers too, in the place of
     /// [`Fetching::negative_ttl`](crate::Fetching::negative_ttl), which holds for those of other types. Zero: not at all. Called
     /// once for each error, outside all locks. Refused without [`OnError::Share`](crate::OnError::Share).
@@ -30,7 +78,7 @@ impl<K, V, S> Builder<K, V, S> {
         mut self,
         ttl: impl Fn(&E) -> Duration + Send + Sync + 'static,
     ) -> Self {
-        self.negative_ttl = Some(Box::new(move |error| error.downcast_ref().map(&ttl)));
+        self.fetch.negative_ttl = Some(Box::new(move |error| error.downcast_ref().map(&ttl)));
         self
     }
 
@@ -62,8 +110,22 @@ impl<K, V, S> Builder<K, V, S> {
     /// assert_eq!(cache.get_or_insert_with(&1, || 21), 21);
     /// assert_eq!(cache.get_or_insert_with(&1, || 22), 21);
     /// ```
+    #[cfg(feature = "expiry")]
     pub fn refresh_ahead(mut self, span: Duration) -> Self {
-        self.refresh_ahead = nanoseconds(span);
+        self.fetch.refresh_ahead = nanoseconds(span);
         self
+    }
+
+    /// Finds a setting of which nothing would follow.
+    pub(super) fn check_fetching(&self) -> Result<(), BuildError> {
+        if self.fetch.backends.is_some() && !weighs_delay(self.policy) {
+            return Err(BuildError::BackendsUnasked(self.policy));
+        }
+        let remembers =
+            self.fetch.negative_ttl.is_some() || !self.fetch.fetching.negative_ttl.is_zero();
+        if remembers && self.fetch.fetching.on_error != OnError::Share {
+            return Err(BuildError::NegativeTtlUnshared);
+        }
+        Ok(())
     }
 }

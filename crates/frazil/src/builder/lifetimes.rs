@@ -4,7 +4,11 @@ use std::time::Duration;
 
 #[cfg(doc)]
 use crate::Cache;
+use crate::build_error::BuildError;
 use crate::builder::Builder;
+
+/// Of 365 days each.
+const LIFETIME_MAX: Duration = Duration::from_secs(1_000 * 365 * 86_400);
 
 impl<K, V, S> Builder<K, V, S> {
     /// How long an entry lives from its insertion, or its replacement, on; for ever unless
@@ -169,31 +173,15 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What time it is, since any moment: the system's monotonic clock unless set.
-    ///
-    /// For tests that do not want to wait, and for programs that have the time at hand.
-    /// Read on every hit once any entry has a lifetime, and on every insertion then; at both ends
-    /// of each fetch; and on every hit with a policy that weighs delay. It should not run
-    /// backward; if it does, entries live longer.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-    /// use std::time::Duration;
-    /// let seconds = Arc::new(AtomicU64::new(0));
-    /// let clock = seconds.clone();
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100)
-    ///     .time_to_live(Duration::from_secs(60))
-    ///     .clock(move || Duration::from_secs(clock.load(Relaxed)))
-    ///     .build();
-    /// cache.insert(1, 10);
-    /// seconds.store(59, Relaxed);
-    /// assert_eq!(cache.get(&1), Some(10));
-    /// seconds.store(60, Relaxed);
-    /// assert_eq!(cache.get(&1), None);
-    /// ```
-    pub fn clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        self.terms.clock = Some(Box::new(clock));
-        self
+    /// Finds a lifetime that is none.
+    pub(super) fn check_lifetimes(&self) -> Result<(), BuildError> {
+        let lifetimes = [self.terms.to_live, self.terms.to_idle].into_iter().flatten();
+        if let Some(lifetime) = lifetimes.max().filter(|&lifetime| lifetime > LIFETIME_MAX) {
+            return Err(BuildError::Lifetime(lifetime));
+        }
+        if !(0.0..=1.0).contains(&self.terms.jitter) {
+            return Err(BuildError::Jitter(self.terms.jitter));
+        }
+        Ok(())
     }
 }

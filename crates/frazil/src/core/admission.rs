@@ -1,5 +1,6 @@
 //! What became of an insertion.
 
+use std::error::Error;
 use std::fmt;
 
 /// How an entry was admitted: what [`Cache::try_insert`](crate::Cache::try_insert) answers.
@@ -55,8 +56,7 @@ impl fmt::Display for Refusal {
 /// let refused = cache.try_insert(1, "one".to_owned()).unwrap_err();
 /// assert_eq!((refused.key, refused.value.as_str()), (1, "one"));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the entry was not admitted: {reason}")]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<K, V> {
     /// Its key, which is absent now.
     pub key: K,
@@ -71,3 +71,11 @@ impl<K, V> fmt::Debug for Refused<K, V> {
         f.debug_struct("Refused").field("reason", &self.reason).finish_non_exhaustive()
     }
 }
+
+impl<K, V> fmt::Display for Refused<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the entry was not admitted: {}", self.reason)
+    }
+}
+
+impl<K, V> Error for Refused<K, V> {}

@@ -7,8 +7,6 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use equivalent::Equivalent;
-
 use crate::core::hooks::{Hooks, Operation};
 use crate::core::index::Place;
 use crate::core::insert::{FailureKind, InsertFailure};
@@ -18,11 +16,6 @@ use crate::smr::protect::{Hazard, Protect};
 use crate::smr::stripe::add;
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// What an entry weighs. Runs the user's weigher.
-    pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
-        self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
-    }
-
     /// Whether a key is there after all that was found absent.
     fn has_come(&self, place: Place, key: &K) -> bool {
         let reader = &self.stripe().reader;
@@ -116,14 +109,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn remove_found(&self, place: Place, found: Found<'_>, key: &K) -> bool {
         let _operation = H::operation(self);
         self.take_out_found(place, found, key, Ending::Removed)
-    }
-
-    /// Takes out a key, whatever is there.
-    pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.take_out(place, key, |_| (), Ending::Removed);
     }
 
     /// Finds a key and shows `work` what was found, which is protected meanwhile.

@@ -23,6 +23,7 @@ fn usual_spares(entries: u64) -> u64 {
 }
 
 /// How many slots are in use where pins show few of them, and so many entries are resident at once.
+#[cfg(any(feature = "expiry", feature = "freezing"))]
 pub(crate) fn usual_slots(entries: u64) -> u32 {
     (entries + usual_spares(entries)) as u32
 }
@@ -62,6 +63,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 
     /// Slots for which hooks lay out what they keep by slot, unless they can do without: entries in
     /// others are not set aside.
+    #[cfg(feature = "freezing")]
     pub(crate) fn expected_slots(&self) -> u32 {
         let expected = usual_slots(self.resize.expected());
         let used = self.reclaim.used().end.saturating_mul(2);

@@ -50,6 +50,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
 
     /// A key of this hash is about to be admitted by an exchange; its entry weighs so much. Counts
     /// the request.
+    #[cfg(feature = "loading")]
     fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64);
 
     /// A slot was filled, and is about to be published. It is the caller's alone.
@@ -94,6 +95,7 @@ pub(crate) trait Operation<K, V> {
     fn resume(&mut self);
 
     /// A newcomer was refused that nobody wants back.
+    #[cfg(feature = "loading")]
     fn refuse(&mut self, key: K, value: V);
 
     /// The operation ends with a newcomer that was refused, and is handed back.
@@ -136,6 +138,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
         true
     }
 
+    #[cfg(feature = "loading")]
     #[inline(always)]
     fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, _: u64) {
         core.stripe().local.reads.arrive(hash);
@@ -169,6 +172,7 @@ impl<K, V> Operation<K, V> for () {
     #[inline(always)]
     fn resume(&mut self) {}
 
+    #[cfg(feature = "loading")]
     #[inline(always)]
     fn refuse(&mut self, _: K, _: V) {}
 

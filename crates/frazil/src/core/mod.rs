@@ -6,6 +6,7 @@
 pub(crate) mod admission;
 pub(crate) mod budget;
 mod ending;
+#[cfg(feature = "loading")]
 mod exchange;
 mod grow;
 pub(crate) mod hooks;
@@ -40,8 +41,10 @@ use crate::sync::atomic::{
 };
 use budget::Budget;
 pub(crate) use ending::Ending;
+pub(crate) use grow::slots_for;
+#[cfg(feature = "expiry")]
+pub(crate) use grow::usual_slots;
 use grow::{segments_for, words_for};
-pub(crate) use grow::{slots_for, usual_slots};
 use hooks::PerThread;
 use index::{Index, Place, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
@@ -390,6 +393,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
     /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
     /// the key just now.
+    #[cfg(feature = "freezing")]
     pub(crate) fn is_found(
         &self,
         protection: &impl Protect,

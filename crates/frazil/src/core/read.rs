@@ -130,6 +130,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
+    /// What an entry weighs. Runs the user's weigher.
+    pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
+        self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
+    }
+
     /// What the entry of `key` weighs, without a trace; 1 if there is none.
     pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
     where

@@ -111,7 +111,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
+    /// Takes out a key, whatever is there.
+    #[cfg(any(feature = "loading", feature = "measure"))]
+    pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.take_out(place, key, |_| (), Ending::Removed);
+    }
+
     /// The same as something that was found.
+    #[cfg(feature = "loading")]
     pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: Found<'c>) -> Found<'c> {
         let (cell, word) = self.as_it_is(place, found);
         Found::new(cell, word, found.slot())

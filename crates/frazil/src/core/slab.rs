@@ -13,11 +13,13 @@ use frazil_policy::Mark;
 
 use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
+#[cfg(feature = "expiry")]
+use crate::sync::CHECKED;
+use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::{CHECKED, ZeroDefault};
 
 /// Nothing is in the slot.
 pub(crate) const VACANT: u8 = 0;
@@ -28,6 +30,7 @@ pub(crate) const OCCUPIED: u8 = 1;
 pub(crate) const DEAD: u8 = 2;
 /// Its residency is about to end, or has ended. With those below only in caches that set entries aside,
 /// and beside `OCCUPIED` or alone.
+#[cfg(feature = "freezing")]
 pub(crate) const LEAVING: u8 = 4;
 /// It is to be left alone by the queue it lies in, which drops it when it comes to it.
 pub(crate) const ASIDE: u8 = 8;
@@ -50,20 +53,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Whether it is there and is to stay, for who has found it among what is set aside.
-    #[inline(always)]
-    pub(crate) fn is_settled(&self) -> bool {
-        // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
-        self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
-    }
-
-    /// Says that the residency is about to end, in a cache that sets entries aside.
-    #[inline]
-    pub(crate) fn leave(&self) {
-        // Release: partner is the Acquire of `is_settled`; before the index word goes.
-        self.state.fetch_or(LEAVING, Release);
-    }
-
     /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
     #[inline]
     pub(crate) fn die(&self) -> bool {
@@ -83,25 +72,15 @@ impl Header {
         let _ = self.state.fetch_update(Release, Relaxed, |state| Some(DEAD | state & LOOSE));
     }
 
-    /// Asks its queue to leave it alone. False if its residency is ending.
-    pub(crate) fn set_aside(&self) -> bool {
-        self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
-    }
-
     /// A queue has come to it: whether it is dropped.
     pub(crate) fn loosen(&self) -> bool {
         self.exchange(ASIDE, LOOSE)
     }
 
     /// Takes it into the caller's hand, if it lies in no queue because it is set aside.
+    #[cfg(any(feature = "expiry", feature = "freezing"))]
     pub(crate) fn take_loose(&self) -> bool {
         self.exchange(LOOSE, 0)
-    }
-
-    /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
-    pub(crate) fn take_back(&self) -> bool {
-        // If it is dropped between the two the second sees it.
-        !self.exchange(ASIDE, 0) && self.take_loose()
     }
 
     /// Exchanges one flag for another, if it is there.
@@ -118,6 +97,35 @@ impl Header {
 pub(crate) struct SlotRef<'s> {
     pub(crate) slot: u32,
     pub(crate) header: &'s Header,
+}
+
+/// What sets aside does.
+#[cfg(feature = "freezing")]
+impl Header {
+    /// Whether it is there and is to stay, for who has found it among what is set aside.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
+        self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+    }
+
+    /// Says that the residency is about to end, in a cache that sets entries aside.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        // Release: partner is the Acquire of `is_settled`; before the index word goes.
+        self.state.fetch_or(LEAVING, Release);
+    }
+
+    /// Asks its queue to leave it alone. False if its residency is ending.
+    pub(crate) fn set_aside(&self) -> bool {
+        self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
+    }
+
+    /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
+    pub(crate) fn take_back(&self) -> bool {
+        // If it is dropped between the two the second sees it.
+        !self.exchange(ASIDE, 0) && self.take_loose()
+    }
 }
 
 // The smallest entry, key and value of 8 bytes, is 24.
@@ -230,6 +238,7 @@ impl<K, V> Slab<K, V> {
 
     /// The same as [`header`](Self::header) of a slot that may never have been prepared; `None` if
     /// there is no memory for it. Under a checker there never is.
+    #[cfg(feature = "expiry")]
     #[inline]
     pub(crate) fn header_if_made(&self, slot: u32) -> Option<&Header> {
         if CHECKED {

@@ -32,6 +32,7 @@ impl Panics {
     }
 
     /// Lets a panic wait, unless another does.
+    #[cfg(feature = "listener")]
     pub(crate) fn keep(&self, panic: Panic) {
         self.first.borrow_mut().get_or_insert(panic);
     }

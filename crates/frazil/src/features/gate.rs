@@ -9,8 +9,11 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Who looks at operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker {
+    #[cfg(feature = "recording")]
     Recording,
+    #[cfg(feature = "freezing")]
     Learning,
+    #[cfg(feature = "freezing")]
     Timing,
 }
 
@@ -24,6 +27,7 @@ pub(crate) struct Gate {
 }
 
 /// All keys but one in 2^64.
+#[cfg(feature = "freezing")]
 pub(crate) const ALL: u64 = u64::MAX;
 
 /// The threshold below which a share of all keys lies.
@@ -55,6 +59,7 @@ impl Gate {
 
     /// Closes it for an asker, unless somebody else is about to change it: for those who look
     /// up, and wait for nobody. Whether it did.
+    #[cfg(feature = "freezing")]
     pub(crate) fn try_close(&self, asker: Asker) -> bool {
         let asked = self.asked.try_lock();
         asked.map(|mut asked| self.set(&mut asked, asker, 0)).is_some()

@@ -3,19 +3,26 @@
 //! Each feature has its own state, for the cache in [`Features`] and for each thread in [`Local`],
 //! and stands on the core: what it does at the steps of an operation it does in the hooks below
 //! (`docs/design/layers.md`).
+//!
+//! Each can be left out when the crate is compiled. A module of `off/` takes its place then, with
+//! types of no size and functions that do nothing, so that the hooks are the same.
 
+#[cfg_attr(not(feature = "expiry"), path = "off/expiry.rs")]
 pub(crate) mod expiry;
+#[cfg_attr(not(feature = "loading"), path = "off/fetch.rs")]
 pub(crate) mod fetch;
+#[cfg_attr(not(feature = "freezing"), path = "off/frozen.rs")]
 pub(crate) mod frozen;
+#[cfg_attr(not(any(feature = "freezing", feature = "recording")), path = "off/gate.rs")]
 pub(crate) mod gate;
+#[cfg_attr(not(feature = "listener"), path = "off/listen.rs")]
 pub(crate) mod listen;
-pub(crate) mod observe;
+mod observe;
+#[cfg_attr(not(feature = "recording"), path = "off/record.rs")]
 pub(crate) mod record;
 pub(crate) mod stats;
 
-use std::cell::OnceCell;
 use std::hash::{BuildHasher, Hash};
-use std::sync::OnceLock;
 
 use equivalent::Equivalent;
 
@@ -24,14 +31,10 @@ use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
-use crate::sync::atomic::AtomicU64;
-use expiry::Expiry;
-use expiry::deadlines::Term;
+use expiry::{Expiry, Term};
 use fetch::Fetch;
-use frozen::Frozen;
-use frozen::control::Learned;
-use frozen::learn::Samples;
-use listen::{Departed, Listener, Telling};
+use frozen::MaybeFrozen;
+use listen::{Listener, Telling};
 use record::Recorder;
 
 /// The features of a cache.
@@ -39,14 +42,14 @@ pub(crate) struct Features<K, V> {
     pub(crate) recorder: Recorder,
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) expiry: Expiry<K, V>,
-    pub(crate) frozen: Option<Box<Frozen<K, V>>>,
+    pub(crate) frozen: MaybeFrozen<K, V>,
     pub(crate) fetch: Fetch<K, V>,
 }
 
 impl<K, V> Features<K, V> {
-    /// What is learnt of freezing, in a cache that learns.
-    pub(crate) fn learned(&self) -> Option<&Learned> {
-        self.frozen.as_ref()?.learned.as_deref()
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.heap_bytes());
+        self.fetch.heap_bytes() + self.expiry.heap_bytes() + frozen
     }
 }
 
@@ -56,16 +59,10 @@ pub(crate) type Featured<K, V, S> = Core<K, V, S, Features<K, V>>;
 /// What features keep for each thread. Written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// The hash of the key whose miss is timed until its insertion, or 0.
-    pub(crate) timed_miss: AtomicU64,
-    /// What was seen of its requests, in a cache that learns what to freeze.
-    pub(crate) samples: OnceLock<Box<Samples>>,
-    /// What its thread has to tell the listener. Nobody else looks at it.
-    pub(crate) departed: OnceCell<Box<Departed>>,
+    pub(crate) frozen: frozen::Local,
+    #[cfg(feature = "listener")]
+    pub(crate) listen: listen::Local,
 }
-
-// SAFETY: `departed` is reached by `listen.rs` alone, through the stripe of the calling thread.
-unsafe impl Sync for Local {}
 
 impl<K, V> PerThread for Features<K, V> {
     type Local = Local;
@@ -106,9 +103,10 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
         !core.has_expired_in_use(slot, at)
     }
 
+    #[cfg(feature = "loading")]
     #[inline(always)]
     fn arrived<S>(core: &Featured<K, V, S>, hash: u64, weight: u64) {
-        if observe::arrive(&core.stripe().local, hash) {
+        if frozen::arrive(&core.stripe().local, hash) {
             core.end_timed_miss();
         }
         core.hooks.recorder.note_insertion(hash, weight);
@@ -131,8 +129,8 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn queueing(&self, slot: u32, replaced: Option<u32>) {
-        if let Some(watch) = self.frozen.as_ref().and_then(|frozen| frozen.watch()) {
-            watch.admitted(slot, replaced);
+        if let Some(frozen) = &self.frozen {
+            frozen.queueing(slot, replaced);
         }
     }
 
@@ -183,6 +181,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Operation<K, V> for Option<Telling<'_, K, 
         self.iter_mut().for_each(Telling::resume);
     }
 
+    #[cfg(feature = "loading")]
     #[inline(always)]
     fn refuse(&mut self, key: K, value: V) {
         if let Some(telling) = self {

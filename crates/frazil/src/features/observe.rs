@@ -4,17 +4,8 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::core::local;
+use crate::features::Featured;
 use crate::features::record::Event;
-use crate::features::{self, Featured};
-use crate::sync::atomic::Ordering::Relaxed;
-
-/// Counts the arrival of a key that a thread is about to insert. Whether it ends a miss that is
-/// timed.
-#[inline(always)]
-pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
-    local.reads.arrive(hash) && local.features.timed_miss.load(Relaxed) == hash
-}
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// A get of a key that is looked at, done by `get`, which is given its hash. One of many gets at

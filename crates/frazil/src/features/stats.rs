@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// Counts since the cache was built, summed over its threads.
 ///
+/// What belongs to a feature that is [left out](crate#cargo-features) is 0.
+///
 /// Every thread counts for itself, without a locked instruction and without a line that
 /// another thread writes; so counting costs about a nanosecond. Read while threads are
 /// at work, the numbers are of slightly different moments.
@@ -138,7 +140,7 @@ impl<K, V, S> Featured<K, V, S> {
             }
         }
         stats.hits += stats.frozen_hits;
-        self.hooks.fetch.flights.tally.add_to(&mut stats);
+        self.hooks.fetch.add_to(&mut stats);
         stats
     }
 }

@@ -5,7 +5,9 @@
 //! tiny, because the orders multiply: two threads beside the first, a handful of
 //! operations each. What is checked is the code that runs in the cache and no copy of it.
 
+#[cfg(feature = "freezing")]
 mod copies;
+#[cfg(feature = "expiry")]
 mod expiry;
 mod index;
 mod names;

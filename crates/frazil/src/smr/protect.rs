@@ -12,12 +12,15 @@ use crate::smr::fence;
 use crate::smr::progress::Progress;
 use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Reader;
+#[cfg(feature = "freezing")]
+use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 
 /// What a hazard names that reads the frozen copies: no slot's number.
+#[cfg(feature = "freezing")]
 pub(crate) const COPIES: u32 = u32::MAX;
 
 /// Protection of what its thread looks at.
@@ -32,6 +35,7 @@ pub(crate) trait Protect {
     fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
     /// The same of the frozen copies, of which `publication` was just `published`.
+    #[cfg(feature = "freezing")]
     fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool;
 }
 
@@ -75,6 +79,7 @@ impl Protect for Hazard<'_> {
         cell.load(Acquire) == word
     }
 
+    #[cfg(feature = "freezing")]
     #[inline(always)]
     fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool {
         // Release: as in `covers`; partner is the Acquire of `Reclaim::is_past`.
@@ -133,6 +138,7 @@ impl Protect for Pinned<'_> {
         cell.load(Acquire) == word
     }
 
+    #[cfg(feature = "freezing")]
     #[inline(always)]
     fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
         true

@@ -23,7 +23,6 @@ use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::fork;
 use crate::smr::named::{Named, outlook, readers_of};
-use crate::smr::protect::COPIES;
 use crate::smr::segments::{IDLE, SegmentStack, Segments};
 use crate::smr::stripe::{Buffers, Cursor, Reader, Stripes, Traffic};
 use crate::sync::atomic::{
@@ -626,14 +625,15 @@ impl Reclaim {
     }
 
     /// Ends an epoch for what was withdrawn from all at once, and says which.
+    #[cfg(feature = "freezing")]
     pub(crate) fn end_epoch(&self) -> u64 {
         // Release: the withdrawal is seen by pins that begin at a later epoch (Acquire in
         // `epoch`).
         self.epoch.0.fetch_add(1, AcqRel)
     }
 
-    /// Whether nobody can be reading frozen copies that were withdrawn in an epoch, and behind
-    /// it a heavy fence executed.
+    /// Whether nobody reads copies any more that were withdrawn in an epoch, before a heavy fence.
+    #[cfg(feature = "freezing")]
     pub(crate) fn is_past<L: Default, W: Default>(
         &self,
         epoch: u64,
@@ -644,7 +644,7 @@ impl Reclaim {
         // read, it has read before the copies are written again.
         stripes.iter().map(|stripe| &stripe.reader).all(|reader| {
             let pinned = reader.pinned.load(Acquire);
-            (pinned == 0 || pinned > epoch) && reader.hazard.load(Acquire) != COPIES
+            (pinned == 0 || pinned > epoch) && reader.hazard.load(Acquire) != super::protect::COPIES
         })
     }
 

@@ -258,6 +258,7 @@ impl Order {
 
     /// Whether the policy asks what fetches take, and who waits for them.
     #[inline(always)]
+    #[cfg(feature = "loading")]
     pub(crate) fn weighs_delay(&self) -> bool {
         matches!(self, Order::Locked(locked) if locked.weighs_delay())
     }

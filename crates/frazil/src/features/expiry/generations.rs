@@ -116,6 +116,11 @@ impl Deadlines {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+    /// What is there now is over, for whoever looks for it.
+    pub(crate) fn outlive_all(&self) {
+        self.deadlines_made().invalidate(|| self.reclaim.used().end);
+    }
+
     /// A writer's share of taking out what is stale.
     #[cold]
     #[inline(never)]

@@ -22,7 +22,7 @@ pub(crate) mod wheel;
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
 
-use crate::clock::{Clock, END, UserClock, nanoseconds};
+use crate::clock::{Clock, END, nanoseconds};
 use crate::core::Ending;
 use crate::core::local::Held;
 use crate::core::slab::At;
@@ -35,7 +35,8 @@ use crate::smr::fence;
 use crate::sync::atomic::AtomicU16;
 
 use answers::Jitter;
-use deadlines::{Batch, Deadlines, Spans, Term};
+pub(crate) use deadlines::Term;
+use deadlines::{Batch, Deadlines, Spans};
 
 /// How long an entry lives; `None` where it does not end by itself.
 pub(crate) type Lifetime<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
@@ -53,7 +54,6 @@ pub(crate) struct Terms<K, V> {
     pub(crate) of_read: Option<Answer<K, V>>,
     /// By what share lifetimes are shortened at most.
     pub(crate) jitter: f64,
-    pub(crate) clock: Option<UserClock>,
 }
 
 impl<K, V> Default for Terms<K, V> {
@@ -65,13 +65,13 @@ impl<K, V> Default for Terms<K, V> {
             of_update: None,
             of_read: None,
             jitter: 0.0,
-            clock: None,
         }
     }
 }
 
 impl<K, V> Terms<K, V> {
     /// Whether entries expire whose insertion does not say so.
+    #[cfg(feature = "freezing")]
     pub(crate) fn are_set(&self) -> bool {
         self.to_live.is_some()
             || self.to_idle.is_some()
@@ -400,7 +400,6 @@ impl<K, V> std::fmt::Debug for Terms<K, V> {
             .field("of_update", &self.of_update.is_some())
             .field("of_read", &self.of_read.is_some())
             .field("jitter", &self.jitter)
-            .field("clock", &self.clock.is_some())
             .finish()
     }
 }

@@ -4,6 +4,8 @@
 //! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
 
 use std::any::Any;
+use std::error::Error;
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,20 +89,39 @@ impl Default for Fetching {
 /// let cache: Cache<u64, u64> = Cache::builder(100).build();
 /// let error = cache.get_or_fetch_blocking(&1, || "x".parse::<u64>()).unwrap_err();
 /// assert_eq!(error.to_string(), "the fetch failed: invalid digit found in string");
+/// assert!(std::error::Error::source(&error).is_some());
 /// ```
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum FetchError<E> {
     /// A fetch failed: the caller's own, or with [`OnError::Share`] the one that it waited for,
     /// or one that is remembered.
-    #[error("the fetch failed: {0}")]
-    Failed(#[source] Arc<E>),
+    Failed(Arc<E>),
     /// Another caller's fetch took longer than [`Fetching::timeout`].
-    #[error("the fetch that another caller runs takes too long")]
     TimedOut,
     /// As many wait as may ([`Fetching::waiters_max`]), or the system has no thread that could
     /// end the wait in time.
-    #[error("too many callers wait for the key")]
     TooManyWaiters,
+}
+
+impl<E: fmt::Display> fmt::Display for FetchError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FetchError::Failed(error) => write!(f, "the fetch failed: {error}"),
+            FetchError::TimedOut => {
+                f.write_str("the fetch that another caller runs takes too long")
+            }
+            FetchError::TooManyWaiters => f.write_str("too many callers wait for the key"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for FetchError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            FetchError::Failed(error) => Some(error),
+            FetchError::TimedOut | FetchError::TooManyWaiters => None,
+        }
+    }
 }
 
 /// A caller's own error, so that `?` makes one of it.
@@ -281,6 +302,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// Forgets the errors that have expired.
+    #[cfg(feature = "expiry")]
     pub(crate) fn forget_expired_errors(&self) {
         if !self.hooks.fetch.flights.is_empty() {
             self.hooks.fetch.flights.forget_expired(self.clock.exact());

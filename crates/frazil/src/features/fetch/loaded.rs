@@ -46,6 +46,7 @@ impl<V> Loaded<V> {
     /// assert_eq!(cache.entry(1).or_fetch_blocking(over), Ok(10));
     /// assert_eq!(cache.get(&1), None);
     /// ```
+    #[cfg(feature = "expiry")]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
         self

@@ -38,6 +38,7 @@ use crate::core::index::Place;
 use crate::core::order::{Absence, Newcomer};
 use crate::events;
 use crate::features::Featured;
+use crate::features::stats::Stats;
 use crate::sync::atomic::Ordering::Relaxed;
 use backends::Backends;
 use detached::Detached;
@@ -46,6 +47,26 @@ use flight::{Arrival, Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimi
 use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
+
+/// What a builder says of them.
+pub(crate) struct Settings<K> {
+    pub(crate) fetching: Fetching,
+    pub(crate) negative_ttl: Option<NegativeTtl>,
+    /// In nanoseconds; 0 for never.
+    pub(crate) refresh_ahead: u64,
+    pub(crate) backends: Option<Backends<K>>,
+}
+
+impl<K> Default for Settings<K> {
+    fn default() -> Self {
+        Settings {
+            fetching: Fetching::default(),
+            negative_ttl: None,
+            refresh_ahead: 0,
+            backends: None,
+        }
+    }
+}
 
 /// What a cache has for loads and fetches.
 pub(crate) struct Fetch<K, V> {
@@ -59,15 +80,24 @@ pub(crate) struct Fetch<K, V> {
 }
 
 impl<K, V> Fetch<K, V> {
-    pub(crate) fn new(
-        clock: Clock,
-        fetching: Fetching,
-        negative_ttl: Option<NegativeTtl>,
-        refresh_ahead: u64,
-        backends: Option<Backends<K>>,
-    ) -> Self {
-        let flights = table::Flights::new(clock);
+    pub(crate) fn new(clock: &Clock, settings: Settings<K>) -> Self {
+        let flights = table::Flights::new(clock.clone());
+        let Settings { fetching, negative_ttl, refresh_ahead, backends } = settings;
         Fetch { flights, fetching, negative_ttl, refresh_ahead, backends }
+    }
+
+    /// Keys that somebody loads or computes, or waits for.
+    pub(crate) fn attended(&self) -> usize {
+        self.flights.attended()
+    }
+
+    /// Adds what was counted of loads.
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        self.flights.tally.add_to(stats);
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.flights.heap_bytes()
     }
 }
 
@@ -214,7 +244,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let mut load = pin!(load);
         let tally = &self.hooks.fetch.flights.tally;
         let mut limits = mode.limits(&self.hooks.fetch.flights);
-        if stale.is_some() {
+        if cfg!(feature = "expiry") && stale.is_some() {
             return self.reload(key, (hash, place), load, detached, mode, stale).await;
         }
         // Each time round a flight that was waited for has failed or was overtaken.

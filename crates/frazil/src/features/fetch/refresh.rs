@@ -40,7 +40,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.hooks.fetch.refresh_ahead == 0 || !self.is_due(key)
+        // Without lifetimes nothing can be due.
+        cfg!(not(feature = "expiry")) || self.hooks.fetch.refresh_ahead == 0 || !self.is_due(key)
     }
 
     /// The turn at a key, if nobody has it or waits for it.

@@ -250,6 +250,7 @@ impl<K, V> Flights<K, V> {
     }
 
     /// Forgets all that has expired. O(flights).
+    #[cfg(feature = "expiry")]
     pub(crate) fn forget_expired(&self, now: u64) {
         let has_expired =
             |flight: &Arc<Flight<K, V>>| flight.is_kept().is_some_and(|until| until <= now);

@@ -13,8 +13,7 @@ use super::learn::{Samples, Timed, Watch};
 use crate::core::local::Stripes;
 use crate::core::order::Order;
 use crate::events;
-use crate::features::Featured;
-use crate::features::Local;
+use crate::features::{Featured, Features, Local};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -234,6 +233,13 @@ impl FreezingState {
     }
 }
 
+impl<K, V> Features<K, V> {
+    /// What is learnt of freezing, in a cache that learns.
+    pub(crate) fn learned(&self) -> Option<&Learned> {
+        self.frozen.as_ref()?.learned.as_deref()
+    }
+}
+
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// One step of the controller. How long there will be nothing to do.
     pub(crate) fn step_freezing(&self, now: Duration) -> Duration {
@@ -415,7 +421,7 @@ struct Sums {
 
 fn sum_samples(stripes: &Stripes<Local>) -> Sums {
     let mut sums = Sums::default();
-    for samples in stripes.iter().filter_map(|stripe| stripe.local.features.samples.get()) {
+    for samples in stripes.iter().filter_map(|stripe| stripe.local.features.frozen.samples.get()) {
         let Samples { frozen, dynamic, absent, loaded, passed, .. } = &**samples;
         for (sum, Timed { count, nanoseconds }) in [
             (&mut sums.frozen, frozen),

@@ -25,10 +25,9 @@ use std::sync::OnceLock;
 use super::curve::{STEPS, Tally};
 use crate::chunks::Chunks;
 use crate::clock::{Clock, exact_ns};
-use crate::core::local::Reads;
-use crate::features::Featured;
-use crate::features::Local;
+use crate::core::local::{self, Reads};
 use crate::features::gate::{self, Asker, Gate};
+use crate::features::{self, Featured};
 use crate::smr::stripe::add;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::{OwnLine, ZeroDefault};
@@ -389,6 +388,28 @@ impl Watch {
     }
 }
 
+/// What is kept for each thread. Written by it alone.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    /// The hash of the key whose miss is timed until its insertion, or 0.
+    timed_miss: AtomicU64,
+    /// What was seen of its requests, in a cache that learns.
+    pub(super) samples: OnceLock<Box<Samples>>,
+}
+
+impl Local {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.samples.get().map_or(0, |samples| size_of_val(&**samples))
+    }
+}
+
+/// Counts the arrival of a key that a thread is about to insert. Whether it ends a miss that is
+/// timed.
+#[inline(always)]
+pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
+    local.reads.arrive(hash) && local.features.frozen.timed_miss.load(Relaxed) == hash
+}
+
 /// A get that is looked at.
 pub(crate) struct Look<'c> {
     watch: &'c Watch,
@@ -417,7 +438,7 @@ impl<K, V, S> Featured<K, V, S> {
     pub(crate) fn begin_look_untimed(&self) -> Option<Look<'_>> {
         let watch = self.hooks.frozen.as_ref()?.watch()?;
         let local = &self.stripe().local;
-        let (reads, local) = (&local.reads, &local.features);
+        let (reads, local) = (&local.reads, &local.features.frozen);
         let samples = local.samples.get_or_init(Box::default);
         let frozen_hits = reads.hook_hits.load(Relaxed);
         let clock = &self.clock;
@@ -427,7 +448,7 @@ impl<K, V, S> Featured<K, V, S> {
     /// The insertion has come for which a miss of this thread was waiting.
     #[cold]
     pub(crate) fn end_timed_miss(&self) {
-        let local = &self.stripe().local.features;
+        let local = &self.stripe().local.features.frozen;
         local.timed_miss.store(0, Relaxed);
         if let Some(samples) = local.samples.get() {
             let elapsed = self.clock.exact().saturating_sub(samples.missed_at.load(Relaxed));

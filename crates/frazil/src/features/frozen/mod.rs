@@ -36,6 +36,7 @@ pub(crate) use copies::Copies;
 pub(crate) use copies::PAIR_BYTES_MAX as COPY_BYTES_MAX;
 use freezer::Work;
 use learn::Watch;
+pub(crate) use learn::{Local, arrive};
 #[cfg(loom)]
 pub(crate) use shown::{Publication, Shown};
 use table::FrozenTable;
@@ -53,6 +54,24 @@ pub enum Freezing {
     /// not: once [`Cache::control_freezing`](crate::Cache::control_freezing) is called.
     Learned,
 }
+
+/// What a builder says of it.
+pub(crate) struct Settings<K, V> {
+    pub(crate) freezing: Freezing,
+    /// How many times as long as its construction something stays frozen.
+    pub(crate) lifetime: Option<u32>,
+    /// Whether copies are asked for, and where they would be: `None` if they are too large.
+    pub(crate) copies: Option<Option<Copies<K, V>>>,
+}
+
+impl<K, V> Default for Settings<K, V> {
+    fn default() -> Self {
+        Settings { freezing: Freezing::Never, lifetime: None, copies: None }
+    }
+}
+
+/// What every cache has for it.
+pub(crate) type MaybeFrozen<K, V> = Option<Box<Frozen<K, V>>>;
 
 /// What a cache that freezes has for it.
 pub(crate) struct Frozen<K, V> {
@@ -83,11 +102,10 @@ impl<K, V> Kept<K, V> {
 }
 
 impl<K, V> Frozen<K, V> {
-    pub(crate) fn new(
-        freezing: Freezing,
-        lifetime: Option<u32>,
-        copies: Option<Copies<K, V>>,
-    ) -> Option<Box<Self>> {
+    pub(crate) fn new(settings: Settings<K, V>) -> Option<Box<Self>> {
+        let Settings { freezing, lifetime, copies } = settings;
+        // A copy does not show that it has expired: no such builder comes here.
+        let copies = copies.flatten();
         (freezing != Freezing::Never).then(|| {
             let kept = copies.map_or_else(|| Kept::Places(FrozenTable::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
@@ -108,6 +126,14 @@ impl<K, V> Frozen<K, V> {
         match &self.kept {
             Kept::Places(table) => table.shown.publication().is_some(),
             Kept::Copies(copies) => copies.shown.publication().is_some(),
+        }
+    }
+
+    /// A slot was published, and is about to be queued; perhaps in the place of another.
+    #[inline(always)]
+    pub(crate) fn queueing(&self, slot: u32, replaced: Option<u32>) {
+        if let Some(watch) = self.watch() {
+            watch.admitted(slot, replaced);
         }
     }
 

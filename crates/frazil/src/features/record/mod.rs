@@ -73,6 +73,7 @@ impl Recorder {
     }
 
     /// What decides which operations are looked at.
+    #[cfg(feature = "freezing")]
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
     }

@@ -7,6 +7,7 @@
 
 mod notes;
 mod policy_shard;
+#[cfg_attr(not(feature = "freezing"), path = "none_aside.rs")]
 mod set_aside;
 
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ use frazil_policy::{
 use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::chunks::Chunks;
 use crate::core::local::Reads;
+#[cfg(feature = "freezing")]
 use crate::smr::protect::Pinned;
 use crate::smr::stripe::{Traffic, add};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -44,6 +46,7 @@ fn share(capacity: u64, bits: u32) -> u64 {
 }
 
 /// Entries that are set aside under one hold of a lock.
+#[cfg(feature = "freezing")]
 const ASIDE_BATCH: u64 = 256;
 
 /// The most shards.
@@ -165,6 +168,7 @@ fn ticks(nanoseconds: u64) -> u64 {
 }
 
 /// Whether a policy asks what fetches take.
+#[cfg(feature = "loading")]
 pub(crate) fn weighs_delay(policy: Online) -> bool {
     matches!(Ticks::of(policy), Ticks::Real(_))
 }
@@ -400,6 +404,7 @@ impl Locked {
     }
 
     /// Begins to set the hottest aside, a share of each shard's.
+    #[cfg(feature = "freezing")]
     pub(crate) fn walk<'l, H: Headers>(&'l self, headers: &'l H, share: f64) -> Walk<'l> {
         let (caller, policy_shards) = (self.caller(headers), self.policy_shards());
         let mut walk = Walk { locked: self, caller, share, policy_shards, left: 0 };
@@ -408,6 +413,7 @@ impl Locked {
     }
 
     /// Gives the policy back what was set aside.
+    #[cfg(feature = "freezing")]
     pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
         let capacity = share(self.capacity.load(Relaxed), self.bits);
@@ -415,6 +421,7 @@ impl Locked {
     }
 
     /// How many entries are set aside.
+    #[cfg(feature = "freezing")]
     pub(crate) fn aside(&self) -> u64 {
         self.used().iter().map(|policy_shard| policy_shard.aside()).sum()
     }
@@ -427,6 +434,7 @@ impl Locked {
 
     /// Whether the policy asks what fetches take.
     #[inline(always)]
+    #[cfg(feature = "loading")]
     pub(crate) fn weighs_delay(&self) -> bool {
         matches!(self.clock, Ticks::Real(_))
     }
@@ -692,6 +700,7 @@ impl Locked {
 }
 
 /// The hottest entries on their way out of a policy's sight, hottest first, shard by shard.
+#[cfg(feature = "freezing")]
 pub(crate) struct Walk<'l> {
     locked: &'l Locked,
     caller: Caller<'l>,
@@ -702,6 +711,7 @@ pub(crate) struct Walk<'l> {
     left: u64,
 }
 
+#[cfg(feature = "freezing")]
 impl Walk<'_> {
     fn begin(&mut self) {
         if let [policy_shard, ..] = self.policy_shards {
@@ -734,6 +744,7 @@ impl Walk<'_> {
     }
 }
 
+#[cfg(feature = "freezing")]
 impl Drop for Walk<'_> {
     fn drop(&mut self) {
         self.end();

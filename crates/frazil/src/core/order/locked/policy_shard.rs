@@ -17,6 +17,7 @@ use super::{Caller, Decision, Headers, Newcomer, Shard, ticks};
 use crate::chunks::Chunks;
 use crate::core::local::Reads;
 use crate::core::slab::{DEAD, Header};
+#[cfg(feature = "freezing")]
 use crate::smr::protect::Pinned;
 use crate::smr::stripe::{Traffic, add};
 use crate::sync::atomic::{
@@ -100,10 +101,12 @@ pub(crate) trait PolicyShard: Send + Sync + std::fmt::Debug {
 
     /// Begins to walk the order, hottest first: from now on the policy hears of no hit. How many
     /// entries there are; 0 where nothing can be set aside.
+    #[cfg(feature = "freezing")]
     fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64;
 
     /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
     /// them. The lock is held for some 20 ns a slot.
+    #[cfg(feature = "freezing")]
     fn set_aside_next(
         &self,
         caller: &Caller<'_>,
@@ -113,12 +116,15 @@ pub(crate) trait PolicyShard: Send + Sync + std::fmt::Debug {
     );
 
     /// Ends the walk; the policy makes do with what is left of its capacity.
+    #[cfg(feature = "freezing")]
     fn end_setting_aside(&self, capacity: u64);
 
     /// How many are set aside.
+    #[cfg(feature = "freezing")]
     fn aside(&self) -> u64;
 
     /// Gives the policy back what was set aside, and all of its capacity.
+    #[cfg(feature = "freezing")]
     fn take_back(&self, caller: &Caller<'_>, capacity: u64);
 
     /// The slots that are in a place, each with its position.
@@ -662,6 +668,7 @@ impl<P: Policy + Clone + Send + 'static> PolicyShard for LockedShard<P> {
         self.places.lock().policy.set_capacity(capacity);
     }
 
+    #[cfg(feature = "freezing")]
     fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64 {
         let keeps_order = match &self.places.lock().aside.ways {
             None => return 0,
@@ -677,6 +684,7 @@ impl<P: Policy + Clone + Send + 'static> PolicyShard for LockedShard<P> {
         (table.slots.len() - 1 - free.len()) as u64
     }
 
+    #[cfg(feature = "freezing")]
     fn set_aside_next(
         &self,
         caller: &Caller<'_>,
@@ -702,16 +710,19 @@ impl<P: Policy + Clone + Send + 'static> PolicyShard for LockedShard<P> {
         }
     }
 
+    #[cfg(feature = "freezing")]
     fn end_setting_aside(&self, capacity: u64) {
         let Places { policy, aside, .. } = &mut *self.places.lock();
         aside.end();
         policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
     }
 
+    #[cfg(feature = "freezing")]
     fn aside(&self) -> u64 {
         self.places.lock().aside.count()
     }
 
+    #[cfg(feature = "freezing")]
     fn take_back(&self, caller: &Caller<'_>, capacity: u64) {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;

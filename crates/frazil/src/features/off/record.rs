@@ -1,0 +1,46 @@
+//! In the place of `record/`: nothing is recorded.
+
+use crate::features::gate::Gate;
+
+/// The part of a cache that would choose and note.
+pub(crate) struct Recorder {
+    /// Others may look at operations.
+    gate: Gate,
+}
+
+/// What an operation did.
+pub(crate) enum Event {
+    Hit,
+    Miss,
+    Insert,
+    Remove,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Self {
+        Recorder { gate: Gate::new() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn wants(&self, hash: u64) -> bool {
+        self.gate.wants(hash)
+    }
+
+    #[inline(always)]
+    pub(crate) fn records(&self, _: u64) -> bool {
+        false
+    }
+
+    #[cfg(feature = "freezing")]
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(&self, _: u64, _: Event, _: u64) {}
+
+    #[inline(always)]
+    pub(crate) fn note_insertion(&self, hash: u64, weight: u64) {
+        self.note(hash, Event::Insert, weight);
+    }
+}
