@@ -12,8 +12,7 @@ mod set_aside;
 use std::sync::OnceLock;
 
 use frazil_policy::{
-    HotFirst, HotFirstVisitor, Lru, LruDelayed, LruProb, Online, Policy as Algorithm,
-    PolicyVisitor, Rng,
+    HotFirst, LruDelayed, LruProb, Online, Policy as Algorithm, PolicyVisitor, Rng,
 };
 
 use super::{Decision, Headers, Newcomer, QueueCtx};
@@ -296,13 +295,10 @@ impl Parts {
     fn new(policy: Online, capacity: u64, bits: u32) -> Self {
         let policy_shard = |number| -> Box<dyn PolicyShard> {
             let shard = Shard { number, bits };
-            match policy {
-                // The gate has drawn already.
-                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
-                _ => policy
-                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
-                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
-            }
+            // The gate has drawn already.
+            let policy =
+                if matches!(policy, Online::LruProb { .. }) { Online::Lru } else { policy };
+            policy.visit(share(capacity, bits), NewShard(shard))
         };
         Parts {
             policy_shards: (0..1 << bits).map(policy_shard).collect(),
@@ -312,21 +308,16 @@ impl Parts {
 }
 
 /// Makes one shard of a policy.
-struct Shelve(Shard);
+struct NewShard(Shard);
 
-impl PolicyVisitor for Shelve {
+impl PolicyVisitor for NewShard {
     type Output = Box<dyn PolicyShard>;
-    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
+
+    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Self::Output {
         Box::new(LockedShard::new(policy, self.0, None))
     }
-}
 
-/// Makes one shard of a policy of which entries are set aside.
-struct ShelveHot(Shard);
-
-impl HotFirstVisitor for ShelveHot {
-    type Output = Box<dyn PolicyShard>;
-    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
+    fn visit_hot_first<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output {
         Box::new(LockedShard::new(policy, self.0, Some(Ways::new())))
     }
 }
