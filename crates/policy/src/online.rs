@@ -361,15 +361,15 @@ impl Online {
             Online::LruProb { q, seed } => visitor.visit_hot_first(LruProb::new(q, seed)),
             Online::LruDelayed { window } => visitor.visit_hot_first(LruDelayed::new(window)),
             Online::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
-            Online::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
-            Online::Clock { .. } => visitor.visit(Clock::<3>::default()),
+            Online::Clock { bits: 1 } => visitor.visit_queue(Clock::<1>::default()),
+            Online::Clock { .. } => visitor.visit_queue(Clock::<3>::default()),
             Online::Slru { segments } => {
                 visitor.visit_hot_first(Slru::new(segments.into(), capacity))
             }
             Online::TwoQueue => visitor.visit_hot_first(TwoQueue::new(capacity)),
             Online::Sieve => visitor.visit(Sieve::default()),
-            Online::Mobius => visitor.visit(Mobius::default()),
-            Online::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
+            Online::Mobius => visitor.visit_queue(Mobius::default()),
+            Online::S3Fifo => visitor.visit_queue(S3Fifo::new(capacity)),
             Online::Lfu => visitor.visit_hot_first(Lfu::default()),
             Online::WTinyLfu => visitor.visit_hot_first(WTinyLfu::new(capacity)),
             Online::Arc => visitor.visit_hot_first(AdaptiveReplacement::new(capacity)),

@@ -127,6 +127,15 @@ pub trait PolicyVisitor {
         self.visit(policy)
     }
 
+    /// Called instead with CLOCK, Mobius and S3-FIFO: queues that a host of many threads can run
+    /// without a lock, and then has no use for them as they are.
+    fn visit_queue<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.visit(policy)
+    }
+
     /// Called instead where the policy is one of the many that few ask for: with an overlay,
     /// or with counters of all objects there ever were. What a visitor makes of a policy's
     /// type is compiled for each; here it may do with code that is slower and shared.

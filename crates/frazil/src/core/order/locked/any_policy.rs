@@ -135,6 +135,10 @@ impl PolicyVisitor for Erase {
         Typed::boxed(policy, 0, None)
     }
 
+    fn visit_queue<P: Policy + Clone + Send + 'static>(self, _: P) -> Self::Output {
+        unreachable!("it takes no lock");
+    }
+
     fn visit_hot_first<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output {
         Typed::boxed(policy, 0, Some(|typed| typed))
     }
