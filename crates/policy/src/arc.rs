@@ -259,7 +259,7 @@ impl Policy for AdaptiveReplacement {
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let surplus = self.weight[ONCE].saturating_sub(self.target as u64);
         let mut order = self.lists.from_tails([ONCE, AGAIN], surplus, |slot| host.weight(slot));
-        order.extend([ONCE, AGAIN].iter().flat_map(|list| self.lists.from_tail(FROZEN + list)));
+        order.append(&mut self.lists.in_order(&[ONCE, AGAIN].map(|list| FROZEN + list)));
         order
     }
 }
@@ -292,7 +292,7 @@ impl DelayAware for AdaptiveReplacement {
     }
 
     fn coldest_by(&self, host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
-        let ranked = [ONCE, AGAIN].map(|list| by_rank(self.lists.from_tail(list), delays));
+        let ranked = [ONCE, AGAIN].map(|list| by_rank(self.lists.in_order(&[list]), delays));
         let mut rest = ranked.map(Vec::into_iter);
         let (mut once, mut order) = (self.weight[ONCE], Vec::new());
         loop {

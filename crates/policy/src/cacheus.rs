@@ -385,9 +385,9 @@ impl Policy for Cacheus {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         if self.weight_of_lru >= 0.5 {
-            self.lists.from_tail(SR).chain(self.lists.from_tail(R)).collect()
+            self.lists.in_order(&[SR, R])
         } else {
-            self.frequencies.most_recent_first().collect()
+            self.frequencies.most_recent_first()
         }
     }
 }

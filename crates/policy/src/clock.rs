@@ -63,6 +63,6 @@ impl<const MAX: u8> Policy for Clock<MAX> {
     }
 
     fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
-        by_laps(self.queue.from_tail(0), host)
+        by_laps(self.queue.in_order(&[0]), host)
     }
 }

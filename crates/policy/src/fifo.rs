@@ -49,7 +49,7 @@ impl Policy for Fifo {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.queue.from_tail(QUEUE).chain(self.queue.from_tail(FROZEN)).collect()
+        self.queue.in_order(&[QUEUE, FROZEN])
     }
 }
 

@@ -118,26 +118,31 @@ impl Frequencies {
 
     /// All slots by frequency, the lowest first; among equals the least recently used
     /// first. O(n), and a look at each frequency up to the highest ever.
-    pub fn least_recent_first(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.rings()
-            .flat_map(|newest| self.ring(self.links[newest as usize].newer, |link| link.newer))
+    pub fn least_recent_first(&self) -> Vec<Slot> {
+        self.in_rings(|newest| self.links[newest as usize].newer, |link| link.newer)
     }
 
     /// All slots by frequency, the lowest first; among equals the most recently used
     /// first. As fast.
-    pub fn most_recent_first(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.rings().flat_map(|newest| self.ring(newest, |link| link.older))
+    pub fn most_recent_first(&self) -> Vec<Slot> {
+        self.in_rings(|newest| newest, |link| link.older)
     }
 
-    /// The most recent slot of each frequency in use.
-    fn rings(&self) -> impl Iterator<Item = u32> + '_ {
-        self.newest.iter().copied().filter(|&newest| newest != NONE)
-    }
-
-    /// Once round a ring.
-    fn ring(&self, first: u32, next: fn(&Link) -> u32) -> impl Iterator<Item = Slot> + '_ {
-        let step = move |&at: &u32| Some(next(&self.links[at as usize])).filter(|&at| at != first);
-        std::iter::successors(Some(first), step).map(Slot)
+    /// Once round each ring, from where `first` says, of its most recent slot.
+    fn in_rings(&self, first: impl Fn(u32) -> u32, next: fn(&Link) -> u32) -> Vec<Slot> {
+        let mut order = Vec::new();
+        for &newest in self.newest.iter().filter(|&&newest| newest != NONE) {
+            let first = first(newest);
+            let mut at = first;
+            loop {
+                order.push(Slot(at));
+                at = next(&self.links[at as usize]);
+                if at == first {
+                    break;
+                }
+            }
+        }
+        order
     }
 
     #[inline]

@@ -274,7 +274,7 @@ impl Policy for Gdsf {
         let records = &self.records;
         let mut order =
             self.heap.sorted_by(|_, slot| records[slot.index()].key(host.weight(slot)).order());
-        order.extend(self.frozen.from_tail(0));
+        order.append(&mut self.frozen.in_order(&[0]));
         order
     }
 }

@@ -24,7 +24,7 @@ use crate::History;
 /// assert_eq!(times.take(20), Some(1_000));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Ghost<T = ()> {
+pub struct Ghost<T: Copy = ()> {
     history: History<1, T>,
     capacity: u64,
 }

@@ -26,7 +26,7 @@ struct Entry<D> {
     data: D,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Ring<D> {
     entries: VecDeque<Entry<D>>,
     /// Number of the oldest entry; those behind it count on from there.
@@ -35,6 +35,14 @@ struct Ring<D> {
     weight: u64,
     most_weight: u64,
     most_entries: usize,
+}
+
+impl<D: Copy> Clone for Ring<D> {
+    fn clone(&self) -> Self {
+        // Not the clone of a deque, which goes entry by entry and takes a lot of code.
+        let (one, other) = self.entries.as_slices();
+        Ring { entries: [one, other].concat().into(), ..*self }
+    }
 }
 
 /// `K` histories of evicted objects, each bounded by weight and number.
@@ -52,7 +60,7 @@ struct Ring<D> {
 /// assert_eq!(history.take(11), None);
 /// ```
 #[derive(Clone, Debug)]
-pub struct History<const K: usize, D> {
+pub struct History<const K: usize, D: Copy> {
     rings: [Ring<D>; K],
     /// `hash as u32` above, below it `number * K + ring`; or [`VACANT`].
     table: Vec<u64>,

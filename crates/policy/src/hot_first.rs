@@ -98,13 +98,3 @@ pub trait HotFirst: Policy {
     /// capacity.
     fn thaw(&mut self, host: &mut impl Host<Self::Meta>);
 }
-
-/// What to do with a policy that is [`HotFirst`] once its type is known:
-/// [`Online::visit_hot_first`](crate::Online::visit_hot_first).
-pub trait HotFirstVisitor {
-    /// What comes of it.
-    type Output;
-
-    /// Called once with the policy.
-    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output;
-}

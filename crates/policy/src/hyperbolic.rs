@@ -96,7 +96,14 @@ impl Hyperbolic {
             }
             None => false,
         });
-        self.kept.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        // So few that a sort of any size would be hundreds of instructions for nothing.
+        for end in 1..self.kept.len() {
+            let mut at = end;
+            while at > 0 && self.kept[at - 1].0 < self.kept[at].0 {
+                self.kept.swap(at - 1, at);
+                at -= 1;
+            }
+        }
     }
 
     /// Takes a resident among the candidates if it is lower than one of them.

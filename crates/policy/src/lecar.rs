@@ -220,9 +220,9 @@ impl Policy for Lecar {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         if self.weight_of_lru >= 0.5 {
-            self.recency.from_tail(0).collect()
+            self.recency.in_order(&[0])
         } else {
-            self.frequencies.least_recent_first().collect()
+            self.frequencies.least_recent_first()
         }
     }
 }

@@ -166,7 +166,7 @@ impl Policy for Lfu {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.lists.from_tail(RANKED).chain(self.lists.from_tail(FROZEN)).collect()
+        self.lists.in_order(&[RANKED, FROZEN])
     }
 }
 

@@ -96,7 +96,7 @@ pub use ghost::Ghost;
 pub use heap::SlotHeap;
 pub use history::History;
 pub use host::{Host, Slot, Work, WorkCounts, object_hash};
-pub use hot_first::{HotFirst, HotFirstVisitor};
+pub use hot_first::HotFirst;
 pub use hyperbolic::Hyperbolic;
 pub use lecar::Lecar;
 pub use lfu::Lfu;

@@ -207,6 +207,6 @@ impl Policy for Lirs {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         // A surplus of LIR objects is at the tail, and becomes the head of Q.
-        self.lists.from_tail(HIR).chain(self.lists.from_tail(LIR)).collect()
+        self.lists.in_order(&[HIR, LIR])
     }
 }

@@ -35,6 +35,19 @@ pub struct Lists<const K: usize> {
     links: Vec<Link>,
 }
 
+/// [`Lists::in_order`], compiled once for all `K`.
+fn in_order(links: &[Link], sentinels: u32, lists: &[usize]) -> Vec<Slot> {
+    let mut order = Vec::new();
+    for &list in lists {
+        let mut node = links[list].newer;
+        while node >= sentinels {
+            order.push(Slot(node - sentinels));
+            node = links[node as usize].newer;
+        }
+    }
+    order
+}
+
 impl<const K: usize> Default for Lists<K> {
     fn default() -> Self {
         Self::new()
@@ -222,6 +235,11 @@ impl<const K: usize> Lists<K> {
     /// The slots of `list` from tail to head.
     pub fn from_tail(&self, list: usize) -> impl Iterator<Item = Slot> + '_ {
         std::iter::successors(self.tail(list), |&slot| self.newer(slot))
+    }
+
+    /// The slots of some lists, one list after the other, each from tail to head.
+    pub fn in_order(&self, lists: &[usize]) -> Vec<Slot> {
+        in_order(&self.links, K as u32, lists)
     }
 
     /// The slots of two lists from their tails: of `first` until a weight of `surplus` is

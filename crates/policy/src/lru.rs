@@ -58,7 +58,7 @@ impl Policy for Lru {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        self.list.from_tail(LIST).chain(self.list.from_tail(FROZEN)).collect()
+        self.list.in_order(&[LIST, FROZEN])
     }
 }
 
@@ -83,7 +83,7 @@ impl DelayAware for Lru {
     }
 
     fn coldest_by(&self, _host: &impl Host<()>, delays: &Delays<'_, impl Keep>) -> Vec<Slot> {
-        by_rank(self.list.from_tail(LIST), delays)
+        by_rank(self.list.in_order(&[LIST]), delays)
     }
 }
 

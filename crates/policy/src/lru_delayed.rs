@@ -108,7 +108,7 @@ impl Policy for LruDelayed {
     }
 
     fn coldest_first(&self, _host: &impl Host<AtomicU64>) -> Vec<Slot> {
-        self.list.from_tail(LIST).chain(self.list.from_tail(FROZEN)).collect()
+        self.list.in_order(&[LIST, FROZEN])
     }
 }
 

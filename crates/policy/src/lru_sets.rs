@@ -156,6 +156,6 @@ impl DelayAware for LruSets {
         _host: &impl Host<AtomicU64>,
         delays: &Delays<'_, impl Keep>,
     ) -> Vec<Slot> {
-        by_rank(self.all(), delays)
+        by_rank(self.sets.concat(), delays)
     }
 }

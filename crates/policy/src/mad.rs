@@ -38,7 +38,7 @@
 //! all three. 33 bytes a slot beside the base ([`OfResidents`]).
 
 use crate::aggregate_delay::{Delays, Keep, OfResidents};
-use crate::ranked::sort_stable;
+use crate::ranked::lowest_rank_first;
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot};
 
 /// A policy whose choice of a victim can be weighed with delays.
@@ -259,11 +259,6 @@ pub(crate) fn settle<const L: usize, K: Keep>(
 }
 
 /// `slots` by rank, the lowest first, and equals as they are.
-pub(crate) fn by_rank<K: Keep>(
-    slots: impl Iterator<Item = Slot>,
-    delays: &Delays<'_, K>,
-) -> Vec<Slot> {
-    let mut ranked: Vec<(f64, Slot)> = slots.map(|slot| (delays.rank(slot), slot)).collect();
-    sort_stable(&mut ranked);
-    ranked.into_iter().map(|(_, slot)| slot).collect()
+pub(crate) fn by_rank<K: Keep>(slots: Vec<Slot>, delays: &Delays<'_, K>) -> Vec<Slot> {
+    lowest_rank_first(slots.into_iter().map(|slot| (delays.rank(slot), slot)).collect())
 }

@@ -67,7 +67,9 @@ impl Mark {
 
 /// Slots in the order in which a hand evicts that comes by them in this one, lap after
 /// lap, and lowers the count of each that it spares.
-pub(crate) fn by_laps(slots: impl Iterator<Item = Slot>, host: &impl Host<Mark>) -> Vec<Slot> {
+pub(crate) fn by_laps(slots: Vec<Slot>, host: &impl Host<Mark>) -> Vec<Slot> {
     // Each count is read once: a sort must not see readers raise it.
-    lowest_first_stable(slots.map(|slot| (host.meta(slot).count().into(), slot)).collect())
+    lowest_first_stable(
+        slots.into_iter().map(|slot| (host.meta(slot).count().into(), slot)).collect(),
+    )
 }

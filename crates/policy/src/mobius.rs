@@ -85,8 +85,6 @@ impl Policy for Mobius {
     }
 
     fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
-        let [active, dormant] =
-            [self.active, self.active ^ 1].map(|list| self.queues.from_tail(list));
-        by_laps(active.chain(dormant), host)
+        by_laps(self.queues.in_order(&[self.active, self.active ^ 1]), host)
     }
 }

@@ -7,10 +7,10 @@ use std::str::FromStr;
 use crate::parameters::Parameters;
 use crate::spec::{OFFLINE, SCHEDULE};
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf,
-    HotFirstVisitor, Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb,
-    LruSampled, LruSets, Mad, Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve,
-    Slru, SpecError, TwoQueue, WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Hyperbolic,
+    IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
+    Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
+    WTinyLfu,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -356,25 +356,27 @@ impl Online {
     /// leaves out is the host's to leave out.
     pub fn visit<V: PolicyVisitor>(&self, capacity: u64, visitor: V) -> V::Output {
         match *self {
-            Online::Fifo => visitor.visit(Fifo::default()),
-            Online::Lru | Online::LruRelaxed => visitor.visit(Lru::default()),
-            Online::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
-            Online::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
+            Online::Fifo => visitor.visit_hot_first(Fifo::default()),
+            Online::Lru | Online::LruRelaxed => visitor.visit_hot_first(Lru::default()),
+            Online::LruProb { q, seed } => visitor.visit_hot_first(LruProb::new(q, seed)),
+            Online::LruDelayed { window } => visitor.visit_hot_first(LruDelayed::new(window)),
             Online::LruSampled { k, seed } => visitor.visit(LruSampled::new(k, seed)),
-            Online::Clock { bits: 1 } => visitor.visit(Clock::<1>::default()),
-            Online::Clock { .. } => visitor.visit(Clock::<3>::default()),
-            Online::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
-            Online::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
+            Online::Clock { bits: 1 } => visitor.visit_queue(Clock::<1>::default()),
+            Online::Clock { .. } => visitor.visit_queue(Clock::<3>::default()),
+            Online::Slru { segments } => {
+                visitor.visit_hot_first(Slru::new(segments.into(), capacity))
+            }
+            Online::TwoQueue => visitor.visit_hot_first(TwoQueue::new(capacity)),
             Online::Sieve => visitor.visit(Sieve::default()),
-            Online::Mobius => visitor.visit(Mobius::default()),
-            Online::S3Fifo => visitor.visit(S3Fifo::new(capacity)),
-            Online::Lfu => visitor.visit(Lfu::default()),
-            Online::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
-            Online::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
+            Online::Mobius => visitor.visit_queue(Mobius::default()),
+            Online::S3Fifo => visitor.visit_queue(S3Fifo::new(capacity)),
+            Online::Lfu => visitor.visit_hot_first(Lfu::default()),
+            Online::WTinyLfu => visitor.visit_hot_first(WTinyLfu::new(capacity)),
+            Online::Arc => visitor.visit_hot_first(AdaptiveReplacement::new(capacity)),
             Online::Lirs => visitor.visit(Lirs::new(capacity)),
             Online::Lhd { seed } => visitor.visit(Lhd::new(capacity, seed)),
             Online::Hyperbolic { seed } => visitor.visit(Hyperbolic::new(seed)),
-            Online::Gdsf => visitor.visit(Gdsf::default()),
+            Online::Gdsf => visitor.visit_hot_first(Gdsf::default()),
             Online::Lecar { seed } => visitor.visit(Lecar::new(capacity, seed)),
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             Online::Mad { base, candidates, estimate, seed } => {
@@ -388,52 +390,8 @@ impl Online {
         }
     }
 
-    /// The same for a visitor that freezes: makes the policy and hands it to `visitor` if it
-    /// is [`HotFirst`](crate::HotFirst); `None` if it is not.
-    ///
-    /// ```
-    /// use frazil_policy::{HotFirst, HotFirstVisitor, Online};
-    ///
-    /// struct Walks;
-    /// impl HotFirstVisitor for Walks {
-    ///     type Output = bool;
-    ///     fn visit<P: HotFirst>(self, _: P) -> bool { P::WALKS }
-    /// }
-    /// assert_eq!(Online::Lru.visit_hot_first(100, Walks), Some(true));
-    /// assert_eq!(Online::Gdsf.visit_hot_first(100, Walks), Some(false));
-    /// assert_eq!(Online::Sieve.visit_hot_first(100, Walks), None);
-    /// ```
-    pub fn visit_hot_first<V: HotFirstVisitor>(
-        &self,
-        capacity: u64,
-        visitor: V,
-    ) -> Option<V::Output> {
-        self.try_visit_hot_first(capacity, visitor).ok()
-    }
-
-    /// The same, with the visitor back if the policy is not.
-    pub(crate) fn try_visit_hot_first<V: HotFirstVisitor>(
-        &self,
-        capacity: u64,
-        visitor: V,
-    ) -> Result<V::Output, V> {
-        Ok(match *self {
-            Online::Fifo => visitor.visit(Fifo::default()),
-            Online::Lru | Online::LruRelaxed => visitor.visit(Lru::default()),
-            Online::LruProb { q, seed } => visitor.visit(LruProb::new(q, seed)),
-            Online::LruDelayed { window } => visitor.visit(LruDelayed::new(window)),
-            Online::Slru { segments } => visitor.visit(Slru::new(segments.into(), capacity)),
-            Online::TwoQueue => visitor.visit(TwoQueue::new(capacity)),
-            Online::Lfu => visitor.visit(Lfu::default()),
-            Online::WTinyLfu => visitor.visit(WTinyLfu::new(capacity)),
-            Online::Arc => visitor.visit(AdaptiveReplacement::new(capacity)),
-            Online::Gdsf => visitor.visit(Gdsf::default()),
-            _ => return Err(visitor),
-        })
-    }
-
-    /// Whether the hottest residents of the policy can be frozen:
-    /// [`visit_hot_first`](Self::visit_hot_first) has a policy to hand over.
+    /// Whether the hottest residents of the policy can be frozen: it is
+    /// [`HotFirst`](crate::HotFirst).
     ///
     /// ```
     /// use frazil_policy::Online;

@@ -13,11 +13,7 @@
 //! costs O(n log n), once.
 
 use crate::ranked::lowest_first_stable;
-use crate::spec::Rare;
-use crate::{
-    Clock, Eviction, Fifo, Host, HotFirst, HotFirstVisitor, Incoming, Mobius, Online, Policy,
-    PolicyVisitor, S3Fifo, Slot, Work,
-};
+use crate::{Eviction, Fifo, Host, HotFirst, Incoming, Online, Policy, PolicyVisitor, Slot, Work};
 
 /// Requests that a stretch has at least.
 const LEAST_STRETCH: u64 = 10_000;
@@ -148,18 +144,9 @@ pub(crate) fn visit<V: PolicyVisitor>(
     visitor: V,
 ) -> V::Output {
     let freezing = Freezing { visitor, share, capacity };
-    // Named one by one: by way of `Online::visit` every policy there is would be compiled with
-    // the overlay on it.
     match base {
         Online::Fifo => freezing.visit_queue(Fifo::default()),
-        Online::Clock { bits: 1 } => freezing.visit_queue(Clock::<1>::default()),
-        Online::Clock { .. } => freezing.visit_queue(Clock::<3>::default()),
-        Online::Mobius => freezing.visit_queue(Mobius::default()),
-        Online::S3Fifo => freezing.visit_queue(S3Fifo::new(capacity)),
-        _ => match base.try_visit_hot_first(capacity, freezing) {
-            Ok(output) => output,
-            Err(back) => base.visit(capacity, Rare(back.visitor)),
-        },
+        _ => base.visit(capacity, freezing),
     }
 }
 
@@ -170,16 +157,18 @@ struct Freezing<V> {
     capacity: u64,
 }
 
-impl<V: PolicyVisitor> Freezing<V> {
+impl<V: PolicyVisitor> PolicyVisitor for Freezing<V> {
+    type Output = V::Output;
+
+    fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> V::Output {
+        self.visitor.visit_rare(policy)
+    }
+
     fn visit_queue<P: Policy + Clone + Send + 'static>(self, base: P) -> V::Output {
         self.visitor.visit_rare(Overlay::new(base, ByHits, self.share, self.capacity))
     }
-}
 
-impl<V: PolicyVisitor> HotFirstVisitor for Freezing<V> {
-    type Output = V::Output;
-
-    fn visit<P: HotFirst + Clone + Send + 'static>(self, base: P) -> V::Output {
+    fn visit_hot_first<P: HotFirst + Clone + Send + 'static>(self, base: P) -> V::Output {
         self.visitor.visit_rare(Overlay::new(base, InOrder, self.share, self.capacity))
     }
 }

@@ -20,9 +20,9 @@ pub(crate) fn lowest_first_stable(mut ranked: Vec<(u64, Slot)>) -> Vec<Slot> {
     ranked.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// Sorts by a rank that is a number, the lowest first, and leaves equals as they are.
-/// O(n log n).
+/// The same by a rank that is a number.
 #[inline(never)]
-pub(crate) fn sort_stable(ranked: &mut [(f64, Slot)]) {
+pub(crate) fn lowest_rank_first(mut ranked: Vec<(f64, Slot)>) -> Vec<Slot> {
     ranked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    ranked.into_iter().map(|(_, slot)| slot).collect()
 }

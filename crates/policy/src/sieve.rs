@@ -69,9 +69,9 @@ impl Policy for Sieve {
     }
 
     fn coldest_first(&self, host: &impl Host<Mark>) -> Vec<Slot> {
-        let next = self.hand.or(self.queue.tail(0));
-        let ahead = std::iter::successors(next, |&slot| self.queue.newer(slot));
-        let behind = self.queue.from_tail(0).take_while(|&slot| Some(slot) != next);
-        by_laps(ahead.chain(behind), host)
+        let order = self.queue.in_order(&[0]);
+        let next = order.iter().position(|&slot| Some(slot) == self.hand);
+        let (behind, ahead) = order.split_at(next.unwrap_or(0));
+        by_laps([ahead, behind].concat(), host)
     }
 }

@@ -182,8 +182,9 @@ impl Policy for Slru {
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
         // What is to fall is at the tail of its segment, and falls to the head below.
-        let frozen = FROZEN..FROZEN + Self::MOST_SEGMENTS;
-        (0..=self.top).chain(frozen).flat_map(|list| self.lists.from_tail(list)).collect()
+        let lists: [usize; FROZEN + Self::MOST_SEGMENTS] = std::array::from_fn(|list| list);
+        // Segments above the top are empty.
+        self.lists.in_order(&lists)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
-use crate::{Belady, BeladyMad, BeladySize, OfAll, Online, Policy, overlay};
+use crate::{Belady, BeladyMad, BeladySize, HotFirst, OfAll, Online, Policy, overlay};
 
 /// The name of the overlay.
 const FROZEN: &str = "frozen";
@@ -139,6 +139,24 @@ pub trait PolicyVisitor {
 
     /// Called once with the policy.
     fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output;
+
+    /// Called instead with one of which the hottest residents can be frozen
+    /// ([`Online::can_freeze`]).
+    fn visit_hot_first<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.visit(policy)
+    }
+
+    /// Called instead with CLOCK, Mobius and S3-FIFO: queues that a host of many threads can run
+    /// without a lock, and then has no use for them as they are.
+    fn visit_queue<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output
+    where
+        Self: Sized,
+    {
+        self.visit(policy)
+    }
 
     /// Called instead where the policy is one of the many that few ask for: with an overlay,
     /// or with counters of all objects there ever were. What a visitor makes of a policy's

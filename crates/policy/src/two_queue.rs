@@ -144,7 +144,7 @@ impl Policy for TwoQueue {
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {
         let surplus = self.a1in_weight.saturating_sub(self.kin);
         let mut order = self.queues.from_tails([A1IN, AM], surplus, |slot| host.weight(slot));
-        order.extend([A1IN, AM].iter().flat_map(|queue| self.queues.from_tail(FROZEN + queue)));
+        order.append(&mut self.queues.in_order(&[A1IN, AM].map(|queue| FROZEN + queue)));
         order
     }
 }

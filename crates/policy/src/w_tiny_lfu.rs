@@ -340,17 +340,18 @@ impl Policy for WTinyLfu {
         let mut copy = self.clone();
         copy.weight = [0; 3];
         let mut said = Said(vec![(0, 0); self.list_of.len()]);
-        for slot in (WINDOW..=PROTECTED).flat_map(|list| self.lists.iter(list)) {
+        for slot in self.lists.in_order(&[WINDOW, PROBATION, PROTECTED]) {
             let weight = host.weight(slot);
             said.0[slot.index()] = (host.hash(slot), weight);
             copy.weight[usize::from(self.list_of[slot.index()])] += weight;
         }
-        let victims = std::iter::from_fn(|| match copy.evict(&mut said, None) {
-            Eviction::Victim(slot) => Some(slot),
-            Eviction::Refuse | Eviction::Empty => None,
-        });
-        let frozen = [WINDOW, PROBATION, PROTECTED].map(|list| self.lists.from_tail(FROZEN + list));
-        victims.chain(frozen.into_iter().flatten()).collect()
+        let mut order = Vec::new();
+        while let Eviction::Victim(slot) = copy.evict(&mut said, None) {
+            order.push(slot);
+        }
+        let frozen = [WINDOW, PROBATION, PROTECTED].map(|list| FROZEN + list);
+        order.append(&mut self.lists.in_order(&frozen));
+        order
     }
 }
 

@@ -5,17 +5,14 @@
 //! by the time of the last promotion. `docs/design/features.md` says when a policy hears of
 //! what.
 
+mod any_policy;
 mod notes;
 mod policy_shard;
-#[cfg_attr(not(feature = "freezing"), path = "none_aside.rs")]
 mod set_aside;
 
 use std::sync::OnceLock;
 
-use frazil_policy::{
-    HotFirst, HotFirstVisitor, Lru, LruDelayed, LruProb, Online, Policy as Algorithm,
-    PolicyVisitor, Rng,
-};
+use frazil_policy::{LruDelayed, LruProb, Online, Rng};
 
 use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::chunks::Chunks;
@@ -23,13 +20,12 @@ use crate::core::local::Reads;
 #[cfg(feature = "freezing")]
 use crate::smr::protect::Pinned;
 use crate::smr::stripe::{Traffic, add};
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, OwnLine};
 
 pub(crate) use notes::Notes;
 use notes::TURN;
-use policy_shard::{CAPACITY_SEEN, LockedShard, PolicyShard};
-use set_aside::Ways;
+use policy_shard::{CAPACITY_SEEN, PolicyShard};
 
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
@@ -137,7 +133,6 @@ impl Shard {
 pub(crate) struct Caller<'c> {
     headers: &'c dyn Headers,
     reads: &'c Reads,
-    epochs: &'c [OwnLine<AtomicU8>],
     stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     clock: &'c Ticks,
 }
@@ -265,7 +260,7 @@ impl Caller<'_> {
 #[derive(Debug)]
 pub(crate) struct Locked {
     /// Made when the policy is first told of anything.
-    parts: OnceLock<Parts>,
+    policy_shards: OnceLock<Box<[PolicyShard]>>,
     /// Of the number of shards, which is a power of two.
     bits: u32,
     /// By how much a hash is shifted to become a shard's number.
@@ -286,55 +281,6 @@ pub(crate) struct Locked {
     capacity: AtomicU64,
 }
 
-/// The shards.
-#[derive(Debug)]
-struct Parts {
-    policy_shards: Box<[Box<dyn PolicyShard>]>,
-    /// By shard, the epoch that its policy is in. Apart from what the lock's holders write:
-    /// readers look at it.
-    epochs: Box<[OwnLine<AtomicU8>]>,
-}
-
-impl Parts {
-    /// `1 << bits` shards of a policy.
-    fn new(policy: Online, capacity: u64, bits: u32) -> Self {
-        let policy_shard = |number| -> Box<dyn PolicyShard> {
-            let shard = Shard { number, bits };
-            match policy {
-                // The gate has drawn already.
-                Online::LruProb { .. } => ShelveHot(shard).visit(Lru::default()),
-                _ => policy
-                    .visit_hot_first(share(capacity, bits), ShelveHot(shard))
-                    .unwrap_or_else(|| policy.visit(share(capacity, bits), Shelve(shard))),
-            }
-        };
-        Parts {
-            policy_shards: (0..1 << bits).map(policy_shard).collect(),
-            epochs: (0..1 << bits).map(|_| OwnLine(AtomicU8::new(1))).collect(),
-        }
-    }
-}
-
-/// Makes one shard of a policy.
-struct Shelve(Shard);
-
-impl PolicyVisitor for Shelve {
-    type Output = Box<dyn PolicyShard>;
-    fn visit<P: Algorithm + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
-        Box::new(LockedShard::new(policy, self.0, None))
-    }
-}
-
-/// Makes one shard of a policy of which entries are set aside.
-struct ShelveHot(Shard);
-
-impl HotFirstVisitor for ShelveHot {
-    type Output = Box<dyn PolicyShard>;
-    fn visit<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Box<dyn PolicyShard> {
-        Box::new(LockedShard::new(policy, self.0, Some(Ways::new())))
-    }
-}
-
 impl Locked {
     /// `policy` for so many entries in so many shards, rounded up to a power of two.
     pub(crate) fn new(
@@ -352,7 +298,7 @@ impl Locked {
         };
         let stamped = matches!(policy, Online::LruDelayed { .. } | Online::LruSampled { .. });
         Locked {
-            parts: OnceLock::new(),
+            policy_shards: OnceLock::new(),
             bits,
             shift: u64::BITS - bits,
             promotion,
@@ -372,27 +318,32 @@ impl Locked {
         1 << self.bits
     }
 
-    fn parts(&self) -> &Parts {
-        if let Some(parts) = self.parts.get() {
-            return parts;
+    fn policy_shards(&self) -> &[PolicyShard] {
+        if let Some(policy_shards) = self.policy_shards.get() {
+            return policy_shards;
         }
-        // Who changes it meanwhile tells the parts of it. Loaded before: a checker may suspend a
+        // Who changes it meanwhile tells the shards of it. Loaded before: a checker may suspend a
         // thread at a load, and must not while others wait for what it makes.
         let capacity = self.capacity.load(Relaxed);
-        self.parts.get_or_init(|| Parts::new(self.policy, capacity, self.bits))
+        // The gate of `lru-prob` has drawn already.
+        let policy = match self.policy {
+            Online::LruProb { .. } => Online::Lru,
+            policy => policy,
+        };
+        let policy_shard = |number| {
+            let policy = any_policy::new(policy, share(capacity, self.bits));
+            PolicyShard::new(Shard { number, bits: self.bits }, policy)
+        };
+        self.policy_shards.get_or_init(|| (0..1 << self.bits).map(policy_shard).collect())
     }
 
     fn stamps(&self) -> Option<&Chunks<std::sync::atomic::AtomicU64>> {
         self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
     }
 
-    fn policy_shards(&self) -> &[Box<dyn PolicyShard>] {
-        &self.parts().policy_shards
-    }
-
     /// Those that were told of anything.
-    fn used(&self) -> &[Box<dyn PolicyShard>] {
-        self.parts.get().map_or(&[], |parts| &parts.policy_shards)
+    fn used(&self) -> &[PolicyShard] {
+        self.policy_shards.get().map_or(&[], |policy_shards| policy_shards)
     }
 
     /// Follows a change of the capacity, with which there are `entries` at most.
@@ -440,13 +391,7 @@ impl Locked {
     }
 
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
-        Caller {
-            headers,
-            reads: headers.reads(),
-            epochs: &self.parts().epochs,
-            stamps: self.stamps(),
-            clock: &self.clock,
-        }
+        Caller { headers, reads: headers.reads(), stamps: self.stamps(), clock: &self.clock }
     }
 
     /// The number of the shard that a hash belongs to.
@@ -456,9 +401,9 @@ impl Locked {
         mixed.checked_shr(self.shift).unwrap_or(0) as usize
     }
 
-    fn policy_shard_of<H: Headers>(&self, headers: &H, slot: u32) -> &dyn PolicyShard {
+    fn policy_shard_of<H: Headers>(&self, headers: &H, slot: u32) -> &PolicyShard {
         let position = headers.header(slot).position.load(Relaxed);
-        &*self.policy_shards()[position as usize & ((1 << self.bits) - 1)]
+        &self.policy_shards()[position as usize & ((1 << self.bits) - 1)]
     }
 
     /// Sees to a hit of a slot that the caller protects.
@@ -496,7 +441,7 @@ impl Locked {
     fn heard_of<H: Headers>(&self, headers: &H, slot: u32, epochs: u32) -> bool {
         let header = headers.header(slot);
         let shard = header.position.load(Relaxed) as usize & ((1 << self.bits) - 1);
-        let now = self.parts().epochs[shard].0.load(Relaxed);
+        let now = self.policy_shards()[shard].epoch();
         u32::from((now + TURN - header.mark.count()) % TURN) < epochs
     }
 
@@ -706,7 +651,7 @@ pub(crate) struct Walk<'l> {
     caller: Caller<'l>,
     share: f64,
     /// The one that is walked, and those to come.
-    policy_shards: &'l [Box<dyn PolicyShard>],
+    policy_shards: &'l [PolicyShard],
     /// How many of it.
     left: u64,
 }
@@ -845,7 +790,7 @@ mod tests {
         locked.hit(&headers, 1);
         assert_eq!(skipped(&headers), 1);
         for slot in [3, 4].repeat(2_000) {
-            let epoch = locked.parts().epochs[0].0.load(Relaxed);
+            let epoch = locked.policy_shards()[0].epoch();
             headers.header(slot).mark.set((epoch + TURN / 2) % TURN);
             locked.hit(&headers, slot);
         }
