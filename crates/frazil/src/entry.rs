@@ -465,6 +465,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
             }
         };
         cache.core.reclaim_if_due();
+        cache.core.wait_if_overweight();
         Some(computed)
     }
 
@@ -516,6 +517,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
             }
         };
         cache.core.reclaim_if_due();
+        cache.core.wait_if_overweight();
         computed
     }
 }

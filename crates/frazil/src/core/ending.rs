@@ -113,8 +113,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 self.retire_unfound(held, slot);
             }
         } else {
-            // Without a segment to spare, whoever dequeues it retires it.
+            // Without a segment to spare, whoever dequeues it retires it, or the next who packs.
             self.slab.header(slot).die_later();
+            self.note_left_dead();
         }
         // Until now a policy under a lock may have counted it among what is set aside.
         self.hooks.queues_changed();
@@ -160,12 +161,18 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         detach: impl FnOnce(&Order, &mut QueueCtx<'_, Self>, u32) -> bool,
     ) {
         let buffers = &mut **held;
-        // Without a segment to spare, whoever dequeues it retires it.
-        if buffers.spares.stock(&self.segments, &mut buffers.traffic)
-            && self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot))
-        {
+        if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            // As in `finish_removal`.
+            self.note_left_dead();
+        } else if self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot)) {
             self.requeue(held, slot);
         }
+    }
+
+    #[cold]
+    fn note_left_dead(&self) {
+        // Release: the slot was declared dead before; partner is the Acquire of `scavenge`.
+        self.left_dead.store(true, Release);
     }
 
     /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's

@@ -62,6 +62,9 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
     /// A slot was published, and is about to be queued; perhaps in the place of another.
     fn queueing(&self, slot: u32, replaced: Option<u32>);
 
+    /// It was queued.
+    fn queued(&self, slot: u32);
+
     /// Whether an entry may be evicted to make room for a new one.
     #[inline(always)]
     fn may_evict(&self) -> bool {
@@ -152,6 +155,9 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
 
     #[inline(always)]
     fn queueing(&self, _: u32, _: Option<u32>) {}
+
+    #[inline(always)]
+    fn queued(&self, _: u32) {}
 
     #[inline(always)]
     fn queues_changed(&self) {}

@@ -184,10 +184,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                 }
             }
-            let InsertFailure { key, value, .. } = failure;
             // Keys are compared. One that has expired meanwhile is replaced: to take it out another
-            // stripe would have to be held.
+            // stripe would have to be held. Before the key and value, which are dropped if that panics.
             let outside = Outside::new(held.outside());
+            let InsertFailure { key, value, .. } = failure;
             let found = self.find(protection, place, &key);
             drop(outside);
             match self.attempt(&mut held, place, (newcomer, incoming), found, key, value) {
@@ -452,6 +452,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Some(found) => self.replaced(held, newcomer, found, slot),
         }
+        self.hooks.queued(slot.slot);
         self.retire_if_dead(held, slot);
     }
 

@@ -10,7 +10,7 @@ use crate::core::slab::{Slab, VACANT};
 use crate::ensure::Ensure;
 use crate::smr::reclaim::Contents;
 use crate::sync::CHECKED;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
 /// than a quarter of the weight waiting.
@@ -21,8 +21,9 @@ crate::sync::checked_thread_local! {
     static RECLAIMING: Cell<u32> = const { Cell::new(0) };
 }
 crate::sync::checked_thread_local! {
-    /// Whether this thread has gone through limbo and found more than a quarter of the weight waiting.
-    static IS_OVERWEIGHT: Cell<bool> = const { Cell::new(false) };
+    /// The cache whose limbo this thread has gone through last and found more than a quarter of the
+    /// weight waiting, or 0.
+    static OVERWEIGHT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A reclamation of this thread, while it lasts.
@@ -52,7 +53,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         if self.reclaim.due() {
             self.reclaim_some(false);
             if self.reclaim.is_overweight() {
-                IS_OVERWEIGHT.with(|is_overweight| is_overweight.set(true));
+                OVERWEIGHT.with(|overweight| overweight.set(self.identity));
             }
         }
     }
@@ -82,8 +83,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     #[inline(always)]
     pub(crate) fn wait_if_overweight(&self) {
         if self.weights.is_some()
-            && IS_OVERWEIGHT.with(|is_overweight| is_overweight.replace(false))
+            && OVERWEIGHT.with(Cell::get) == self.identity
+            // What a pin of its own holds up it would wait for in vain.
+            && self.stripe().reader.depth.load(Relaxed) == 0
         {
+            OVERWEIGHT.with(|overweight| overweight.set(0));
             self.outwait_reclaimers();
         }
     }
@@ -131,15 +135,20 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         })
     }
 
-    /// Makes all that idle threads have in hand available; packs the queues if told to.
+    /// Makes all that idle threads have in hand available; packs the queues if told to, or if dead
+    /// slots were left in them.
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {
         for mut held in self.stripes.claims() {
             self.empty(&mut held);
         }
-        if pack {
+        // Acquire: partner is the Release of `note_left_dead`.
+        if self.left_dead.swap(false, Acquire) || pack {
             let mut held = self.hold();
-            self.with_queue_ctx(&mut held, |ctx| self.order.compact(ctx));
+            self.with_queue_ctx(&mut held, |ctx| {
+                self.order.compact(ctx) || self.order.compact(ctx)
+            });
+            self.reclaim.flush_retired(&self.segments, &mut held);
         }
         self.reclaim();
     }

@@ -100,6 +100,8 @@ struct Departed {
     slots: RefCell<VecDeque<(u32, Cause)>>,
     /// Operations of this thread that may end residencies, one inside the other.
     depth: Cell<u32>,
+    /// Whether the listener is being called.
+    calling: Cell<bool>,
 }
 
 /// An operation that may end residencies. When it is dropped, which must be after the
@@ -121,10 +123,10 @@ impl<K, V, S> Featured<K, V, S> {
         self.hooks.listener.is_some().then(|| self.begin_telling())
     }
 
-    /// Whether this thread is inside an operation whose listener is still to be told.
+    /// Whether this thread is inside a call of the listener.
     #[cfg(feature = "expiry")]
-    pub(crate) fn is_telling(&self) -> bool {
-        self.hooks.listener.is_some() && self.departed().depth.get() > 0
+    pub(crate) fn is_in_listener(&self) -> bool {
+        self.hooks.listener.is_some() && self.departed().calling.get()
     }
 
     fn departed(&self) -> &Departed {
@@ -205,34 +207,35 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         self.pinned = None;
     }
 
+    /// Calls the listener. A panic of it is kept, so that the others are told all the same.
+    fn call(&self, key: &K, value: &V, cause: Cause) {
+        let Some(listener) = &self.cache.hooks.listener else { return };
+        self.departed.calling.set(true);
+        let call = AssertUnwindSafe(|| listener(key, value, cause));
+        if let Err(panic) = catch_unwind(call) {
+            self.panics().keep(panic);
+        }
+        self.departed.calling.set(false);
+    }
+
     fn tell(&self) {
         let departed = self.departed;
-        let Some(listener) = &self.cache.hooks.listener else { return };
         let next = || departed.slots.borrow_mut().pop_front();
         while let Some((slot, cause)) = next() {
             // SAFETY: it was named before it was retired, and a pin of the outermost operation of
             // this thread keeps the names.
             let (key, value) = unsafe { (self.cache.slab.key(slot), self.cache.slab.value(slot)) };
-            // The others are told all the same.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(key, value, cause))) {
-                self.panics().keep(panic);
-            }
+            self.call(key, value, cause);
         }
         departed.slots.borrow_mut().shrink_to(KEPT);
     }
 
     /// Tells of the newcomer that was refused, and what the listener ends meanwhile.
     fn tell_refused(&mut self) {
-        let (Some((key, value)), Some(listener)) = (&self.refused, &self.cache.hooks.listener)
-        else {
-            return;
-        };
-        // As above.
-        let call = AssertUnwindSafe(|| listener(key, value, Cause::Refused));
-        if let Err(panic) = catch_unwind(call) {
-            self.panics().keep(panic);
+        if let Some((key, value)) = &self.refused {
+            self.call(key, value, Cause::Refused);
+            self.tell();
         }
-        self.tell();
     }
 }
 

@@ -135,6 +135,13 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     }
 
     #[inline(always)]
+    fn queued(&self, slot: u32) {
+        if let Some(deadlines) = self.expiry.deadlines() {
+            deadlines.queued(slot);
+        }
+    }
+
+    #[inline(always)]
     fn may_evict(&self) -> bool {
         !self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole())
     }

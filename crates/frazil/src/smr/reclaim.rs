@@ -299,6 +299,8 @@ impl Reclaim {
             buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
+                    // Before any of them is filled. Partner: the fence of who asks which were used.
+                    atomic::fence(SeqCst);
                     buffers.traffic.writes += 1;
                     let segment = buffers.spares.draw();
                     // The lowest on top, so that memory is used in order.

@@ -74,11 +74,21 @@ fn what_was_there_is_seen_by_nobody() {
     }
 }
 
+type Use = fn(&Cache<u64, u64>, u64);
+
+/// How a key gets in that is not there.
+const WAYS: [(&str, Use); 3] = [
+    ("insert", |cache, key| cache.insert(key, key)),
+    ("get_or_insert_with", |cache, key| _ = cache.get_or_insert_with(&key, || key)),
+    ("and_compute", |cache, key| _ = cache.entry(key).and_compute(|_| Compute::Put(key))),
+];
+
 /// What a cache misses of new keys that are asked for in turn, round by round, after it was used
 /// much, and everything in it has gone by `forget`.
-fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>)) -> [u64; 4] {
+fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>), way: Use, listens: bool) -> [u64; 4] {
     const ENTRIES: u64 = 1_000;
-    let cache = Cache::builder(ENTRIES).policy(policy).build();
+    let builder = Cache::builder(ENTRIES).policy(policy);
+    let cache = if listens { builder.listener(|_, _, _| ()).build() } else { builder.build() };
     for _ in 0..5 {
         for key in 0..ENTRIES {
             cache.get_or_insert_with(&key, || key);
@@ -90,7 +100,7 @@ fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>)) -> [u64; 4] {
         let is_missed = |key: &u64| {
             let missed = cache.get(key).is_none();
             if missed {
-                cache.insert(*key, *key);
+                way(&cache, *key);
             }
             missed
         };
@@ -101,13 +111,16 @@ fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>)) -> [u64; 4] {
 /// What was used most goes all the same.
 #[test]
 fn what_is_new_finds_as_much_room_as_after_a_clear() {
-    for policy in Policy::ALL {
-        let cleared = misses_after(policy, Cache::clear);
-        let invalidated = misses_after(policy, Cache::invalidate_all);
-        println!("{policy}: {cleared:?} after clear, {invalidated:?} after invalidate_all");
+    let policies = Policy::ALL.into_iter().map(|policy| (policy, WAYS[0], false));
+    let ways = WAYS.into_iter().flat_map(|way| [false, true].map(|it| (Policy::Lfu, way, it)));
+    for (policy, (way, put), listens) in policies.chain(ways) {
+        let cleared = misses_after(policy, Cache::clear, put, listens);
+        let invalidated = misses_after(policy, Cache::invalidate_all, put, listens);
+        let case = format!("{policy}, {way}, with a listener: {listens}");
+        println!("{case}: {cleared:?} after clear, {invalidated:?} after invalidate_all");
         let far = |(one, other): (&u64, &u64)| one.abs_diff(*other) > 40;
         let mut rounds = cleared.iter().zip(&invalidated);
-        assert!(!rounds.any(far), "{policy}: {cleared:?}, {invalidated:?}");
+        assert!(!rounds.any(far), "{case}: {cleared:?}, {invalidated:?}");
     }
 }
 

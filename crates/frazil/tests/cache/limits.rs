@@ -460,6 +460,27 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
     assert_eq!(census.living(), 0);
 }
 
+/// Each flush publishes a segment with one entry in it, until there are hardly any left. An insertion
+/// that finds none packs them; a removal does not.
+#[test]
+fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
+    for (entries, clears) in [(4_300, true), (4_600, true), (4_680, true), (4_680, false)] {
+        let census = Census::default();
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10_000).build();
+        for key in 0..entries {
+            cache.insert(key, Tracked::new(&census, key));
+            cache.flush();
+        }
+        match clears {
+            true => cache.clear(),
+            false => (0..entries).for_each(|key| _ = cache.invalidate(&key)),
+        }
+        cache.flush();
+        assert_eq!((census.living(), cache.len()), (0, 0), "{entries}, clears: {clears}");
+        validate(&mut cache);
+    }
+}
+
 /// Each thread has segments in hand, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {

@@ -190,7 +190,6 @@ fn panics_lose_nothing_and_drop_nothing_twice() {
     policies().into_iter().for_each(panic_in);
 }
 
-/// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
 #[test]
 fn a_weigher_that_panics_leaves_a_load_of_the_key_as_it_was() {
     let weigh = |_: &u64, value: &u64| {
@@ -208,6 +207,7 @@ fn a_weigher_that_panics_leaves_a_load_of_the_key_as_it_was() {
     assert_eq!((loaded, cache.peek(&1)), (7, Some(7)));
 }
 
+/// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
 #[test]
 fn clear_goes_on_whatever_panics() {
     quietly();

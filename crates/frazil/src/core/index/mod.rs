@@ -174,8 +174,8 @@ impl Index {
         self.homes.get_or_make(slot).store(place.upper() as u32, Relaxed);
     }
 
-    /// Where a key belongs, for a writer. The caller holds a stripe for as long as it is used: the
-    /// table is not replaced meanwhile.
+    /// Where a key belongs, for a writer. The caller holds a stripe for as long as it is used, so that
+    /// the table is not replaced meanwhile, or asks again what it acts upon.
     #[inline(always)]
     pub(crate) fn home(&self, place: Place) -> Home<'_> {
         let table = self.table();

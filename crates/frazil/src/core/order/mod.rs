@@ -432,9 +432,11 @@ impl Order {
     }
 
     /// Packs the queues, which removals have left full of holes, and retires the dead in
-    /// them: where nothing is evicted nobody else would.
-    pub(crate) fn compact<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
+    /// them: where nothing is evicted nobody else would. Whether all of them: some are left if there
+    /// was no segment for them, of which there are more now.
+    pub(crate) fn compact<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> bool {
         let QueueCtx { segments, reclaim, headers, outside, .. } = *ctx;
+        let mut all = true;
         for queue in self.queues() {
             let mark = queue.mark();
             queue.compact(segments, ctx.buffers, headers, |buffers, slot| {
@@ -445,6 +447,7 @@ impl Order {
                 // Before it is anyone's.
                 let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
+                all &= gone || !dead;
                 if gone {
                     let mut ctx = QueueCtx { segments, reclaim, headers, buffers, outside };
                     if let Order::S3Fifo(s3_fifo) = self {
@@ -460,6 +463,7 @@ impl Order {
         if let Order::Locked(locked) = self {
             locked.remove_dead(ctx);
         }
+        all
     }
 
     /// The lock-free queues of the policy.

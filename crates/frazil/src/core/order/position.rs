@@ -2,7 +2,7 @@
 
 use crate::core::slab::Header;
 use crate::smr::segments::SECOND;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{Acquire, Release};
 
 /// Where a queued slot lies, as it is kept beside the slot: its position, and [`IDLE`],
 /// which no queued slot has, in the place of [`SECOND`], which positions reach.
@@ -19,12 +19,14 @@ impl Position {
     /// As the header keeps it.
     #[inline(always)]
     pub(crate) fn of(header: &Header) -> Self {
-        Position(header.position.load(Relaxed))
+        // Acquire: the chunk in which the position lies; partner is the Release of `note`.
+        Position(header.position.load(Acquire))
     }
 
     #[inline(always)]
     pub(crate) fn note(self, header: &Header) {
-        header.position.store(self.0, Relaxed);
+        // Release: partner is the Acquire of `of`.
+        header.position.store(self.0, Release);
     }
 
     /// What [`Position::note`] notes.

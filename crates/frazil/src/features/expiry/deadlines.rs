@@ -430,6 +430,12 @@ impl Deadlines {
         self.spans.reads && self.spans.live < END
     }
 
+    /// An entry was published and queued.
+    #[inline(always)]
+    pub(crate) fn queued(&self, slot: u32) {
+        self.generations.queued(slot);
+    }
+
     /// Ends a residency, before the slot may be used again.
     #[inline(always)]
     pub(crate) fn end(&self, slot: u32) {

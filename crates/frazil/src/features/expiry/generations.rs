@@ -34,8 +34,9 @@ use crate::core::slab::{DEAD, OCCUPIED};
 use crate::core::steps::Steps;
 use crate::features::Featured;
 use crate::sync::atomic::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    fence,
 };
 
 /// Slots that one insertion looks at: so few, because under a lock that is taken for each.
@@ -46,8 +47,11 @@ const SHARE: u32 = 16;
 pub(crate) struct Generations {
     /// 0 as long as nothing was invalidated.
     current: AtomicU32,
-    /// The last of which all that was older has been looked for and taken out.
-    purged: AtomicU32,
+    /// The last of which all that was older has been looked for and taken out; and, in the lower half,
+    /// how many late entries there had been before.
+    purged: AtomicU64,
+    /// Entries that were queued when they were stale already.
+    late: AtomicU32,
     born: OnceLock<Chunks<AtomicU32>>,
     /// The slots that writers have still to look at after the last invalidation: the next of them,
     /// and the end.
@@ -62,6 +66,9 @@ impl Generations {
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
+        // Either a slot that is new is among those used, or its entry is of this generation. Partner:
+        // the fence of `Reclaim::refill`.
+        fence(SeqCst);
         // Of two at the same time, both see theirs looked at.
         self.end.fetch_max(used(), Relaxed);
         // Release: partner is the Acquire of `share`.
@@ -89,6 +96,22 @@ impl Generations {
             // Ordered by the publication of the slot.
             born.get_or_make(slot).store(self.current.load(Relaxed), Relaxed);
         }
+    }
+
+    /// An entry was queued: should it be stale already, all slots are looked at once more. Whoever
+    /// looked at its slot before found nothing there.
+    #[inline(always)]
+    pub(crate) fn queued(&self, slot: u32) {
+        if self.is_stale(slot) {
+            self.late.fetch_add(1, Relaxed);
+            // Release: as in `advance`.
+            self.next.store(1, Release);
+        }
+    }
+
+    /// The generation, and how many late entries there have been.
+    fn state(&self) -> u64 {
+        u64::from(self.current.load(Relaxed)) << 32 | u64::from(self.late.load(Relaxed))
     }
 
     /// Whether the entry in a slot, which the caller protects or has taken, is of a generation
@@ -134,7 +157,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 && generations.is_stale(slot)
         };
         // What the listener is still to be told of keeps its slots: no more for what it inserts.
-        if self.is_telling() {
+        if self.is_in_listener() {
             return;
         }
         let telling = self.telling();
@@ -157,14 +180,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Takes out what is stale, and returns how many entries that were, with those that have
     /// expired.
     pub(super) fn purge_stale(&self, deadlines: &Deadlines, steps: &Steps<'_>) -> u64 {
-        let Generations { current, purged, .. } = &deadlines.generations;
-        let generation = current.load(Relaxed);
-        if purged.load(Relaxed) == generation {
+        let generations = &deadlines.generations;
+        let state = generations.state();
+        if generations.purged.load(Relaxed) == state {
             return 0;
         }
         let gone = self.sweep(steps, |_| false);
-        // An older number only has another purge look again.
-        purged.store(generation, Relaxed);
+        // An older state only has another purge look again.
+        generations.purged.store(state, Relaxed);
         gone
     }
 }

@@ -268,6 +268,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 Ok(loaded) => {
                     self.store(turn, (hash, place), key.into_key(), &loaded, None);
                     self.reclaim_if_due();
+                    self.wait_if_overweight();
                     return Ok(loaded.value);
                 }
                 Err((error, shared)) => {

@@ -96,6 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             Ok(loaded) => {
                 self.store(turn, (hash, place), key.into_key(), &loaded, seen);
                 self.reclaim_if_due();
+                self.wait_if_overweight();
                 Ok(loaded.value)
             }
             Err((_, shared)) => {

@@ -60,6 +60,10 @@ impl Deadlines {
         match *self {}
     }
 
+    pub(crate) fn queued(&self, _: u32) {
+        match *self {}
+    }
+
     pub(crate) fn end(&self, _: u32) {
         match *self {}
     }

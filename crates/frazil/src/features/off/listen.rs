@@ -19,7 +19,7 @@ impl<K, V, S> Featured<K, V, S> {
     }
 
     #[cfg(feature = "expiry")]
-    pub(crate) fn is_telling(&self) -> bool {
+    pub(crate) fn is_in_listener(&self) -> bool {
         false
     }
 
