@@ -22,23 +22,21 @@ struct Hit {
 
 const HITS: [Hit; 2] = [
     // The name and how many there are; that it is awake, if it was asleep; the mark, and the count of
-    // hits, of frozen ones at two ends (an entry, copies), or of misses and what was missed.
-    Hit { name: "pinned_hit", calls: &["make_room"], stores: 9 },
-    // Beside those the hazard: set for what is in the index, in the frozen table or among the
-    // copies, and cleared at three ends. That it is awake, if it was asleep, at two looks. And
+    // hits, of frozen ones (copies), or of misses and what was missed.
+    Hit { name: "pinned_hit", calls: &["make_room"], stores: 8 },
+    // Beside those the hazard: set for what is in the index or among the copies, and cleared at
+    // three ends; and the counts and the mark twice, as in caches that freeze. That it is awake, if it was asleep, at two looks. And
     // which stripe is the thread's, when it asks another cache than before.
     Hit {
         name: "get_hit",
         calls: &["get_nested", "register", "Stripes$LT$L$C$W$GT$4make", "_Unwind_Resume"],
-        stores: 15,
+        stores: 16,
     },
 ];
 
-/// What may be called: only the first two where no entry has a lifetime and none is set aside.
-const CALLS: [&str; 9] = [
+/// What may be called: only the first where no entry has a lifetime and none is set aside.
+const CALLS: [&str; 7] = [
     "find_further",
-    "find_next_door",
-    "find_frozen",
     "time@",
     "is_outlived_in_use",
     "miss_dead",
@@ -74,7 +72,7 @@ fn check(text: &str, &Hit { name, calls, stores: stores_max }: &Hit) -> anyhow::
     }
     let further = |call: &str| function(text, |label| call.ends_with(label));
     let of_hits = called.iter().flat_map(|call| {
-        let names = ["find_further", "find_next_door", "find_frozen"].into_iter();
+        let names = ["find_further"].into_iter();
         names.filter(|name| call.contains(name)).map(move |name| (name, *call))
     });
     let bodies = of_hits.filter_map(|(name, call)| Some((name, further(call)?)));

@@ -267,8 +267,8 @@
 //! # Freezing
 //!
 //! Where nearly all requests hit, and threads wait for each other's hits (a policy under a lock,
-//! above all), the hottest entries can be *frozen* for a while: found in a table that is read
-//! without locks and marks, and kept from eviction. A thread of the cache's learns how much of it
+//! above all), the hottest entries can be *frozen* for a while: hit without locks and marks, and kept
+//! from eviction. A thread of the cache's learns how much of it
 //! is worth that, watches, and thaws where it does not pay:
 //!
 //! ```
@@ -286,7 +286,7 @@
 //! [`freezing_state`](Cache::freezing_state) says what it does and why. It decides within some
 //! seconds of a full cache; a trial in which newcomers are refused takes half a second of that. With
 //! [`Freezing::ByHand`] the program says when: [`Cache::freeze`], [`Cache::thaw`]. Small keys and
-//! values can be [copied](Builder::freezing_copies) into the table. The example `freezing` shows
+//! values can be [copied](Builder::freezing_copies) into a table of their own. The example `freezing` shows
 //! what is gained second by second.
 //!
 //! # Consistency
@@ -370,8 +370,8 @@
 //! | `insert` that evicts | 3, and one for each survivor passed over | newcomer's and victim's bucket, entry and queue word, written |
 //! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
-//! | `get` that hits what is frozen | none | the table's line and the entry, both read |
-//! | with `freezing`, all that ends an entry | 1 or 2 more, and 1 if it is frozen | the entry, and its place in the table |
+//! | `get` that hits what is frozen | none | the bucket and the entry, or a line of copies, read |
+//! | with `freezing`, all that ends an entry | 1 or 2 more, and 1 if it is frozen under a lock | the entry; with copies that as well |
 //! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
 //! | with lifetimes, `get` that hits | none | the deadline, read where it is not far |
 //! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
@@ -425,8 +425,8 @@
 //! | deadlines | 24 a slot | with lifetimes only; from the first entry that has one |
 //! | the same with time to idle | 32 a slot | and 8 more with reads that answer beside a time to live |
 //! | generations | 4 a slot | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
-//! | what is frozen | 20.9 | with `freezing` only; from the first time. Up to 37 at other sizes: its lines are a power of two |
-//! | the same with copies | 40.8 | |
+//! | what is frozen | 4 a frozen one | with `freezing` only, while something is: of policies without a lock which they are, of others a bit |
+//! | copies of it | 40.8 | with `freezing_copies` only; from the first time |
 //! | what learns | 1.0 | with `Freezing::Learned` only |
 //!
 //! What is kept by slot lies in chunks that double, so up to half of the address space may be

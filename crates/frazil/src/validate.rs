@@ -172,17 +172,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// What lies in no queue because it is frozen, and what the table leads to.
+    /// What lies in no queue because it is frozen, and what is copied.
     fn survey_frozen(&self, survey: &mut Survey) {
         for slot in self.core.reclaim.used().filter(|&slot| self.core.slab.header(slot).is_loose())
         {
             survey.slot(slot, Whereabouts::Loose);
         }
-        for slot in self.core.hooks.frozen.iter().flat_map(|frozen| frozen.listed()) {
+        for slot in self.core.hooks.frozen.iter().flat_map(|frozen| frozen.copied()) {
             // It may be in a queue as well; never is it one that may be used again.
             let known = survey.slots.get(slot as usize).copied().flatten();
             if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {
-                survey.found(format!("slot {slot} is among what is frozen and {known:?}"));
+                survey.found(format!("slot {slot} is among what is copied and {known:?}"));
+            }
+        }
+        #[cfg(feature = "freezing")]
+        self.survey_aside(survey);
+    }
+
+    #[cfg(feature = "freezing")]
+    /// What headers say is set aside is, and with a policy under a lock the other way round.
+    fn survey_aside(&self, survey: &mut Survey) {
+        let mut aside = vec![false; survey.slots.len()];
+        self.core.aside().into_iter().for_each(|slot| aside[slot as usize] = true);
+        let locked = matches!(self.core.order, Order::Locked(_));
+        for slot in self.core.reclaim.used() {
+            let header = self.core.slab.header(slot);
+            let (says, is) = (header.is_aside(), aside[slot as usize]);
+            let known = survey.slots[slot as usize];
+            let resident = matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. }));
+            // Of one that was about to go and has stayed a header says nothing.
+            if resident && (says && !is || locked && is && !says && header.is_settled()) {
+                survey.found(format!("slot {slot} is set aside ({is}) and says so ({says})"));
             }
         }
     }

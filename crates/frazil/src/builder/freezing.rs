@@ -8,8 +8,8 @@ use crate::core::order::takes_lock;
 use crate::features::frozen::{Copies, Freezing};
 
 impl<K, V, S> Builder<K, V, S> {
-    /// When the hottest entries are frozen: set aside for a while, in a table of their own that
-    /// is read without locks and marks. Never unless set; see [`Cache::freeze`].
+    /// When the hottest entries are frozen: set aside for a while from what the policy decides, and
+    /// hit without locks and marks. Never unless set; see [`Cache::freeze`].
     ///
     /// Of these policies nothing can be frozen, and it is refused: SIEVE, LIRS, and those that
     /// sample or learn.
@@ -44,7 +44,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// As [`freezing`](Builder::freezing), with copies of keys and values in the table: a
+    /// As [`freezing`](Builder::freezing), with copies of keys and values in a table of their own: a
     /// frozen hit reads one line of memory and not two.
     ///
     /// Refused for keys and values of more than 48 bytes together, and where the builder gives

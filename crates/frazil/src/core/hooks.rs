@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
-use crate::core::slab::At;
+use crate::core::slab::{At, Header};
 use crate::core::{Core, Ending};
 use crate::smr::protect::Protect;
 
@@ -75,9 +75,15 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
     /// residency has ended and was counted.
     fn queues_changed(&self);
 
-    /// Whether entries are taken out of the policy's queues and stay resident.
+    /// Whether entries are set aside, out of the policy's sight, and stay resident.
     #[inline(always)]
     fn sets_aside(&self) -> bool {
+        false
+    }
+
+    /// Whether the hit of an entry counts as the hook's, and is none of the policy's business.
+    #[inline(always)]
+    fn claims(&self, _: &Header) -> bool {
         false
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Local<F = ()> {
 
 pub(crate) struct Reads {
     pub(crate) hits: AtomicU64,
-    /// Hits that a hook answered, without the index; not among the others.
+    /// Hits that a hook answered or claimed; not among the others.
     pub(crate) hook_hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     /// Insertions of keys that this thread had not just missed.

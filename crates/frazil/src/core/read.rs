@@ -38,10 +38,28 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        if let Some(value) = H::answer(self, protection, hash, key) {
-            add(&reads.hook_hits, 1);
-            return Some(value);
+        // Compiled twice, so that caches in which nothing is ever set aside pay nothing for it.
+        if self.hooks.sets_aside() {
+            if let Some(value) = H::answer(self, protection, hash, key) {
+                add(&reads.hook_hits, 1);
+                return Some(value);
+            }
+            return self.get_indexed::<_, true>(protection, reads, hash, key);
         }
+        self.get_indexed::<_, false>(protection, reads, hash, key)
+    }
+
+    #[inline(always)]
+    fn get_indexed<'p, Q, const ASIDE: bool>(
+        &'p self,
+        protection: &'p impl Protect,
+        reads: &Reads,
+        hash: u64,
+        key: &Q,
+    ) -> Option<&'p V>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let place = self.index.place(hash);
         let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
             reads.miss(hash);
@@ -51,8 +69,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             self.miss_dead(key, found.slot);
             return None;
         }
-        add(&reads.hits, 1);
-        self.touch(found);
+        if ASIDE && self.hooks.claims(self.slab.header_at(found.at)) {
+            add(&reads.hook_hits, 1);
+        } else {
+            add(&reads.hits, 1);
+            self.touch(found);
+        }
         // SAFETY: published and protected.
         Some(unsafe { self.slab.value_at(found.at) })
     }

@@ -32,7 +32,8 @@ pub(crate) const DEAD: u8 = 2;
 /// and beside `OCCUPIED` or alone.
 #[cfg(feature = "freezing")]
 pub(crate) const LEAVING: u8 = 4;
-/// It is to be left alone by the queue it lies in, which drops it when it comes to it.
+/// It is to be left alone by the queue it lies in, which drops it when it comes to it. A policy
+/// under a lock keeps its place.
 pub(crate) const ASIDE: u8 = 8;
 /// It was dropped, and lies in no queue: whoever takes this flag away has it in hand.
 pub(crate) const LOOSE: u8 = 16;
@@ -102,21 +103,27 @@ pub(crate) struct SlotRef<'s> {
 /// What sets aside does.
 #[cfg(feature = "freezing")]
 impl Header {
-    /// Whether it is there and is to stay, for who has found it among what is set aside.
-    #[inline(always)]
+    /// Whether it is there and is to stay.
     pub(crate) fn is_settled(&self) -> bool {
-        // Acquire: partner is the exchange of `leave`; not before the entry was told by its key.
-        self.state.load(Acquire) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+        self.state.load(Relaxed) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+    }
+
+    /// Whether it is there and is set aside.
+    #[inline(always)]
+    pub(crate) fn is_aside(&self) -> bool {
+        self.state.load(Relaxed) & (ASIDE | LOOSE) != 0
     }
 
     /// Says that the residency is about to end, in a cache that sets entries aside.
     #[inline]
     pub(crate) fn leave(&self) {
-        // Release: partner is the Acquire of `is_settled`; before the index word goes.
-        self.state.fetch_or(LEAVING, Release);
+        // Relaxed: `set_aside` exchanges the same word, and who looks at it otherwise is behind a
+        // heavy fence.
+        self.state.fetch_or(LEAVING, Relaxed);
     }
 
-    /// Asks its queue to leave it alone. False if its residency is ending.
+    /// Asks its queue to leave it alone, or says that a policy under a lock has set it aside. False
+    /// if its residency is ending.
     pub(crate) fn set_aside(&self) -> bool {
         self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
     }

@@ -29,7 +29,7 @@ use equivalent::Equivalent;
 use crate::core::Core;
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
-use crate::core::slab::At;
+use crate::core::slab::{At, Header};
 use crate::smr::protect::Protect;
 use expiry::{Expiry, Term};
 use fetch::Fetch;
@@ -89,8 +89,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
         hash: u64,
         key: &Q,
     ) -> Option<&'p V> {
-        let frozen = core.hooks.frozen.as_ref()?;
-        core.find_frozen(frozen, protection, hash, key)
+        core.hooks.frozen.as_ref()?.find(protection, hash, key)
     }
 
     #[inline(always)]
@@ -159,6 +158,11 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     }
 
     #[inline(always)]
+    fn claims(&self, header: &Header) -> bool {
+        self.frozen.as_ref().is_some_and(|frozen| frozen.claims(header))
+    }
+
+    #[inline(always)]
     fn before_unlink<S>(core: &Featured<K, V, S>, slot: u32) {
         if let Some(frozen) = &core.hooks.frozen {
             frozen.leave(core.slab.header(slot), slot);
@@ -167,11 +171,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn removed<S>(core: &Featured<K, V, S>, slot: u32, ending: Ending) -> Ending {
-        let Features { frozen, expiry, .. } = &core.hooks;
-        if let Some(frozen) = frozen {
-            frozen.take_out(slot);
-        }
-        let ending = expiry.ended(slot, ending);
+        let ending = core.hooks.expiry.ended(slot, ending);
         core.note(slot, ending);
         ending
     }

@@ -15,7 +15,7 @@ use crate::smr::reclaim::Reclaim;
 use crate::smr::stripe::Stripes;
 
 struct Copies {
-    shown: Shown<()>,
+    shown: Shown,
     reclaim: Reclaim,
     stripes: Stripes,
     /// The generation that it was written for.
@@ -41,7 +41,7 @@ impl Copies {
     }
 
     fn fill(&self, generation: u64) {
-        self.shown.activate(|| ());
+        self.shown.activate();
         // SAFETY: loom looks whether it is.
         self.copied.with_mut(|copied| unsafe { *copied = generation });
         self.shown.publish(Publication(generation));
@@ -49,7 +49,7 @@ impl Copies {
 
     /// Whether the second generation took the place of the first.
     fn refreeze(&self) -> bool {
-        self.shown.withdraw(|()| ());
+        self.shown.withdraw(|| ());
         let until = self.reclaim.end_epoch();
         let past = self.reclaim.is_past(until, &self.stripes);
         if past {

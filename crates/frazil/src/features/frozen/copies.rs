@@ -7,24 +7,23 @@
 //!
 //! A pair is read without a look at the entry that it is a copy of. So it must not be written
 //! while anyone reads, and its tag goes before the entry does: `docs/design/frozen.md`, (C1) to
-//! (C3).
+//! (C7).
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 use super::shown::{Publication, Shown};
-use super::tags::{self, tag_of};
+use super::tags::{self, TAGS, tag_of};
 use crate::smr::protect::Protect;
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{ZeroDefault, zeroed_slice};
+use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
 
-/// Tags of a line, and the most pairs.
-const TAGS: usize = 4;
 /// Words of a line for pairs.
 const WORDS: usize = 6;
 pub(crate) const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
@@ -59,12 +58,20 @@ unsafe impl Sync for Line {}
 /// The table of a cache. What is published is a generation, and in the lower half how many lines
 /// it has.
 pub(crate) struct Copies<K, V> {
-    pub(crate) shown: Shown<Memory>,
+    /// Read on every look-up.
+    table: OwnLine<Table>,
     /// Shares and sends what a cache does that has keys and values.
     pairs: PhantomData<(K, V)>,
 }
 
-pub(crate) struct Memory {
+#[derive(Default)]
+struct Table {
+    shown: Shown,
+    /// Made when something is first frozen.
+    memory: OnceLock<Memory>,
+}
+
+struct Memory {
     lines: Box<[Line]>,
     /// By slot: where its copy is, from 1; 0 for those that have none.
     locations: Box<[AtomicU32]>,
@@ -84,7 +91,7 @@ impl<K, V> Copies<K, V> {
         V: Copy,
     {
         let fits = Self::PLACES > 0 && align_of::<(K, V)>() <= align_of::<u64>();
-        fits.then(|| Copies { shown: Shown::default(), pairs: PhantomData })
+        fits.then(|| Copies { table: OwnLine::default(), pairs: PhantomData })
     }
 
     /// The copy of a key's value. It may be looked at while `protection` lives and is not asked
@@ -96,11 +103,12 @@ impl<K, V> Copies<K, V> {
         mixed: u64,
         is_wanted: impl Fn(&K) -> bool,
     ) -> Option<&V> {
-        let publication = self.shown.publication()?;
-        if !protection.covers_copies(self.shown.published(), publication.0) {
+        let Table { shown, memory } = &self.table.0;
+        let publication = shown.publication()?;
+        if !protection.covers_copies(shown.published(), publication.0) {
             return None;
         }
-        let lines = &*self.shown.memory()?.lines;
+        let lines = &*memory.get()?.lines;
         let (home, tag) = (home_of(mixed, publication.0 & u64::from(u32::MAX)), tag_of(mixed));
         let line = lines.get(home)?;
         let found = find_in(line, tag, &is_wanted);
@@ -115,7 +123,9 @@ impl<K, V> Copies<K, V> {
     /// any more, and its index word not exchanged yet.
     #[inline(always)]
     pub(crate) fn take_out(&self, slot: u32) {
-        if let Some(memory) = self.shown.to_be_told() {
+        if self.table.0.shown.is_to_be_told()
+            && let Some(memory) = self.table.0.memory.get()
+        {
             memory.take_out(slot, Self::PLACES);
         }
     }
@@ -124,28 +134,30 @@ impl<K, V> Copies<K, V> {
     /// while nothing is published and nobody reads what was.
     pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_, K, V> {
         let most = Self::lines_for(last.into());
-        let memory = self.shown.activate(|| Memory {
+        let memory = self.table.0.memory.get_or_init(|| Memory {
             lines: zeroed_slice(most),
             locations: zeroed_slice(last as usize + 1),
         });
+        self.table.0.shown.activate();
         let count = Self::lines_for(entries).min(most);
         let Memory { lines, locations } = memory;
         for line in &lines[..count] {
             line.tags.iter().for_each(|tag| tag.store(EMPTY, Relaxed));
         }
-        Filling { table: self, lines: &lines[..count], locations }
+        Filling { copies: self, lines: &lines[..count], locations }
     }
 
     /// Shows nothing any more, and forgets all entries. For the freezer.
     pub(crate) fn withdraw(&self) {
-        self.shown.withdraw(|memory| {
-            memory.locations.iter().for_each(|location| location.store(0, Relaxed));
-        })
+        let Table { shown, memory } = &self.table.0;
+        let locations = || memory.get().into_iter().flat_map(|memory| &memory.locations);
+        shown.withdraw(|| locations().for_each(|location| location.store(0, Relaxed)));
     }
 
     /// The slots of which there are copies.
     pub(crate) fn listed(&self) -> Vec<u32> {
-        let (Some(_), Some(memory)) = (self.shown.publication(), self.shown.memory()) else {
+        let Table { shown, memory } = &self.table.0;
+        let (Some(_), Some(memory)) = (shown.publication(), memory.get()) else {
             return Vec::new();
         };
         let slots = (0..).zip(&memory.locations);
@@ -158,7 +170,7 @@ impl<K, V> Copies<K, V> {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.locations);
-        self.shown.memory().map_or(0, of)
+        self.table.0.memory.get().map_or(0, of)
     }
 
     /// An even number, so that each line has a neighbour.
@@ -191,7 +203,7 @@ impl Memory {
 
 /// A table that is not published yet.
 pub(crate) struct Filling<'t, K, V> {
-    table: &'t Copies<K, V>,
+    copies: &'t Copies<K, V>,
     lines: &'t [Line],
     locations: &'t [AtomicU32],
 }
@@ -233,7 +245,7 @@ impl<K, V> Filling<'_, K, V> {
 
     /// Shows it to all, as a generation that was never there.
     pub(crate) fn publish(self, generation: u64) {
-        self.table.shown.publish(Publication(generation << 32 | self.lines.len() as u64));
+        self.copies.table.0.shown.publish(Publication(generation << 32 | self.lines.len() as u64));
     }
 }
 

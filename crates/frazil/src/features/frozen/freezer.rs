@@ -1,10 +1,12 @@
-//! What builds a frozen table, and takes it back.
+//! What freezes: sets the hottest entries aside, copies them where they can be copied, and gives
+//! them back.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Frozen, Kept, copies, table};
+use super::Frozen;
+use super::copies::{Copies, Filling};
 use crate::core::index::{Tour, mix};
 use crate::core::order::Order;
 use crate::core::order::locked::Locked;
@@ -23,7 +25,7 @@ const HOMES: usize = 64;
 const LOOKS: usize = if CHECKED { 2 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
-/// The part of the queues that is put into the table first: it finds most room there.
+/// The part of the queues that is copied first: it finds most room.
 const FIRST: usize = 8;
 
 /// How often a thaw makes room to queue an entry before it goes on without.
@@ -34,7 +36,7 @@ const ATTEMPTS: usize = 8;
 pub(super) struct Work {
     /// How often something was frozen.
     generation: u64,
-    /// Whether what was published last may be read by those who look now.
+    /// Whether the copies published last may be read by those who look now.
     shown: bool,
     /// The last epoch in which a pin may have begun that reads it.
     shown_until: u64,
@@ -64,21 +66,30 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if count == 0 {
             return 0;
         }
-        let Some(filling) = self.begin_filling(frozen, count, &work) else { return 0 };
+        let filling = match &frozen.copies {
+            None => None,
+            Some(copies) => match self.begin_filling(copies, count, &work) {
+                None => return 0,
+                filling => filling,
+            },
+        };
         // Should the user's hasher panic, all is as it was.
         let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(frozen, work));
         let work = &mut *unfinished.on;
         match &self.order {
-            Order::Locked(locked) => self.gather_from_lists(&filling, locked, share, work),
-            _ => self.gather_from_queues(&filling, share, work),
+            Order::Locked(locked) => self.set_lists_aside(filling.as_ref(), locked, share, work),
+            _ => self.set_queues_aside(filling.as_ref(), share, work),
         }
         if work.entries == 0 {
             return 0;
         }
-        work.generation += 1;
         self.declare_whole(frozen, work);
-        work.shown = true;
-        filling.publish(work.generation);
+        if let Some(filling) = filling {
+            work.generation += 1;
+            work.shown = true;
+            filling.publish(work.generation);
+        }
+        frozen.in_use.store(true, Relaxed);
         let entries = work.entries;
         unfinished.waive();
         entries
@@ -92,6 +103,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             self.thaw_all(frozen, &mut work);
         }
         self.reclaim_if_due();
+    }
+
+    /// The slots of what is set aside. For tests.
+    pub(crate) fn aside(&self) -> Vec<u32> {
+        match &self.order {
+            Order::Locked(locked) => locked.aside(),
+            _ => {
+                let work = self.hooks.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+                work.map_or_else(Vec::new, |work| work.slots.clone())
+            }
+        }
     }
 
     /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
@@ -123,114 +145,116 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if entries > work.entries {
             return true;
         }
-        let stays = |slot: &&u32| self.slab.header(**slot).is_settled();
+        let stays = |slot: &&u32| {
+            let header = self.slab.header(**slot);
+            header.is_aside() && header.is_settled()
+        };
         let frozen = match &self.order {
-            Order::Locked(locked) => locked.aside(),
+            Order::Locked(locked) => locked.aside_count(),
             _ => work.slots.iter().filter(stays).count() as u64,
         };
         entries > frozen
     }
 
-    /// A table for so many entries. `None` if a thread does not stop reading what was frozen
-    /// last.
+    /// Room for so many copies. `None` if a thread does not stop reading those of last time.
     fn begin_filling<'f>(
         &self,
-        frozen: &'f Frozen<K, V>,
+        copies: &'f Copies<K, V>,
         entries: u64,
         work: &Work,
     ) -> Option<Filling<'f, K, V>> {
-        let last = self.expected_slots();
-        let copies = match &frozen.kept {
-            Kept::Places(table) => return Some(Filling::Places(table.begin(entries, last))),
-            Kept::Copies(copies) => copies,
-        };
         for _ in 0..LOOKS {
             if self.reclaim.is_past(work.shown_until, &self.stripes) {
-                return Some(Filling::Copies(copies.begin(entries, last)));
+                return Some(copies.begin(entries, self.expected_slots()));
             }
             wait();
         }
         None
     }
 
-    /// Adds the entry of a slot that the caller's pin keeps; 0 if there is no room for it.
-    fn add(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
+    /// Copies the entry of a slot that the caller's pin keeps: its hash, and where the copy is, or
+    /// 0 if there is no room for it.
+    fn copy(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
         // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
         // not retired, and the pin has named it.
         let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
         let hash = self.hasher.hash_one(key);
-        let at = match filling {
-            Filling::Places(filling) => filling.add(mix(hash), slot),
-            // A copy does not show that it has expired.
-            Filling::Copies(_) if self.slab.header(slot).hint.load(Relaxed) != 0 => 0,
-            Filling::Copies(filling) => filling.add(mix(hash), slot, (key, value)),
-        };
-        (hash, at)
+        // A copy does not show that it has expired.
+        let expires = self.slab.header(slot).hint.load(Relaxed) != 0;
+        (hash, if expires { 0 } else { filling.add(mix(hash), slot, (key, value)) })
     }
 
-    /// Has a policy under a lock set its hottest aside, and puts them into the table.
-    fn gather_from_lists(
+    /// Has a policy under a lock set its hottest aside, and copies them if they are to be.
+    fn set_lists_aside(
         &self,
-        filling: &Filling<'_, K, V>,
+        filling: Option<&Filling<'_, K, V>>,
         locked: &Locked,
         share: f64,
         work: &mut Work,
     ) {
         let mut walk = locked.walk(self, share);
-        let (mut slots, mut added) = (Vec::new(), Vec::new());
+        let (mut slots, mut copied) = (Vec::new(), Vec::new());
         loop {
             let pinned = self.pinned();
             if !walk.next(&pinned, &mut slots) {
                 return;
             }
-            added.clear();
-            added.extend(slots.iter().map(|&slot| self.add(filling, slot)));
             work.entries += slots.len() as u64;
+            let Some(filling) = filling else { continue };
+            copied.clear();
+            copied.extend(slots.iter().map(|&slot| self.copy(filling, slot)));
             fence::heavy();
-            for (&slot, &(hash, at)) in slots.iter().zip(&added) {
+            for (&slot, &(hash, at)) in slots.iter().zip(&copied) {
                 // SAFETY: the walk has shown it to the pin while it was in a place of the policy's.
                 let key = unsafe { self.slab.key(slot) };
                 let stays = self.slab.header(slot).is_settled()
                     && self.is_found(&pinned, self.index.place(hash), slot, key);
                 if !stays {
-                    filling.take_back(at, slot);
+                    filling.take_back(at);
                 }
             }
-            drop(pinned);
         }
     }
 
-    /// Has the queues leave their hottest alone, and puts them into the table.
-    fn gather_from_queues(&self, filling: &Filling<'_, K, V>, share: f64, work: &mut Work) {
+    /// Has the queues leave their hottest alone, and copies them if they are to be.
+    fn set_queues_aside(&self, filling: Option<&Filling<'_, K, V>>, share: f64, work: &mut Work) {
         let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
         if let Some(watch) = self.hooks.frozen.as_ref().and_then(|frozen| frozen.watch()) {
             watch.sort_by_rank(&mut order);
         }
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
-        let ranks = self.ranks(&order[dynamic..]);
-        let hottest = (order.len() - (order.len() - dynamic) / FIRST - dynamic) as u32;
-        self.gather_ranked(filling, &ranks, hottest + 1..=u32::MAX, work);
-        self.gather_ranked(filling, &ranks, 1..=hottest, work);
+        let hottest = &order[dynamic..];
+        if let Some(filling) = filling {
+            let ranks = self.ranks(hottest);
+            let first = (hottest.len() - hottest.len() / FIRST) as u32;
+            self.copy_ranked(filling, &ranks, first + 1..=u32::MAX, work);
+            self.copy_ranked(filling, &ranks, 1..=first, work);
+            work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
+        } else {
+            // Should one have gone and another have its slot by now, that is frozen. It may be
+            // unpublished: then the queue drops it when it comes there, as if it had been.
+            let stays = |slot: &u32| self.slab.header(*slot).set_aside();
+            work.slots.extend(hottest.iter().rev().copied().filter(stays));
+        }
         work.entries = work.slots.len() as u64;
-        work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
         let mut held = self.hold();
         self.with_queue_ctx(&mut held, |ctx| self.order.compact(ctx));
     }
 
-    /// Freezes what has a rank in a range, and puts it into the table.
-    fn gather_ranked(
+    /// Freezes what has a rank in a range, and copies it.
+    fn copy_ranked(
         &self,
         filling: &Filling<'_, K, V>,
         ranks: &[u32],
         wanted: RangeInclusive<u32>,
         work: &mut Work,
     ) {
-        let mut added = Vec::new();
+        let mut copied = Vec::new();
         let mut tour = Tour::of(&self.index);
         let mut ended = false;
         while !ended {
             let pinned = self.pinned();
-            added.clear();
+            copied.clear();
             for _ in 0..HOMES {
                 if !tour.next() {
                     ended = true;
@@ -249,34 +273,37 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                         continue;
                     }
                     // One for which there is no room is found in the index.
-                    let (hash, at) = self.add(filling, slot);
-                    added.push((slot, at, self.index.place(hash), (cell, word)));
+                    let (hash, at) = self.copy(filling, slot);
+                    copied.push((slot, at, self.index.place(hash), (cell, word)));
                 }
             }
-            if !added.is_empty() {
+            if !copied.is_empty() {
                 fence::heavy();
             }
-            for &(slot, at, place, own) in &added {
+            for &(slot, at, place, own) in &copied {
                 // A key that two threads have admitted just now may be found elsewhere.
                 let alone = self.index.home(place).is_alone(own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
                     self.duplicate(&pinned, place, (own.0, own.1, slot), key).is_none()
                 };
-                // Whoever ends its residency from here on finds the entry in the table.
+                // Whoever ends its residency from here on finds the copy.
                 if alone && self.slab.header(slot).set_aside() {
                     work.slots.push(slot);
                 } else {
-                    filling.take_back(at, slot);
+                    filling.take_back(at);
                 }
             }
             drop(pinned);
         }
     }
 
-    /// Shows the table no more, and gives the policy back what was frozen.
+    /// Shows copies no more, and gives the policy back what was frozen.
     fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) {
-        frozen.kept.withdraw();
+        frozen.in_use.store(false, Relaxed);
+        if let Some(copies) = &frozen.copies {
+            copies.withdraw();
+        }
         if std::mem::take(&mut work.shown) {
             // After the heavy fence of the withdrawal.
             work.shown_until = self.reclaim.end_epoch();
@@ -320,28 +347,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             self.scavenge(true);
         }
         false
-    }
-}
-
-/// A table that is not published yet.
-enum Filling<'f, K, V> {
-    Places(table::Filling<'f>),
-    Copies(copies::Filling<'f, K, V>),
-}
-
-impl<K, V> Filling<'_, K, V> {
-    fn take_back(&self, at: u32, slot: u32) {
-        match self {
-            Filling::Places(filling) => filling.take_back(at, slot),
-            Filling::Copies(filling) => filling.take_back(at),
-        }
-    }
-
-    fn publish(self, generation: u64) {
-        match self {
-            Filling::Places(filling) => filling.publish(generation),
-            Filling::Copies(filling) => filling.publish(generation),
-        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! FrozenHot (paper 2): the hottest entries, for a while in a table that is read without locks
-//! and without marks, beside the policy that manages the rest.
+//! FrozenHot (paper 2): the hottest entries, for a while set aside from the policy, which manages
+//! the rest. Their hits take no lock and leave no mark.
 //!
-//! `table.rs` and `copies.rs` are what readers see, `freezer.rs` what builds it and takes it
-//! back.
+//! They are found in the index like all others, or, where keys and values can be copied, in
+//! `copies.rs` before that. `freezer.rs` is what sets them aside and gives them back.
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
 //!
 //! `learn.rs` is what requests tell about it, `curve.rs` what follows from that, `controller.rs`
@@ -15,16 +15,12 @@ pub(crate) mod curve;
 mod freezer;
 pub(crate) mod learn;
 mod shown;
-mod table;
 mod tags;
-
-use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
 use crate::core::index::mix;
 use crate::core::slab::Header;
-use crate::features::Featured;
 use crate::smr::fence;
 use crate::smr::protect::Protect;
 use crate::sync::Mutex;
@@ -39,7 +35,6 @@ use learn::Watch;
 pub(crate) use learn::{Local, arrive};
 #[cfg(loom)]
 pub(crate) use shown::{Publication, Shown};
-use table::FrozenTable;
 
 /// When entries are frozen: [`Builder::freezing`](crate::Builder::freezing).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,30 +70,15 @@ pub(crate) type MaybeFrozen<K, V> = Option<Box<Frozen<K, V>>>;
 
 /// What a cache that freezes has for it.
 pub(crate) struct Frozen<K, V> {
-    kept: Kept<K, V>,
+    /// What look-ups find before they go to the index, by hash; `None` where they find all there.
+    pub(crate) copies: Option<Copies<K, V>>,
+    /// Whether a hit of what is set aside is a frozen one. Written by the freezer alone.
+    in_use: AtomicBool,
     /// Whether all is frozen that there is: newcomers for which something would have to go are
     /// refused. Set by the freezer, and lowered by who admits an entry or ends a residency.
     whole: AtomicBool,
     work: Mutex<Work>,
     pub(crate) learned: Option<Box<Learned>>,
-}
-
-/// By hash: what look-ups find before they go to the index.
-enum Kept<K, V> {
-    /// Where entries are.
-    Places(FrozenTable),
-    /// Copies of them.
-    Copies(Copies<K, V>),
-}
-
-impl<K, V> Kept<K, V> {
-    /// Shows nothing any more.
-    fn withdraw(&self) {
-        match self {
-            Kept::Places(table) => table.withdraw(),
-            Kept::Copies(copies) => copies.withdraw(),
-        }
-    }
 }
 
 impl<K, V> Frozen<K, V> {
@@ -107,11 +87,11 @@ impl<K, V> Frozen<K, V> {
         // A copy does not show that it has expired: no such builder comes here.
         let copies = copies.flatten();
         (freezing != Freezing::Never).then(|| {
-            let kept = copies.map_or_else(|| Kept::Places(FrozenTable::default()), Kept::Copies);
             let work = Mutex::new(Work::default());
             let learned = (freezing == Freezing::Learned)
                 .then(|| Box::new(Learned::new(lifetime.unwrap_or(LIFETIME))));
-            Box::new(Frozen { kept, whole: AtomicBool::new(false), work, learned })
+            let (in_use, whole) = (AtomicBool::new(false), AtomicBool::new(false));
+            Box::new(Frozen { copies, in_use, whole, work, learned })
         })
     }
 
@@ -122,11 +102,11 @@ impl<K, V> Frozen<K, V> {
     }
 
     /// Whether anything is frozen.
-    fn is_in_use(&self) -> bool {
-        match &self.kept {
-            Kept::Places(table) => table.shown.publication().is_some(),
-            Kept::Copies(copies) => copies.shown.publication().is_some(),
-        }
+    #[inline(always)]
+    pub(crate) fn is_in_use(&self) -> bool {
+        // A hit that sees it early or late is counted as the other kind; a policy does not heed
+        // what it is told of an entry that is set aside.
+        self.in_use.load(Relaxed)
     }
 
     /// A slot was published, and is about to be queued; perhaps in the place of another.
@@ -135,6 +115,24 @@ impl<K, V> Frozen<K, V> {
         if let Some(watch) = self.watch() {
             watch.admitted(slot, replaced);
         }
+    }
+
+    /// The copy of a key's value. The protection is not asked for another while it is looked at.
+    #[inline(always)]
+    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
+        &'p self,
+        protection: &'p impl Protect,
+        hash: u64,
+        key: &Q,
+    ) -> Option<&'p V> {
+        let copies = self.copies.as_ref()?;
+        copies.find(protection, mix(hash), |copied| key.equivalent(copied))
+    }
+
+    /// Whether a hit of an entry through the index is a frozen one.
+    #[inline(always)]
+    pub(crate) fn claims(&self, header: &Header) -> bool {
+        header.is_aside() && self.is_in_use()
     }
 
     /// Whether nothing may be evicted.
@@ -158,72 +156,21 @@ impl<K, V> Frozen<K, V> {
     pub(crate) fn leave(&self, header: &Header, slot: u32) {
         header.leave();
         // A copy does not show that its entry is leaving.
-        if let Kept::Copies(copies) = &self.kept {
+        if let Some(copies) = &self.copies {
             copies.take_out(slot);
         }
     }
 
-    /// A residency has ended: the slot is found no more among what is frozen.
-    #[inline(always)]
-    pub(crate) fn take_out(&self, slot: u32) {
-        if let Kept::Places(table) = &self.kept {
-            table.take_out(slot);
-        }
-    }
-
-    /// The slots that the table leads to. For tests.
-    pub(crate) fn listed(&self) -> Vec<u32> {
-        match &self.kept {
-            Kept::Places(table) => table.listed(),
-            Kept::Copies(copies) => copies.listed(),
-        }
+    /// The slots of which there are copies. For tests.
+    pub(crate) fn copied(&self) -> Vec<u32> {
+        self.copies.as_ref().map_or_else(Vec::new, Copies::listed)
     }
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let work = self.work.try_lock().map_or(0, |work| work.heap_bytes());
-        let table = match &self.kept {
-            Kept::Places(table) => table.heap_bytes(),
-            Kept::Copies(copies) => copies.heap_bytes(),
-        };
+        let copies = self.copies.as_ref().map_or(0, Copies::heap_bytes);
         let learned = self.learned.as_ref().map_or(0, |learned| learned.heap_bytes());
-        size_of::<Self>() + table + work + learned
-    }
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// The value of a key that is frozen. The protection is not asked for another while it is
-    /// looked at.
-    #[inline(always)]
-    pub(crate) fn find_frozen<'p, Q>(
-        &'p self,
-        frozen: &'p Frozen<K, V>,
-        protection: &'p impl Protect,
-        hash: u64,
-        key: &Q,
-    ) -> Option<&'p V>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        let table = match &frozen.kept {
-            Kept::Places(table) => table,
-            Kept::Copies(copies) => {
-                return copies.find(protection, mix(hash), |copied| key.equivalent(copied));
-            }
-        };
-        let publication = table.shown.publication()?;
-        let at = table.find(publication, mix(hash), |cell, slot| {
-            if !protection.covers(cell, slot, slot) || !table.shown.is_published(publication) {
-                return None;
-            }
-            let at = self.slab.at(slot);
-            // SAFETY: its entry was in the table while that was published, so the slot was
-            // published and not retired, and it is protected.
-            let matches = key.equivalent(unsafe { self.slab.key_at(at) });
-            let settled = matches && self.slab.header_at(at).is_settled();
-            (settled && !self.has_expired_in_use(slot, at)).then_some(at)
-        })?;
-        // SAFETY: as above.
-        Some(unsafe { self.slab.value_at(at) })
+        size_of::<Self>() + copies + work + learned
     }
 }

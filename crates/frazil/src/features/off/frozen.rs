@@ -57,11 +57,20 @@ impl<K, V> Frozen<K, V> {
         match self.0 {}
     }
 
-    pub(crate) fn take_out(&self, _: u32) {
+    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
+        &'p self,
+        _: &'p impl Protect,
+        _: u64,
+        _: &Q,
+    ) -> Option<&'p V> {
         match self.0 {}
     }
 
-    pub(crate) fn listed(&self) -> Vec<u32> {
+    pub(crate) fn claims(&self, _: &Header) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn copied(&self) -> Vec<u32> {
         match self.0 {}
     }
 
@@ -71,17 +80,6 @@ impl<K, V> Frozen<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    #[inline(always)]
-    pub(crate) fn find_frozen<'p, Q: Equivalent<K> + ?Sized>(
-        &'p self,
-        frozen: &'p Frozen<K, V>,
-        _: &'p impl Protect,
-        _: u64,
-        _: &Q,
-    ) -> Option<&'p V> {
-        match frozen.0 {}
-    }
-
     #[inline(always)]
     pub(crate) fn thaw(&self) {}
 

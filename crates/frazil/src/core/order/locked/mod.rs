@@ -363,18 +363,29 @@ impl Locked {
         walk
     }
 
-    /// Gives the policy back what was set aside.
+    /// Gives the policy back what was set aside. One thread at a time sets aside and takes back.
     #[cfg(feature = "freezing")]
     pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
         let capacity = share(self.capacity.load(Relaxed), self.bits);
-        self.used().iter().for_each(|policy_shard| policy_shard.take_back(&caller, capacity));
+        for policy_shard in self.used() {
+            // Not under the lock: a line of memory for each. None is set aside anew meanwhile.
+            for slot in policy_shard.take_back(&caller, capacity) {
+                headers.header(slot).take_back();
+            }
+        }
     }
 
-    /// How many entries are set aside.
+    /// The slots of what is set aside.
     #[cfg(feature = "freezing")]
-    pub(crate) fn aside(&self) -> u64 {
-        self.used().iter().map(|policy_shard| policy_shard.aside()).sum()
+    pub(crate) fn aside(&self) -> Vec<u32> {
+        self.used().iter().flat_map(|policy_shard| policy_shard.aside()).collect()
+    }
+
+    /// How many they are.
+    #[cfg(feature = "freezing")]
+    pub(crate) fn aside_count(&self) -> u64 {
+        self.used().iter().map(|policy_shard| policy_shard.aside_count()).sum()
     }
 
     /// Whether a hit raises a mark and the policy need not hear of it.

@@ -305,6 +305,9 @@ impl Places {
         let mut view = table.view(caller, now);
         if aside.has(place) {
             aside.take(place, view.weight(place));
+            // Its slot may be put back after all.
+            #[cfg(feature = "freezing")]
+            caller.headers.header(table.slots[place.index()]).take_back();
             if let Some(hot_first) = policy.hot_first() {
                 hot_first.remove_aside(&mut view, place);
             }
@@ -474,6 +477,10 @@ impl PolicyShard {
         let Some(place) = self.place_of(caller, old) else { return false };
         let Places { policy, table, aside, .. } = &mut *entered.places;
         let is_aside = aside.has(Slot(place));
+        #[cfg(feature = "freezing")]
+        if is_aside {
+            caller.headers.header(new).set_aside();
+        }
         if used && !aside.hides(Slot(place)) {
             let mut view = table.view(caller, entered.now);
             policy.hit(&mut view, Slot(place));
@@ -545,7 +552,7 @@ impl PolicyShard {
 
     #[cfg(feature = "freezing")]
     /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
-    /// them. The lock is held for some 20 ns a slot.
+    /// them. Their headers say so from here on. The lock is held for some 20 ns a slot.
     pub(super) fn set_aside_next(
         &self,
         caller: &Caller<'_>,
@@ -556,10 +563,11 @@ impl PolicyShard {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
+        let set_aside = slots.len();
         for _ in 0..count {
             let is_seated = |place: Slot| table.slots[place.index()] != 0;
-            let Some(place) = aside.next(&mut **policy, is_seated) else { return };
-            let Some(hot_first) = policy.hot_first() else { return };
+            let Some(place) = aside.next(&mut **policy, is_seated) else { break };
+            let Some(hot_first) = policy.hot_first() else { break };
             let mut view = table.view(caller, now);
             hot_first.set_aside(&mut view, place);
             let weight = view.weight(place);
@@ -567,7 +575,12 @@ impl PolicyShard {
             let slot = table.slots[place.index()];
             // Under the lock, without which nobody takes it out of its place and retires it.
             pinned.keep(slot);
+            caller.headers.prefetch(slot);
             slots.push(slot);
+        }
+        // Under the lock as well: who takes one out clears what is set here.
+        for &slot in &slots[set_aside..] {
+            caller.headers.header(slot).set_aside();
         }
     }
 
@@ -581,21 +594,32 @@ impl PolicyShard {
 
     #[cfg(feature = "freezing")]
     /// How many are set aside.
-    pub(super) fn aside(&self) -> u64 {
+    pub(super) fn aside_count(&self) -> u64 {
         self.places.lock().aside.count()
     }
 
     #[cfg(feature = "freezing")]
-    /// Gives the policy back what was set aside, and all of its capacity.
-    pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: u64) {
+    /// Their slots.
+    pub(super) fn aside(&self) -> Vec<u32> {
+        let Places { table, aside, .. } = &*self.places.lock();
+        aside.slots(&table.slots)
+    }
+
+    #[cfg(feature = "freezing")]
+    /// Gives the policy back what was set aside, and all of its capacity. The slots: what their
+    /// headers say is the caller's to take back.
+    pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: u64) -> Vec<u32> {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
         if let Some(hot_first) = policy.hot_first().filter(|_| aside.used) {
             hot_first.take_back(&mut table.view(caller, now));
+            let slots = aside.slots(&table.slots);
             aside.clear();
             policy.set_capacity(capacity);
+            return slots;
         }
+        Vec::new()
     }
 
     /// The slots that are in a place, each with its position.

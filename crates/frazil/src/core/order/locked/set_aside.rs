@@ -1,9 +1,9 @@
 //! What a policy under a lock has set aside: its hottest, which it is not to evict.
 //!
 //! Who sets aside walks the order, hottest first, a batch of places at a time under the lock. From
-//! there on hits of those places are nobody's business, and removals are told to the policy
-//! as those of what it has set aside. While the walk lasts the policy hears of no hit, so that
-//! nothing moves to where it has been already.
+//! there on hits of those places are nobody's business, which the headers of their slots say
+//! without the lock, and removals are told to the policy as those of what it has set aside. While
+//! the walk lasts the policy hears of no hit, so that nothing moves to where it has been already.
 
 use frazil_policy::Slot;
 
@@ -43,6 +43,13 @@ impl SetAside {
     /// How many places are set aside.
     pub(super) fn count(&self) -> u64 {
         self.places.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    #[cfg(feature = "freezing")]
+    /// Those of `slots`, by place, that are set aside.
+    pub(super) fn slots(&self, slots: &[u32]) -> Vec<u32> {
+        let aside = (0..).zip(slots).filter(|&(place, _)| self.has(Slot(place)));
+        aside.map(|(_, &slot)| slot).collect()
     }
 
     /// Whether the policy is not to hear of a hit of a place.
