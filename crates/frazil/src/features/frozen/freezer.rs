@@ -358,3 +358,32 @@ fn wait() {
         std::thread::sleep(BETWEEN_LOOKS);
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::{Cache, Freezing, Policy, Tested};
+
+    /// As what a wheel thought was over is: its slot is taken from its place first.
+    #[test]
+    fn what_is_taken_out_and_put_back_is_not_set_aside() {
+        let mut cache: Tested =
+            Cache::builder(100).policy(Policy::Lru).freezing(Freezing::ByHand).build();
+        (0..100).for_each(|key| cache.insert(key, String::new()));
+        assert_eq!(cache.freeze(1.0), 100);
+        let core = &cache.core;
+        let slot = core.look_up(&7, |slot| slot).expect("it is there");
+        assert!(core.slab.header(slot).is_aside());
+        let mut held = core.hold();
+        assert!(core.with_queue_ctx(&mut held, |ctx| core.order.detach(ctx, slot)));
+        core.put_back(&mut held, slot);
+        drop(held);
+        cache.validate().unwrap();
+        // To the policy it is the only one that may go.
+        let before = cache.stats();
+        (100..102).for_each(|key| cache.insert(key, String::new()));
+        assert!(!cache.contains_key(&7));
+        assert_eq!(cache.stats().evictions - before.evictions, 2);
+        cache.thaw();
+        cache.validate().unwrap();
+    }
+}
