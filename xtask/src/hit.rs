@@ -39,7 +39,7 @@ const CALLS: [&str; 7] = [
     "find_further",
     "time@",
     "is_outlived_in_use",
-    "miss_dead",
+    "miss_lapsed",
     "observed",
     "used_under_lock",
     "panic",

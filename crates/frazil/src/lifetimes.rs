@@ -129,6 +129,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let steps = self.core.steps();
         #[cfg(feature = "loading")]
         steps.take(|| self.core.forget_expired_errors());
-        self.core.purge_dead(&steps)
+        self.core.purge_lapsed(&steps)
     }
 }

@@ -234,7 +234,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries.sort_by_key(|(record, ..)| record.rank);
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let mut order = by_laps((0..count).collect(), Vec::new(), |at| entries[at as usize].0.mark);
-        let fitting = usize::try_from(self.core.places.capacity()).unwrap_or(usize::MAX);
+        let fitting = usize::try_from(self.core.entry_budget.capacity()).unwrap_or(usize::MAX);
         order.drain(..order.len().saturating_sub(fitting));
         if self.core.order.is_places_and_marks() {
             order.sort_unstable();

@@ -238,8 +238,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 survey.found(format!("stripe {number} is locked"));
                 continue;
             };
-            survey.places_in_hand += held.above.places;
-            survey.credit_in_hand += held.above.credit;
+            survey.places_in_hand += held.above.entry_credit;
+            survey.credit_in_hand += held.above.weight_credit;
             survey.unreported = survey.unreported.wrapping_add(held.above.unreported[WEIGHT]);
             for (queue, ends) in held.above.ends.iter().enumerate() {
                 let [front, back] =
@@ -424,8 +424,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         survey.expect("len", self.core.entries(), residents);
         survey.expect("weight", self.weight(), weight);
-        let in_hand = survey.places_in_hand.wrapping_add(self.core.places.free());
-        survey.expect("places", self.core.places.capacity(), residents.wrapping_add(in_hand));
+        let in_hand = survey.places_in_hand.wrapping_add(self.core.entry_budget.free());
+        survey.expect("places", self.core.entry_budget.capacity(), residents.wrapping_add(in_hand));
         if let Some(weights) = &self.core.weights {
             let in_hand = survey.credit_in_hand.wrapping_add(weights.free());
             survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
@@ -495,11 +495,11 @@ mod tests {
                 cache.core.reclaim.retire(&cache.core.segments, &mut held, slot);
             }),
             ("a place too many", &|cache| {
-                cache.core.stripe().claim().expect("free").above.places += 1
+                cache.core.stripe().claim().expect("free").above.entry_credit += 1
             }),
             ("credit lost", &|cache| {
                 let mut held = cache.core.stripe().claim().expect("free");
-                held.above.credit = held.above.credit.wrapping_sub(1);
+                held.above.weight_credit = held.above.weight_credit.wrapping_sub(1);
             }),
             ("a segment lost", &|cache| {
                 let mut held = cache.core.stripe().claim().expect("free");

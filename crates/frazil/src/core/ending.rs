@@ -34,10 +34,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let ending = H::removed(self, slot, ending);
         // What replaces it has its place, and has paid for its weight.
         if ending != Ending::Replaced {
-            held.above.places += 1;
+            held.above.entry_credit += 1;
             if self.weights.is_some() {
                 let weight = self.slab.weight(slot);
-                held.above.credit += weight;
+                held.above.weight_credit += weight;
                 add(&held.local().counts.weight, weight.wrapping_neg());
             }
         }

@@ -46,13 +46,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         self.order.read_clock(self);
         H::arrived(self, hash, weight);
-        if self.is_beyond(weight) {
+        if self.is_too_heavy(weight) {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(place, found, (key, value), operation);
         }
         let mut held = self.hold();
         if found.is_none() {
-            newcomer.recalled.set(self.order.miss(&held, hash));
+            newcomer.recalled.set(self.order.recall(&held, hash));
         }
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {

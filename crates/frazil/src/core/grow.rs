@@ -45,7 +45,7 @@ pub(super) fn segments_for(slots: u32, length: u32) -> u32 {
 
 impl<K, V, S, H: PerThread> Supply for Core<K, V, S, H> {
     fn limits(&self) -> (u32, u32) {
-        let entries = self.places.capacity();
+        let entries = self.entry_budget.capacity();
         self.index.limits(words_for(entries), slots_for(entries))
     }
 
@@ -67,7 +67,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn expected_slots(&self) -> u32 {
         let expected = usual_slots(self.resize.expected());
         let used = self.reclaim.used().end.saturating_mul(2);
-        used.max(expected).min(slots_for(self.places.capacity()))
+        used.max(expected).min(slots_for(self.entry_budget.capacity()))
     }
 
     /// Makes room for more entries than there were so far. True if there is some. The caller holds
@@ -105,7 +105,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// A table to replace the current one by: the one that was made for that, unless another thread
     /// has replaced it by one as large meanwhile, which is full as well by now.
     fn next_table(&self, made: Option<Table>) -> Table {
-        let entries = self.places.capacity();
+        let entries = self.entry_budget.capacity();
         made.filter(|made| made.len() > self.index.table().len())
             .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)))
     }

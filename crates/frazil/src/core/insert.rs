@@ -74,7 +74,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     ) -> Result<Admitted, R> {
         self.order.read_clock(self);
         let Admission { hash, place, weight, .. } = admission;
-        if self.is_beyond(weight) {
+        if self.is_too_heavy(weight) {
             self.order.pass_over(self, hash, weight);
             let operation = H::operation(self);
             return Err(refused(self.refuse(operation, place, (key, value), Refusal::TooHeavy)));
@@ -115,7 +115,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return Some(found);
         }
         // Not a newcomer's to replace: it is absent.
-        self.take_out_dead(place, found);
+        self.take_out_lapsed(place, found);
         self.find(protection, place, key)
     }
 
@@ -136,7 +136,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut held = self.hold_of(stripe);
         let newcomer = Newcomer::new(hash, weight);
         if found.is_none() {
-            newcomer.recalled.set(self.order.miss(&held, hash));
+            newcomer.recalled.set(self.order.recall(&held, hash));
         }
         match self.attempt(&mut held, place, (&newcomer, incoming), found, key, value) {
             Ok(()) => {
@@ -244,7 +244,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         key: K,
         value: V,
     ) -> Result<(), InsertFailure<K, V>> {
-        let places = u64::from(found.is_none());
+        let entries = u64::from(found.is_none());
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
             old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
@@ -257,7 +257,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             Some(found) if growth > 0 => {
                 self.make_room_to_grow(held, newcomer, growth, found.slot())
             }
-            _ => self.make_room(held, newcomer, (places, growth), |_| false),
+            _ => self.make_room(held, newcomer, (entries, growth), |_| false),
         };
         if let Err(cause) = room {
             return Err(InsertFailure { cause, key, value });
@@ -280,10 +280,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let Some(own) = published else {
             return Err(self.withdraw(held, slot, found.is_some()));
         };
-        held.above.places -= places;
+        held.above.entry_credit -= entries;
         if self.weights.is_some() {
-            held.above.credit -= growth;
-            held.above.credit += old_weight.saturating_sub(newcomer.weight);
+            held.above.weight_credit -= growth;
+            held.above.weight_credit += old_weight.saturating_sub(newcomer.weight);
             add(&held.local().counts.weight, newcomer.weight.wrapping_sub(old_weight));
         }
         match found {
@@ -350,18 +350,18 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
-        (places, growth): (u64, u64),
+        (entries, growth): (u64, u64),
         is_kept: impl Fn(u32) -> bool,
     ) -> Result<(), FailureKind> {
-        if self.gather(held, places, growth)? {
+        if self.gather(held, entries, growth)? {
             return Ok(());
         }
-        self.evict_one(held, newcomer, places, &is_kept)?;
+        self.evict_one(held, newcomer, entries, &is_kept)?;
         // Most need one victim. Two more in the same loop would cost that one 30 instructions.
-        if self.gather(held, places, growth)? {
+        if self.gather(held, entries, growth)? {
             return Ok(());
         }
-        self.evict_more(held, newcomer, (places, growth), is_kept)
+        self.evict_more(held, newcomer, (entries, growth), is_kept)
     }
 
     /// Where one victim was not enough.
@@ -371,17 +371,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
-        (places, growth): (u64, u64),
+        (entries, growth): (u64, u64),
         is_kept: impl Fn(u32) -> bool,
     ) -> Result<(), FailureKind> {
         // As many evictions as there are slots free all there is.
         for _ in 0..self.reclaim.slots() {
             // The capacity may have been lowered since its weight was looked at.
-            if self.is_beyond(newcomer.weight) {
+            if self.is_too_heavy(newcomer.weight) {
                 return Err(FailureKind::Refused(Refusal::TooHeavy));
             }
-            self.evict_one(held, newcomer, places, &is_kept)?;
-            if self.gather(held, places, growth)? {
+            self.evict_one(held, newcomer, entries, &is_kept)?;
+            if self.gather(held, entries, growth)? {
                 return Ok(());
             }
         }
@@ -394,7 +394,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn gather(
         &self,
         held: &mut Held<'_, H::Local>,
-        places: u64,
+        entries: u64,
         growth: u64,
     ) -> Result<bool, FailureKind> {
         let buffers = &mut **held;
@@ -402,10 +402,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             return Err(FailureKind::Shortage);
         }
-        let mut enough =
-            self.places.gather(&mut buffers.above.places, places, &mut buffers.traffic);
+        let mut enough = self.entry_budget.gather(
+            &mut buffers.above.entry_credit,
+            entries,
+            &mut buffers.traffic,
+        );
         if let Some(weights) = &self.weights {
-            enough &= weights.gather(&mut buffers.above.credit, growth, &mut buffers.traffic);
+            enough &=
+                weights.gather(&mut buffers.above.weight_credit, growth, &mut buffers.traffic);
         }
         Ok(enough)
     }
@@ -416,14 +420,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         newcomer: &Newcomer,
-        places: u64,
+        entries: u64,
         is_kept: &impl Fn(u32) -> bool,
     ) -> Result<(), FailureKind> {
-        if places > 0 && !self.hooks.may_evict() {
+        if entries > 0 && !self.hooks.may_evict() {
             return Err(FailureKind::Refused(Refusal::NoRoom));
         }
         // An entry that grows is no newcomer: the policy may not refuse it.
-        let newcomer = (places > 0).then_some(newcomer);
+        let newcomer = (entries > 0).then_some(newcomer);
         match self.order.evict(&mut self.queue_ctx(held), newcomer) {
             Decision::Victim(victim) if is_kept(victim) => Ok(()),
             Decision::Victim(victim) => {

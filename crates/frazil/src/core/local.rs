@@ -116,9 +116,9 @@ impl Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     /// Entries that this stripe may admit without evicting.
-    pub(crate) places: u64,
+    pub(crate) entry_credit: u64,
     /// Weight that it may admit.
-    pub(crate) credit: u64,
+    pub(crate) weight_credit: u64,
     /// This stripe's ends of the policy's queues.
     pub(crate) ends: [Ends; 2],
     /// What the policy counts of this stripe and has not told the others yet.

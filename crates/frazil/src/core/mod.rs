@@ -90,7 +90,7 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) reclaim: Reclaim,
     pub(crate) segments: Segments,
     /// How many more entries there may be.
-    pub(crate) places: Budget,
+    pub(crate) entry_budget: Budget,
     /// How much more they may weigh, where they are weighed.
     pub(crate) weights: Option<Box<Budget>>,
     pub(crate) resize: Resize,
@@ -177,7 +177,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             order,
             stripes: Stripes::default(),
             reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
-            places: Budget::new(places, step as u64 - 1),
+            entry_budget: Budget::new(places, step as u64 - 1),
             weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
             resize: Resize::new(bound, entries),
             segments,
@@ -214,7 +214,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
                 .wrapping_sub(counts.removals.load(Relaxed))
                 .wrapping_sub(counts.lapses.load(Relaxed))
         });
-        likely(counted, self.places.capacity())
+        likely(counted, self.entry_budget.capacity())
     }
 
     /// What they weigh together; their number without a weigher.
@@ -231,7 +231,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 
     /// The capacity in force, in entries or in weight.
     pub(crate) fn capacity(&self) -> u64 {
-        self.weights.as_deref().unwrap_or(&self.places).capacity()
+        self.weights.as_deref().unwrap_or(&self.entry_budget).capacity()
     }
 
     /// Bytes of address space laid out so far.
@@ -332,7 +332,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         Q: Equivalent<K> + ?Sized,
         F: From<(Found<'c>, At<'c>)>,
     {
-        if !protection.covers(cell, word, slot) {
+        if !protection.protects(cell, word, slot) {
             return Seen::Changed;
         }
         let at = self.slab.at(slot);
@@ -388,7 +388,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
                 return None;
             }
             // If not, another thread has changed it.
-            if protection.covers(cell, word, slot) {
+            if protection.protects(cell, word, slot) {
                 return Some((word, slot));
             }
         }

@@ -66,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return None;
         };
         if !H::is_live_in_use(self, found.slot, found.at) {
-            self.miss_dead(key, found.slot);
+            self.miss_lapsed(key, found.slot);
             return None;
         }
         if ASIDE && self.hooks.claims(self.slab.header_at(found.at)) {
@@ -95,7 +95,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// hook is asked.
     #[cold]
     #[inline(never)]
-    fn miss_dead<Q: Hash + ?Sized>(&self, key: &Q, slot: u32) {
+    fn miss_lapsed<Q: Hash + ?Sized>(&self, key: &Q, slot: u32) {
         let (hash, place) = self.place(key);
         self.stripe().local.reads.miss(hash);
         let operation = H::operation(self);
@@ -112,7 +112,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Takes out an entry that is to be found no more, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_out_dead(&self, place: Place, found: Found<'_>) {
+    pub(crate) fn take_out_lapsed(&self, place: Place, found: Found<'_>) {
         let _operation = H::operation(self);
         H::before_unlink(self, found.slot());
         let mut held = self.hold();

@@ -71,7 +71,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         let freed = self.reclaim.run(&self.segments, readers, all, self);
         #[cfg(feature = "tracing")]
         self.tell_of_pins();
-        if self.reclaim.has_turned_over() {
+        if self.reclaim.take_turnover() {
             self.empty_idle();
         }
         freed
@@ -101,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         {
             if let Some(mut held) = self.stripes.claim(stripe) {
                 self.empty(&mut held);
-                stripe.is_empty_now();
+                stripe.note_emptied();
             }
         }
     }
@@ -113,9 +113,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         self.reclaim.flush_retired(&self.segments, buffers);
         self.reclaim.flush_vacant(&self.segments, buffers);
         buffers.spares.flush(&self.segments, &mut buffers.traffic);
-        self.places.flush(&mut buffers.above.places, &mut buffers.traffic);
+        self.entry_budget.flush(&mut buffers.above.entry_credit, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
-            weights.flush(&mut buffers.above.credit, &mut buffers.traffic);
+            weights.flush(&mut buffers.above.weight_credit, &mut buffers.traffic);
         }
     }
 

@@ -104,8 +104,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Whether a newcomer of this weight can't be admitted, whatever goes.
     #[inline(always)]
-    pub(crate) fn is_beyond(&self, weight: u64) -> bool {
-        let places = self.places.capacity();
+    pub(crate) fn is_too_heavy(&self, weight: u64) -> bool {
+        let places = self.entry_budget.capacity();
         places == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
     }
 
@@ -119,7 +119,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let capacity = if weighted { capacity } else { places };
         let goal = Goal { turn: *turn, capacity, places };
         self.follow(&held, &goal);
-        self.places.grow(goal.places);
+        self.entry_budget.grow(goal.places);
         if let Some(weights) = &self.weights {
             weights.grow(goal.capacity);
         }
@@ -134,7 +134,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.order.set_capacity(held, goal.capacity, entries);
         let step = fitting_step(entries).min(self.segments.length() as usize);
         self.segments.set_step(step as u32);
-        self.places.set_chunk(step as u64 - 1);
+        self.entry_budget.set_chunk(step as u64 - 1);
         if let Some(weights) = &self.weights {
             weights.set_chunk(goal.capacity / WEIGHT_STEP_FROM);
             self.reclaim.set_capacity(goal.capacity);
@@ -178,7 +178,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let held = self.hold();
         let turn = self.resize.turn.lock();
         if *turn == goal.turn {
-            let (capacity, places) = (self.capacity(), self.places.capacity());
+            let (capacity, places) = (self.capacity(), self.entry_budget.capacity());
             self.follow(&held, &Goal { capacity, places, ..*goal });
         }
     }
@@ -187,9 +187,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn gather_credit(&self) {
         for mut held in self.stripes.claims() {
             let buffers = &mut *held;
-            self.places.flush(&mut buffers.above.places, &mut buffers.traffic);
+            self.entry_budget.flush(&mut buffers.above.entry_credit, &mut buffers.traffic);
             if let Some(weights) = &self.weights {
-                weights.flush(&mut buffers.above.credit, &mut buffers.traffic);
+                weights.flush(&mut buffers.above.weight_credit, &mut buffers.traffic);
             }
         }
     }
@@ -197,14 +197,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether nothing is too much.
     fn is_settled(&self, goal: &Goal) -> bool {
         let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
-        self.places.surplus(goal.places) == 0 && weight == 0
+        self.entry_budget.surplus(goal.places) == 0 && weight == 0
     }
 
     /// Evicts what its credit is wanted for, a few. How many.
     fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> u32 {
         for evicted in 0..AT_ONCE {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
-            if held.above.places >= self.places.surplus(goal.places) && held.above.credit >= weight
+            if held.above.entry_credit >= self.entry_budget.surplus(goal.places)
+                && held.above.weight_credit >= weight
             {
                 return evicted;
             }
@@ -227,11 +228,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if *turn != goal.turn {
             return Progress::Ended;
         }
-        let mut taken =
-            self.places.withdraw(&mut buffers.above.places, goal.places, &mut buffers.traffic);
+        let mut taken = self.entry_budget.withdraw(
+            &mut buffers.above.entry_credit,
+            goal.places,
+            &mut buffers.traffic,
+        );
         if let Some(weights) = &self.weights {
-            taken |=
-                weights.withdraw(&mut buffers.above.credit, goal.capacity, &mut buffers.traffic);
+            taken |= weights.withdraw(
+                &mut buffers.above.weight_credit,
+                goal.capacity,
+                &mut buffers.traffic,
+            );
         }
         if self.is_settled(goal) {
             Progress::Ended

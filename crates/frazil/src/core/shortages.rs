@@ -29,7 +29,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// Tells, after a reclamation, if what pins have shown takes more than half of the spare
     /// slots. Once for each doubling.
     pub(super) fn tell_of_pins(&self) {
-        let spare = spare_slots(self.places.capacity());
+        let spare = spare_slots(self.entry_budget.capacity());
         let held_up = self.reclaim.held_up();
         if held_up <= spare / 2 {
             self.shortages.held_up.store(0, Relaxed);

@@ -46,7 +46,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             let lease = thread::Lease::new();
             let stripe = self.stripes.of(lease.number());
             if let Some(mut held) = stripe.own() {
-                stripe.lend();
+                stripe.set_claimant();
                 if self.stripes.is_stopped() {
                     continue;
                 }
@@ -62,9 +62,9 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     #[inline(always)]
     pub(crate) fn settle(&self, held: &mut Held<'_, H::Local>) {
         let buffers = &mut **held;
-        self.places.settle(&mut buffers.above.places, &mut buffers.traffic);
+        self.entry_budget.settle(&mut buffers.above.entry_credit, &mut buffers.traffic);
         if let Some(weights) = &self.weights {
-            weights.settle(&mut buffers.above.credit, &mut buffers.traffic);
+            weights.settle(&mut buffers.above.weight_credit, &mut buffers.traffic);
             self.reclaim.settle(&self.segments, buffers);
         }
         if buffers.traffic.retries | buffers.traffic.writes != 0 {

@@ -148,7 +148,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     #[inline(always)]
     fn queues_changed(&self) {
         if let Some(frozen) = &self.frozen {
-            frozen.is_whole_no_more();
+            frozen.clear_whole();
         }
     }
 

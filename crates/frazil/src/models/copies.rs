@@ -60,7 +60,7 @@ impl Copies {
 
     fn read(&self, protection: &impl Protect) -> bool {
         let Some(publication) = self.shown.publication() else { return false };
-        let covered = protection.covers_copies(self.shown.published(), publication.0);
+        let covered = protection.protects_copies(self.shown.published(), publication.0);
         if covered {
             // SAFETY: as above.
             let copied = self.copied.with(|copied| unsafe { *copied });

@@ -154,7 +154,7 @@ impl Growing {
     fn read(&self) -> bool {
         let hazard = Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time");
         let look = |cell: &AtomicU32, word, slot| {
-            if !hazard.covers(cell, word, slot) {
+            if !hazard.protects(cell, word, slot) {
                 return Seen::Changed;
             }
             // SAFETY: loom looks whether it is.

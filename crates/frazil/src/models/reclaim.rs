@@ -136,7 +136,7 @@ impl Store {
         let reader = &self.stripes.of(0).reader;
         let word = self.word.load(Acquire);
         reader.hazard.store(word, Release);
-        reader.progress.look();
+        reader.progress.wake_if_asleep();
         if word != 0 && self.word.load(Acquire) == word {
             self.read();
         }
@@ -151,7 +151,7 @@ impl Store {
     /// Whether it is there, and covered now.
     fn look(&self, protection: &impl Protect) -> bool {
         let word = self.word.load(Acquire);
-        let shown = word != 0 && protection.covers(&self.word, word, word);
+        let shown = word != 0 && protection.protects(&self.word, word, word);
         if shown {
             self.read();
         }
@@ -198,7 +198,7 @@ fn a_hazard_that_is_named_anew_orders_what_was_read_before() {
         |store| {
             let hazard = store.hazard();
             store.look(&hazard);
-            assert!(hazard.covers(&store.elsewhere, ELSEWHERE, ELSEWHERE));
+            assert!(hazard.protects(&store.elsewhere, ELSEWHERE, ELSEWHERE));
         },
         Store::replace,
     ]);
@@ -225,7 +225,7 @@ fn a_pin_that_shows_more_keeps_the_slot() {
                 let pin = store.pin();
                 let shown = store.look(&pin);
                 for _ in 0..7 {
-                    assert!(pin.covers(&store.elsewhere, ELSEWHERE, ELSEWHERE));
+                    assert!(pin.protects(&store.elsewhere, ELSEWHERE, ELSEWHERE));
                 }
                 if shown {
                     store.read();
@@ -253,7 +253,7 @@ fn a_name_that_is_given_anew_orders_what_was_read_before() {
     check(&[
         |store| {
             store.look(&store.pin());
-            assert!(store.pin().covers(&store.elsewhere, ELSEWHERE, ELSEWHERE));
+            assert!(store.pin().protects(&store.elsewhere, ELSEWHERE, ELSEWHERE));
         },
         Store::replace,
     ]);

@@ -50,7 +50,7 @@ impl Progress {
     /// Between naming a slot and looking whether it is still there, behind the light fence. For the
     /// thread itself.
     #[inline(always)]
-    pub(crate) fn look(&self) {
+    pub(crate) fn wake_if_asleep(&self) {
         // Both that are not awake, in one comparison. No call: with one a hit took 167 instructions
         // and not 162, for registers to save.
         if self.0.load(Relaxed) as i64 <= ASLEEP as i64 {
@@ -87,16 +87,16 @@ impl Progress {
     }
 
     /// Lets the thread fall asleep unless it has passed this epoch, which is the caller's alone. A
-    /// heavy fence is to follow, and [`Progress::end`].
-    pub(crate) fn tire(&self, epoch: u64) {
+    /// heavy fence is to follow, and [`Progress::finish_sleep`].
+    pub(crate) fn begin_sleep(&self, epoch: u64) {
         let passed = self.0.load(Relaxed);
         if passed != ASLEEP && passed <= epoch {
             _ = self.0.compare_exchange(passed, FALLING | epoch, Relaxed, Relaxed);
         }
     }
 
-    /// The thread is asleep, unless it has woken since [`Progress::tire`].
-    pub(crate) fn sleep(&self, epoch: u64) {
+    /// The thread is asleep, unless it has woken since [`Progress::begin_sleep`].
+    pub(crate) fn finish_sleep(&self, epoch: u64) {
         // Release: the names that the heavy fence has made visible; partner is the Acquire of
         // `passed`.
         _ = self.0.compare_exchange(FALLING | epoch, ASLEEP, AcqRel, Relaxed);

@@ -32,11 +32,11 @@ pub(crate) trait Protect {
     /// next call, and while the protection lives. If not, the word has changed.
     ///
     /// `cell` is one from which a slot is taken out before it is retired.
-    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
+    fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
     /// The same of the frozen copies, of which `publication` was just `published`.
     #[cfg(feature = "freezing")]
-    fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool;
+    fn protects_copies(&self, published: &AtomicU64, publication: u64) -> bool;
 }
 
 /// Protects one slot at a time.
@@ -49,17 +49,17 @@ impl<'c> Hazard<'c> {
     /// The calling thread's, whose reader this is, unless it is in use.
     #[inline(always)]
     pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
-        Hazard::free(&reader.hazard, reader)
+        Hazard::unless_in_use(&reader.hazard, reader)
     }
 
     /// The one for what is compared with what the other names.
     #[inline(always)]
     pub(crate) fn second(reader: &'c Reader) -> Option<Self> {
-        Hazard::free(&reader.second, reader)
+        Hazard::unless_in_use(&reader.second, reader)
     }
 
     #[inline(always)]
-    fn free(named: &'c AtomicU32, reader: &'c Reader) -> Option<Self> {
+    fn unless_in_use(named: &'c AtomicU32, reader: &'c Reader) -> Option<Self> {
         // Made only if it is free: one that is made and dropped clears what is named.
         (named.load(Relaxed) == 0).then(|| Hazard { named, progress: &reader.progress })
     }
@@ -67,22 +67,22 @@ impl<'c> Hazard<'c> {
 
 impl Protect for Hazard<'_> {
     #[inline(always)]
-    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+    fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: what was read under the last hazard; partner is the Acquire in
         // `Reclaim::run`.
         self.named.store(slot, Release);
         // Either this second look sees that the slot was unlinked, or the reclaimer sees
-        // the hazard. Partner: the heavy fence of `Reclaim::run`; where that makes do without,
-        // `look` is what it makes do with.
+        // the hazard. Partner: the heavy fence of `Reclaim::quiesce`; where that makes do without,
+        // `wake_if_asleep` is what it makes do with.
         fence::light();
-        self.progress.look();
+        self.progress.wake_if_asleep();
         cell.load(Acquire) == word
     }
 
     #[cfg(feature = "freezing")]
     #[inline(always)]
-    fn covers_copies(&self, published: &AtomicU64, publication: u64) -> bool {
-        // Release: as in `covers`; partner is the Acquire of `Reclaim::is_past`.
+    fn protects_copies(&self, published: &AtomicU64, publication: u64) -> bool {
+        // Release: as in `protects`; partner is the Acquire of `Reclaim::is_past`.
         self.named.store(COPIES, Release);
         // Either this second look sees that the copies were withdrawn, or the freezer sees the
         // hazard before it writes others. Partner: the heavy fence of `Shown::withdraw`.
@@ -95,7 +95,7 @@ impl Protect for Hazard<'_> {
 impl Drop for Hazard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: as in `covers`.
+        // Release: as in `protects`.
         self.named.store(0, Release);
     }
 }
@@ -132,7 +132,7 @@ impl<'c> Pinned<'c> {
 
 impl Protect for Pinned<'_> {
     #[inline(always)]
-    fn covers(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+    fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         self.keep(slot);
         // Acquire: as the first look of a `get`; the entry's key and value.
         cell.load(Acquire) == word
@@ -140,7 +140,7 @@ impl Protect for Pinned<'_> {
 
     #[cfg(feature = "freezing")]
     #[inline(always)]
-    fn covers_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
+    fn protects_copies(&self, _published: &AtomicU64, _sight: u64) -> bool {
         true
     }
 }

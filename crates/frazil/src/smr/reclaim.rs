@@ -511,9 +511,9 @@ impl Reclaim {
             return (u64::MAX, asked);
         }
         if urgent {
-            stripes.iter().for_each(|stripe| stripe.reader.progress.tire(stamp));
+            stripes.iter().for_each(|stripe| stripe.reader.progress.begin_sleep(stamp));
             fence::heavy();
-            stripes.iter().for_each(|stripe| stripe.reader.progress.sleep(stamp));
+            stripes.iter().for_each(|stripe| stripe.reader.progress.finish_sleep(stamp));
             quiet = u64::MAX;
         }
         (quiet, asked)
@@ -521,7 +521,7 @@ impl Reclaim {
 
     /// Whether as many slots have become free as there are entries since this was true last. To
     /// one thread.
-    pub(crate) fn has_turned_over(&self) -> bool {
+    pub(crate) fn take_turnover(&self) -> bool {
         let freed = self.freed.load(Relaxed);
         freed >= self.turnover && self.freed.compare_exchange(freed, 0, Relaxed, Relaxed).is_ok()
     }

@@ -63,9 +63,9 @@ impl Reader {
     pub(crate) fn name(&self, slot: u32) {
         self.names.add(slot);
         // Either the look that follows sees that the slot was unlinked, or who reclaims it sees
-        // the name. Partner: as of `Hazard::covers`.
+        // the name. Partner: as of `Hazard::protects`.
         fence::light();
-        self.progress.look();
+        self.progress.wake_if_asleep();
     }
 
     /// Lets go of all that a thread was reading which does not exist.
@@ -177,7 +177,7 @@ impl<L, W> Stripe<L, W> {
     }
 
     /// Says that nothing is in the buffers of a stripe that [has rested](Stripe::has_rested).
-    pub(crate) fn is_empty_now(&self) {
+    pub(crate) fn note_emptied(&self) {
         self.emptied.store(self.seen.load(Relaxed), Relaxed);
     }
 
@@ -188,7 +188,7 @@ impl<L, W> Stripe<L, W> {
         if self.claimed.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return None;
         }
-        self.lend();
+        self.set_claimant();
         let held = Held { stripe: self, flag: &self.claimed };
         // Partner: the light fence of `own`. Acquire: partner is the Release with which
         // the owner leaves.
@@ -217,7 +217,7 @@ impl<L, W> Stripe<L, W> {
     }
 
     /// Says that the calling thread is at work with it, or is about to be, and not its owner.
-    pub(crate) fn lend(&self) {
+    pub(crate) fn set_claimant(&self) {
         self.claimant.store(thread::number() + 1, Relaxed);
     }
 }

@@ -284,9 +284,9 @@ impl Order {
 
     /// An absent key is about to be admitted: what the policy recalls of it.
     #[inline(always)]
-    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> u32 {
+    pub(crate) fn recall(&self, buffers: &Buffers, hash: u64) -> u32 {
         match self {
-            Order::S3Fifo(s3_fifo) => s3_fifo.miss(buffers, hash).into(),
+            Order::S3Fifo(s3_fifo) => s3_fifo.recall(buffers, hash).into(),
             _ => 0,
         }
     }

@@ -164,7 +164,7 @@ impl S3Fifo {
     }
 
     #[inline(always)]
-    pub(crate) fn miss(&self, buffers: &Buffers, hash: u64) -> bool {
+    pub(crate) fn recall(&self, buffers: &Buffers, hash: u64) -> bool {
         self.ghosts.last_two().any(|ghosts| ghosts.take(hash, self.sum(buffers, CLOCK)))
     }
 

@@ -287,7 +287,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// Takes out all that has expired, and all that is stale. How many entries that were.
-    pub(crate) fn purge_dead(&self, steps: &Steps<'_>) -> u64 {
+    pub(crate) fn purge_lapsed(&self, steps: &Steps<'_>) -> u64 {
         let Some(deadlines) = self.hooks.expiry.deadlines() else { return 0 };
         let now = self.clock.exact();
         let mut expired = self.purge_stale(deadlines, steps);

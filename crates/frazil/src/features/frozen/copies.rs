@@ -105,7 +105,7 @@ impl<K, V> Copies<K, V> {
     ) -> Option<&V> {
         let Table { shown, memory } = &self.table.0;
         let publication = shown.publication()?;
-        if !protection.covers_copies(shown.published(), publication.0) {
+        if !protection.protects_copies(shown.published(), publication.0) {
             return None;
         }
         let lines = &*memory.get()?.lines;

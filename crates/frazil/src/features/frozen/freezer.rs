@@ -132,7 +132,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
         frozen.whole.store(true, Relaxed);
         // Whoever admits an entry or ends a residency has counted it before this, or finds the
-        // flag. Partner: the light fence of `is_whole_no_more`.
+        // flag. Partner: the light fence of `clear_whole`.
         fence::heavy();
         if self.holds_more(work) {
             frozen.whole.store(false, Relaxed);

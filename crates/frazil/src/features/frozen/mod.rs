@@ -143,7 +143,7 @@ impl<K, V> Frozen<K, V> {
     /// An entry was queued that is not frozen, or a residency has ended: there is something to
     /// evict, or will be when the room that this leaves is taken.
     #[inline]
-    pub(crate) fn is_whole_no_more(&self) {
+    pub(crate) fn clear_whole(&self) {
         // What has happened was counted before. Partner: the heavy fence of `declare_whole`.
         fence::light();
         if self.whole.load(Relaxed) {

@@ -63,7 +63,7 @@ impl Shown {
         if !self.active.load(Relaxed) {
             return;
         }
-        // Release: partner is the Acquire of `Protect::covers_copies`.
+        // Release: partner is the Acquire of `Protect::protects_copies`.
         self.published.store(0, Release);
         // A `get` that saw it has named what it reads before this.
         fence::heavy();

@@ -49,7 +49,7 @@ impl<K, V> Frozen<K, V> {
         match self.0 {}
     }
 
-    pub(crate) fn is_whole_no_more(&self) {
+    pub(crate) fn clear_whole(&self) {
         match self.0 {}
     }
 

@@ -97,8 +97,8 @@ pub(super) trait AnyPolicy: Send {
 
 /// [`HotFirst`] without types of its own.
 pub(super) trait AnyHotFirst {
-    #[cfg(feature = "freezing")]
     /// Whether it walks its order itself.
+    #[cfg(feature = "freezing")]
     fn walks(&self) -> bool;
     /// The hottest, or the next colder one.
     fn next(&self, place: Option<Slot>) -> Option<Slot>;

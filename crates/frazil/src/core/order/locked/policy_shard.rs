@@ -534,9 +534,9 @@ impl PolicyShard {
         self.places.lock().policy.set_capacity(capacity);
     }
 
-    #[cfg(feature = "freezing")]
     /// Begins to walk the order, hottest first: from now on the policy hears of no hit. How many
     /// entries there are; 0 where nothing can be set aside.
+    #[cfg(feature = "freezing")]
     pub(super) fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64 {
         let walks = self.places.lock().policy.hot_first().map(|hot_first| hot_first.walks());
         let Some(walks) = walks else { return 0 };
@@ -550,9 +550,9 @@ impl PolicyShard {
         (table.slots.len() - 1 - free.len()) as u64
     }
 
-    #[cfg(feature = "freezing")]
     /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
     /// them. Their headers say so from here on. The lock is held for some 20 ns a slot.
+    #[cfg(feature = "freezing")]
     pub(super) fn set_aside_next(
         &self,
         caller: &Caller<'_>,
@@ -584,30 +584,30 @@ impl PolicyShard {
         }
     }
 
-    #[cfg(feature = "freezing")]
     /// Ends the walk; the policy makes do with what is left of its capacity.
+    #[cfg(feature = "freezing")]
     pub(super) fn end_setting_aside(&self, capacity: u64) {
         let Places { policy, aside, .. } = &mut *self.places.lock();
         aside.end();
         policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
     }
 
-    #[cfg(feature = "freezing")]
     /// How many are set aside.
+    #[cfg(feature = "freezing")]
     pub(super) fn aside_count(&self) -> u64 {
         self.places.lock().aside.count()
     }
 
-    #[cfg(feature = "freezing")]
     /// Their slots.
+    #[cfg(feature = "freezing")]
     pub(super) fn aside(&self) -> Vec<u32> {
         let Places { table, aside, .. } = &*self.places.lock();
         aside.slots(&table.slots)
     }
 
-    #[cfg(feature = "freezing")]
     /// Gives the policy back what was set aside, and all of its capacity. The slots: what their
     /// headers say is the caller's to take back.
+    #[cfg(feature = "freezing")]
     pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: u64) -> Vec<u32> {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;

@@ -39,14 +39,14 @@ impl SetAside {
         self.places.get(place.index() / 64).is_some_and(|word| word >> (place.0 % 64) & 1 != 0)
     }
 
-    #[cfg(feature = "freezing")]
     /// How many places are set aside.
+    #[cfg(feature = "freezing")]
     pub(super) fn count(&self) -> u64 {
         self.places.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    #[cfg(feature = "freezing")]
     /// Those of `slots`, by place, that are set aside.
+    #[cfg(feature = "freezing")]
     pub(super) fn slots(&self, slots: &[u32]) -> Vec<u32> {
         let aside = (0..).zip(slots).filter(|&(place, _)| self.has(Slot(place)));
         aside.map(|(_, &slot)| slot).collect()
@@ -58,8 +58,8 @@ impl SetAside {
         self.walking || self.has(place)
     }
 
-    #[cfg(feature = "freezing")]
     /// Begins the walk; through `listed`, the hottest last, where the policy keeps no order.
+    #[cfg(feature = "freezing")]
     pub(super) fn begin(&mut self, policy: &mut dyn AnyPolicy, listed: Vec<Slot>) {
         self.walking = true;
         self.used = true;
@@ -67,9 +67,9 @@ impl SetAside {
         self.cursor = colder(policy, None);
     }
 
-    #[cfg(feature = "freezing")]
     /// The next place, to be set aside now. `is_seated` says whether one of those listed is there
     /// still.
+    #[cfg(feature = "freezing")]
     pub(super) fn next(
         &mut self,
         policy: &mut dyn AnyPolicy,
@@ -100,8 +100,8 @@ impl SetAside {
         self.cursor.and_then(|place| colder(policy, Some(place)))
     }
 
-    #[cfg(feature = "freezing")]
     /// Notes a place that was set aside.
+    #[cfg(feature = "freezing")]
     pub(super) fn add(&mut self, place: Slot, weight: u64) {
         let word = place.index() / 64;
         if self.places.len() <= word {
@@ -119,16 +119,16 @@ impl SetAside {
         self.weight -= weight;
     }
 
-    #[cfg(feature = "freezing")]
     /// Ends the walk.
+    #[cfg(feature = "freezing")]
     pub(super) fn end(&mut self) {
         self.walking = false;
         self.cursor = None;
         self.listed = Vec::new();
     }
 
-    #[cfg(feature = "freezing")]
     /// Forgets all.
+    #[cfg(feature = "freezing")]
     pub(super) fn clear(&mut self) {
         self.end();
         self.used = false;
