@@ -1,8 +1,8 @@
 //! One key whose value is on its way: who works on it, and who waits.
 //!
 //! ```text
-//!                 value                 stored
-//! begun ─► Loading ─────────► Storing ──────────► Over
+//!                 value             stored           told to all
+//! begun ─► Loading ─────────► Storing ────────► Loading ───────────► Over
 //!          ▲   │ │
 //!   one    │   │ └─ an error that is shared ──► Over, or Failed while it is remembered
 //!   waiter │   ▼ fails, panics, is dropped
