@@ -41,6 +41,8 @@ const ROUND_PER_STRIPE: u64 = 8;
 const NAMES_PER_SLOT: u64 = 4;
 /// The share of the weight that a heavy fence is executed for, for which limbo is gone through.
 const ROUND_SHARE: u64 = 4;
+/// What is free is packed when one in so many of all segments has come there partly filled.
+const FRAGMENTS_SHARE: u32 = 8;
 /// Slots that become free while a thread must do nothing to be taken for idle, at least.
 const TURNOVER_MIN: u64 = 1024;
 /// Of the capacity, the weight that may wait in limbo: a share of one in so many, of entries that
@@ -64,6 +66,8 @@ pub(crate) struct Reclaim {
     waiting: OwnLine<Waiting>,
     /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
     epoch: OwnLine<AtomicU64>,
+    /// Segments that came to `free` with less than all words filled, since those there were packed.
+    fragments: AtomicU32,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
     batch: u64,
@@ -148,6 +152,7 @@ impl Reclaim {
             limbo: SegmentStack::default(),
             waiting: OwnLine(waiting),
             epoch: OwnLine(AtomicU64::new(1)),
+            fragments: AtomicU32::new(0),
             fresh: OwnLine(AtomicU32::new(1)),
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
@@ -369,9 +374,45 @@ impl Reclaim {
     pub(crate) fn flush_vacant<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
         if segment != 0 && next > 0 {
+            self.fragments.fetch_add(1, Relaxed);
             self.free.push(segments, segment, &mut buffers.traffic);
         } else if segment != 0 {
             buffers.spares.give(segments, segment, &mut buffers.traffic);
+        }
+    }
+
+    /// Packs what is free into as few segments as it needs, and gives the others back; unless only a
+    /// few are partly filled, or `always`. Who takes slots one by one, and has each reclaimed by
+    /// itself, would have all segments in here in the end. O(segments), and O(1) for each that came.
+    pub(crate) fn pack_free(&self, segments: &Segments, traffic: &mut Traffic, always: bool) {
+        let fragments = self.fragments.load(Relaxed);
+        if fragments == 0 || !always && fragments < segments.count() / FRAGMENTS_SHARE {
+            return;
+        }
+        self.fragments.store(0, Relaxed);
+        let length = segments.length() as usize;
+        let mut slots = Vec::with_capacity(2 * length);
+        // Empty, and kept for what is left in the end.
+        let mut spare = 0;
+        let mut next = self.free.take_all(traffic);
+        while next != 0 {
+            let segment = next;
+            next = segments.next(segment);
+            segments.drain(segment, &mut slots);
+            if slots.len() >= length {
+                segments.fill(segment, slots.drain(slots.len() - length..));
+                self.free.push(segments, segment, traffic);
+            } else if spare == 0 {
+                spare = segment;
+            } else {
+                segments.give(segment, traffic);
+            }
+        }
+        if spare != 0 && slots.is_empty() {
+            segments.give(spare, traffic);
+        } else if spare != 0 {
+            segments.fill(spare, slots.into_iter());
+            self.free.push(segments, spare, traffic);
         }
     }
 
@@ -443,6 +484,9 @@ impl Reclaim {
                 _ => continue,
             };
             gone.slots += u64::from(released);
+            if released < segments.length() {
+                self.fragments.fetch_add(1, Relaxed);
+            }
             self.free.push(segments, segment, &mut Traffic::default());
         }
         let freed = gone.slots;

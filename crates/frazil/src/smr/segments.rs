@@ -300,6 +300,22 @@ impl Segments {
             .fold(0, |occupied, word| occupied << 1 | u32::from(word.load(Relaxed) & SLOT != 0))
     }
 
+    /// Takes the words of a segment of the caller's.
+    pub(crate) fn drain(&self, segment: u32, words: &mut Vec<u32>) {
+        for word in self.line(segment) {
+            let taken = word.load(Relaxed);
+            word.store(0, Relaxed);
+            words.extend((taken != 0).then_some(taken));
+        }
+    }
+
+    /// Puts words into an empty segment of the caller's: no more than there is room for.
+    pub(crate) fn fill(&self, segment: u32, words: impl Iterator<Item = u32>) {
+        for (word, filled) in self.line(segment).iter().zip(words) {
+            word.store(filled, Relaxed);
+        }
+    }
+
     /// The segment below one of a chain that [`SegmentStack::take_all`] gave, or 0.
     #[inline]
     pub(crate) fn next(&self, segment: u32) -> u32 {

@@ -481,6 +481,28 @@ fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
     }
 }
 
+/// Each flush sends a segment with one slot in it to what is free.
+#[test]
+fn what_is_removed_and_flushed_one_by_one_makes_room() {
+    for policy in policies() {
+        for removals in [3_000, 4_600, 5_000, 8_000] {
+            let census = Census::default();
+            let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10_000).policy(policy).build();
+            (0..10_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+            for key in 0..removals {
+                cache.invalidate(&key);
+                cache.flush();
+            }
+            cache.clear();
+            cache.flush();
+            assert_eq!((census.living(), cache.len()), (0, 0), "{policy}, {removals}");
+            (0..20_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+            assert_eq!(cache.stats().refusals, 0, "{policy}, {removals}");
+            validate(&mut cache);
+        }
+    }
+}
+
 /// Each thread has segments in hand, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {

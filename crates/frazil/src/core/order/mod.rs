@@ -436,7 +436,8 @@ impl Order {
     /// was no segment for them, of which there are more now.
     pub(crate) fn compact<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> bool {
         let QueueCtx { segments, reclaim, headers, outside, .. } = *ctx;
-        let mut all = true;
+        let buffers = &mut *ctx.buffers;
+        let mut all = buffers.spares.stock(segments, &mut buffers.traffic);
         for queue in self.queues() {
             let mark = queue.mark();
             queue.compact(segments, ctx.buffers, headers, |buffers, slot| {
@@ -460,10 +461,10 @@ impl Order {
                 gone
             });
         }
-        if let Order::Locked(locked) = self {
-            locked.remove_dead(ctx);
+        match self {
+            Order::Locked(locked) => locked.remove_dead(ctx),
+            _ => all,
         }
-        all
     }
 
     /// The lock-free queues of the policy.

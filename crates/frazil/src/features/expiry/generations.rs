@@ -166,6 +166,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             // For what it is retired in, or put back in.
             let buffers = &mut *held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+                // For who comes when there are segments.
+                generations.next.fetch_min(slot, Release);
                 break;
             }
             self.take_out_if(&mut held, slot, || generations.is_stale(slot));

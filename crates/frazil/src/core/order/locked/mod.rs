@@ -367,10 +367,10 @@ impl Locked {
     #[cfg(feature = "freezing")]
     pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
         let caller = self.caller(headers);
-        let capacity = share(self.capacity.load(Relaxed), self.bits);
+        let capacity = || share(self.capacity.load(Relaxed), self.bits);
         for policy_shard in self.used() {
             // Not under the lock: a line of memory for each. None is set aside anew meanwhile.
-            for slot in policy_shard.take_back(&caller, capacity) {
+            for slot in policy_shard.take_back(&caller, &capacity) {
                 headers.header(slot).take_back();
             }
         }
@@ -598,14 +598,15 @@ impl Locked {
         policy_shard.replace(&caller, &mut ctx.buffers.traffic, [old, new], used)
     }
 
-    /// Retires the dead that are in a place, as long as there are segments for them.
-    pub(crate) fn remove_dead<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
+    /// Retires the dead that are in a place, as long as there are segments for them. Whether there
+    /// were.
+    pub(crate) fn remove_dead<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> bool {
         for policy_shard in self.used() {
             let mut from = 0;
             loop {
                 let (segments, buffers) = (ctx.segments, &mut *ctx.buffers);
                 if !buffers.spares.stock(segments, &mut buffers.traffic) {
-                    return;
+                    return false;
                 }
                 let caller = self.caller(ctx.headers);
                 let dead = policy_shard.take_dead(&caller, &mut buffers.traffic, from);
@@ -614,6 +615,7 @@ impl Locked {
                 from = place + 1;
             }
         }
+        true
     }
 
     /// What they weigh together.
@@ -678,8 +680,8 @@ impl Walk<'_> {
 
     fn end(&mut self) {
         if let [policy_shard, others @ ..] = self.policy_shards {
-            let capacity = share(self.locked.capacity.load(Relaxed), self.locked.bits);
-            policy_shard.end_setting_aside(capacity);
+            let capacity = || share(self.locked.capacity.load(Relaxed), self.locked.bits);
+            policy_shard.end_setting_aside(&capacity);
             self.policy_shards = others;
         }
     }

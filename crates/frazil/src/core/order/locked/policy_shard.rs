@@ -584,12 +584,13 @@ impl PolicyShard {
         }
     }
 
-    /// Ends the walk; the policy makes do with what is left of its capacity.
+    /// Ends the walk; the policy makes do with what is left of its capacity. That is asked for under
+    /// the lock, so that no older one comes after a newer.
     #[cfg(feature = "freezing")]
-    pub(super) fn end_setting_aside(&self, capacity: u64) {
+    pub(super) fn end_setting_aside(&self, capacity: &dyn Fn() -> u64) {
         let Places { policy, aside, .. } = &mut *self.places.lock();
         aside.end();
-        policy.set_capacity(capacity.saturating_sub(aside.weight).max(1));
+        policy.set_capacity(capacity().saturating_sub(aside.weight).max(1));
     }
 
     /// How many are set aside.
@@ -608,7 +609,7 @@ impl PolicyShard {
     /// Gives the policy back what was set aside, and all of its capacity. The slots: what their
     /// headers say is the caller's to take back.
     #[cfg(feature = "freezing")]
-    pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: u64) -> Vec<u32> {
+    pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: &dyn Fn() -> u64) -> Vec<u32> {
         let mut entered = self.enter(caller, &mut Traffic::default());
         let now = entered.now;
         let Places { policy, table, aside, .. } = &mut *entered.places;
@@ -616,7 +617,7 @@ impl PolicyShard {
             hot_first.take_back(&mut table.view(caller, now));
             let slots = aside.slots(&table.slots);
             aside.clear();
-            policy.set_capacity(capacity);
+            policy.set_capacity(capacity());
             return slots;
         }
         Vec::new()
