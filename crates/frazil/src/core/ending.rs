@@ -115,7 +115,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         } else {
             // Without a segment to spare, whoever dequeues it retires it, or the next who packs.
             self.slab.header(slot).die_later();
-            self.note_left_dead();
+            self.reclaim.note_left_dead();
         }
         // Until now a policy under a lock may have counted it among what is set aside.
         self.hooks.queues_changed();
@@ -134,10 +134,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     pub(super) fn retire_unfound(&self, held: &mut Held<'_, H::Local>, slot: u32) {
-        // Whoever has it in hand may queue it once more, as one that has survived, and not look.
-        if !self.retire_dead(held, slot, Order::detach_late) {
-            self.note_left_dead();
-        }
+        self.retire_dead(held, slot, Order::detach_late);
     }
 
     /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
@@ -152,27 +149,24 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     fn retire_dead_queued(&self, held: &mut Held<'_, H::Local>, slot: u32) {
-        _ = self.retire_dead(held, slot, Order::detach);
+        self.retire_dead(held, slot, Order::detach);
     }
 
     /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was left
     /// there. It may have been used again meanwhile, unless the caller protects it: then it goes back.
-    /// Whether it was found.
     fn retire_dead(
         &self,
         held: &mut Held<'_, H::Local>,
         slot: u32,
         detach: impl FnOnce(&Order, &mut QueueCtx<'_, Self>, u32) -> bool,
-    ) -> bool {
+    ) {
         let buffers = &mut **held;
         if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             // As in `finish_removal`.
-            self.note_left_dead();
+            self.reclaim.note_left_dead();
         } else if self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot)) {
             self.requeue(held, slot);
-            return true;
         }
-        false
     }
 
     /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's

@@ -36,7 +36,7 @@ use crate::smr::reclaim::Reclaim;
 use crate::smr::segments::Segments;
 use crate::smr::{fence, fork, thread};
 use crate::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicU32,
     Ordering::{Acquire, Relaxed},
 };
 use budget::Budget;
@@ -98,8 +98,6 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
     pub(crate) policy: Online,
-    /// Whether dead slots may lie in queues, for want of segments to retire them in.
-    left_dead: AtomicBool,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
     pub(crate) hooks: H,
@@ -185,7 +183,6 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             hasher: settings.hasher,
             clock: settings.clock,
             policy,
-            left_dead: AtomicBool::new(false),
             identity: thread::identity(),
             hooks,
             #[cfg(feature = "tracing")]

@@ -11,7 +11,7 @@ use crate::core::slab::{Slab, VACANT};
 use crate::ensure::Ensure;
 use crate::smr::reclaim::Contents;
 use crate::sync::CHECKED;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
 /// than a quarter of the weight waiting.
@@ -136,13 +136,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         })
     }
 
-    /// Notes that a dead slot lies in a queue, and nobody may come to it there.
-    #[cold]
-    pub(super) fn note_left_dead(&self) {
-        // Release: the slot was declared dead before; partner is the Acquire of `scavenge`.
-        self.left_dead.store(true, Release);
-    }
-
     /// Makes all that idle threads have in hand available; packs the queues if told to, or if dead
     /// slots were left in them.
     #[cold]
@@ -154,14 +147,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         self.reclaim();
         let mut held = self.hold();
         self.reclaim.pack_free(&self.segments, &mut held.traffic, pack);
-        // Acquire: partner is the Release of `note_left_dead`.
-        if !self.left_dead.swap(false, Acquire) && !pack {
+        if !self.reclaim.takes_left_dead() && !pack {
             return;
         }
         // The first time may give back the segments that the second needs.
         let compact = |ctx: &mut QueueCtx<'_, Self>| self.order.compact(ctx);
         if !(self.with_queue_ctx(&mut held, compact) || self.with_queue_ctx(&mut held, compact)) {
-            self.note_left_dead();
+            self.reclaim.note_left_dead();
         }
         self.reclaim.flush_retired(&self.segments, &mut held);
         drop(held);

@@ -27,7 +27,7 @@ use crate::smr::segments::{IDLE, SegmentStack, Segments};
 use crate::smr::stripe::{Buffers, Cursor, Reader, Stripes, Traffic};
 use crate::sync::atomic::{
     self, AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 use crate::sync::{CHECKED, OwnLine};
 
@@ -68,6 +68,8 @@ pub(crate) struct Reclaim {
     epoch: OwnLine<AtomicU64>,
     /// Segments that came to `free` with less than all words filled, since those there were packed.
     fragments: AtomicU32,
+    /// Whether slots lie in queues that are to be retired.
+    left_dead: AtomicBool,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
     batch: u64,
@@ -153,6 +155,7 @@ impl Reclaim {
             waiting: OwnLine(waiting),
             epoch: OwnLine(AtomicU64::new(1)),
             fragments: AtomicU32::new(0),
+            left_dead: AtomicBool::new(false),
             fresh: OwnLine(AtomicU32::new(1)),
             batch,
             weight_in_limbo: AtomicU64::new(u64::MAX),
@@ -379,6 +382,19 @@ impl Reclaim {
         } else if segment != 0 {
             buffers.spares.give(segments, segment, &mut buffers.traffic);
         }
+    }
+
+    /// Notes that a slot lies in a queue that is to be retired, where nobody may come to it.
+    #[cold]
+    pub(crate) fn note_left_dead(&self) {
+        // Release: it was declared dead and queued before; partner is the Acquire of
+        // `takes_left_dead`.
+        self.left_dead.store(true, Release);
+    }
+
+    /// Whether any was left since this was asked last.
+    pub(crate) fn takes_left_dead(&self) -> bool {
+        self.left_dead.swap(false, Acquire)
     }
 
     /// Packs what is free into as few segments as it needs, and gives the others back; unless only a

@@ -140,7 +140,7 @@ impl Mobius {
                 return Decision::Victim(candidate.slot);
             }
             chances += 1;
-            ctx.push(self.dormant(pass), candidate);
+            ctx.push_again(self.dormant(pass), candidate);
         }
     }
 }

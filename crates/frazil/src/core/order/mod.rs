@@ -123,6 +123,16 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         queue.push(self.segments, self.buffers, slot);
     }
 
+    /// Queues a slot that was dequeued and stays. Should it have died meanwhile, whoever has ended its
+    /// residency looked for it too early, and it is left to who packs the queues.
+    #[inline(always)]
+    pub(crate) fn push_again(&mut self, queue: &Queue, slot: SlotRef<'_>) {
+        self.push(queue, slot);
+        if self.has_died(slot) {
+            self.reclaim.note_left_dead();
+        }
+    }
+
     /// The oldest slot of a queue that is not dead; those that are, are retired.
     #[inline(always)]
     pub(crate) fn pop(&mut self, queue: &Queue) -> Option<SlotRef<'c>> {
@@ -186,9 +196,7 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
     /// was.
     #[inline(always)]
     pub(crate) fn has_died(&self, slot: SlotRef<'_>) -> bool {
-        // Partner: the heavy fence of `Order::detach_late`.
-        fence::light();
-        slot.header.state.load(Relaxed) & DEAD != 0
+        has_died(slot)
     }
 
     /// Takes over what other stripes have in hand of these queues, unless their owners
@@ -197,6 +205,14 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
     fn gather(&mut self, queues: &[Queue]) {
         self.headers.each_idle(&mut |other| queues.iter().for_each(|queue| queue.flush(other)));
     }
+}
+
+/// [`QueueCtx::has_died`].
+#[inline(always)]
+fn has_died(slot: SlotRef<'_>) -> bool {
+    // Partner: the heavy fence of `Order::detach_late`.
+    fence::light();
+    slot.header.state.load(Relaxed) & DEAD != 0
 }
 
 /// The policy of a cache, among threads.
@@ -440,7 +456,7 @@ impl Order {
         let mut all = buffers.spares.stock(segments, &mut buffers.traffic);
         for queue in self.queues() {
             let mark = queue.mark();
-            queue.compact(segments, ctx.buffers, headers, |buffers, slot| {
+            let takes = |buffers: &mut Buffers, slot| {
                 // A segment for those that stay in the queue, and one for those that go.
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
@@ -459,6 +475,12 @@ impl Order {
                     }
                 }
                 gone
+            };
+            queue.compact(segments, ctx.buffers, headers, takes, |slot| {
+                // As in `push_again`.
+                if has_died(slot) {
+                    reclaim.note_left_dead();
+                }
             });
         }
         match self {
@@ -498,7 +520,7 @@ fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) ->
             return Decision::Victim(candidate.slot);
         }
         chances -= 1;
-        ctx.push(queue, candidate);
+        ctx.push_again(queue, candidate);
     }
     Decision::Empty
 }

@@ -168,13 +168,15 @@ impl Queue {
 
     /// Packs what is queued into as few segments as it needs, keeping the order where
     /// no other thread is at work. `takes` is shown every slot, and may keep it if the
-    /// stripe has another segment to spare.
+    /// stripe has another segment to spare; `queued` those that it does not keep, when they are queued
+    /// again.
     pub(crate) fn compact(
         &self,
         segments: &Segments,
         buffers: &mut Buffers,
         headers: &impl Headers,
         mut takes: impl FnMut(&mut Buffers, u32) -> bool,
+        queued: impl Fn(SlotRef<'_>),
     ) {
         self.flush(buffers);
         // Once round what is queued now, however much others add meanwhile.
@@ -190,7 +192,9 @@ impl Queue {
             buffers.spares.give(segments, segment, &mut buffers.traffic);
             for slot in slots.into_iter().map(|word| word & SLOT).filter(|&slot| slot != 0) {
                 if !takes(buffers, slot) {
-                    self.push(segments, buffers, headers.slot_ref(slot));
+                    let slot = headers.slot_ref(slot);
+                    self.push(segments, buffers, slot);
+                    queued(slot);
                 }
             }
         }

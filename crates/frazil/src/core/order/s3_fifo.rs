@@ -257,7 +257,7 @@ impl S3Fifo {
                 return Some(candidate.slot);
             }
             candidate.header.mark.clear();
-            self.push(ctx, MAIN, candidate);
+            ctx.push_again(&self.queues[MAIN], candidate);
         }
         None
     }
@@ -271,7 +271,7 @@ impl S3Fifo {
                 return Some(candidate.slot);
             }
             chances -= 1;
-            self.push(ctx, MAIN, candidate);
+            ctx.push_again(&self.queues[MAIN], candidate);
         }
         None
     }

@@ -42,7 +42,7 @@ pub(super) struct Work {
     shown_until: u64,
     /// How many entries were frozen last, some of which may have gone since.
     entries: u64,
-    /// Which of queues without a lock they are, hottest first.
+    /// Which they are: of queues without a lock hottest first.
     slots: Vec<u32>,
     /// What was thawed and could not be queued, for want of segments: in the freezer's hand.
     stranded: Vec<u32>,
@@ -200,6 +200,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 return;
             }
             work.entries += slots.len() as u64;
+            work.slots.extend_from_slice(&slots);
             let Some(filling) = filling else { continue };
             copied.clear();
             copied.extend(slots.iter().map(|&slot| self.copy(filling, slot)));
@@ -311,7 +312,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         frozen.whole.store(false, Relaxed);
         work.entries = 0;
         if let Order::Locked(locked) = &self.order {
-            locked.take_back(self);
+            let replacements = locked.take_back(self);
+            // Some have gone since, and may be other entries' by now: those are not set aside.
+            for slot in std::mem::take(&mut work.slots).into_iter().chain(replacements) {
+                self.slab.header(slot).take_back();
+            }
             return;
         }
         // The coldest first, so that the hottest goes last. What is in hand is noted, should a

@@ -363,17 +363,15 @@ impl Locked {
         walk
     }
 
-    /// Gives the policy back what was set aside. One thread at a time sets aside and takes back.
+    /// Gives the policy back what was set aside. What the headers of their slots say is the caller's to
+    /// take back, who knows those that a [walk](Self::walk) has shown; these are the others, that have
+    /// replaced some. One thread at a time sets aside and takes back.
     #[cfg(feature = "freezing")]
-    pub(crate) fn take_back<H: Headers>(&self, headers: &H) {
+    pub(crate) fn take_back<H: Headers>(&self, headers: &H) -> Vec<u32> {
         let caller = self.caller(headers);
         let capacity = || share(self.capacity.load(Relaxed), self.bits);
-        for policy_shard in self.used() {
-            // Not under the lock: a line of memory for each. None is set aside anew meanwhile.
-            for slot in policy_shard.take_back(&caller, &capacity) {
-                headers.header(slot).take_back();
-            }
-        }
+        let of_shard = |policy_shard: &PolicyShard| policy_shard.take_back(&caller, &capacity);
+        self.used().iter().flat_map(of_shard).collect()
     }
 
     /// The slots of what is set aside.

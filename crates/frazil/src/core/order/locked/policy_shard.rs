@@ -480,6 +480,7 @@ impl PolicyShard {
         #[cfg(feature = "freezing")]
         if is_aside {
             caller.headers.header(new).set_aside();
+            aside.replace(new);
         }
         if used && !aside.hides(Slot(place)) {
             let mut view = table.view(caller, entered.now);
@@ -606,8 +607,8 @@ impl PolicyShard {
         aside.slots(&table.slots)
     }
 
-    /// Gives the policy back what was set aside, and all of its capacity. The slots: what their
-    /// headers say is the caller's to take back.
+    /// Gives the policy back what was set aside, and all of its capacity. The slots that have replaced
+    /// some of it since: what their headers say is the caller's to take back.
     #[cfg(feature = "freezing")]
     pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: &dyn Fn() -> u64) -> Vec<u32> {
         let mut entered = self.enter(caller, &mut Traffic::default());
@@ -615,7 +616,7 @@ impl PolicyShard {
         let Places { policy, table, aside, .. } = &mut *entered.places;
         if let Some(hot_first) = policy.hot_first().filter(|_| aside.used) {
             hot_first.take_back(&mut table.view(caller, now));
-            let slots = aside.slots(&table.slots);
+            let slots = aside.replacements(&table.slots);
             aside.clear();
             policy.set_capacity(capacity());
             return slots;

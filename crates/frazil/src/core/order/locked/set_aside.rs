@@ -9,6 +9,11 @@ use frazil_policy::Slot;
 
 use super::any_policy::AnyPolicy;
 
+/// Replacements that are noted. With more a thaw asks of each place whether it is set aside, under
+/// the lock: 2 ms for a million.
+#[cfg(feature = "freezing")]
+const REPLACEMENTS_MAX: usize = 1 << 16;
+
 /// What a shard has set aside.
 #[derive(Default)]
 pub(super) struct SetAside {
@@ -23,6 +28,9 @@ pub(super) struct SetAside {
     listed: Vec<Slot>,
     /// A bit for each place.
     places: Vec<u64>,
+    /// Slots that have replaced some, as long as they are few.
+    #[cfg(feature = "freezing")]
+    replacements: Vec<u32>,
     /// What they weigh, as the policy is told it.
     pub(super) weight: u64,
 }
@@ -50,6 +58,24 @@ impl SetAside {
     pub(super) fn slots(&self, slots: &[u32]) -> Vec<u32> {
         let aside = (0..).zip(slots).filter(|&(place, _)| self.has(Slot(place)));
         aside.map(|(_, &slot)| slot).collect()
+    }
+
+    /// A slot takes the place of one that is set aside.
+    #[cfg(feature = "freezing")]
+    pub(super) fn replace(&mut self, slot: u32) {
+        if self.replacements.len() < REPLACEMENTS_MAX {
+            self.replacements.push(slot);
+        }
+    }
+
+    /// The slots that have replaced some: all that are set aside, of `slots` by place, if they were too
+    /// many to note.
+    #[cfg(feature = "freezing")]
+    pub(super) fn replacements(&mut self, slots: &[u32]) -> Vec<u32> {
+        match std::mem::take(&mut self.replacements) {
+            noted if noted.len() < REPLACEMENTS_MAX => noted,
+            _ => self.slots(slots),
+        }
     }
 
     /// Whether the policy is not to hear of a hit of a place.
@@ -138,6 +164,9 @@ impl SetAside {
 
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        (self.places.capacity() + self.listed.capacity() / 2) * size_of::<u64>()
+        let listed = self.listed.capacity() * size_of::<Slot>();
+        #[cfg(feature = "freezing")]
+        let listed = listed + self.replacements.capacity() * size_of::<u32>();
+        self.places.capacity() * size_of::<u64>() + listed
     }
 }
