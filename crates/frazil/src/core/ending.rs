@@ -134,7 +134,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     pub(super) fn retire_unfound(&self, held: &mut Held<'_, H::Local>, slot: u32) {
-        self.retire_dead(held, slot, Order::detach_late);
+        // Who has it in hand finds it dead, or queues it where nobody comes.
+        if !self.retire_dead(held, slot, Order::detach_late) {
+            self.reclaim.note_left_dead();
+        }
     }
 
     /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
@@ -149,24 +152,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     fn retire_dead_queued(&self, held: &mut Held<'_, H::Local>, slot: u32) {
-        self.retire_dead(held, slot, Order::detach);
+        _ = self.retire_dead(held, slot, Order::detach);
     }
 
     /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was left
     /// there. It may have been used again meanwhile, unless the caller protects it: then it goes back.
+    /// Whether it was found.
     fn retire_dead(
         &self,
         held: &mut Held<'_, H::Local>,
         slot: u32,
         detach: impl FnOnce(&Order, &mut QueueCtx<'_, Self>, u32) -> bool,
-    ) {
+    ) -> bool {
         let buffers = &mut **held;
         if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             // As in `finish_removal`.
             self.reclaim.note_left_dead();
         } else if self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot)) {
             self.requeue(held, slot);
+            return true;
         }
+        false
     }
 
     /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's

@@ -533,6 +533,24 @@ mod tests {
     use super::testing::Bench;
     use super::*;
 
+    /// Who has ended its residency did not find it, and nobody may come to it where it is queued.
+    #[test]
+    fn a_slot_that_died_in_hand_is_noted_when_it_is_queued_again() {
+        let (bench, mut buffers) = (Bench::new(8, 4), Buffers::default());
+        let queue = Queue::new(0);
+        let mut ctx = bench.ctx(&mut buffers);
+        for dies in [false, true] {
+            ctx.push(&queue, bench.headers.slot_ref(1));
+            let taken = ctx.pop(&queue).expect("it was queued");
+            if dies {
+                taken.header.state.store(DEAD, Relaxed);
+            }
+            ctx.push_again(&queue, taken);
+            assert_eq!(bench.reclaim.takes_left_dead(), dies);
+            assert_eq!(ctx.pop(&queue).is_none(), dies, "the dead are retired");
+        }
+    }
+
     /// The word that a slot was queued in may become the word that it is retired in.
     #[test]
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
