@@ -493,14 +493,14 @@ impl Reclaim {
             }
             // Where it goes.
             traffic.writes += 1;
-            let released = match kept {
+            let vacated = match kept {
                 0 => occupied,
                 // Of those that were gathered, what was exchanged for them.
                 _ if held_up.gather(segment, kept) => segments.occupied(segment).count_ones(),
                 _ => continue,
             };
-            gone.slots += u64::from(released);
-            if released < segments.length() {
+            gone.slots += u64::from(vacated);
+            if vacated < segments.length() {
                 self.fragments.fetch_add(1, Relaxed);
             }
             self.free.push(segments, segment, &mut Traffic::default());
