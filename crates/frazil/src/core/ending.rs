@@ -85,7 +85,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.retire_if_dead(held, self.slab.slot_ref(slot));
     }
 
-    fn requeue(&self, held: &mut Held<'_, H::Local>, slot: u32) {
+    /// Whether it was dead, and is retired.
+    fn requeue(&self, held: &mut Held<'_, H::Local>, slot: u32) -> bool {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
         let dead = self.slab.header(slot).state.load(Acquire) & DEAD != 0;
@@ -94,6 +95,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             false => self.order.put_back(ctx, slot),
         });
         self.hooks.queues_changed();
+        dead
     }
 
     /// Gives up a slot that the caller has unlinked and protects.
@@ -134,10 +136,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     pub(super) fn retire_unfound(&self, held: &mut Held<'_, H::Local>, slot: u32) {
-        // Who has it in hand finds it dead, or queues it where nobody comes.
-        if !self.retire_dead(held, slot, Order::detach_late) {
-            self.reclaim.note_left_dead();
-        }
+        _ = self.retire_dead(held, slot, Order::detach_late);
     }
 
     /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
@@ -169,7 +168,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             // As in `finish_removal`.
             self.reclaim.note_left_dead();
         } else if self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot)) {
-            self.requeue(held, slot);
+            let slot = self.slab.slot_ref(slot);
+            // Another entry's by now, whose remover may have looked for it while it was in hand.
+            if !self.requeue(held, slot.slot) && self.queue_ctx(held).has_died(slot) {
+                self.reclaim.note_left_dead();
+            }
             return true;
         }
         false
