@@ -56,6 +56,9 @@ pub(super) struct Answer {
     pub(super) p50_ns: u64,
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
+    /// Mean latency × throughput over threads, and whether that is near enough to 1.
+    pub(super) little: Option<f64>,
+    pub(super) latencies_valid: bool,
     pub(super) cpu_share: Option<f64>,
     pub(super) bytes_per_entry: Option<f64>,
 }
@@ -145,7 +148,10 @@ impl EngineVisitor for Task<'_> {
 
 impl From<Measured> for Answer {
     fn from(measured: Measured) -> Self {
+        let little = measured.little();
         Answer {
+            little: Some(little.ratio()),
+            latencies_valid: little.holds(),
             mops: measured.mops,
             hit_ratio: measured.hit_ratio,
             p50_ns: measured.p50_ns,

@@ -84,7 +84,7 @@ fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) 
     );
     let _ = writeln!(
         text,
-        "  {:>7} {:12} {:>8} {:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {:>5} {:>7} {:>6}",
+        "  {:>7} {:12} {:>8} {:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {:>9} {:>5} {:>7} {:>6}",
         "threads",
         "engine",
         "M ops/s",
@@ -95,6 +95,7 @@ fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) 
         "p50 ns",
         "p99",
         "p99.9",
+        "little",
         "cpu",
         "B/entry",
         "instr"
@@ -120,13 +121,17 @@ fn engine_line(
     let (least, most) = speeds.fold((f64::INFINITY, 0.0), extremes);
     let at = |figure| results.median(place, figure);
     let percent = |ratio: f64| figure(100.0 * ratio, 1);
+    let little = figure(at(|answer| answer.little.unwrap_or(f64::NAN)), 2);
+    // Of the middle round, as all figures are.
+    let valid = at(|answer| f64::from(u8::from(answer.latencies_valid)));
+    let little = if valid == 0.0 { format!("{little} no") } else { little };
     let plain = |number: f64| figure(number, 1);
     let of = |figures: &HashMap<Pair, f64>, write: fn(f64) -> String| {
         figures.get(&pair(cell, engine)).map_or("-".to_owned(), |&figure| write(figure))
     };
     let range = if most > 0.0 { format!("{least:.1}–{most:.1}") } else { "-".to_owned() };
     format!(
-        "{:>8} {range:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {:>5} {:>7} {:>6}",
+        "{:>8} {range:13} {:>6} {:>6} {:>8} {:>6} {:>6} {:>8} {little:>9} {:>5} {:>7} {:>6}",
         figure(at(|answer| answer.mops), 2),
         figure(results.ratio(place, (cell, &definition.baseline, threads)), 2),
         percent(at(|answer| answer.hit_ratio)),

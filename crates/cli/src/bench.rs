@@ -37,8 +37,12 @@ const LEAST_SHARE: f64 = 0.9;
 /// Every policy × capacity × number of threads is one row. The threads ask for keys that
 /// were drawn beforehand; a key that is not there is inserted. After a warm-up the time
 /// is cut into ten slices, and the speed is the median of the slices. One operation in
-/// 256 is timed; reading the clock is part of its latency. bytes_per_entry is what the
-/// process grew by, values included, once the cache was filled five times over.
+/// 256 is timed, at random; reading the clock is part of its latency. bytes_per_entry is what
+/// the process grew by, values included, once the cache was filled five times over.
+///
+/// little is mean latency × throughput over the operations in flight. By Little's law that is
+/// 1; latencies that are further off than a fifth, chance and 0.2 µs, which memory takes for
+/// an operation that is timed alone, are printed as not valid.
 ///
 /// Speeds of two runs differ by half and more on a machine with other work: cpu_share is
 /// the share of a core that the unluckiest thread got.
@@ -377,6 +381,8 @@ fn rows(args: &Args, lines: &[Line]) -> Vec<Row> {
             "p999_ns" => measured.p999_ns,
             "bytes_per_entry" => line.bytes_per_entry,
             "cpu_share" => measured.cpu_share,
+            "little" => measured.little().ratio(),
+            "latencies_valid" => measured.little().holds(),
         }
     };
     lines.iter().map(row).collect()
@@ -386,7 +392,7 @@ fn table(args: &Args, lines: &[Line]) -> String {
     let name = Path::new(&args.workload).file_name().unwrap_or_default().to_string_lossy();
     let headers = [
         "policy", "workload", "capacity", "threads", "M ops/s", "slowest", "fastest", "hits",
-        "p50 ns", "p99 ns", "p99.9 ns", "B/entry", "cpu",
+        "p50 ns", "p99 ns", "p99.9 ns", "little", "B/entry", "cpu",
     ];
     let row = |line: &Line| {
         let measured = &line.measured;
@@ -405,6 +411,7 @@ fn table(args: &Args, lines: &[Line]) -> String {
             output::grouped(measured.p50_ns),
             output::grouped(measured.p99_ns),
             output::grouped(measured.p999_ns),
+            measured.little().to_string(),
             optional(line.bytes_per_entry, 1),
             optional(measured.cpu_share, 2),
         ]

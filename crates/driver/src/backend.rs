@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use frazil_policy::Rng;
 
 use crate::engine::Session;
-use crate::run::{BATCH, Latencies};
+use crate::little::{Pace, Timed};
+use crate::run::BATCH;
 
 /// Where misses are sent, and how many requests there are at a time.
 ///
@@ -56,6 +57,8 @@ impl Backend {
             bypass: self.bypass,
             chance: Rng::new(thread as u64),
             waiting: VecDeque::new(),
+            waited_ns: 0.0,
+            until: Instant::now(),
         }
     }
 }
@@ -66,7 +69,7 @@ pub(crate) trait Misses {
     const BATCH: usize;
 
     /// Called before each operation, which may have to wait.
-    fn make_room(&mut self, session: &mut impl Session, latencies: &mut Latencies);
+    fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed);
 
     /// A key that was not there, asked for at a time if that is to be known. Whether it is
     /// over; if not, its latency will be recorded when it is.
@@ -79,7 +82,13 @@ pub(crate) trait Misses {
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
 
     /// Called once a batch.
-    fn look(&mut self, session: &mut impl Session, latencies: &mut Latencies);
+    fn look(&mut self, session: &mut impl Session, timed: &mut Timed);
+
+    /// Begins to measure how many requests are in flight.
+    fn restart(&mut self);
+
+    /// What the thread did since then: so many operations in the time that it had a core.
+    fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace;
 }
 
 /// Misses are over at once.
@@ -89,7 +98,7 @@ impl Misses for Immediate {
     const BATCH: usize = BATCH;
 
     #[inline(always)]
-    fn make_room(&mut self, _: &mut impl Session, _: &mut Latencies) {}
+    fn make_room(&mut self, _: &mut impl Session, _: &mut Timed) {}
 
     #[inline(always)]
     fn miss(&mut self, session: &mut impl Session, key: u64, _: Option<Instant>) -> bool {
@@ -108,7 +117,13 @@ impl Misses for Immediate {
     }
 
     #[inline(always)]
-    fn look(&mut self, _: &mut impl Session, _: &mut Latencies) {}
+    fn look(&mut self, _: &mut impl Session, _: &mut Timed) {}
+
+    fn restart(&mut self) {}
+
+    fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace {
+        timed.pace(on_core.as_nanos() as f64, 0.0, operations)
+    }
 }
 
 /// A miss that waits.
@@ -128,15 +143,27 @@ pub(crate) struct Fetching {
     chance: Rng,
     /// In the order in which they are due: all wait equally long.
     waiting: VecDeque<Waiting>,
+    /// Time that requests have waited since the last restart, summed up to a moment, in ns.
+    waited_ns: f64,
+    until: Instant,
 }
 
 impl Fetching {
     fn wait(&mut self, key: Option<u64>, asked: Option<Instant>) {
-        self.waiting.push_back(Waiting { key, due: Instant::now() + self.latency, asked });
+        let now = Instant::now();
+        self.sum_up(now);
+        self.waiting.push_back(Waiting { key, due: now + self.latency, asked });
+    }
+
+    /// Called before the number of those that wait changes.
+    fn sum_up(&mut self, now: Instant) {
+        let passed = now.duration_since(self.until);
+        self.waited_ns += passed.as_nanos() as f64 * self.waiting.len() as f64;
+        self.until = now;
     }
 
     /// Inserts what is due.
-    fn finish(&mut self, session: &mut impl Session, latencies: &mut Latencies) {
+    fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
         while let Some(first) = self.waiting.front() {
             if Instant::now() < first.due {
@@ -145,9 +172,11 @@ impl Fetching {
             if let Some(key) = first.key {
                 session.insert(key);
             }
+            let now = Instant::now();
+            self.sum_up(now);
             let over = self.waiting.pop_front();
             if let Some(asked) = over.and_then(|over| over.asked) {
-                latencies.record(asked.elapsed());
+                timed.record(now.duration_since(asked), Duration::ZERO);
             }
         }
     }
@@ -158,9 +187,9 @@ impl Misses for Fetching {
     const BATCH: usize = 64;
 
     #[inline(always)]
-    fn make_room(&mut self, session: &mut impl Session, latencies: &mut Latencies) {
+    fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
         while self.waiting.len() >= self.part {
-            self.finish(session, latencies);
+            self.finish(session, timed);
         }
     }
 
@@ -180,8 +209,19 @@ impl Misses for Fetching {
 
     /// Between two looks a request that is due waits; but then the thread has others to
     /// serve, and nothing is lost but its latency, by some microseconds.
-    fn look(&mut self, session: &mut impl Session, latencies: &mut Latencies) {
-        self.finish(session, latencies);
+    fn look(&mut self, session: &mut impl Session, timed: &mut Timed) {
+        self.finish(session, timed);
+    }
+
+    fn restart(&mut self) {
+        (self.waited_ns, self.until) = (0.0, Instant::now());
+    }
+
+    /// The thread has one operation in flight, but while it polls.
+    fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace {
+        self.sum_up(Instant::now());
+        let idle_ns = on_core.as_nanos() as f64;
+        timed.pace(self.waited_ns + idle_ns, idle_ns, operations)
     }
 }
 
@@ -217,31 +257,31 @@ mod tests {
     fn what_passes_the_cache_by_is_not_inserted() {
         let backend = Backend { bypass: 0.25, ..Backend::new(Duration::ZERO, 2) };
         let mut fetching = backend.part(0, 1);
-        let (mut session, mut latencies) = (Noted::default(), Latencies::new());
+        let (mut session, mut timed) = (Noted::default(), Timed::new());
         let passed = (0..10_000).filter(|_| fetching.bypasses()).count();
         assert!((2_300..2_700).contains(&passed), "{passed}");
         fetching.pass_by(Some(Instant::now()));
         fetching.miss(&mut session, 7, None);
-        fetching.look(&mut session, &mut latencies);
+        fetching.look(&mut session, &mut timed);
         assert_eq!(session.0, [7]);
-        assert!(latencies.quantile_ns(1.0) > 0, "it took its time");
+        assert!(timed.latencies.quantile_ns(1.0) > 0, "it took its time");
     }
 
     #[test]
     fn as_many_wait_as_may_and_each_for_as_long() {
         let latency = Duration::from_millis(20);
         let mut fetching = Backend::new(latency, 2).part(0, 1);
-        let (mut session, mut latencies) = (Noted::default(), Latencies::new());
+        let (mut session, mut timed) = (Noted::default(), Timed::new());
         let began = Instant::now();
         for key in 0..2 {
-            fetching.make_room(&mut session, &mut latencies);
+            fetching.make_room(&mut session, &mut timed);
             fetching.miss(&mut session, key, (key == 0).then_some(began));
         }
-        fetching.look(&mut session, &mut latencies);
+        fetching.look(&mut session, &mut timed);
         assert!(session.0.is_empty() || began.elapsed() >= latency, "{:?}", session.0);
-        fetching.make_room(&mut session, &mut latencies);
+        fetching.make_room(&mut session, &mut timed);
         assert!(began.elapsed() >= latency);
         assert_eq!(session.0[0], 0, "in order");
-        assert!(latencies.quantile_ns(1.0) >= 20_000_000, "one was timed");
+        assert!(timed.latencies.quantile_ns(1.0) >= 20_000_000, "one was timed");
     }
 }

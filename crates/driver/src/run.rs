@@ -21,6 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::backend::{Backend, Immediate, Misses};
 use crate::cores;
 use crate::engine::{Engine, Session};
+use crate::little::{Little, Pace, Timed};
 use crate::stream::{Ask, Operation, Stream};
 use crate::undisturbed::{Marks, Undisturbed, undisturbed};
 
@@ -78,6 +79,25 @@ pub struct Measured {
     pub cpu_share: Option<f64>,
     /// The part of the time in which every thread had a core, and the speed in it.
     pub undisturbed: Undisturbed,
+    /// What operations took, without a timed one.
+    pub pace: Pace,
+}
+
+impl Measured {
+    /// Whether the latencies agree with the throughput.
+    ///
+    /// ```
+    /// use frazil::Policy;
+    /// use frazil_driver::{Ours, Schedule, Workload, run};
+    /// let streams = Workload::Hit.streams(1_000, 10_000, 1)?;
+    /// let measured =
+    ///     run(&Ours::<u64>::new(Policy::Mobius, 1_000, 0), &streams, 0, &Schedule::seconds(0.05));
+    /// assert!(measured.little().expected_ns > 0.0);
+    /// # Ok::<(), frazil_driver::WorkloadError>(())
+    /// ```
+    pub fn little(&self) -> Little {
+        self.pace.little()
+    }
 }
 
 /// Latencies of single operations, to one part in a thousand.
@@ -134,6 +154,11 @@ impl Latencies {
     /// ```
     pub fn quantile_ns(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.0.reset();
     }
 
     /// Adds one.
@@ -233,6 +258,7 @@ struct Report {
     wall: Duration,
     processor: Option<Duration>,
     marks: Marks,
+    pace: Pace,
 }
 
 /// Drives `engine` with a thread for each stream. It is warm when `fill` entries have been
@@ -339,9 +365,9 @@ fn work<E: Engine, M: Misses>(
 ) -> Report {
     board.start.wait();
     let mut session = engine.session();
-    let mut latencies = Latencies::new();
+    let mut timed = Timed::new();
     let (mut tally, mut marks) = (Tally::default(), Marks::default());
-    let (mut warm_hits, mut warm_misses) = (0, 0);
+    let (mut warm_hits, mut warm_misses, mut warm_operations) = (0, 0, 0);
     let mut seen = WARMING;
     let shown = &board.shown[thread];
     let mut began = (Instant::now(), cores::thread_time());
@@ -354,7 +380,9 @@ fn work<E: Engine, M: Misses>(
             }
             seen = phase;
             (warm_hits, warm_misses) = (tally.hits, tally.misses);
-            latencies.0.reset();
+            warm_operations = tally.operations();
+            timed.clear();
+            misses.restart();
             marks.clear();
             began = (Instant::now(), cores::thread_time());
         }
@@ -363,35 +391,39 @@ fn work<E: Engine, M: Misses>(
         marks.note(Instant::now(), tally.operations());
         let (before, others) = batch.split_at(chance.random_range(0..batch.len()));
         for operation in before {
-            misses.make_room(&mut session, &mut latencies);
+            misses.make_room(&mut session, &mut timed);
             operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
         }
-        if let Some((timed, others)) = others.split_first() {
-            misses.make_room(&mut session, &mut latencies);
+        if let Some((one, others)) = others.split_first() {
+            misses.make_room(&mut session, &mut timed);
             let asked = Instant::now();
             let since = Some(asked);
-            if operate(&mut session, &mut misses, *timed, stream.prefix, since, &mut tally) {
-                latencies.record(asked.elapsed());
+            if operate(&mut session, &mut misses, *one, stream.prefix, since, &mut tally) {
+                let latency = asked.elapsed();
+                timed.record(latency, marks.queued_in(latency));
             }
             for operation in others {
-                misses.make_room(&mut session, &mut latencies);
+                misses.make_room(&mut session, &mut timed);
                 operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
             }
         }
-        misses.look(&mut session, &mut latencies);
+        misses.look(&mut session, &mut timed);
         shown.operations.store(tally.operations(), Relaxed);
         shown.inserts.store(tally.misses + tally.others, Relaxed);
     }
     let wall = began.0.elapsed();
     let processor = cores::thread_time().zip(began.1).map(|(end, start)| end.saturating_sub(start));
     std::hint::black_box(tally.read);
+    let operations = tally.operations() - warm_operations;
+    let pace = misses.pace(&timed, wall.saturating_sub(marks.queued()), operations);
     Report {
         hits: tally.hits - warm_hits,
         misses: tally.misses - warm_misses,
-        latencies,
+        latencies: timed.latencies,
         wall,
         processor,
         marks,
+        pace,
     }
 }
 
@@ -428,8 +460,10 @@ fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
     speeds.sort_by(f64::total_cmp);
     let mut all = Latencies::new();
     let (mut hits, mut misses) = (0, 0);
+    let mut pace = Pace::default();
     for report in reports {
         all.add(&report.latencies);
+        pace.add(&report.pace);
         hits += report.hits;
         misses += report.misses;
     }
@@ -444,6 +478,7 @@ fn summary(mut speeds: Vec<f64>, reports: &[Report], cores: usize) -> Measured {
         latencies: all,
         cpu_share: cpu_share(reports, cores),
         undisturbed: undisturbed(reports.iter().map(|report| &report.marks)),
+        pace,
     }
 }
 
@@ -477,6 +512,7 @@ mod tests {
             wall: Duration::from_millis(wall_ms),
             processor: Some(Duration::from_millis(processor_ms)),
             marks: Marks::default(),
+            pace: Pace::default(),
         }
     }
 

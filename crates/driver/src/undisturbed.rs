@@ -38,6 +38,9 @@ pub struct Undisturbed {
     pub seconds: f64,
 }
 
+/// A latency below this is no thread's that lost its core.
+const QUEUED_LEAST: Duration = Duration::from_micros(20);
+
 /// How far a thread was at a time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -75,6 +78,28 @@ impl Marks {
         if self.marks.last().is_none_or(|last| at.duration_since(last.at) >= STEP) {
             self.push(at, operations);
         }
+    }
+
+    /// For how long of a latency, up to now, the calling thread waited for a core. Asks the
+    /// system only if it was so long that it may have.
+    #[inline]
+    pub(crate) fn queued_in(&mut self, latency: Duration) -> Duration {
+        if latency < QUEUED_LEAST { Duration::ZERO } else { self.queued_since_mark().min(latency) }
+    }
+
+    /// For how long since the last mark.
+    #[cold]
+    fn queued_since_mark(&mut self) -> Duration {
+        let last = self.marks.last().and_then(|last| last.queued);
+        let now = self.queueing.as_ref().and_then(Queueing::so_far);
+        now.zip(last).map_or(Duration::ZERO, |(now, last)| now.saturating_sub(last))
+    }
+
+    /// For how long from the first mark to the last.
+    pub(crate) fn queued(&self) -> Duration {
+        let of = |mark: Option<&Mark>| mark.and_then(|mark| mark.queued);
+        let ends = of(self.marks.last()).zip(of(self.marks.first()));
+        ends.map_or(Duration::ZERO, |(last, first)| last.saturating_sub(first))
     }
 
     #[cold]

@@ -21,7 +21,8 @@ use std::time::Instant;
 
 use frazil::{Builder, Cache, Policy, Promotion, Stats};
 use frazil_driver::{
-    Ask, Engine, Latencies, Measured, Operation, Ours, Schedule, Session, Simulated, Stream, key,
+    Ask, Engine, Latencies, Little, Measured, Operation, Ours, Pace, Schedule, Session, Simulated,
+    Stream, key,
 };
 use frazil_simulator::trace::Trace;
 
@@ -138,6 +139,13 @@ impl Cell {
         self.shared_writes as f64 / self.gets.max(1) as f64
     }
 
+    /// Whether the latencies of all rounds agree with the throughput.
+    pub(super) fn little(&self) -> Little {
+        let mut pace = Pace::default();
+        self.rounds.iter().for_each(|round| pace.add(&round.pace));
+        pace.little()
+    }
+
     pub(super) fn row(&self) -> Row {
         let of = |value: fn(&Measured) -> f64| median(self.rounds.iter().map(value));
         let least = |value: fn(&Measured) -> Option<f64>| {
@@ -162,6 +170,8 @@ impl Cell {
             "shared_writes" => self.shared_writes(),
             "retries" => self.retries as f64 / self.gets.max(1) as f64,
             "cpu_share" => least(|round| round.cpu_share),
+            "little" => self.little().ratio(),
+            "latencies_valid" => self.little().holds(),
         }
     }
 }

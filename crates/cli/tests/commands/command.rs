@@ -703,7 +703,7 @@ fn bench_keeps_its_contract() {
     for row in &rows {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
         let contract = "policy workload capacity threads mops mops_min mops_max hit_ratio p50_ns \
-                        p99_ns p999_ns bytes_per_entry cpu_share";
+                        p99_ns p999_ns bytes_per_entry cpu_share little latencies_valid";
         assert_eq!(keys, contract.split_whitespace().collect::<Vec<_>>());
         let number = |key: &str| row[key].as_f64().unwrap();
         assert!(number("mops_min") <= number("mops") && number("mops") <= number("mops_max"));
@@ -873,7 +873,7 @@ fn reproduce_writes_data_and_figures() {
     let speeds = keys(
         "speed",
         "kind figure policy capacity_percent capacity threads mops disturbed_rounds mops_rounds hit_ratio \
-         p50_ns p90_ns p99_ns p999_ns shared_writes retries cpu_share",
+         p50_ns p90_ns p99_ns p999_ns shared_writes retries cpu_share little latencies_valid",
     );
     // The threads of a short cell may not have had the processor once.
     let speed = |row: &&Value| row["mops"].as_f64().unwrap();
