@@ -14,6 +14,8 @@ use crate::profile;
 
 /// Measured by `frazil calibrate` on the machine that the documents' figures are from.
 const REFERENCE: &str = include_str!("reference.toml");
+/// Policies that `frazil advise` compares unless told otherwise, and `frazil calibrate` measures.
+pub(crate) const COMPARED: &str = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu";
 /// Requests in flight for each core, unless said: a server that does not block on misses.
 const MPL_A_CORE: usize = 16;
 /// What a report has beside the setting that was asked for.
@@ -57,9 +59,8 @@ pub(crate) struct Setting {
 /// The model with all that does not change from cell to cell.
 pub(crate) struct Forecast {
     profile: Profile,
-    /// By policy, what the profile knows of it; and with all times longer, and shorter, by their
-    /// spread.
-    alone: BTreeMap<String, [Profile; 3]>,
+    /// By policy, what the profile knows of it.
+    alone: BTreeMap<String, Profile>,
     /// What is asked for.
     pub(crate) setting: Setting,
     /// Requests in flight whatever the cores, if that was said.
@@ -124,7 +125,9 @@ fn without_seed(policy: &PolicySpec) -> PolicySpec {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Predicted {
     pub(crate) throughput_mops: f64,
-    /// The same with all times longer, and shorter, by their spread.
+    /// Between what this lies if the machine is calibrated once more: the same with all times
+    /// longer, and shorter, by what the calibration was off on so many cores, or in a profile
+    /// that does not say so by their spread.
     pub(crate) range_mops: [f64; 2],
     /// Mean time from a request to its answer.
     pub(crate) response_us: f64,
@@ -134,10 +137,16 @@ pub(crate) struct Predicted {
     pub(crate) p_star: [f64; 2],
 }
 
-fn alone(profile: &Profile) -> BTreeMap<String, [Profile; 3]> {
-    let spread = [profile.clone(), profile.shifted(1.0), profile.shifted(-1.0)];
-    let of = |name: &String| (name.clone(), spread.each_ref().map(|it| it.only(name)));
-    profile.networks.keys().map(of).collect()
+fn alone(profile: &Profile) -> BTreeMap<String, Profile> {
+    profile.networks.keys().map(|name| (name.clone(), profile.only(name))).collect()
+}
+
+/// The profile with all times as long, and as short, as another calibration may find them.
+fn longer_and_shorter(profile: &Profile, name: &str, cores: usize) -> [Profile; 2] {
+    match profile.error_at(name, cores) {
+        Some(error) => [profile.scaled(error.exp()), profile.scaled((-error).exp())],
+        None => [profile.shifted(1.0), profile.shifted(-1.0)],
+    }
 }
 
 fn mpl_of(said: Option<usize>, cores: usize) -> usize {
@@ -263,11 +272,11 @@ impl Forecast {
         let throughput = |profile: &Profile, conditions: &Conditions| {
             throughput(&profile.network_under(name, conditions)?, mpl)
         };
-        let Some([profile, spread @ ..]) = self.alone.get(name) else { return Ok(None) };
+        let Some(profile) = self.alone.get(name) else { return Ok(None) };
         let solution = solve(&profile.network_under(name, &conditions)?, mpl)?;
         let mut range_mops = [solution.throughput_mops; 2];
-        for (mops, profile) in range_mops.iter_mut().zip(spread) {
-            *mops = throughput(profile, &conditions)?;
+        for (mops, profile) in range_mops.iter_mut().zip(longer_and_shorter(profile, name, cores)) {
+            *mops = throughput(&profile, &conditions)?;
         }
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {
             let conditions = Conditions { hit_ratio, ..conditions.clone() };

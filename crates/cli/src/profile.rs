@@ -7,7 +7,8 @@ use frazil_queueing::Profile;
 use crate::failure::note;
 use crate::output::{grouped, percent};
 
-/// Disturbed measurements that say little of a profile: each figure is the median of several.
+/// A share of disturbed measurements, or halves so far apart, that say little of a profile: each
+/// figure is the median of several.
 const FEW: f64 = 0.05;
 /// Names that are enough of a list.
 const ENOUGH: usize = 3;
@@ -17,7 +18,8 @@ pub(crate) fn read(file: &str) -> anyhow::Result<Profile> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
     let profile = parse(&text).with_context(|| file.to_owned())?;
-    for warning in disturbance(&profile).into_iter().chain(doubts(&profile)) {
+    let warnings = [disturbance(&profile), disagreement(&profile), doubts(&profile)];
+    for warning in warnings.into_iter().flatten() {
         note(&format!("{file}: {warning}"));
     }
     Ok(profile)
@@ -46,6 +48,17 @@ fn disturbance(profile: &Profile) -> Option<String> {
         grouped(quality.disturbed),
         grouped(quality.runs),
         percent(quality.disturbed_share())
+    ))
+}
+
+/// What a profile says that was written although it is noise.
+fn disagreement(profile: &Profile) -> Option<String> {
+    let apart = profile.quality?.halves.filter(|halves| halves.median > FEW)?;
+    Some(format!(
+        "what the two halves of the calibration predict is {} apart, {} at worst: what is predicted \
+         is worth less; calibrate again on a quieter machine",
+        percent(apart.median),
+        percent(apart.worst)
     ))
 }
 
@@ -78,6 +91,11 @@ mod tests {
                 .unwrap()
                 .ends_with("1 figure is spread over more than twice the mean: skip")
         );
+        let apart =
+            TEXT.replace("disturbed = 6", "disturbed = 0, halves = { median = 0.06, worst = 0.5 }");
+        let said = disagreement(&parse(&apart).unwrap()).unwrap();
+        assert!(said.contains("6.00 % apart, 50.00 % at worst"), "{said}");
+        assert_eq!(disagreement(&parse(&apart.replace("0.06", "0.05")).unwrap()), None);
         let quiet = TEXT.replace("disturbed = 6", "disturbed = 5").replace("0.03", "0.02");
         let profile = parse(&quiet).unwrap();
         assert_eq!((disturbance(&profile), doubts(&profile)), (None, None));

@@ -107,6 +107,18 @@ impl Distance {
         Distance { wanted_ns, patience: PATIENCE }
     }
 
+    /// The same; runs wait for it no longer than that, all together.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use frazil_driver::Distance;
+    /// assert!(!Distance::of(Some(25.0)).with_patience(Duration::ZERO).has_patience());
+    /// ```
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Distance { patience, ..self }
+    }
+
     /// The least that is seen within three seconds.
     pub fn least() -> Self {
         let began = Instant::now();

@@ -13,6 +13,7 @@
 //! [quality]                         # how the calibration went; optional
 //! runs = 900
 //! disturbed = 4
+//! halves = { median = 0.02, worst = 0.07 }   # how far its halves predict apart; optional
 //!
 //! [think.look-up]                   # needs a core, and delays nobody
 //! mean_us = [0.05, 0.06]            # with 1, 2 and more at work
@@ -111,16 +112,44 @@ pub struct Quality {
     pub runs: u64,
     /// Those that count although they were disturbed every time they were tried.
     pub disturbed: u64,
+    /// How far what one half of the measurements predicts is from what the other does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halves: Option<Halves>,
+}
+
+/// How far two halves of a calibration are apart in the throughput that they predict for the
+/// machine's own cores, as shares of it: over all policies, capacities, and some hit ratios.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halves {
+    /// Half of the predictions are nearer.
+    pub median: f64,
+    /// The furthest.
+    pub worst: f64,
 }
 
 impl Quality {
     /// Share of the measurements that were disturbed.
     ///
     /// ```
-    /// assert_eq!(frazil_queueing::Quality { runs: 8, disturbed: 2 }.disturbed_share(), 0.25);
+    /// let quality = frazil_queueing::Quality { runs: 8, disturbed: 2, halves: None };
+    /// assert_eq!(quality.disturbed_share(), 0.25);
     /// ```
     pub fn disturbed_share(&self) -> f64 {
         self.disturbed as f64 / self.runs.max(1) as f64
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let &Quality { runs, disturbed, halves } = self;
+        if disturbed > runs {
+            let text = format!("quality: {disturbed} disturbed of {runs} runs, expected no more");
+            return Err(ModelError::Malformed(text));
+        }
+        let of = |what: &str| format!("{what} of the halves in quality");
+        let Some(Halves { median, worst }) = halves else { return Ok(()) };
+        at_least_0(|| of("median"), median)?;
+        at_least_0(|| of("worst"), worst)?;
+        Ok(())
     }
 }
 
@@ -171,13 +200,16 @@ fn is_false(it: &bool) -> bool {
 }
 
 /// What the requests of a policy do.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkCounts {
     /// A hit.
     pub hit: Counts,
     /// A miss, the backend apart.
     pub miss: Counts,
+    /// What [`Profile::error_at`] is read from: cores, ascending, and the error there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_by_cores: Option<Vec<(f64, f64)>>,
 }
 
 /// How often a request does what was timed.
@@ -265,7 +297,7 @@ impl Profile {
     pub fn only(&self, name: &str) -> Self {
         let mut profile = self.clone();
         profile.networks.retain(|it, _| it == name);
-        let Some(NetworkCounts { hit, miss }) = self.networks.get(name) else { return profile };
+        let Some(NetworkCounts { hit, miss, .. }) = self.networks.get(name) else { return profile };
         let counts = [hit, miss];
         profile.think.retain(|it, _| {
             it == Self::FROZEN_HIT || counts.iter().any(|counts| counts.think.contains_key(it))
@@ -431,6 +463,28 @@ impl Profile {
         profile
     }
 
+    /// The same with every time so many times as long.
+    ///
+    /// ```
+    /// use frazil_queueing::{Profile, solve};
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think.look-up = { mean_us = 0.05 }
+    ///     networks.fifo.hit = { think = { look-up = 1 } }
+    ///     networks.fifo.miss = { think = { look-up = 1 } }
+    /// "#)?;
+    /// let slower = profile.scaled(2.0).network("fifo", 1.0, 0.0)?;
+    /// assert!((solve(&slower, 1)?.response_us - 0.1).abs() < 1e-12);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Profile {
+        let mut profile = self.clone();
+        profile.think.values_mut().for_each(|it| it.mean_us = it.mean_us.scaled(factor));
+        profile.stations.values_mut().for_each(|it| it.service_us = it.service_us.scaled(factor));
+        profile
+    }
+
     /// Figures of which little more is known than that they are small, by name and capacity:
     /// their spread is over twice their mean, and over a nanosecond.
     ///
@@ -460,6 +514,32 @@ impl Profile {
         doubtful
     }
 
+    /// How far the throughput that is predicted for one of the policies on so many cores is from
+    /// what another calibration would predict, as a logarithm: by how far the rounds of this one
+    /// are apart. Between the cores that are known, straight lines over the logarithm; the last
+    /// one's beyond. `None` where it was not measured.
+    ///
+    /// ```
+    /// use frazil_queueing::Profile;
+    /// let profile = Profile::parse(r#"
+    ///     machine = { description = "a laptop", cores = 8 }
+    ///     think.look-up = { mean_us = 0.05 }
+    ///     networks.fifo.hit = { think = { look-up = 1 } }
+    ///     networks.fifo.miss = { think = { look-up = 1 } }
+    ///     networks.fifo.error_by_cores = [[1, 0.02], [8, 0.05], [64, 0.35]]
+    /// "#)?;
+    /// let error = |cores| profile.error_at("fifo", cores).unwrap_or(f64::NAN);
+    /// assert_eq!((error(1), error(8), error(1_000)), (0.02, 0.05, 0.35));
+    /// assert!(error(16) > 0.1 && error(16) < 0.2);
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    pub fn error_at(&self, name: &str, cores: usize) -> Option<f64> {
+        let known = self.networks.get(name)?.error_by_cores.as_ref()?;
+        let log = |cores: f64| cores.max(1.0).ln();
+        let points: Vec<(f64, f64)> = known.iter().map(|&(at, error)| (log(at), error)).collect();
+        (!points.is_empty()).then(|| interpolated(log(cores as f64), &points))
+    }
+
     /// The name of the think time of a look among what is frozen, which is the whole of a hit
     /// there.
     pub const FROZEN_HIT: &str = "frozen.hit";
@@ -487,12 +567,7 @@ impl Profile {
             let expected = "0.001 to 1e9 ns";
             return Err(ModelError::OutOfRange { what, value: transfer_ns, expected });
         }
-        if let Some(Quality { runs, disturbed }) = self.quality
-            && disturbed > runs
-        {
-            let text = format!("quality: {disturbed} disturbed of {runs} runs, expected no more");
-            return Err(ModelError::Malformed(text));
-        }
+        self.quality.as_ref().map_or(Ok(()), Quality::check)?;
         if self.networks.is_empty() {
             let text = "networks: expected at least one policy";
             return Err(ModelError::Malformed(text.to_owned()));
@@ -525,6 +600,14 @@ impl Profile {
             }
         }
         self.networks.iter().try_for_each(|(name, network)| {
+            for &(cores, error) in network.error_by_cores.iter().flatten() {
+                at_least_0(|| format!("cores in error_by_cores of network `{name}`"), cores)?;
+                if !(0.0..=MOST_ERROR).contains(&error) {
+                    let what = format!("error_by_cores of network `{name}`");
+                    let expected = "a logarithm from 0 to 10";
+                    return Err(ModelError::OutOfRange { what, value: error, expected });
+                }
+            }
             self.check_counts(name, "hit", &network.hit)?;
             self.check_counts(name, "miss", &network.miss)
         })
@@ -545,6 +628,9 @@ impl Profile {
         Ok(())
     }
 }
+
+/// A prediction that may be off by a factor of e to this is none.
+const MOST_ERROR: f64 = 10.0;
 
 /// What a bottleneck can be called that is no station: of what has none, no name at all.
 const RESERVED: [&str; 4] = [CORES, "backend", "none", ""];

@@ -81,6 +81,18 @@ impl Times {
         }
     }
 
+    /// Each so many times as long.
+    pub(crate) fn scaled(&self, factor: f64) -> Times {
+        let scaled = |times: &[f64]| times.iter().map(|us| us * factor).collect();
+        match self {
+            Times::One(us) => Times::One(us * factor),
+            Times::ByCount(times) => Times::ByCount(scaled(times)),
+            Times::ByCapacity(points) => {
+                Times::ByCapacity(points.iter().map(|(at, times)| (*at, scaled(times))).collect())
+            }
+        }
+    }
+
     /// Whether there are as many as of the others, by number and by capacity.
     pub(crate) fn fits(&self, others: &Times) -> bool {
         match (self, others) {

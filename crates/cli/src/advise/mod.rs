@@ -16,7 +16,7 @@ use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 
 use crate::Done;
 use crate::failure::{Failure, note};
-use crate::forecast::{Forecast, ForecastArgs, Setting};
+use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
 use crate::report;
@@ -80,7 +80,7 @@ pub(crate) struct Args {
         long,
         value_name = "NAME[:KEY=VALUE],…",
         value_delimiter = ',',
-        default_value = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu"
+        default_value = COMPARED
     )]
     policy: Vec<String>,
 

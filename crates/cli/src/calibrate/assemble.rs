@@ -41,6 +41,19 @@ pub(super) struct Common {
     pub(super) looks_us: Vec<(u64, Vec<f64>)>,
 }
 
+impl Common {
+    /// The rounds of these numbers.
+    pub(super) fn of(&self, rounds: &[usize]) -> Common {
+        let some = |all: &[f64]| rounds.iter().filter_map(|&it| all.get(it).copied()).collect();
+        let looks = self.looks_us.iter().map(|(capacity, all)| (*capacity, some(all)));
+        Common {
+            write_us: self.write_us,
+            fetch_us: some(&self.fetch_us),
+            looks_us: looks.collect(),
+        }
+    }
+}
+
 /// Whether skipped items can be told apart at all.
 pub(super) fn gives_chances(skips: Skips) -> bool {
     skips.again[1] - skips.again[0] > LEAST_SKIPS
@@ -178,7 +191,7 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
             miss.stations.insert(name("skip"), visits);
         }
     }
-    profile.networks.insert(policy.name.clone(), NetworkCounts { hit, miss });
+    profile.networks.insert(policy.name.clone(), NetworkCounts { hit, miss, error_by_cores: None });
     Ok(())
 }
 

@@ -227,17 +227,28 @@ pub(crate) struct Tally {
     pub(crate) disturbed: u64,
     /// How far cores should be from each other in a run of several threads.
     pub(crate) distance: Distance,
+    /// No run is measured again after that.
+    last_repeat: Option<Instant>,
 }
 
 impl Tally {
     /// For runs in which cores are so far from each other.
     pub(crate) fn new(distance: Distance) -> Self {
-        Tally { runs: 0, again: 0, disturbed: 0, distance }
+        Tally { runs: 0, again: 0, disturbed: 0, distance, last_repeat: None }
     }
 
     /// What a profile says of it.
     pub(crate) fn quality(&self) -> Quality {
-        Quality { runs: self.runs, disturbed: self.disturbed }
+        Quality { runs: self.runs, disturbed: self.disturbed, halves: None }
+    }
+
+    /// From now on runs are measured again until then, and no longer.
+    pub(super) fn repeat_until(&mut self, last: Instant) {
+        self.last_repeat = Some(last);
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.last_repeat.is_none_or(|last| Instant::now() < last)
     }
 
     /// The first run that had its cores for long enough, at the right distance, or else the one
@@ -256,7 +267,7 @@ impl Tally {
         let enough = (schedule.measured.as_secs_f64() * ENOUGH.0).min(ENOUGH.1);
         let mut best: Option<Measured> = None;
         let (mut attempts, mut far) = (0, false);
-        while attempts < TRIES {
+        while attempts < TRIES && (attempts == 0 || self.may_repeat()) {
             if threads > 1 {
                 self.distance.wait();
             }

@@ -1,24 +1,28 @@
 //! `frazil calibrate`: what operations cost on this machine, as a profile.
 
+mod agreement;
 mod assemble;
 pub(crate) mod measure;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
 use frazil::Policy;
 use frazil_driver::{Distance, Schedule, Setup};
-use frazil_queueing::{Machine, Profile, Quality, Turns};
+use frazil_queueing::{Halves, Machine, Profile, Quality, Turns};
 use frazil_simulator::{CapacitySpec, Unit};
 
 use crate::Done;
 use crate::date;
 use crate::failure::{Failure, note};
+use crate::forecast::COMPARED;
 use crate::output;
 use crate::profile::doubts;
 use crate::progress::Progress;
+use agreement::agreement;
 use assemble::{Common, Measured, Point, gives_chances};
 use measure::{Figures, Ground, Skips, Tally};
 
@@ -31,6 +35,11 @@ use measure::{Figures, Ground, Skips, Tally};
 ///
 /// Only moments count in which every thread had its core; runs that had too few are repeated,
 /// three times at most. FIFO, whose hits take no turn, is always measured, for comparison.
+///
+/// Every second round and the others are two calibrations. If what they predict for this machine
+/// is too far apart, or too many runs were disturbed, the figures are noise, and no profile is
+/// written. How far the rounds are apart in what they predict for up to 64 cores is written too:
+/// advise makes its ranges of that.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil calibrate --output machine.toml
@@ -42,7 +51,7 @@ pub(crate) struct Args {
         long,
         value_name = "NAME[:KEY=VALUE],…",
         value_delimiter = ',',
-        default_value = "lru,fifo,lru-prob:q=0.5,clock,slru,s3-fifo,sieve,mobius"
+        default_value = COMPARED
     )]
     policy: Vec<String>,
 
@@ -50,12 +59,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// How long to measure, about; a disturbed machine takes longer.
+    /// How long to measure, about; on a disturbed machine at most twice that.
     #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds,
           allow_negative_numbers = true)]
     seconds: f64,
 
-    /// Write the profile even if more than half of the measurements were disturbed.
+    /// Write the profile even if the measurements are mostly noise.
     #[arg(long)]
     force: bool,
 
@@ -66,10 +75,16 @@ pub(crate) struct Args {
 
 /// Rounds in which each policy is measured once.
 const ROUNDS: usize = 5;
+/// The fewest, on a machine that is too slow for all.
+const LEAST_ROUNDS: usize = 2;
+/// What is asked for may take so many times as long, where runs are disturbed and made again.
+const PATIENCE: f64 = 1.8;
 /// More threads than this are not measured; the last figure stands for more.
 const MOST_THREADS: usize = 8;
-/// More disturbed measurements than this, and there is no profile.
-const MOST_DISTURBED: f64 = 0.5;
+/// A larger share of disturbed measurements, and there is no profile.
+const MOST_DISTURBED: f64 = 0.1;
+/// Halves further apart than that, in half of their predictions or in the worst, are noise too.
+const MOST_APART: (f64, f64) = (0.05, 0.25);
 /// About at how many entries the summary has its figures.
 const SHOWN: f64 = 1e5;
 /// The fewest and the most entries that make sense.
@@ -98,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Done {
         calibrate(&policies, &capacities, args.seconds).and_then(|(profile, tally)| {
             let text = profile.to_toml().map_err(|error| anyhow!(error))?;
             if !args.force {
-                refuse_disturbed(&tally.quality())?;
+                profile.quality.as_ref().map_or(Ok(()), refuse_noise)?;
             }
             Ok((profile, tally, text))
         });
@@ -122,15 +137,32 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// A profile that is mostly noise is none: whoever finds the file does not see how it was made.
-fn refuse_disturbed(quality: &Quality) -> anyhow::Result<()> {
-    if quality.disturbed_share() <= MOST_DISTURBED {
+fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
+    let Quality { runs, disturbed, halves } = *quality;
+    let mut why = Vec::new();
+    if quality.disturbed_share() > MOST_DISTURBED {
+        let most = output::percent(MOST_DISTURBED);
+        why.push(format!("{disturbed} of {runs} runs were disturbed, more than {most}"));
+    }
+    match halves {
+        Some(Halves { median, worst }) if median > MOST_APART.0 || worst > MOST_APART.1 => {
+            let [median, worst] = [median, worst].map(output::percent);
+            let most = [MOST_APART.0, MOST_APART.1].map(output::percent);
+            why.push(format!(
+                "what its halves predict is {median} apart, and {worst} at worst, more than {} or {}",
+                most[0], most[1]
+            ));
+        }
+        None => why.push("its halves cannot be compared".to_owned()),
+        Some(_) => {}
+    }
+    if why.is_empty() {
         return Ok(());
     }
     bail!(
-        "{} of {} runs were disturbed, over half of them, so nothing is written; measure on a \
-         quieter machine, or with --force to have it all the same",
-        quality.disturbed,
-        quality.runs
+        "the measurements are noise: {}; nothing is written; measure on a quieter machine, or \
+         with --force to have it all the same",
+        why.join("; ")
     )
 }
 
@@ -178,74 +210,151 @@ pub(crate) fn calibrate(
     capacities: &[u64],
     seconds: f64,
 ) -> Result<(Profile, Tally), Failure> {
-    let mut policies: Vec<Setup> = Vec::new();
-    let fifo = Setup::from(Policy::Fifo);
-    for policy in [fifo].into_iter().chain(asked.iter().map(|(_, policy)| *policy)) {
-        if !policies.contains(&policy) {
-            policies.push(policy);
+    let cores = frazil_driver::cores();
+    let plan = Plan::new(asked, capacities, cores.min(MOST_THREADS))?;
+    let patience = Duration::from_secs_f64(seconds * (PATIENCE - 1.0) / 2.0);
+    let mut tally = Tally::new(Distance::least().with_patience(patience));
+    let raw = plan.measure(capacities, seconds, &mut tally)?;
+    let machine = machine(cores, &tally);
+    // What the rounds of these numbers say.
+    let assembled = |rounds: &[usize]| {
+        let measured = plan.of_rounds(asked, &raw, rounds);
+        let common = raw.common.of(rounds);
+        assemble::profile(machine.clone(), tally.quality(), &measured, &common)
+    };
+    let all: Vec<usize> = (0..raw.rounds).collect();
+    let mut profile = assembled(&all).map_err(|error| anyhow!(error))?;
+    let agreement = agreement(raw.rounds, cores, capacities, |rounds| assembled(rounds).ok());
+    if let Some(quality) = &mut profile.quality {
+        quality.halves = agreement.halves;
+    }
+    for (name, error) in agreement.errors {
+        if let Some(network) = profile.networks.get_mut(&name) {
+            network.error_by_cores = Some(error);
         }
     }
-    let cores = frazil_driver::cores();
-    let threads = cores.min(MOST_THREADS);
-    let mut grounds = Vec::new();
-    for &capacity in capacities {
-        grounds.push(Ground::new(capacity, threads).map_err(Failure::usage)?);
+    Ok((profile, tally))
+}
+
+/// What is measured in every round.
+struct Plan {
+    /// FIFO first.
+    policies: Vec<Setup>,
+    /// By capacity.
+    grounds: Vec<Ground>,
+    /// By policy and capacity.
+    skips: BTreeMap<(usize, usize), Skips>,
+    threads: usize,
+}
+
+/// What was measured, by round.
+struct Raw {
+    /// By policy and capacity.
+    figures: BTreeMap<(usize, usize), Vec<Figures>>,
+    common: Common,
+    rounds: usize,
+}
+
+impl Plan {
+    fn new(asked: &[(String, Setup)], capacities: &[u64], threads: usize) -> Result<Self, Failure> {
+        let mut policies: Vec<Setup> = Vec::new();
+        let fifo = Setup::from(Policy::Fifo);
+        for policy in [fifo].into_iter().chain(asked.iter().map(|(_, policy)| *policy)) {
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        let mut grounds = Vec::new();
+        for &capacity in capacities {
+            grounds.push(Ground::new(capacity, threads).map_err(Failure::usage)?);
+        }
+        let mut skips: BTreeMap<(usize, usize), Skips> = BTreeMap::new();
+        for (number, policy) in policies.iter().enumerate() {
+            let spec = policy.policy.to_string().parse().map_err(Failure::usage)?;
+            for (at, ground) in grounds.iter().enumerate() {
+                let counted = ground.skips(spec)?;
+                skips.insert((number, at), counted);
+                if !gives_chances(counted) {
+                    break;
+                }
+            }
+        }
+        Ok(Plan { policies, grounds, skips, threads })
     }
-    let mut skips: BTreeMap<(usize, usize), Skips> = BTreeMap::new();
-    for (number, policy) in policies.iter().enumerate() {
-        let spec = policy.policy.to_string().parse().map_err(Failure::usage)?;
-        for (at, ground) in grounds.iter().enumerate() {
-            let counted = ground.skips(spec)?;
-            skips.insert((number, at), counted);
-            if !gives_chances(counted) {
+
+    fn skips(&self, number: usize, at: usize) -> Skips {
+        self.skips.get(&(number, at)).copied().unwrap_or_default()
+    }
+
+    fn chances(&self, number: usize) -> bool {
+        number == 0 || gives_chances(self.skips(number, 0))
+    }
+
+    /// How long each run is measured, so that all of them take so many seconds.
+    fn schedule(&self, seconds: f64) -> Schedule {
+        let runs_of = |number| 3 * self.threads + if self.chances(number) { 2 } else { 0 };
+        // And one among what is frozen.
+        let runs = (0..self.policies.len()).map(runs_of).sum::<usize>() + 1;
+        let runs = ROUNDS * runs * self.grounds.len();
+        // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
+        Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) }
+    }
+
+    fn measure(&self, capacities: &[u64], seconds: f64, tally: &mut Tally) -> Result<Raw, Failure> {
+        let schedule = self.schedule(seconds);
+        let steps = (ROUNDS * capacities.len()) as u64;
+        let progress = Progress::of_steps("calibrating".to_owned(), steps);
+        let mut figures: BTreeMap<(usize, usize), Vec<Figures>> = BTreeMap::new();
+        let looks_us = capacities.iter().map(|&capacity| (capacity, Vec::new())).collect();
+        let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new(), looks_us };
+        let began = Instant::now();
+        let share_of = |rounds: usize| {
+            Duration::from_secs_f64(seconds * PATIENCE * rounds as f64 / ROUNDS as f64)
+        };
+        let mut rounds = 0;
+        while rounds < ROUNDS {
+            // A machine that is slow has fewer rounds, and one at least for each half.
+            let next = began.elapsed().mul_f64((rounds + 1) as f64 / rounds.max(1) as f64);
+            if rounds >= LEAST_ROUNDS && next > share_of(ROUNDS) {
                 break;
             }
-        }
-    }
-    let skips_of = |number, at| skips.get(&(number, at)).copied().unwrap_or_default();
-    let chances = |number| number == 0 || gives_chances(skips_of(number, 0));
-    let runs_of = |number| 3 * threads + if chances(number) { 2 } else { 0 };
-    // And one among what is frozen.
-    let runs = (0..policies.len()).map(runs_of).sum::<usize>() + 1;
-    let runs = ROUNDS * runs * capacities.len();
-    // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
-    let schedule = Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) };
-    let mut tally = Tally::new(Distance::least());
-    let progress = Progress::of_steps("calibrating".to_owned(), (ROUNDS * capacities.len()) as u64);
-    let mut figures: BTreeMap<(usize, usize), Vec<Figures>> = BTreeMap::new();
-    let looks_us = capacities.iter().map(|&capacity| (capacity, Vec::new())).collect();
-    let mut common = Common { write_us: measure::write_us(), fetch_us: Vec::new(), looks_us };
-    for _ in 0..ROUNDS {
-        for (at, ground) in grounds.iter().enumerate() {
-            for (number, &policy) in policies.iter().enumerate() {
-                let measured = ground.measure(policy, chances(number), &schedule, &mut tally)?;
-                figures.entry((number, at)).or_default().push(measured);
+            rounds += 1;
+            tally.repeat_until(began + share_of(rounds));
+            for (at, ground) in self.grounds.iter().enumerate() {
+                for (number, &policy) in self.policies.iter().enumerate() {
+                    let chances = self.chances(number);
+                    let measured = ground.measure(policy, chances, &schedule, tally)?;
+                    figures.entry((number, at)).or_default().push(measured);
+                }
+                common.looks_us[at].1.extend(ground.look_us(&schedule, tally)?);
+                progress.advance(1);
             }
-            common.looks_us[at].1.extend(ground.look_us(&schedule, &mut tally)?);
-            progress.advance(1);
+            if let Some(ground) = self.grounds.first() {
+                common.fetch_us.push(ground.fetch_us(&schedule, tally)?);
+            }
         }
-        if let Some(ground) = grounds.first() {
-            common.fetch_us.push(ground.fetch_us(&schedule, &mut tally)?);
-        }
+        Ok(Raw { figures, common, rounds })
     }
-    let number_of = |policy| policies.iter().position(|it| *it == policy).unwrap_or(0);
-    let measured: Vec<Measured> = asked
-        .iter()
-        .map(|(name, policy)| (name, number_of(*policy), *policy))
-        .map(|(name, number, policy)| {
+
+    /// What the rounds of these numbers say of what was asked for.
+    fn of_rounds(&self, asked: &[(String, Setup)], raw: &Raw, rounds: &[usize]) -> Vec<Measured> {
+        let figures = |key| {
+            let all = raw.figures.get(&key).map_or(&[][..], Vec::as_slice);
+            rounds.iter().filter_map(|&round| all.get(round).cloned()).collect()
+        };
+        let measured = |(name, policy): &(String, Setup)| {
+            let number = self.policies.iter().position(|it| it == policy).unwrap_or(0);
             let point = |(at, ground): (usize, &Ground)| Point {
                 capacity: ground.capacity,
-                rounds: figures.get(&(number, at)).cloned().unwrap_or_default(),
-                skips: skips_of(number, at),
-                fifo: figures.get(&(0, at)).cloned().unwrap_or_default(),
+                rounds: figures((number, at)),
+                skips: self.skips(number, at),
+                fifo: figures((0, at)),
             };
-            let points = grounds.iter().enumerate().map(point).collect();
-            Measured { name: name.clone(), turns: turns(policy), points }
-        })
-        .collect();
-    let machine = machine(cores, &tally);
-    let profile = assemble::profile(machine, tally.quality(), &measured, &common);
-    Ok((profile.map_err(|error| anyhow!(error))?, tally))
+            let points = self.grounds.iter().enumerate().map(point).collect();
+            Measured { name: name.clone(), turns: turns(*policy), points }
+        };
+        asked.iter().map(measured).collect()
+    }
 }
 
 /// This machine, for people.
@@ -293,8 +402,13 @@ fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) ->
     let look = look.map_or("nothing can be frozen here".to_owned(), |it| {
         format!("a hit of what is frozen takes {} ns", ns(&it.mean_us, middle))
     });
+    let halves = profile.quality.and_then(|quality| quality.halves);
+    let apart = halves.map_or(String::new(), |Halves { median, worst }| {
+        let [median, worst] = [median, worst].map(output::percent);
+        format!("; what its halves predict is {median} apart, {worst} at worst")
+    });
     format!(
-        "{}\nAt {} entries, with 1, 2, … threads; {look}. {} runs, {} of them measured again. \
+        "{}\nAt {} entries, with 1, 2, … threads; {look}. {} runs, {} of them measured again{apart}. \
          Written to {}.\n",
         output::table(&headers, &["policy"], rows),
         output::grouped(shown),
@@ -310,9 +424,18 @@ mod tests {
 
     #[test]
     fn noise_is_no_profile() {
-        let of = |disturbed| refuse_disturbed(&Quality { runs: 100, disturbed });
-        assert!(of(0).is_ok() && of(50).is_ok());
-        let error = of(51).unwrap_err().to_string();
-        assert!(error.contains("51 of 100") && error.contains("--force"), "{error}");
+        let quality = |disturbed, median, worst| Quality {
+            runs: 100,
+            disturbed,
+            halves: Some(Halves { median, worst }),
+        };
+        assert!(refuse_noise(&quality(0, 0.0, 0.0)).is_ok());
+        assert!(refuse_noise(&quality(10, 0.05, 0.25)).is_ok());
+        let refused = |quality| refuse_noise(&quality).unwrap_err().to_string();
+        let error = refused(quality(11, 0.0, 0.0));
+        assert!(error.contains("11 of 100") && error.contains("--force"), "{error}");
+        assert!(refused(quality(0, 0.051, 0.1)).contains("5.10 % apart"));
+        assert!(refused(quality(0, 0.01, 0.26)).contains("26.00 % at worst"));
+        assert!(refused(Quality { halves: None, ..quality(0, 0.0, 0.0) }).contains("compared"));
     }
 }

@@ -1,0 +1,167 @@
+//! How far a calibration agrees with itself: what parts of it predict, compared.
+//!
+//! A profile is good if another one, made on the same machine, predicts the same. Of that there is
+//! no need to wait for the other one: every round of a calibration measures all there is, so a round,
+//! or each second one, is a calibration of its own.
+
+use std::collections::BTreeMap;
+
+use frazil_queueing::{Conditions, Halves, Profile, throughput};
+
+/// Hit ratios at which predictions are compared.
+const HIT_RATIOS: [f64; 3] = [0.5, 0.9, 1.0];
+/// Cores for which they are, and the machine's own.
+const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// What a machine that is not measured again is known to: so many standard deviations of what one
+/// round predicts. Another calibration is the median of five, and ours is: they would be 0.8 apart
+/// two thirds of the time, and 2.2 nineteen times in twenty, of so few rounds (Student's t). Some
+/// more because the machine is not the same at another time.
+const DEVIATIONS: f64 = 3.0;
+
+/// Beyond that nothing is known.
+const MOST: f64 = 10.0;
+
+/// What the parts say.
+#[derive(Debug, Default)]
+pub(super) struct Agreement {
+    /// Of every second round and the others, on the machine's own cores.
+    pub(super) halves: Option<Halves>,
+    /// By policy and cores, what [`Profile::error_at`] is read from.
+    pub(super) errors: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// Throughputs by policy and cores, at each capacity and hit ratio.
+type Predictions = BTreeMap<(String, usize), Vec<f64>>;
+
+/// Compares what parts of `rounds` rounds predict. `part` makes a profile of the numbered ones, if
+/// it can.
+pub(super) fn agreement(
+    rounds: usize,
+    own_cores: usize,
+    capacities: &[u64],
+    part: impl Fn(&[usize]) -> Option<Profile>,
+) -> Agreement {
+    let mut cores = CORES.to_vec();
+    cores.push(own_cores);
+    cores.sort_unstable();
+    cores.dedup();
+    let all: Vec<usize> = (0..rounds).collect();
+    let (even, odd): (Vec<usize>, Vec<usize>) = all.iter().partition(|&round| round % 2 == 0);
+    let predicted = |rounds: &[usize], cores: &[usize]| {
+        part(rounds).map(|profile| predictions(&profile, capacities, cores))
+    };
+    let halves = [&even, &odd].map(|half| predicted(half, &[own_cores]));
+    let [Some(one), Some(other)] = halves else { return Agreement::default() };
+    let single: Vec<Predictions> =
+        all.iter().filter_map(|&round| predicted(&[round], &cores)).collect();
+    let mut errors: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for (policy, at) in single.iter().flat_map(BTreeMap::keys).cloned().collect::<Vec<_>>() {
+        let known = errors.entry(policy.clone()).or_default();
+        if known.iter().all(|&(cores, _)| cores != at as f64) {
+            let key = (policy, at);
+            let of_rounds: Vec<&Vec<f64>> = single.iter().filter_map(|it| it.get(&key)).collect();
+            known.push((at as f64, rounded((DEVIATIONS * deviation(&of_rounds)).min(MOST))));
+        }
+    }
+    errors.values_mut().for_each(|known| known.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    Agreement { halves: compared(&one, &other), errors }
+}
+
+/// What a profile predicts for requests that wait for no backend, one for each core.
+fn predictions(profile: &Profile, capacities: &[u64], cores: &[usize]) -> Predictions {
+    let mut predictions = Predictions::new();
+    for name in profile.networks.keys() {
+        let alone = profile.only(name);
+        for &cores in cores {
+            let of = |(capacity, hit_ratio): (f64, f64)| {
+                let mut conditions = Conditions::new(hit_ratio, 0.0);
+                (conditions.capacity, conditions.cores) = (capacity, Some(cores));
+                let network = alone.network_under(name, &conditions).ok()?;
+                throughput(&network, cores).ok()
+            };
+            let capacities = capacities.iter().map(|&capacity| capacity as f64);
+            let places = capacities.flat_map(|it| HIT_RATIOS.map(|hit_ratio| (it, hit_ratio)));
+            let known = places.map(|place| of(place).unwrap_or(f64::NAN)).collect();
+            predictions.insert((name.clone(), cores), known);
+        }
+    }
+    predictions
+}
+
+/// How far two predictions of everything are apart.
+fn compared(one: &Predictions, other: &Predictions) -> Option<Halves> {
+    let both = one.iter().filter_map(|(key, one)| Some((one, other.get(key)?)));
+    let pairs = both.flat_map(|(one, other)| one.iter().zip(other));
+    let apart = pairs.map(|(one, other)| 2.0 * (one - other).abs() / (one + other));
+    let mut apart: Vec<f64> = apart.filter(|it| it.is_finite()).collect();
+    apart.sort_by(f64::total_cmp);
+    let median = *apart.get(apart.len() / 2)?;
+    Some(Halves { median: rounded(median), worst: rounded(*apart.last()?) })
+}
+
+/// The standard deviation of the logarithms of what rounds predict: over all places, each about
+/// its own mean.
+fn deviation(rounds: &[&Vec<f64>]) -> f64 {
+    let places = rounds.iter().map(|round| round.len()).min().unwrap_or(0);
+    let (mut squares, mut free) = (0.0, 0.0);
+    for place in 0..places {
+        let logs: Vec<f64> =
+            rounds.iter().map(|round| round[place].ln()).filter(|it| it.is_finite()).collect();
+        if logs.len() > 1 {
+            let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+            squares += logs.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+            free += logs.len() as f64 - 1.0;
+        }
+    }
+    if free > 0.0 { (squares / free).sqrt() } else { 0.0 }
+}
+
+/// Three decimals.
+fn rounded(share: f64) -> f64 {
+    (share * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One policy, whose hits take so long on one core, and turns on more.
+    fn profile(look_up_us: f64, turn_us: f64) -> Profile {
+        let text = format!(
+            "machine = {{ description = \"here\", cores = 2 }}\n\
+             think.look-up = {{ mean_us = {look_up_us} }}\n\
+             stations.turn = {{ service_us = {turn_us} }}\n\
+             networks.lru.hit = {{ think = {{ look-up = 1 }}, stations = {{ turn = 1 }} }}\n\
+             networks.lru.miss = {{ think = {{ look-up = 1 }}, stations = {{ turn = 1 }} }}\n"
+        );
+        Profile::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn rounds_that_agree_leave_no_doubt() {
+        let found = agreement(4, 2, &[1_000], |_| Some(profile(0.1, 0.01)));
+        assert_eq!(found.halves, Some(Halves { median: 0.0, worst: 0.0 }));
+        let cores: Vec<f64> = found.errors["lru"].iter().map(|it| it.0).collect();
+        assert_eq!(cores, CORES.map(|cores| cores as f64));
+        assert!(found.errors["lru"].iter().all(|it| it.1 == 0.0));
+    }
+
+    #[test]
+    fn what_only_many_cores_show_is_an_error_of_many_cores() {
+        // A turn is small beside the look-up, and is all that 64 cores wait for.
+        let found = agreement(4, 2, &[1_000], |rounds| {
+            Some(profile(0.1, if rounds[0] % 2 == 0 { 0.001 } else { 0.003 }))
+        });
+        let error = |at: usize| found.errors["lru"][at].1;
+        assert!(error(0) < 0.1, "{found:?}");
+        assert!(error(6) > 1.0, "{found:?}");
+        let halves = found.halves.unwrap();
+        assert!(0.01 < halves.worst && halves.worst < 0.04, "{found:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_says_nothing() {
+        assert_eq!(agreement(4, 2, &[1_000], |_| None).halves, None);
+        assert_eq!(agreement(1, 2, &[1_000], |_| None).halves, None);
+    }
+}
