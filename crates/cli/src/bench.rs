@@ -325,19 +325,29 @@ impl Plan<'_> {
     }
 }
 
-/// Bytes an entry, measured in a process that has used no memory before.
+/// Bytes an entry, where that is not too much to measure.
 fn memory_of(args: &Args, policy: Setup, capacity: u64) -> anyhow::Result<Option<f64>> {
     let entry = ENTRY_BYTES + u64::from(args.value_bytes.unwrap_or(0));
     if capacity.saturating_mul(entry) > MEMORY_MAX {
         note(&format!("{policy}: memory of {capacity} entries is not measured, it is too much"));
         return Ok(None);
     }
+    measured_entry_bytes(policy, capacity, args.value_bytes)
+}
+
+/// Bytes an entry, key and value among them, measured in a process that has used no memory before.
+/// `None` where the system does not tell.
+pub(crate) fn measured_entry_bytes(
+    policy: Setup,
+    capacity: u64,
+    value_bytes: Option<u32>,
+) -> anyhow::Result<Option<f64>> {
     let mut command = Command::new(std::env::current_exe().context("no path to this program")?);
     command
         .args(["bench", "--measure-memory", "--policy", &policy.to_string()])
         .args(["--shards", &policy.shards.to_string()])
         .args(["--capacity", &capacity.to_string()]);
-    if let Some(bytes) = args.value_bytes {
+    if let Some(bytes) = value_bytes {
         command.args(["--value-bytes", &bytes.to_string()]);
     }
     let output = command.output().context("cannot start the process that measures memory")?;

@@ -35,6 +35,10 @@
 //! work = "skip"                     # counted by policies; what a trace says replaces visits
 //! service_us = [[1000, [0.01]], [1e6, [0.07]]]   # by capacity
 //!
+//! [networks."clock"]                # both optional:
+//! entry_bytes = 31.5                # beside key and value
+//! error_by_cores = [[1, 0.02], [64, 0.3]]   # of the logarithm of what is predicted
+//!
 //! [networks."clock".hit]
 //! think = { look-up = 1 }
 //! stations = { hit = 1 }            # visits a request
@@ -207,6 +211,9 @@ pub struct NetworkCounts {
     pub hit: Counts,
     /// A miss, the backend apart.
     pub miss: Counts,
+    /// Bytes that an entry takes beside its key and value, with all that the policy keeps of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_bytes: Option<f64>,
     /// What [`Profile::error_at`] is read from: cores, ascending, and the error there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_by_cores: Option<Vec<(f64, f64)>>,
@@ -600,6 +607,7 @@ impl Profile {
             }
         }
         self.networks.iter().try_for_each(|(name, network)| {
+            at_least_0(|| format!("entry_bytes of `{name}`"), network.entry_bytes.unwrap_or(0.0))?;
             for &(cores, error) in network.error_by_cores.iter().flatten() {
                 at_least_0(|| format!("cores in error_by_cores of network `{name}`"), cores)?;
                 if !(0.0..=MOST_ERROR).contains(&error) {

@@ -191,7 +191,9 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
             miss.stations.insert(name("skip"), visits);
         }
     }
-    profile.networks.insert(policy.name.clone(), NetworkCounts { hit, miss, error_by_cores: None });
+    profile
+        .networks
+        .insert(policy.name.clone(), NetworkCounts { hit, miss, ..NetworkCounts::default() });
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use frazil_queueing::{Halves, Machine, Profile, Quality, Turns};
 use frazil_simulator::{CapacitySpec, Unit};
 
 use crate::Done;
+use crate::bench::measured_entry_bytes;
 use crate::date;
 use crate::failure::{Failure, note};
 use crate::forecast::COMPARED;
@@ -31,7 +32,8 @@ use measure::{Figures, Ground, Skips, Tally};
 /// Drives the real cache: hits and misses, by one thread and by as many as there are cores, at
 /// several capacities, in rounds in which the policies take turns. Written are the time that
 /// requests compute, the time that they keep others from a lock or a queue, and what an item
-/// costs that an eviction skips, each with its spread over the rounds.
+/// costs that an eviction skips, each with its spread over the rounds; and the bytes that an
+/// entry takes beside its key and value.
 ///
 /// Only moments count in which every thread had its core; runs that had too few are repeated,
 /// three times at most. FIFO, whose hits take no turn, is always measured, for comparison.
@@ -85,6 +87,9 @@ const MOST_THREADS: usize = 8;
 const MOST_DISTURBED: f64 = 0.1;
 /// Halves further apart than that, in half of their predictions or in the worst, are noise too.
 const MOST_APART: (f64, f64) = (0.05, 0.25);
+/// How many entries' memory is measured, and bytes of a key and a value in it.
+const MEMORY_ENTRIES: u64 = 1_000_000;
+const KEY_AND_VALUE: f64 = 16.0;
 /// About at how many entries the summary has its figures.
 const SHOWN: f64 = 1e5;
 /// The fewest and the most entries that make sense.
@@ -227,6 +232,13 @@ pub(crate) fn calibrate(
     let agreement = agreement(raw.rounds, cores, capacities, |rounds| assembled(rounds).ok());
     if let Some(quality) = &mut profile.quality {
         quality.halves = agreement.halves;
+    }
+    for (name, policy) in asked {
+        let bytes = measured_entry_bytes(*policy, MEMORY_ENTRIES, None)?;
+        if let Some(network) = profile.networks.get_mut(name) {
+            // As many digits as two measurements share.
+            network.entry_bytes = bytes.map(|bytes| (bytes - KEY_AND_VALUE).max(0.0).round());
+        }
     }
     for (name, error) in agreement.errors {
         if let Some(network) = profile.networks.get_mut(&name) {
