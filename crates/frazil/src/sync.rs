@@ -4,11 +4,11 @@
 //! random ones of the whole cache; both want their own types. All that threads share
 //! goes through here, so that nothing is checked in another form than it runs in.
 
-#[cfg(any(loom, shuttle))]
+#[cfg(any(loom, shuttle, miri))]
 pub(crate) use lock::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub(crate) use loom::{sync::atomic, thread};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(loom, shuttle, miri)))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(all(shuttle, not(loom)))]
 pub(crate) use shuttle::{sync::atomic, thread, thread_local as checked_thread_local};
@@ -29,8 +29,9 @@ macro_rules! checked_thread_local {
 pub(crate) use checked_thread_local;
 
 /// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that the checker does not know.
-#[cfg(any(loom, shuttle))]
+/// hold a lock that the checker does not know. Miri has the standard library's: it refuses how
+/// `parking_lot` asks the system to wait (0.9.12, nightly of 2026-10-29).
+#[cfg(any(loom, shuttle, miri))]
 mod lock {
     use std::sync::{PoisonError, TryLockError};
 
@@ -38,6 +39,8 @@ mod lock {
     use loom::sync as checker;
     #[cfg(all(shuttle, not(loom)))]
     use shuttle::sync as checker;
+    #[cfg(not(any(loom, shuttle)))]
+    use std::sync as checker;
 
     pub(crate) use checker::MutexGuard;
 
