@@ -408,7 +408,8 @@ impl<K, V> Flight<K, V> {
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
-        state.latest = since;
+        // It was read before the mutex was taken: who came later may be behind.
+        state.latest = state.latest.max(since);
         state.waiters.insert(number, waker);
         drop(state);
         let deadline = limits.deadline();
@@ -893,6 +894,8 @@ impl<K, V> Drop for Waiting<'_, K, V> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Clock;
     use crate::features::fetch::key::ByValue;
@@ -912,6 +915,27 @@ mod tests {
         assert!(matches!(joined, Joined::Waiting(_)));
         let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
         assert_eq!(turn.absence(), cost);
+    }
+
+    /// Who has read the clock first may come to the mutex last.
+    #[test]
+    fn the_last_who_came_is_the_one_with_the_latest_clock() {
+        let times = Mutex::new(vec![100, 300, 0]);
+        let clock = move || Duration::from_nanos(times.lock().pop().expect("asked thrice"));
+        let table: Flights<u64, u64> = Flights::new(Clock::new(Some(Box::new(clock))));
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        _ = turn.poll(|| Poll::<()>::Pending);
+        let mut limits = WaitLimits::endless(true);
+        let waits = [(); 2].map(|()| match flight.join(&table, Waker::noop(), &mut limits) {
+            Joined::Waiting(waiting) => waiting,
+            _ => panic!("the turn is taken"),
+        });
+        let [later, earlier] = [0, 1].map(|number: usize| waits[number].since);
+        assert_eq!(later - earlier, 200);
+        turn.fetched(Span { began: earlier, ended: later + 700 });
+        assert_eq!(turn.absence().least, 700);
+        drop(waits);
     }
 
     #[test]
