@@ -444,6 +444,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let work = self.work();
         let cache = work.cache;
+        // As in `Core::load`.
+        cache.core.expire_share();
         let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
         let mut limits = WaitLimits::new(usize::MAX, timeout, None);
         // Each time round a flight of the key is over, or another thread has written it.
@@ -504,6 +506,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let work = self.work();
         let cache = work.cache;
+        cache.core.expire_share();
         let mut limits = WaitLimits::endless(true);
         let computed = loop {
             match work.arrive(&mut limits).await {
