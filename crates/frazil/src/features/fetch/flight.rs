@@ -1,11 +1,13 @@
 //! One key whose value is on its way: who works on it, and who waits.
 //!
 //! ```text
-//!                 value             stored           told to all
-//! begun ─► Loading ─────────► Storing ────────► Loading ───────────► Over
-//!          ▲   │ │
-//!   one    │   │ └─ an error that is shared ──► Over, or Failed while it is remembered
-//!   waiter │   ▼ fails, panics, is dropped
+//!                   value             stored           told to all
+//! begun ─► Loading ───────────► Storing ────────► Loading ───────────► Over, out of the table
+//!          ▲ │ │ │
+//!          │ │ │ └─ a value, but overtaken: told to all and not stored ──► Over
+//!          │ │ └─ an error that is shared ──► Over, or to be remembered: Failed ─────► Over
+//!   one    │ │ fails, panics, is dropped                     expires, is written, another
+//!   waiter │ ▼                                                      kind of caller asks
 //!          └─ Vacant ── nobody waits, or overtaken ──► Over
 //! ```
 //!
