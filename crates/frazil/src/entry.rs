@@ -593,7 +593,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<V>) -> F,
     ) -> Option<Computed<V>> {
         // As in `compute_in_turn`.
-        drop(turn.take_left());
+        turn.drop_left();
         if turn.is_overtaken() {
             return None;
         }
@@ -666,7 +666,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
         // It began before what is computed now.
-        drop(turn.take_left());
+        turn.drop_left();
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));

@@ -600,7 +600,19 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// The fetch that another has left, if its time is not over and this is a task.
     pub(crate) fn take_left(&self) -> Option<Detached<V>> {
         let left = self.flight.left.lock().take()?;
-        (self.is_task && self.table.clock.coarse() < left.until).then_some(left)
+        if self.is_task && self.table.clock.coarse() < left.until {
+            return Some(left);
+        }
+        self.run(|| drop(left));
+        None
+    }
+
+    /// Drops what another has left: as code that the turn is for, since it is the user's.
+    pub(crate) fn drop_left(&self) {
+        let left = self.flight.left.lock().take();
+        if left.is_some() {
+            self.run(|| drop(left));
+        }
     }
 
     /// Sees a fetch through, or leaves it to the next.
@@ -608,11 +620,15 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.detached = Some(detached);
         poll_fn(|context| {
             // A panic drops it.
-            let mut detached = self.detached.take().expect("put back while it is pending");
-            let polled = self.poll(|| detached.work.as_mut().poll(context));
-            if polled.is_pending() {
-                self.detached = Some(detached);
-            }
+            let mut detached = self.detached.take();
+            let polled = self.poll(|| {
+                let driven = detached.as_mut().expect("put back while it is pending");
+                let polled = driven.work.as_mut().poll(context);
+                // Here, because it is the user's as well.
+                detached = detached.take().filter(|_| polled.is_pending());
+                polled
+            });
+            self.detached = detached;
             polled
         })
         .await
