@@ -78,12 +78,12 @@ impl Clock {
         })
     }
 
-    /// The time for an entry that will live as long as `span`. Of a long one it is `coarse`
+    /// The time for an entry that will live as long as `span`. Of a long one it is the coarse time
     /// and more than that can be behind: up to an eighth of a second late.
     #[cfg(feature = "expiry")]
     #[inline]
-    pub(crate) fn stamp(&self, coarse: u64, span: u64) -> u64 {
-        if self.user.is_none() && span >= LONG { coarse + AHEAD } else { self.exact() }
+    pub(crate) fn stamp(&self, span: u64) -> u64 {
+        if self.user.is_none() && span >= LONG { self.coarse() + AHEAD } else { self.exact() }
     }
 
     /// How far the coarse time may be behind.

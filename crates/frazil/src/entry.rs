@@ -444,6 +444,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let work = self.work();
         let cache = work.cache;
+        // As in `Core::load`.
+        cache.core.expire_share();
         let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
         let mut limits = WaitLimits::new(usize::MAX, timeout, None);
         // Each time round a flight of the key is over, or another thread has written it.
@@ -504,6 +506,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     {
         let work = self.work();
         let cache = work.cache;
+        cache.core.expire_share();
         let mut limits = WaitLimits::endless(true);
         let computed = loop {
             match work.arrive(&mut limits).await {
@@ -590,7 +593,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<V>) -> F,
     ) -> Option<Computed<V>> {
         // As in `compute_in_turn`.
-        drop(turn.take_left());
+        turn.drop_left();
         if turn.is_overtaken() {
             return None;
         }
@@ -663,7 +666,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
         // It began before what is computed now.
-        drop(turn.take_left());
+        turn.drop_left();
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));

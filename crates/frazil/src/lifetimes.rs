@@ -29,6 +29,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn insert_for(&self, key: K, value: V, lifetime: Duration) {
         // As in `insert`.
         let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        self.core.expire_share();
         let term = self.core.term_for(&key, lifetime);
         _ = self.put(key, value, term, drop);
     }
@@ -55,6 +56,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ) -> Result<Admitted, Refused<K, V>> {
         // As in `try_insert`.
         let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        self.core.expire_share();
         let term = self.core.term_for(&key, lifetime);
         let outcome = self.put(key, value, term, |refused| refused);
         drop(steps);

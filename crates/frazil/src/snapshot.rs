@@ -265,6 +265,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let marked = (marks && record.mark > 0).then(|| key.clone());
         // As in `insert`.
         let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        self.core.expire_share();
         let Some(term) = self.core.term_restored(&key, &value, lifetime) else { return false };
         _ = self.put(key, value, term, drop);
         drop(steps);

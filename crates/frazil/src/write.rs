@@ -31,9 +31,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&1), Some("uno"));
     /// ```
     pub fn insert(&self, key: K, value: V) {
-        // `term` may call the listener for what has expired. Should that panic, the panic goes on when
-        // this is dropped, and the entry is inserted first.
+        // The listener may be told of what has expired. Should it panic, the panic goes on when this is
+        // dropped, and the entry is inserted first.
         let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        self.core.expire_share();
         let term = self.core.term(&key, &value);
         _ = self.put(key, value, term, drop);
     }
@@ -60,6 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn try_insert(&self, key: K, value: V) -> Result<Admitted, Refused<K, V>> {
         // As in `insert`.
         let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
+        self.core.expire_share();
         let term = self.core.term(&key, &value);
         let outcome = self.put(key, value, term, |refused| refused);
         // Before the outcome is handed over, which a panic would leave to nobody.

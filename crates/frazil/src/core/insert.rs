@@ -232,7 +232,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
     /// entry of the same key, if there was one, is still protected.
     ///
-    /// Credit is drawn and a slot filled only when no more of the user's code can run, so
+    /// Credit is spent and a slot filled only when no more of the user's code can run, so
     /// that a panic of that loses nothing.
     #[inline(always)]
     pub(super) fn attempt(

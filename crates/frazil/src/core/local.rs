@@ -28,7 +28,7 @@ pub(crate) struct Reads {
     pub(crate) misses: AtomicU64,
     /// Insertions of keys that this thread had not just missed.
     pub(crate) sets: AtomicU64,
-    /// The hash of the key that this thread missed last, or 0.
+    /// The hash of the key that this thread missed last, as [`Reads::missing`] has it, or 0.
     pub(crate) missed: AtomicU64,
     /// How many of its requests the clock of a locked policy knows of, and what that showed
     /// then, or when this thread read it last.
@@ -66,18 +66,25 @@ impl Reads {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
+    /// A hash where 0 says that nothing was missed: hashers may give 0, as for the key 0 if a hash
+    /// is the key.
+    #[inline(always)]
+    pub(crate) fn missing(hash: u64) -> u64 {
+        hash.max(1)
+    }
+
     /// A get has missed.
     #[inline(always)]
     pub(crate) fn miss(&self, hash: u64) {
         add(&self.misses, 1);
-        self.missed.store(hash, Relaxed);
+        self.missed.store(Self::missing(hash), Relaxed);
     }
 
     /// A key is about to be inserted: a request, unless this thread has just missed it. Whether it
     /// has.
     #[inline(always)]
     pub(crate) fn arrive(&self, hash: u64) -> bool {
-        let follows_miss = self.missed.load(Relaxed) == hash;
+        let follows_miss = self.missed.load(Relaxed) == Self::missing(hash);
         if follows_miss {
             self.missed.store(0, Relaxed);
         } else {
@@ -137,3 +144,20 @@ pub(crate) type Buffers = stripe::Buffers<Owned>;
 pub(crate) type Stripe<F> = stripe::Stripe<Local<F>, Owned>;
 pub(crate) type Stripes<F> = stripe::Stripes<Local<F>, Owned>;
 pub(crate) type Held<'s, F> = stripe::Held<'s, Local<F>, Owned>;
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_insertion_follows_a_miss_whatever_the_hash_is() {
+        for hash in [0, 1, u64::MAX] {
+            let reads = Reads::default();
+            assert!(!reads.arrive(hash), "{hash} was not missed");
+            reads.miss(hash);
+            assert!(reads.arrive(hash), "{hash} was missed");
+            assert!(!reads.arrive(hash), "{hash} was not missed again");
+            assert_eq!(reads.requests(), 3, "{hash}");
+        }
+    }
+}

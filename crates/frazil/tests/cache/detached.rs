@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::fused::{Planned, quietly};
 use crate::tasks::{Signal, Tasks, block_on};
-use frazil::{Cache, FetchError, Fetching, OnError};
+use frazil::{Cache, Compute, FetchError, Fetching, OnError};
 
 type Tested = Cache<u64, u64>;
 type Fetched = Result<u64, FetchError<u64>>;
@@ -209,4 +209,54 @@ fn a_fetch_that_was_left_often_is_not_the_oldest_for_that() {
     origin.answer.give();
     assert_eq!(impatiently(cache.entry(1).or_fetch_detached(origin.ask(Ok(8)))), Some(Ok(7)));
     assert_eq!(cache.flights(), 0);
+}
+
+/// Pending for ever, or ready at once; it asks for key 1 when it is dropped.
+struct Asking {
+    cache: Arc<Tested>,
+    is_ready: bool,
+}
+
+impl Future for Asking {
+    type Output = Result<u64, u64>;
+
+    fn poll(self: std::pin::Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.is_ready { Poll::Ready(Ok(1)) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.cache.get_or_insert_with(&1, || 2);
+    }
+}
+
+#[test]
+fn a_fetch_that_is_dropped_may_ask_for_its_key() {
+    let made = || {
+        let (cache, time) = cache(OnError::Retry);
+        (Arc::new(cache), time)
+    };
+    let (ready, _) = made();
+    let fetch = Asking { cache: Arc::clone(&ready), is_ready: true };
+    assert_eq!(block_on(ready.entry(1).or_fetch_detached(fetch)), Ok(1));
+    let next: [fn(&Tested); 3] = [
+        |cache| _ = cache.entry(1).and_compute(|_| Compute::Put(3)),
+        |cache| _ = block_on(cache.entry(1).and_compute_async(|_| async { Compute::Put(3) })),
+        |cache| _ = cache.get_or_insert_with(&1, || 3),
+    ];
+    for next in next {
+        let (left, _) = made();
+        let fetch = Asking { cache: Arc::clone(&left), is_ready: false };
+        assert_eq!(impatiently(left.entry(1).or_fetch_detached(fetch)), None);
+        next(&left);
+        assert_eq!((left.get(&1), left.flights()), (Some(3), 0));
+    }
+    // One whose time is over.
+    let (late, time) = made();
+    let fetch = Asking { cache: Arc::clone(&late), is_ready: false };
+    assert_eq!(impatiently(late.entry(1).or_fetch_detached(fetch)), None);
+    time.store(100, Relaxed);
+    let load = late.get_or_insert_async(&1, async { 3 });
+    assert_eq!((block_on(load), late.flights()), (3, 0));
 }

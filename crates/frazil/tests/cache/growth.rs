@@ -221,6 +221,22 @@ fn a_capacity_is_raised_again_and_again() {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
+/// A capacity that has fallen below half of it asks for slots of fewer bits, though there is no room
+/// for what it still allows: a larger table does not tell more of a key than the one before has kept.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_table_is_replaced_after_the_capacity_was_lowered() {
+    const FALLEN: u64 = 196_000;
+    let mut cache: Cache<u64, u64> = Cache::builder(750_000).build();
+    (0..190_000).for_each(|key| cache.insert(key, key));
+    assert_eq!(cache.set_capacity(FALLEN), FALLEN);
+    (190_000..FALLEN).for_each(|key| cache.insert(key, key));
+    let missed = (0..FALLEN).filter(|key| cache.get(key) != Some(*key)).count();
+    assert_eq!((missed, cache.len() as u64), (0, FALLEN));
+    (0..FALLEN).for_each(|key| assert_eq!(cache.remove(&key), Some(key)));
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+}
+
 /// Its hash is the number of tens.
 #[derive(Clone, PartialEq, Eq)]
 struct Alike(u64);

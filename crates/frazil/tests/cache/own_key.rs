@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
@@ -29,6 +30,8 @@ enum Who {
     Backend,
     NegativeTtl,
     ToKey,
+    /// Not when it likes: what has gone is dropped when nobody has the turn.
+    ValueDrop,
 }
 
 const WHO: [Who; 12] = [
@@ -91,6 +94,12 @@ impl Clone for Key {
 
 #[derive(Debug)]
 struct Value(u64);
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        called(Who::ValueDrop);
+    }
+}
 
 impl Clone for Value {
     fn clone(&self) -> Value {
@@ -283,5 +292,47 @@ fn who_asks_for_the_key_that_is_loaded_never_waits_for_itself() {
         println!("{asks:?} asked {asked} times, within a turn {panics} times");
         // A read is over when a turn begins.
         assert!(asked > 0 && (panics > 0 || asks == Who::Read), "{asks:?}: {asked}, {panics}");
+    }
+}
+
+/// Entries that are over are taken out and dropped by writers: never by one that has the turn.
+fn ask_from_what_is_over((name, outer): Call, (inner_name, inner): Call, is_stale: bool) {
+    let what = format!("{inner_name} in {name}, stale: {is_stale}");
+    let seconds = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&seconds);
+    let clock = move || Duration::from_secs(shown.load(Relaxed));
+    let builder = Cache::builder(1_000).time_to_live(Duration::from_secs(10)).clock(clock);
+    let mut cache: Rc<Tested> = Rc::new(builder.build());
+    (10..500).for_each(|key| cache.insert(Key(key), Value(key)));
+    if is_stale {
+        cache.invalidate_all();
+    } else {
+        seconds.store(100, Relaxed);
+    }
+    let within = Rc::downgrade(&cache);
+    ASKING.set(Some(Rc::new(move || inner(&within.upgrade().expect("in use")))));
+    // One of those that a writer's share brings at once: calls drop a few values of their own.
+    PLAN.set(Some((Who::ValueDrop, 30)));
+    let calls = || {
+        for _ in 0..20 {
+            outer(&cache);
+            cache.invalidate(&Key(1));
+        }
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(calls));
+    assert!(PLAN.take().is_none(), "{what}: none was dropped");
+    outcome.unwrap_or_else(|_| panic!("{what}"));
+    ASKING.take();
+    assert_eq!(cache.flights(), 0, "{what}");
+    let tested = Rc::get_mut(&mut cache).expect("nobody else has it");
+    tested.validate().unwrap_or_else(|found| panic!("{what}:\n{found}"));
+}
+
+#[test]
+fn what_is_over_may_ask_for_the_key_that_is_loaded() {
+    for (outer, inner) in CALLS.into_iter().flat_map(|it| CALLS.map(|inner| (it, inner))) {
+        for is_stale in [false, true] {
+            ask_from_what_is_over(outer, inner, is_stale);
+        }
     }
 }

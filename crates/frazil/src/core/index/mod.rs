@@ -83,6 +83,16 @@ pub(crate) enum Seen<R> {
     Changed,
 }
 
+/// The highest slot of which a table has words that has `len` buckets, and comes after one with
+/// slots up to `before`; for so many words, of slots up to `last`. Never lower than before: the
+/// capacity may have fallen since, but of their tags words keep what they have kept.
+fn last_of_next(before: u32, len: usize, (words, last): (u64, u32)) -> u32 {
+    let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
+    // Every bit that a slot needs less is one more to tell keys apart.
+    let wanted = if len >= Table::buckets_for(words) { last } else { most.min(last) };
+    wanted.max(before)
+}
+
 impl Index {
     /// An empty index, that is expected to hold so many words in the end.
     pub(crate) fn new(words: u64) -> Self {
@@ -237,10 +247,7 @@ impl Index {
             0 => self.first.load(Relaxed),
             _ => table.len() * GROWTH,
         };
-        let is_enough = (len as u64) >= Table::buckets_for(words) as u64;
-        let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
-        // Every bit that a slot needs less is one more to tell keys apart.
-        let table = Table::new(len, if is_enough { last } else { most.min(last) });
+        let table = Table::new(len, last_of_next(table.last(), len, (words, last)));
         table.touch();
         table
     }
@@ -249,6 +256,8 @@ impl Index {
     /// thread holds a stripe, and none makes a table.
     pub(crate) fn grow(&self, larger: Table) {
         let table = self.table();
+        // Else words would lose bits of their slots, and readers would take one for another.
+        assert!(larger.last() >= table.last(), "slots keep their bits");
         for at in 0..table.len() {
             for word in table.cells(at).iter().map(|cell| cell.load(Relaxed)) {
                 let slot = table.slot(word);
@@ -476,6 +485,7 @@ impl<'i> Tour<'i> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::core::grow::{slots_for, words_for};
 
     /// Words that lie behind full buckets, of a table as full as it gets.
     fn displaced(hash: impl Fn(u64) -> u64) -> usize {
@@ -515,6 +525,41 @@ mod tests {
             let found = displaced(hash);
             assert!(found < 2 * good + 100, "{name}: {found}, and {good} of a good hash");
         }
+    }
+
+    /// What a word has lost of its tag does not come back, whatever the capacity is when the next
+    /// table is made.
+    #[test]
+    fn slots_keep_their_bits_when_the_capacity_has_fallen() {
+        let capacities = |step: u64| {
+            let next = move |&capacity: &u64| Some(capacity + capacity / step + 1);
+            std::iter::successors(Some(1), next).take_while(|&capacity| capacity < 1 << 28)
+        };
+        let needs = |entries| (words_for(entries), slots_for(entries));
+        let is_enough = |len, last, (words, slots): (u64, u32)| {
+            Table::buckets_for(words) <= len && last >= slots
+        };
+        let mut fell = 0;
+        for before in capacities(50) {
+            let (mut len, mut last) = (Index::new(words_for(before)).first.load(Relaxed), 0);
+            loop {
+                last = Table::mask(last_of_next(last, len, needs(before)));
+                if is_enough(len, last, needs(before)) {
+                    break;
+                }
+                len *= GROWTH;
+                let lower = capacities(200).take_while(|&after| after < before);
+                for after in lower.filter(|&after| !is_enough(len / GROWTH, last, needs(after))) {
+                    let next = Table::mask(last_of_next(last, len, needs(after)));
+                    assert!(
+                        next >= last,
+                        "{before}, then {after}: up to {next}, and {last} before"
+                    );
+                    fell += u32::from(slots_for(after) <= last / 2);
+                }
+            }
+        }
+        assert!(fell > 10, "{fell}");
     }
 
     /// An index with a table so large that its memory is given back when it is left, and with more

@@ -59,9 +59,9 @@ impl Table {
 
     /// So many buckets, for words with slots up to `last`.
     pub(super) fn new(len: usize, last: u32) -> Self {
-        let slot_bits = u32::BITS - (last | 1).leading_zeros();
+        let (slot_mask, before) = (Table::mask(last), std::ptr::null_mut());
+        let slot_bits = slot_mask.count_ones();
         assert!(slot_bits < u32::BITS, "a word has room for a tag");
-        let (slot_mask, before) = ((1 << slot_bits) - 1, std::ptr::null_mut());
         Table { buckets: Block::new(len).0, len, slot_mask, slot_bits, before }
     }
 
@@ -83,6 +83,11 @@ impl Table {
     /// The words that it takes if need be.
     pub(super) fn most(len: usize) -> u64 {
         (len * WORDS * MOST_PERCENT / 100) as u64
+    }
+
+    /// The highest slot that has no more bits than `last`.
+    pub(super) fn mask(last: u32) -> u32 {
+        u32::MAX >> (last | 1).leading_zeros()
     }
 
     /// The highest slot of which it has words.
@@ -312,9 +317,10 @@ impl Table {
         self.bucket(bucket).displaced()
     }
 
-    /// Places a word of another table, of a slot whose key's hash has this upper half. Nobody else
-    /// knows the table.
+    /// Places a word of another table, of a slot whose key's hash has this upper half. That has slots
+    /// of no more bits. Nobody else knows the table.
     pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
+        debug_assert!(slot <= self.slot_mask);
         // What the other keeps of the tag this keeps too, or less.
         let word = self.word_of(word, slot);
         let home = self.home_of(upper);

@@ -266,7 +266,8 @@ impl Order {
             Order::Clock(_, max) => *max,
             Order::Mobius(_) => 1,
             Order::Locked(locked) if locked.marks() => 1,
-            // Never reached: each hit is the policy's to see.
+            // Never reached, so each hit is the policy's to see: marks hold epochs here, which stay
+            // below `notes::TURN`.
             Order::Locked(_) => u8::MAX,
             Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
         }

@@ -68,7 +68,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             let lifetime = self.jittered(key, answer.map_or(END, nanoseconds));
             return Some(self.term_of(deadlines, lifetime));
         }
-        self.expire_some_if_due(deadlines, now);
         Some(deadlines.term_until(now, old.end))
     }
 

@@ -174,8 +174,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
         self.settle(&mut held);
         drop(held);
-        // What has gone is dropped when the insertion ends: it may be one that a load stores, whose
-        // key a destructor may ask for.
+        // What has gone is dropped when the insertion ends.
         drop(telling);
     }
 

@@ -179,8 +179,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.hooks.expiry.deadlines().unwrap_or_else(make)
     }
 
-    /// When a newcomer expires of which the caller says nothing. Does a writer's share of
-    /// the work on what has expired before.
+    /// A writer's share of the work on what is over. The caller has no turn and holds nothing:
+    /// destructors run here, and the listener is told.
+    #[inline(always)]
+    pub(crate) fn expire_share(&self) {
+        if let Some(deadlines) = self.hooks.expiry.deadlines() {
+            self.expire_share_of(deadlines);
+        }
+    }
+
+    #[inline(never)]
+    fn expire_share_of(&self, deadlines: &Deadlines) {
+        if deadlines.is_time(self.clock.coarse()) {
+            self.expire_some(deadlines);
+        }
+        if deadlines.generations.has_share() {
+            self.purge_share(deadlines);
+        }
+    }
+
+    /// When a newcomer expires of which the caller says nothing.
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
         match self.hooks.expiry.deadlines() {
@@ -211,14 +229,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(always)]
     pub(crate) fn term_of(&self, deadlines: &Deadlines, lifetime: u64) -> Term {
         let to_idle = self.hooks.expiry.to_idle;
-        let clock = &self.clock;
-        let coarse = clock.coarse();
-        self.expire_some_if_due(deadlines, coarse);
-        if deadlines.generations.has_share() {
-            self.purge_share(deadlines);
-        }
         let shortest = to_idle.map_or(lifetime, |idle| idle.min(lifetime));
-        deadlines.term(clock.stamp(coarse, shortest), lifetime)
+        deadlines.term(self.clock.stamp(shortest), lifetime)
     }
 
     #[inline(always)]
@@ -317,14 +329,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         expired
     }
 
-    #[inline(always)]
-    fn expire_some_if_due(&self, deadlines: &Deadlines, coarse: u64) {
-        if deadlines.is_time(coarse) {
-            self.expire_some(deadlines);
-        }
-    }
-
-    /// A writer's share of the work.
+    /// A writer's share of what has expired.
     #[cold]
     #[inline(never)]
     fn expire_some(&self, deadlines: &Deadlines) {

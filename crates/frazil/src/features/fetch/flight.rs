@@ -1,11 +1,13 @@
 //! One key whose value is on its way: who works on it, and who waits.
 //!
 //! ```text
-//!                 value             stored           told to all
-//! begun ─► Loading ─────────► Storing ────────► Loading ───────────► Over
-//!          ▲   │ │
-//!   one    │   │ └─ an error that is shared ──► Over, or Failed while it is remembered
-//!   waiter │   ▼ fails, panics, is dropped
+//!                   value             stored           told to all
+//! begun ─► Loading ───────────► Storing ────────► Loading ───────────► Over, out of the table
+//!          ▲ │ │ │
+//!          │ │ │ └─ a value, but overtaken: told to all and not stored ──► Over
+//!          │ │ └─ an error that is shared ──► Over, or to be remembered: Failed ─────► Over
+//!   one    │ │ fails, panics, is dropped                     expires, is written, another
+//!   waiter │ ▼                                                      kind of caller asks
 //!          └─ Vacant ── nobody waits, or overtaken ──► Over
 //! ```
 //!
@@ -408,7 +410,8 @@ impl<K, V> Flight<K, V> {
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
-        state.latest = since;
+        // It was read before the mutex was taken: who came later may be behind.
+        state.latest = state.latest.max(since);
         state.waiters.insert(number, waker);
         drop(state);
         let deadline = limits.deadline();
@@ -597,7 +600,19 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// The fetch that another has left, if its time is not over and this is a task.
     pub(crate) fn take_left(&self) -> Option<Detached<V>> {
         let left = self.flight.left.lock().take()?;
-        (self.is_task && self.table.clock.coarse() < left.until).then_some(left)
+        if self.is_task && self.table.clock.coarse() < left.until {
+            return Some(left);
+        }
+        self.run(|| drop(left));
+        None
+    }
+
+    /// Drops what another has left: as code that the turn is for, since it is the user's.
+    pub(crate) fn drop_left(&self) {
+        let left = self.flight.left.lock().take();
+        if left.is_some() {
+            self.run(|| drop(left));
+        }
     }
 
     /// Sees a fetch through, or leaves it to the next.
@@ -605,11 +620,15 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.detached = Some(detached);
         poll_fn(|context| {
             // A panic drops it.
-            let mut detached = self.detached.take().expect("put back while it is pending");
-            let polled = self.poll(|| detached.work.as_mut().poll(context));
-            if polled.is_pending() {
-                self.detached = Some(detached);
-            }
+            let mut detached = self.detached.take();
+            let polled = self.poll(|| {
+                let driven = detached.as_mut().expect("put back while it is pending");
+                let polled = driven.work.as_mut().poll(context);
+                // Here, because it is the user's as well.
+                detached = detached.take().filter(|_| polled.is_pending());
+                polled
+            });
+            self.detached = detached;
             polled
         })
         .await
@@ -893,6 +912,8 @@ impl<K, V> Drop for Waiting<'_, K, V> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Clock;
     use crate::features::fetch::key::ByValue;
@@ -912,6 +933,27 @@ mod tests {
         assert!(matches!(joined, Joined::Waiting(_)));
         let cost = Absence { landed: ended, fetch: 500, waiters: 1, delay: 0, least: 0 };
         assert_eq!(turn.absence(), cost);
+    }
+
+    /// Who has read the clock first may come to the mutex last.
+    #[test]
+    fn the_last_who_came_is_the_one_with_the_latest_clock() {
+        let times = Mutex::new(vec![100, 300, 0]);
+        let clock = move || Duration::from_nanos(times.lock().pop().expect("asked thrice"));
+        let table: Flights<u64, u64> = Flights::new(Clock::new(Some(Box::new(clock))));
+        let (flight, _) = table.find_or_begin(1, &ByValue(1), true);
+        let mut turn = Turn::begin(&table, Arc::clone(&flight), true);
+        _ = turn.poll(|| Poll::<()>::Pending);
+        let mut limits = WaitLimits::endless(true);
+        let waits = [(); 2].map(|()| match flight.join(&table, Waker::noop(), &mut limits) {
+            Joined::Waiting(waiting) => waiting,
+            _ => panic!("the turn is taken"),
+        });
+        let [later, earlier] = [0, 1].map(|number: usize| waits[number].since);
+        assert_eq!(later - earlier, 200);
+        turn.fetched(Span { began: earlier, ended: later + 700 });
+        assert_eq!(turn.absence().least, 700);
+        drop(waits);
     }
 
     #[test]

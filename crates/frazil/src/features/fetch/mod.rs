@@ -239,6 +239,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         M: FetchMode<E>,
         V: Clone,
     {
+        // Before there is a turn: the destructor of what goes may ask for the key.
+        self.expire_share();
         let Request { key, load, mut detached, stale } = request;
         let (hash, place) = self.place(key.query());
         let mut load = pin!(load);

@@ -391,13 +391,18 @@ impl Watch {
 /// What is kept for each thread. Written by it alone.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// The hash of the key whose miss is timed until its insertion, or 0.
+    /// The hash of the key whose miss is timed until its insertion, as [`Reads::missing`] has it,
+    /// or 0.
     timed_miss: AtomicU64,
     /// What was seen of its requests, in a cache that learns.
     pub(super) samples: OnceLock<Box<Samples>>,
 }
 
 impl Local {
+    fn note_timed_miss(&self, hash: u64) {
+        self.timed_miss.store(Reads::missing(hash), Relaxed);
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.samples.get().map_or(0, |samples| size_of_val(&**samples))
     }
@@ -407,7 +412,8 @@ impl Local {
 /// timed.
 #[inline(always)]
 pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
-    local.reads.arrive(hash) && local.features.frozen.timed_miss.load(Relaxed) == hash
+    local.reads.arrive(hash)
+        && local.features.frozen.timed_miss.load(Relaxed) == Reads::missing(hash)
 }
 
 /// A get that is looked at.
@@ -467,7 +473,7 @@ impl Look<'_> {
             if !hit {
                 samples.absent.add(elapsed.min(HIT_MAX_NS));
                 samples.missed_at.store(began, Relaxed);
-                local.timed_miss.store(hash, Relaxed);
+                local.note_timed_miss(hash);
             } else if reads.hook_hits.load(Relaxed) != self.frozen_hits {
                 samples.frozen.add(elapsed.min(HIT_MAX_NS));
             } else {
@@ -491,6 +497,18 @@ mod tests {
     use std::time::Duration;
 
     const SLOTS: u32 = 5_000;
+
+    #[test]
+    fn a_miss_that_is_not_timed_ends_none() {
+        for hash in [0, 1] {
+            let local = local::Local::<features::Local>::default();
+            local.reads.miss(hash);
+            assert!(!arrive(&local, hash), "{hash}");
+            local.features.frozen.note_timed_miss(hash);
+            local.reads.miss(hash);
+            assert!(arrive(&local, hash), "{hash}");
+        }
+    }
 
     #[test]
     fn what_goes_on_being_hit_is_sorted() {

@@ -80,6 +80,9 @@ impl Deadlines {
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(always)]
+    pub(crate) fn expire_share(&self) {}
+
+    #[inline(always)]
     pub(crate) fn term(&self, _: &K, _: &V) -> Term {
         Term
     }
