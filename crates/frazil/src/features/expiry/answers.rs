@@ -40,17 +40,12 @@ struct Old {
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// When an entry expires that comes out of a file, with what was left of its lifetime there
-    /// if that ends. `None` if there is no way to end it.
-    pub(crate) fn term_restored(
-        &self,
-        key: &K,
-        value: &V,
-        lifetime: Option<Duration>,
-    ) -> Option<Term> {
-        Some(match lifetime {
+    /// if that ends.
+    pub(crate) fn term_restored(&self, key: &K, value: &V, lifetime: Option<Duration>) -> Term {
+        match lifetime {
             None => self.term(key, value),
             Some(lifetime) => self.term_of(self.deadlines_made(), nanoseconds(lifetime)),
-        })
+        }
     }
 
     /// When a newcomer expires that replaces an entry; `None` if there is none.
