@@ -50,6 +50,8 @@ use index::{Index, Place, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
 use order::locked::{Locked, Promotion};
 use order::{Headers, Order};
+#[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
+pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
 use resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
 use slab::{At, Header, Slab};
 

@@ -575,3 +575,125 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicBool;
+    #[cfg(feature = "expiry")]
+    use std::time::Duration;
+
+    use super::park::block_on;
+    use crate::core::{YIELDS, YIELDS_MAX};
+    use crate::ensure::Ensure;
+    use crate::sync::atomic::Ordering::Relaxed;
+    use crate::{Cache, Compute};
+
+    /// A value whose destructor, the first that runs, waits until the test lets it go.
+    #[derive(Clone)]
+    struct Heavy<'g> {
+        weight: u64,
+        gate: Option<&'g Gate>,
+    }
+
+    struct Gate {
+        passed: AtomicBool,
+        both: Barrier,
+    }
+
+    impl Heavy<'static> {
+        fn new(weight: u64) -> Self {
+            Heavy { weight, gate: None }
+        }
+    }
+
+    impl Drop for Heavy<'_> {
+        fn drop(&mut self) {
+            if let Some(gate) = self.gate
+                && !gate.passed.swap(true, Relaxed)
+            {
+                gate.both.wait();
+                gate.both.wait();
+            }
+        }
+    }
+
+    #[cfg(feature = "expiry")]
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    type Weighed<'g> = Cache<u64, Heavy<'g>>;
+
+    /// What `work` finds in a cache of a weight of 1,000 while another thread drops 400 of it, and is
+    /// suspended.
+    fn while_another_drops<'g>(gate: &'g Gate, work: impl FnOnce(&Weighed<'g>)) {
+        let weigher = |_: &u64, heavy: &Heavy<'_>| heavy.weight;
+        let builder = Cache::builder(1_000).entries(100_000).weigher(weigher);
+        #[cfg(feature = "expiry")]
+        let builder = builder.refresh_ahead(HOUR);
+        let weighed: Weighed<'g> = builder.build();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The last has all dropped, which are more than a segment holds.
+                for key in 0..41 {
+                    let (weight, gate) = if key == 40 { (400, Some(gate)) } else { (0, None) };
+                    weighed.insert(key, Heavy { weight, gate });
+                }
+                (0..41).for_each(|key| assert!(weighed.invalidate(&key)));
+            });
+            gate.both.wait();
+            // Also if a finding of `work` panics, or the test would never end.
+            let mut gate = gate;
+            let _let_go = Ensure::new(&mut gate, |gate| _ = gate.both.wait());
+            work(&weighed);
+        });
+    }
+
+    /// How often this thread lets others go on in `work`.
+    fn yields(work: impl FnOnce()) -> u32 {
+        let before = YIELDS.get();
+        work();
+        YIELDS.get() - before
+    }
+
+    type Way = fn(&Weighed<'_>, u64);
+
+    /// All that ends with room for what waits to be dropped.
+    const WAYS: &[(&str, Way)] = &[
+        ("insert", |cache, key| cache.insert(key, Heavy::new(1))),
+        ("load", |cache, key| _ = cache.get_or_insert_with(&key, || Heavy::new(1))),
+        #[cfg(feature = "expiry")]
+        ("load anew", |cache, key| _ = cache.get_or_insert_with(&(key + 1_000), || Heavy::new(1))),
+        ("fetch", |cache, key| {
+            assert!(cache.get_or_fetch_blocking(&key, || Ok::<_, ()>(Heavy::new(1))).is_ok());
+        }),
+        ("compute", |cache, key| {
+            _ = cache.entry(key).and_compute(|_| Compute::Put(Heavy::new(1)));
+        }),
+        ("compute in a task", |cache, key| {
+            let put = |_| std::future::ready(Compute::Put(Heavy::new(1)));
+            let compute = cache.entry(key).and_compute_async(put);
+            block_on(compute, None);
+        }),
+    ];
+
+    #[test]
+    fn who_brings_more_waits_for_who_drops_a_quarter_of_the_weight() {
+        for (way, bring) in WAYS {
+            let gate = Gate { passed: AtomicBool::new(false), both: Barrier::new(2) };
+            while_another_drops(&gate, |cache| {
+                // About to end, by `refresh_ahead`.
+                #[cfg(feature = "expiry")]
+                (2_000..2_003).for_each(|key| cache.insert_for(key, Heavy::new(1), HOUR / 2));
+                // So much that it is time to look what of all that waits can be dropped.
+                (100..200).for_each(|key| cache.insert(key, Heavy::new(2)));
+                let removals = || (100..200).for_each(|key| assert!(cache.invalidate(&key)));
+                assert_eq!(yields(removals), 0, "{way}: nothing is brought");
+                let pin = cache.pin();
+                assert_eq!(yields(|| bring(cache, 1_000)), 0, "{way}: under a pin of its own");
+                drop(pin);
+                assert_eq!(yields(|| bring(cache, 1_001)), YIELDS_MAX, "{way}");
+                assert_eq!(yields(|| bring(cache, 1_002)), 0, "{way}: once is enough");
+            });
+        }
+    }
+}
