@@ -170,9 +170,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// If `load` does; then nothing has changed.
     pub fn or_try_insert_with<E>(self, load: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => cache.core.load_here(key, load, found),
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => cache.core.load_here(hash, key, load, found),
         }
     }
 
@@ -224,9 +224,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         load: impl Future<Output = Result<V, E>>,
     ) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.core.load_task(key, load, found)).await,
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => Cold(cache.core.load_task(hash, key, load, found)).await,
         }
     }
 
@@ -264,9 +264,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         E: Send + Sync + 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.core.fetch_task(key, fetch, None, found)).await,
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => Cold(cache.core.fetch_task(hash, key, fetch, None, found)).await,
         }
     }
 
@@ -293,9 +293,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         E: Send + Sync + 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => cache.core.fetch_here(key, fetch, found),
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => cache.core.fetch_here(hash, key, fetch, found),
         }
     }
 
@@ -344,13 +344,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         V: 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => {
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => {
                 let linger = nanoseconds(cache.core.hooks.fetch.fetching.linger);
                 let detached = Some(Detached::new(fetch, linger));
                 let none = std::future::pending::<Result<V, E>>();
-                Cold(cache.core.fetch_task(key, none, detached, found)).await
+                Cold(cache.core.fetch_task(hash, key, none, detached, found)).await
             }
         }
     }
@@ -617,7 +617,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
             self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
         // What the function itself has written stands.
         if computed.is_none() && turn.is_overtaken_by_itself() {
-            computed = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
+            computed = Some(Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
@@ -639,7 +639,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0))
     }
 
     /// As `follow_in_turn`, without one.
@@ -675,7 +675,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         }
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0)));
         }
         outcome
     }
@@ -694,7 +694,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0))
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key

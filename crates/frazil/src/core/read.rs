@@ -124,23 +124,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// A clone of the value of a key, without a trace.
     #[inline]
-    pub(crate) fn peek<Q>(&self, key: &Q) -> Option<V>
+    pub(crate) fn peek<Q>(&self, place: Place, key: &Q) -> Option<V>
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
         V: Clone,
     {
         // SAFETY: `look_up` shows a slot that is published and protected.
-        self.look_up(key, |slot| unsafe { self.slab.value(slot) }.clone())
+        self.look_up(place, key, |slot| unsafe { self.slab.value(slot) }.clone())
     }
 
     /// Reads what is in the slot of `key`, without a trace. The slot is published, and
     /// protected meanwhile.
     #[inline(always)]
-    pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
+    pub(crate) fn look_up<Q, R>(
+        &self,
+        place: Place,
+        key: &Q,
+        read: impl FnOnce(u32) -> R,
+    ) -> Option<R>
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
-        let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(reader) {
             let found: Spot<'_> = self.find_as(&hazard, place, key)?;

@@ -28,7 +28,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let look = if timed { self.begin_look() } else { self.begin_look_untimed() };
         let value = get(hash);
         if let Some(look) = look {
-            look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
+            look.end(hash, value.is_some(), || self.look_up(place, key, |slot| slot));
         }
         if let Some(weight) = weight {
             let event = if value.is_some() { Event::Hit } else { Event::Miss };

@@ -243,6 +243,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(never)]
     pub(crate) fn fetch_here<A, L, E>(
         &self,
+        hash: u64,
         key: A,
         fetch: impl FnOnce() -> Result<L, E>,
         stale: Option<V>,
@@ -256,12 +257,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let mode = self.fetches(false);
         let timeout = self.hooks.fetch.fetching.timeout.map(nanoseconds);
         let load = async { fetch().map(Into::into) };
-        park::block_on(self.load(Request { key, load, detached: None, stale }, mode), timeout)
+        park::block_on(self.load(Request { hash, key, load, detached: None, stale }, mode), timeout)
     }
 
     /// The same of a task, by the fetch that outlives it if there is one.
     pub(crate) async fn fetch_task<A, L, E>(
         &self,
+        hash: u64,
         key: A,
         fetch: impl Future<Output = Result<L, E>>,
         detached: Option<Detached<V>>,
@@ -274,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         E: Send + Sync + 'static,
     {
         let load = async { fetch.await.map(Into::into) };
-        let request = Request { key, load, detached, stale };
+        let request = Request { hash, key, load, detached, stale };
         self.load(request, self.fetches(true)).await
     }
 

@@ -157,8 +157,9 @@ impl<E> FetchMode<E> for Loading {
     }
 }
 
-/// What a caller brings along: its key, its loader, and what it has found.
+/// What a caller brings along: its key, with its hash, its loader, and what it has found.
 pub(crate) struct Request<A, F, V> {
+    pub(crate) hash: u64,
     pub(crate) key: A,
     pub(crate) load: F,
     /// In the place of `load`, one that outlives its caller.
@@ -198,6 +199,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(never)]
     pub(crate) fn load_here<A, E>(
         &self,
+        hash: u64,
         key: A,
         load: impl FnOnce() -> Result<V, E>,
         stale: Option<V>,
@@ -207,13 +209,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
     {
         let load = async { load().map(Loaded::new) };
-        let request = Request { key, load, detached: None, stale };
+        let request = Request { hash, key, load, detached: None, stale };
         park::block_on(self.load(request, Loading { is_task: false }), None)
     }
 
     /// The same of a task.
     pub(crate) async fn load_task<A, E>(
         &self,
+        hash: u64,
         key: A,
         load: impl Future<Output = Result<V, E>>,
         stale: Option<V>,
@@ -223,7 +226,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
     {
         let load = async { load.await.map(Loaded::new) };
-        let request = Request { key, load, detached: None, stale };
+        let request = Request { hash, key, load, detached: None, stale };
         self.load(request, Loading { is_task: true }).await
     }
 
@@ -239,8 +242,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         M: FetchMode<E>,
         V: Clone,
     {
-        let Request { key, load, mut detached, stale } = request;
-        let (hash, place) = self.place(key.query());
+        let Request { hash, key, load, mut detached, stale } = request;
+        let place = self.index.place(hash);
         let mut load = pin!(load);
         let tally = &self.hooks.fetch.flights.tally;
         let mut limits = mode.limits(&self.hooks.fetch.flights);
@@ -251,14 +254,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         loop {
             let mut turn = match self.join(hash, &key, &mut limits).await {
                 Arrival::Turn(turn) => turn,
-                arrival => match self.answer(arrival, &key, &mode) {
+                arrival => match self.answer(arrival, place, &key, &mode) {
                     Answer::Value(value) => return Ok(value),
                     Answer::Error(error) => return Err(error),
                     Answer::Again => continue,
                     Answer::Apart => return self.load_apart(load, detached, &mode).await,
                 },
             };
-            if let Some(value) = self.peek(key.query()) {
+            if let Some(value) = self.peek(place, key.query()) {
                 tally.late_hits.fetch_add(1, Relaxed);
                 // It may have been removed since, and have others asked after that: no outcome.
                 turn.leave_to_look();
@@ -283,7 +286,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// What a caller makes of an arrival that is not the turn.
-    fn answer<A, E, M>(&self, arrival: Arrival<'_, K, V>, key: &A, mode: &M) -> Answer<V, M::Error>
+    fn answer<A, E, M>(
+        &self,
+        arrival: Arrival<'_, K, V>,
+        place: Place,
+        key: &A,
+        mode: &M,
+    ) -> Answer<V, M::Error>
     where
         A: EntryKey<K>,
         M: FetchMode<E>,
@@ -302,7 +311,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     Answer::Error(error)
                 }),
                 // What the flight's own caller has found is there for all, or is gone.
-                None => self.peek(key.query()).map_or(Answer::Again, |value| {
+                None => self.peek(place, key.query()).map_or(Answer::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
                     Answer::Value(value)
                 }),

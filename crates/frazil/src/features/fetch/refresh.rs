@@ -20,12 +20,14 @@ use crate::features::fetch::loaded::Loaded;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Whether the entry of a key is to be loaded anew.
-    pub(crate) fn is_due<Q>(&self, key: &Q) -> bool
+    pub(crate) fn is_due<Q>(&self, hash: u64, key: &Q) -> bool
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         self.hooks.fetch.refresh_ahead > 0
-            && self.look_up(key, |slot| self.is_slot_due(slot)).unwrap_or(false)
+            && self
+                .look_up(self.index.place(hash), key, |slot| self.is_slot_due(slot))
+                .unwrap_or(false)
     }
 
     /// Whether a protected slot is in the last part of its life.
@@ -36,12 +38,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
     /// Whether what was just found need not be loaded anew.
     #[inline(always)]
-    pub(crate) fn is_fresh<Q>(&self, key: &Q) -> bool
+    pub(crate) fn is_fresh<Q>(&self, hash: u64, key: &Q) -> bool
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         // Without lifetimes nothing can be due.
-        cfg!(not(feature = "expiry")) || self.hooks.fetch.refresh_ahead == 0 || !self.is_due(key)
+        cfg!(not(feature = "expiry"))
+            || self.hooks.fetch.refresh_ahead == 0
+            || !self.is_due(hash, key)
     }
 
     /// The turn at a key, if nobody has it or waits for it.
@@ -90,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         });
         if seen.is_none() {
             turn.leave_to_look();
-            return Ok(self.peek(key.query()).unwrap_or(stale));
+            return Ok(self.peek(place, key.query()).unwrap_or(stale));
         }
         match self.fetch_in(&mut turn, load, &mut detached, &mode).await {
             Ok(loaded) => {

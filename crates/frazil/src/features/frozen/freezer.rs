@@ -376,7 +376,7 @@ mod tests {
         (0..100).for_each(|key| cache.insert(key, String::new()));
         assert_eq!(cache.freeze(1.0), 100);
         let core = &cache.core;
-        let slot = core.look_up(&7, |slot| slot).expect("it is there");
+        let slot = core.look_up(core.place(&7).1, &7, |slot| slot).expect("it is there");
         assert!(core.slab.header(slot).is_aside());
         let mut held = core.hold();
         assert!(core.with_queue_ctx(&mut held, |ctx| core.order.detach(ctx, slot)));
