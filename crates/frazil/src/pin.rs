@@ -110,7 +110,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let (_, place) = self.core.place(key);
-        let Spot { slot, at } = self.core.find_as(&self.protection, place, key)?;
+        let Spot { slot, at } = self.core.find(&self.protection, place, key)?;
         if !Features::is_live(self.core, slot) {
             return None;
         }

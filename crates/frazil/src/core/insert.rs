@@ -110,7 +110,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         place: Place,
         key: &K,
     ) -> Option<Found<'_>> {
-        let found = self.find(protection, place, key)?;
+        let found: Found<'_> = self.find(protection, place, key)?;
         if H::is_live(self, found.slot()) {
             return Some(found);
         }

@@ -250,24 +250,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         (hash, self.index.place(hash))
     }
 
-    /// Finds a key. The slot may be looked at while `protection` lives and is not asked
-    /// for another.
+    /// Finds a key: [`Found`], or what of it is wanted. The slot may be looked at while `protection`
+    /// lives and is not asked for another.
     #[inline(always)]
-    pub(crate) fn find<Q>(
-        &self,
-        protection: &impl Protect,
-        place: Place,
-        key: &Q,
-    ) -> Option<Found<'_>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.find_as(protection, place, key)
-    }
-
-    /// The same, or that of it that is wanted.
-    #[inline(always)]
-    pub(crate) fn find_as<'c, Q, F>(
+    pub(crate) fn find<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         place: Place,
@@ -278,7 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         F: From<(Found<'c>, At<'c>)>,
     {
         let table = self.index.table();
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
         let (found, home) = table.find_at_home(place, look);
         if found.is_none() && (home.displaced() || self.index.has_left(table)) {
             return self.find_further(protection, table, place, key);
@@ -299,29 +285,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         Q: Equivalent<K> + ?Sized,
         F: From<(Found<'c>, At<'c>)>,
     {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
+        let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
         let found = table.find_further(place, look);
         if found.is_none() && self.index.has_left(table) {
-            return self.find_anew(protection, place, key);
+            return self.index.find(place, look);
         }
         found
     }
 
-    /// When the table was replaced under a look-up.
-    #[cold]
-    #[inline(never)]
-    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<(Found<'c>, At<'c>)>,
-    {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        self.index.find(place, look)
-    }
-
     /// Whether a word with the right tag leads to `key`.
     #[inline(always)]
-    fn look<'c, Q, F>(
+    fn compare<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         key: &Q,
@@ -364,7 +338,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
                 first = false;
                 return Seen::Other;
             }
-            self.look(protection, key, (cell, word, slot))
+            self.compare(protection, key, (cell, word, slot))
         };
         let found = self.index.find(place, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
@@ -407,7 +381,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             if other == slot {
                 return Seen::Match(true);
             }
-            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
+            match self.compare::<_, Found<'_>>(protection, key, (cell, word, other)) {
                 Seen::Match(_) => Seen::Match(false),
                 Seen::Other => Seen::Other,
                 Seen::Changed => Seen::Changed,
@@ -486,7 +460,7 @@ mod tests {
         cache.insert(1, String::new());
         let (_, place) = core.place(&1);
         let pinned = core.pinned();
-        let found = core.find(&pinned, place, &1).expect("it is there");
+        let found: Found<'_> = core.find(&pinned, place, &1).expect("it is there");
         let (cell, word, slot) = (found.cell, found.word(), found.slot());
         let before = core.index.table().len();
         (2..)

@@ -61,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let place = self.index.place(hash);
-        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
+        let Some(found) = self.find::<_, Spot<'_>>(protection, place, key) else {
             reads.miss(hash);
             return None;
         };
@@ -147,12 +147,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(reader) {
-            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
+            let found: Spot<'_> = self.find(&hazard, place, key)?;
             H::is_live(self, found.slot).then(|| read(found.slot))
         } else {
             let pinned = self.pinned();
-            let found = self.find(&pinned, place, key)?;
-            H::is_live(self, found.slot()).then(|| read(found.slot()))
+            let found: Spot<'_> = self.find(&pinned, place, key)?;
+            H::is_live(self, found.slot).then(|| read(found.slot))
         }
     }
 
@@ -170,6 +170,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return 1;
         }
         let pinned = self.pinned();
-        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot()))
+        self.find(&pinned, place, key).map_or(1, |found: Spot<'_>| self.slab.weight(found.slot))
     }
 }

@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
-            let found = self.find(protection, place, key)?;
+            let found: Found<'_> = self.find(protection, place, key)?;
             let lapsed = !H::is_live(self, found.slot());
             let ending = if lapsed { Ending::Lapsed } else { ending };
             let gone = self.take_out_found(place, found, key, ending);
