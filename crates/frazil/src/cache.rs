@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
-        self.core.peek(self.core.place(key).1, key)
+        self.core.peek(self.core.hashes(key).1, key)
     }
 
     /// Whether `key` is there, without a trace.
@@ -101,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.look_up(self.core.place(key).1, key, |_| ()).is_some()
+        self.core.look_up(self.core.hashes(key).1, key, |_| ()).is_some()
     }
 
     /// How many entries there are, with those that have expired and were not taken out yet.

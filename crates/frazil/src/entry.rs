@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cache::Cache;
 use crate::clock::{exact_ns, nanoseconds};
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::order::Newcomer;
 use crate::features::fetch::Cold;
 use crate::features::fetch::detached::Detached;
@@ -525,8 +525,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
 impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> {
     fn work(self) -> Work<'c, K, V, S> {
         let Entry { cache, key, .. } = self;
-        let (hash, place) = cache.core.place(key.query());
-        Work { cache, key: ByValue(key.into_key()), hash, place }
+        let (hash, mixed) = cache.core.hashes(key.query());
+        Work { cache, key: ByValue(key.into_key()), hash, mixed }
     }
 }
 
@@ -555,7 +555,7 @@ struct Work<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
     key: ByValue<K>,
     hash: u64,
-    place: Place,
+    mixed: Mixed,
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
@@ -574,7 +574,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
 
     /// What is there: its slot, which is another once the key was written, and a clone.
     fn see(&self) -> Option<(u32, V)> {
-        self.cache.core.with_found(self.place, &self.key.0, |found| {
+        self.cache.core.with_found(self.mixed, &self.key.0, |found| {
             found.map(|found| {
                 // SAFETY: published, and protected while this runs.
                 let value = unsafe { self.cache.core.slab.value(found.slot()) };
@@ -610,14 +610,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Option<Computed<V>> {
         let mut answer = Some(answer);
         let exchange = |work: &mut dyn FnMut() -> bool| {
-            turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+            turn.store(work, || self.cache.core.remove_any(self.mixed, &self.key.0))
                 .unwrap_or(false)
         };
         let (mut computed, telling) =
             self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
         // What the function itself has written stands.
         if computed.is_none() && turn.is_overtaken_by_itself() {
-            computed = Some(Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0)));
+            computed = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
@@ -639,7 +639,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0))
     }
 
     /// As `follow_in_turn`, without one.
@@ -668,14 +668,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+                turn.store(work, || self.cache.core.remove_any(self.mixed, &self.key.0))
                     .unwrap_or(false)
             };
             outcome = self.compute_once(&mut compute, exchange, None);
         }
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
         outcome
     }
@@ -694,7 +694,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(self.place, &self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0))
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
@@ -705,8 +705,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         exchange: impl FnOnce(&mut dyn FnMut() -> bool) -> bool,
         seen: Option<Option<u32>>,
     ) -> Outcome<'c, K, V, S> {
-        let Work { cache, key: ByValue(key), hash, place } = self;
-        cache.core.with_found(*place, key, |found| {
+        let Work { cache, key: ByValue(key), hash, mixed } = self;
+        cache.core.with_found(*mixed, key, |found| {
             if seen.is_some_and(|seen| seen != found.map(|found| found.slot())) {
                 return (None, None);
             }
@@ -719,7 +719,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 (Compute::Remove, Some(found)) => {
                     let removed = old.cloned();
                     let telling = cache.core.telling();
-                    let gone = exchange(&mut || cache.core.remove_found(*place, found, key));
+                    let gone = exchange(&mut || cache.core.remove_found(*mixed, found, key));
                     (removed.filter(|_| gone).map(Computed::Removed), telling)
                 }
                 (Compute::Put(value), found) => {
@@ -731,7 +731,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                         entry.take().is_some_and(|(key, value)| {
                             let newcomer = Newcomer::new(*hash, weight);
                             cache.core.exchange(
-                                *place,
+                                *mixed,
                                 (newcomer, &term),
                                 found,
                                 (key, value),

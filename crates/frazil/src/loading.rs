@@ -288,7 +288,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.is_due(self.core.place(key).0, key)
+        self.core.is_due(self.core.hashes(key).0, key)
     }
 
     /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.

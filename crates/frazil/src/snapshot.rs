@@ -268,7 +268,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
         drop(steps);
         if let Some(key) = marked {
-            self.core.look_up(self.core.place(&key).1, &key, |slot| {
+            self.core.look_up(self.core.hashes(&key).1, &key, |slot| {
                 let own = &self.core.slab.header(slot).mark;
                 (0..mark).for_each(|_| _ = own.raise(self.core.mark_max));
             });

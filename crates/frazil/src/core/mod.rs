@@ -46,13 +46,13 @@ pub(crate) use grow::slots_for;
 pub(crate) use grow::usual_slots;
 use grow::{segments_for, words_for};
 use hooks::PerThread;
-use index::{Index, Place, Seen, Table};
+use index::{Index, Mixed, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
 use order::locked::{Locked, Promotion};
 use order::{Headers, Order};
 #[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
 pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
-use resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
+use resize::{Resize, WEIGHT_STEP_FROM, entries_max_for, fitting_step};
 use slab::{At, Header, Slab};
 
 /// How often an operation begins again because other threads changed its key, or took
@@ -163,13 +163,13 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let length = (1 << settings.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
         let count = segments_for(slots_for(entries), length as u32);
         let segments = Segments::new(count as usize, length);
-        let places = places_for(capacity, bound, weighted);
-        let step = length.min(fitting_step(places.min(entries)));
+        let entries_max = entries_max_for(capacity, bound, weighted);
+        let step = length.min(fitting_step(entries_max.min(entries)));
         segments.set_step(step as u32);
-        let capacity = if weighted { capacity } else { places };
+        let capacity = if weighted { capacity } else { entries_max };
         let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
         let shards = (promotion, settings.shards);
-        let order = Order::new(policy, shards, capacity, places.min(entries));
+        let order = Order::new(policy, shards, capacity, entries_max.min(entries));
         Core {
             index: Index::new(words_for(entries)),
             slab: Slab::new(weighted),
@@ -177,7 +177,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             order,
             stripes: Stripes::default(),
             reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
-            entry_budget: Budget::new(places, step as u64 - 1),
+            entry_budget: Budget::new(entries_max, step as u64 - 1),
             weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
             resize: Resize::new(bound, entries),
             segments,
@@ -244,10 +244,11 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
+    /// The hash of a key, and as the index uses it.
     #[inline(always)]
-    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
+    pub(crate) fn hashes<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Mixed) {
         let hash = self.hasher.hash_one(key);
-        (hash, self.index.place(hash))
+        (hash, self.index.mix(hash))
     }
 
     /// Finds a key: [`Found`], or what of it is wanted. The slot may be looked at while `protection`
@@ -256,7 +257,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn find<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
     ) -> Option<F>
     where
@@ -265,9 +266,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     {
         let table = self.index.table();
         let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
-        let (found, home) = table.find_at_home(place, look);
+        let (found, home) = table.find_at_home(mixed, look);
         if found.is_none() && (home.displaced() || self.index.has_left(table)) {
-            return self.find_further(protection, table, place, key);
+            return self.find_further(protection, table, mixed, key);
         }
         found
     }
@@ -278,7 +279,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         &'c self,
         protection: &impl Protect,
         table: &'c Table,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
     ) -> Option<F>
     where
@@ -286,9 +287,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         F: From<(Found<'c>, At<'c>)>,
     {
         let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
-        let found = table.find_further(place, look);
+        let found = table.find_further(mixed, look);
         if found.is_none() && self.index.has_left(table) {
-            return self.index.find(place, look);
+            return self.index.find(mixed, look);
         }
         found
     }
@@ -324,7 +325,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn duplicate<'c, Q>(
         &'c self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         (own, own_word, own_slot): (&AtomicU32, u32, u32),
         key: &Q,
     ) -> Option<(Found<'c>, bool)>
@@ -340,7 +341,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             }
             self.compare(protection, key, (cell, word, slot))
         };
-        let found = self.index.find(place, look)?;
+        let found = self.index.find(mixed, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
@@ -373,7 +374,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn is_found(
         &self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         slot: u32,
         key: &K,
     ) -> bool {
@@ -387,7 +388,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
                 Seen::Changed => Seen::Changed,
             }
         };
-        self.index.find(place, look) == Some(true)
+        self.index.find(mixed, look) == Some(true)
     }
 
     // Apart, so that it takes no register of a hit under the policies without a lock.
@@ -458,16 +459,16 @@ mod tests {
         let cache: Tested = Cache::builder(1 << 20).build();
         let core = &cache.core;
         cache.insert(1, String::new());
-        let (_, place) = core.place(&1);
+        let (_, mixed) = core.hashes(&1);
         let pinned = core.pinned();
-        let found: Found<'_> = core.find(&pinned, place, &1).expect("it is there");
+        let found: Found<'_> = core.find(&pinned, mixed, &1).expect("it is there");
         let (cell, word, slot) = (found.cell, found.word(), found.slot());
         let before = core.index.table().len();
         (2..)
             .take_while(|_| core.index.table().len() == before)
             .for_each(|key| cache.insert(key, String::new()));
         cell.store(word, Relaxed);
-        assert!(core.duplicate(&pinned, place, (cell, word, slot), &1).is_none());
+        assert!(core.duplicate(&pinned, mixed, (cell, word, slot), &1).is_none());
         cell.store(0, Relaxed);
     }
 }

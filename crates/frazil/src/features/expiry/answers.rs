@@ -57,7 +57,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         value: &V,
     ) -> Option<Term> {
         let now = self.clock.exact();
-        let old = self.look_up(self.place(key).1, key, |slot| self.old(deadlines, slot, now))?;
+        let old = self.look_up(self.hashes(key).1, key, |slot| self.old(deadlines, slot, now))?;
         let answer = of_update(key, value, old.left);
         if answer != old.left {
             let lifetime = self.jittered(key, answer.map_or(END, nanoseconds));

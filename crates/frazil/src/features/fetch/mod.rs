@@ -34,7 +34,7 @@ use std::task::{Context, Poll};
 use equivalent::Equivalent;
 
 use crate::clock::Clock;
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::order::{Absence, Newcomer};
 use crate::events;
 use crate::features::Featured;
@@ -243,25 +243,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
     {
         let Request { hash, key, load, mut detached, stale } = request;
-        let place = self.index.place(hash);
+        let mixed = self.index.mix(hash);
         let mut load = pin!(load);
         let tally = &self.hooks.fetch.flights.tally;
         let mut limits = mode.limits(&self.hooks.fetch.flights);
         if cfg!(feature = "expiry") && stale.is_some() {
-            return self.reload(key, (hash, place), load, detached, mode, stale).await;
+            return self.reload(key, (hash, mixed), load, detached, mode, stale).await;
         }
         // Each time round a flight that was waited for has failed or was overtaken.
         loop {
             let mut turn = match self.join(hash, &key, &mut limits).await {
                 Arrival::Turn(turn) => turn,
-                arrival => match self.answer(arrival, place, &key, &mode) {
+                arrival => match self.answer(arrival, mixed, &key, &mode) {
                     Answer::Value(value) => return Ok(value),
                     Answer::Error(error) => return Err(error),
                     Answer::Again => continue,
                     Answer::Apart => return self.load_apart(load, detached, &mode).await,
                 },
             };
-            if let Some(value) = self.peek(place, key.query()) {
+            if let Some(value) = self.peek(mixed, key.query()) {
                 tally.late_hits.fetch_add(1, Relaxed);
                 // It may have been removed since, and have others asked after that: no outcome.
                 turn.leave_to_look();
@@ -269,7 +269,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &mode).await {
                 Ok(loaded) => {
-                    self.store(turn, (hash, place), key.into_key(), &loaded, None);
+                    self.store(turn, (hash, mixed), key.into_key(), &loaded, None);
                     self.reclaim_if_due();
                     self.wait_if_overweight();
                     return Ok(loaded.value);
@@ -289,7 +289,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     fn answer<A, E, M>(
         &self,
         arrival: Arrival<'_, K, V>,
-        place: Place,
+        mixed: Mixed,
         key: &A,
         mode: &M,
     ) -> Answer<V, M::Error>
@@ -311,7 +311,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     Answer::Error(error)
                 }),
                 // What the flight's own caller has found is there for all, or is gone.
-                None => self.peek(place, key.query()).map_or(Answer::Again, |value| {
+                None => self.peek(mixed, key.query()).map_or(Answer::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
                     Answer::Value(value)
                 }),
@@ -428,7 +428,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     fn store(
         &self,
         turn: Turn<'_, K, V>,
-        (hash, place): (u64, Place),
+        (hash, mixed): (u64, Mixed),
         key: K,
         loaded: &Loaded<V>,
         seen: Option<u32>,
@@ -456,13 +456,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             let flight = turn.flight();
             let put = || match seen {
-                None => self.exchange(place, (newcomer, &term), None, (key, copy), &mut telling),
-                Some(seen) => self.with_found(place, &flight.key, |found| {
+                None => self.exchange(mixed, (newcomer, &term), None, (key, copy), &mut telling),
+                Some(seen) => self.with_found(mixed, &flight.key, |found| {
                     found.is_none_or(|found| found.slot() == seen)
-                        && self.exchange(place, (newcomer, &term), found, (key, copy), &mut telling)
+                        && self.exchange(mixed, (newcomer, &term), found, (key, copy), &mut telling)
                 }),
             };
-            turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
+            turn.store_and_land(value, put, || self.remove_any(mixed, &flight.key))
         };
         self.hooks.fetch.flights.tally.landed(waiters);
     }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use equivalent::Equivalent;
 
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::features::Featured;
 use crate::features::fetch::FetchMode;
 use crate::features::fetch::detached::Detached;
@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         self.hooks.fetch.refresh_ahead > 0
             && self
-                .look_up(self.index.place(hash), key, |slot| self.is_slot_due(slot))
+                .look_up(self.index.mix(hash), key, |slot| self.is_slot_due(slot))
                 .unwrap_or(false)
     }
 
@@ -73,7 +73,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     pub(super) async fn reload<A, F, E, M>(
         &self,
         key: A,
-        (hash, place): (u64, Place),
+        (hash, mixed): (u64, Mixed),
         load: Pin<&mut F>,
         mut detached: Option<Detached<V>>,
         mode: M,
@@ -89,16 +89,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let is_task = mode.limits(&self.hooks.fetch.flights).is_task;
         let Some(mut turn) = self.begin_alone(hash, &key, is_task) else { return Ok(stale) };
         // Another may have loaded it since.
-        let seen = self.with_found(place, &turn.flight().key, |found| {
+        let seen = self.with_found(mixed, &turn.flight().key, |found| {
             found.map(|found| found.slot()).filter(|&slot| self.is_slot_due(slot))
         });
         if seen.is_none() {
             turn.leave_to_look();
-            return Ok(self.peek(place, key.query()).unwrap_or(stale));
+            return Ok(self.peek(mixed, key.query()).unwrap_or(stale));
         }
         match self.fetch_in(&mut turn, load, &mut detached, &mode).await {
             Ok(loaded) => {
-                self.store(turn, (hash, place), key.into_key(), &loaded, seen);
+                self.store(turn, (hash, mixed), key.into_key(), &loaded, seen);
                 self.reclaim_if_due();
                 self.wait_if_overweight();
                 Ok(loaded.value)
