@@ -16,7 +16,7 @@ use crate::core::order::Newcomer;
 use crate::features::fetch::Cold;
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::fetching::FetchError;
-use crate::features::fetch::flight::{Arrival, Turn, WaitLimits};
+use crate::features::fetch::flight::{Turn, WaitLimits, Waited};
 use crate::features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::block_on;
@@ -449,9 +449,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(exact_ns()));
-            let (computed, telling) = match block_on(work.arrive(&mut limits), left) {
-                Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
-                Some(Arrival::Vain(vain)) => {
+            let (computed, telling) = match block_on(work.await_turn(&mut limits), left) {
+                Some(Waited::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
+                Some(Waited::Vain(vain)) => {
                     cache.core.hooks.fetch.flights.tally.in_vain(vain);
                     return None;
                 }
@@ -506,8 +506,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         let cache = work.cache;
         let mut limits = WaitLimits::endless(true);
         let computed = loop {
-            match work.arrive(&mut limits).await {
-                Some(Arrival::Turn(turn)) => {
+            match work.await_turn(&mut limits).await {
+                Some(Waited::Turn(turn)) => {
                     if let Some(computed) = work.await_in_turn(turn, &mut compute).await {
                         break computed;
                     }
@@ -561,14 +561,14 @@ struct Work<'c, K, V, S> {
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
     /// if a flight is over.
-    async fn arrive(&self, limits: &mut WaitLimits<'c>) -> Option<Arrival<'c, K, V>> {
+    async fn await_turn(&self, limits: &mut WaitLimits<'c>) -> Option<Waited<'c, K, V>> {
         match self.cache.core.join(self.hash, &self.key, limits).await {
-            Arrival::Over(..) => None,
-            Arrival::Remembered(flight) => {
+            Waited::Over(..) => None,
+            Waited::Remembered(flight) => {
                 flight.forget(&self.cache.core.hooks.fetch.flights);
                 None
             }
-            arrival => Some(arrival),
+            waited => Some(waited),
         }
     }
 
@@ -590,7 +590,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<V>) -> F,
     ) -> Option<Computed<V>> {
         // As in `compute_in_turn`.
-        drop(turn.take_left());
+        drop(turn.take_abandoned());
         if turn.is_overtaken() {
             return None;
         }
@@ -663,7 +663,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
         // It began before what is computed now.
-        drop(turn.take_left());
+        drop(turn.take_abandoned());
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));

@@ -43,7 +43,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use backends::Backends;
 use detached::Detached;
 use fetching::{Fetching, NegativeTtl};
-use flight::{Arrival, Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimits};
+use flight::{Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimits, Waited};
 use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
@@ -69,7 +69,7 @@ impl<K> Default for Settings<K> {
 }
 
 /// What a cache has for loads and fetches.
-pub(crate) struct Fetch<K, V> {
+pub(crate) struct FetchState<K, V> {
     /// Values on their way.
     pub(crate) flights: table::Flights<K, V>,
     pub(crate) fetching: Fetching,
@@ -79,11 +79,11 @@ pub(crate) struct Fetch<K, V> {
     pub(crate) backends: Option<Backends<K>>,
 }
 
-impl<K, V> Fetch<K, V> {
+impl<K, V> FetchState<K, V> {
     pub(crate) fn new(clock: &Clock, settings: Settings<K>) -> Self {
         let flights = table::Flights::new(clock.clone());
         let Settings { fetching, negative_ttl, refresh_ahead, backends } = settings;
-        Fetch { flights, fetching, negative_ttl, refresh_ahead, backends }
+        FetchState { flights, fetching, negative_ttl, refresh_ahead, backends }
     }
 
     /// Keys that somebody loads or computes, or waits for.
@@ -125,11 +125,11 @@ pub(crate) trait FetchMode<E> {
 }
 
 /// Waits as long as it takes, and keeps errors to itself: a task, or else a thread.
-pub(crate) struct Loading {
+pub(crate) struct LoadCaller {
     pub(crate) is_task: bool,
 }
 
-impl<E> FetchMode<E> for Loading {
+impl<E> FetchMode<E> for LoadCaller {
     type Error = E;
 
     fn limits<'t, K, V>(&self, _: &'t table::Flights<K, V>) -> WaitLimits<'t> {
@@ -168,8 +168,8 @@ pub(crate) struct Request<A, F, V> {
     pub(crate) stale: Option<V>,
 }
 
-/// What a caller has from an arrival, if not the turn.
-enum Answer<V, E> {
+/// What a caller goes on with after a wait that has not given it the turn.
+enum Next<V, E> {
     Value(V),
     Error(E),
     /// Look for another flight.
@@ -210,7 +210,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         let load = async { load().map(Loaded::new) };
         let request = Request { hash, key, load, detached: None, stale };
-        park::block_on(self.load(request, Loading { is_task: false }), None)
+        park::block_on(self.load(request, LoadCaller { is_task: false }), None)
     }
 
     /// The same of a task.
@@ -227,7 +227,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         let load = async { load.await.map(Loaded::new) };
         let request = Request { hash, key, load, detached: None, stale };
-        self.load(request, Loading { is_task: true }).await
+        self.load(request, LoadCaller { is_task: true }).await
     }
 
     /// What follows on a `get` that has found nothing, or what is to be loaded anew.
@@ -253,12 +253,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         // Each time round a flight that was waited for has failed or was overtaken.
         loop {
             let mut turn = match self.join(hash, &key, &mut limits).await {
-                Arrival::Turn(turn) => turn,
-                arrival => match self.answer(arrival, mixed, &key, &mode) {
-                    Answer::Value(value) => return Ok(value),
-                    Answer::Error(error) => return Err(error),
-                    Answer::Again => continue,
-                    Answer::Apart => return self.load_apart(load, detached, &mode).await,
+                Waited::Turn(turn) => turn,
+                waited => match self.after_wait(waited, mixed, &key, &mode) {
+                    Next::Value(value) => return Ok(value),
+                    Next::Error(error) => return Err(error),
+                    Next::Again => continue,
+                    Next::Apart => return self.load_apart(load, detached, &mode).await,
                 },
             };
             if let Some(value) = self.peek(mixed, key.query()) {
@@ -285,47 +285,45 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// What a caller makes of an arrival that is not the turn.
-    fn answer<A, E, M>(
+    /// What a caller makes of a wait that has not given it the turn.
+    fn after_wait<A, E, M>(
         &self,
-        arrival: Arrival<'_, K, V>,
+        waited: Waited<'_, K, V>,
         mixed: Mixed,
         key: &A,
         mode: &M,
-    ) -> Answer<V, M::Error>
+    ) -> Next<V, M::Error>
     where
         A: EntryKey<K>,
         M: FetchMode<E>,
         V: Clone,
     {
         let tally = &self.hooks.fetch.flights.tally;
-        match arrival {
-            Arrival::Turn(_) => unreachable!("taken by the caller"),
-            Arrival::Over(flight, delay) => match flight.outcome() {
+        match waited {
+            Waited::Turn(_) => unreachable!("taken by the caller"),
+            Waited::Over(flight, delay) => match flight.outcome() {
                 Some(Outcome::Value(value)) => {
                     tally.delayed_hit(delay);
-                    Answer::Value(value.clone())
+                    Next::Value(value.clone())
                 }
-                Some(Outcome::Error(error)) => mode.others(error).map_or(Answer::Again, |error| {
+                Some(Outcome::Error(error)) => mode.others(error).map_or(Next::Again, |error| {
                     tally.shared_errors.fetch_add(1, Relaxed);
-                    Answer::Error(error)
+                    Next::Error(error)
                 }),
                 // What the flight's own caller has found is there for all, or is gone.
-                None => self.peek(mixed, key.query()).map_or(Answer::Again, |value| {
+                None => self.peek(mixed, key.query()).map_or(Next::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
-                    Answer::Value(value)
+                    Next::Value(value)
                 }),
             },
-            Arrival::Remembered(flight) => {
-                self.recall(&flight, mode).map_or(Answer::Again, |error| {
-                    tally.remembered_errors.fetch_add(1, Relaxed);
-                    Answer::Error(error)
-                })
-            }
-            Arrival::Apart | Arrival::Refused => Answer::Apart,
-            Arrival::Vain(vain) => {
+            Waited::Remembered(flight) => self.recall(&flight, mode).map_or(Next::Again, |error| {
+                tally.remembered_errors.fetch_add(1, Relaxed);
+                Next::Error(error)
+            }),
+            Waited::Apart | Waited::Refused => Next::Apart,
+            Waited::Vain(vain) => {
                 tally.in_vain(vain);
-                Answer::Error(mode.in_vain(vain))
+                Next::Error(mode.in_vain(vain))
             }
         }
     }
@@ -367,7 +365,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         M: FetchMode<E>,
     {
         let (tally, clock) = (&self.hooks.fetch.flights.tally, &self.clock);
-        if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
+        if let Some(mut detached) = turn.take_abandoned().or_else(|| detached.take()) {
             let counted = Counted::detached(tally, clock, &mut detached.began);
             return match turn.drive(detached).await {
                 Ok(loaded) => {
@@ -483,7 +481,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         hash: u64,
         key: &A,
         limits: &mut WaitLimits<'c>,
-    ) -> Arrival<'c, K, V>
+    ) -> Waited<'c, K, V>
     where
         A: EntryKey<K>,
     {
@@ -494,7 +492,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
                 if is_new {
                     let turn = Turn::begin(&self.hooks.fetch.flights, flight, is_task);
-                    return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
+                    return Poll::Ready(Joined::AtOnce(Waited::Turn(turn)));
                 }
                 match flight.join(&self.hooks.fetch.flights, context.waker(), limits) {
                     Joined::TooLate => self.hooks.fetch.flights.remove(&flight),
@@ -509,11 +507,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 waiting.await
             }
-            Joined::Arrival(Arrival::Refused) => {
+            Joined::AtOnce(Waited::Refused) => {
                 self.does_not_block_for_task();
-                Arrival::Refused
+                Waited::Refused
             }
-            Joined::Arrival(arrival) => arrival,
+            Joined::AtOnce(waited) => waited,
             Joined::TooLate => unreachable!("looked for another"),
         }
     }
