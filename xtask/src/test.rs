@@ -1,7 +1,8 @@
 //! `cargo xtask test`: every test of the workspace, documentation tests included.
 //!
 //! All that CI builds optimised for tests it builds here, with one set of features and one
-//! profile, so that nothing is compiled twice: [`build`] and [`built`] are for other commands.
+//! profile, so that nothing is compiled twice: [`build`] and [`built`] are for other commands. But
+//! for the cache, which is compiled once more without its features.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,9 @@ pub(crate) const FEATURES: &str = "frazil-cli/full,frazil/prometheus,frazil/trac
 /// The same with rivals, where they are measured.
 const WITH_RIVALS: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing,frazil-bench/rivals";
 
+/// Tests of the cache without its features: built alone, as others' features would be its too.
+const FEATURELESS: &str = "frazil-featureless-tests";
+
 /// How much is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -82,8 +86,10 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
         skipped += tests(root, "cargo test", &["--tests"], extent)?;
         // Each crate's examples are compiled and linked anew, however little was changed.
         if extent == Extent::Quick {
-            eprintln!("xtask: left out: examples in documents");
+            eprintln!("xtask: left out: examples in documents, the cache without its features");
         } else {
+            let mut featureless = step::cargo(root, ["test", "--locked", "--package", FEATURELESS]);
+            step::run("cargo test, the cache without its features", &mut featureless)?;
             skipped += tests(root, "cargo test, documentation", &["--doc"], extent)?;
         }
     } else {
@@ -100,7 +106,7 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
 fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::Result<u32> {
     // One run names all that fails, because the next is many minutes away.
     let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
-    command.args(["--features", features()]).args(targets);
+    command.args(["--exclude", FEATURELESS, "--features", features()]).args(targets);
     // Variables left over in the shell must not turn one run into another.
     command.env_remove(QUICK).env_remove(LONG);
     match extent {

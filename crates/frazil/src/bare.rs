@@ -46,23 +46,23 @@ impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
 
     /// As [`Cache::get`](crate::Cache::get).
     pub fn get(&self, key: &K) -> Option<V> {
-        let (hash, _) = self.core.place(key);
+        let (hash, _) = self.core.hashes(key);
         self.core.get(hash, key)
     }
 
     /// As [`Cache::insert`](crate::Cache::insert).
     pub fn insert(&self, key: K, value: V) {
-        let (hash, place) = self.core.place(&key);
+        let (hash, mixed) = self.core.hashes(&key);
         let stripe = self.core.stripe();
         stripe.local.reads.arrive(hash);
-        let admission = Admission { hash, place, weight: 1, incoming: &() };
+        let admission = Admission { hash, mixed, weight: 1, incoming: &() };
         _ = self.core.admit(stripe, admission, key, value, drop);
     }
 
     /// As [`Cache::invalidate`](crate::Cache::invalidate), without an answer.
     pub fn remove(&self, key: &K) {
-        let (_, place) = self.core.place(key);
-        self.core.remove_any(place, key);
+        let (_, mixed) = self.core.hashes(key);
+        self.core.remove_any(mixed, key);
     }
 
     /// How many entries there are.

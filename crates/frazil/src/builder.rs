@@ -21,7 +21,7 @@ use crate::clock::{Clock, UserClock};
 use crate::core::{Settings, Weigher};
 use crate::events;
 use crate::features::expiry::{Expiry, Terms};
-use crate::features::fetch::{self, Fetch};
+use crate::features::fetch::{self, FetchState};
 use crate::features::frozen::{self, Frozen};
 use crate::features::listen::Listener;
 use crate::features::record::Recorder;
@@ -342,7 +342,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let features = Features {
             recorder: Recorder::new(),
             listener: builder.listener,
-            fetch: Fetch::new(&clock, builder.fetch),
+            fetch: FetchState::new(&clock, builder.fetch),
             expiry: Expiry::new(builder.terms, expected),
             frozen: Frozen::new(builder.freezing),
         };

@@ -57,6 +57,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.get(hash, key)
     }
 
+    /// The same with the key's hash, for what follows on a miss.
+    #[cfg(feature = "loading")]
+    #[inline(always)]
+    pub(crate) fn get_with_hash<Q>(&self, key: &Q) -> (u64, Option<V>)
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+        V: Clone,
+    {
+        let hash = self.core.hasher.hash_one(key);
+        if self.core.hooks.recorder.wants(hash) {
+            return (hash, self.core.observed(key, true, |hash| self.core.get(hash, key)));
+        }
+        (hash, self.core.get(hash, key))
+    }
+
     /// A clone of the value of `key`, without a trace: no mark, no count.
     ///
     /// ```
@@ -71,7 +86,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
-        self.core.peek(key)
+        self.core.peek(self.core.hashes(key).1, key)
     }
 
     /// Whether `key` is there, without a trace.
@@ -86,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.look_up(key, |_| ()).is_some()
+        self.core.look_up(self.core.hashes(key).1, key, |_| ()).is_some()
     }
 
     /// How many entries there are, with those that have expired and were not taken out yet.

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use crate::cache::Cache;
 use crate::clock::{exact_ns, nanoseconds};
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::order::Newcomer;
 use crate::features::fetch::Cold;
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::fetching::FetchError;
-use crate::features::fetch::flight::{Arrival, Turn, WaitLimits};
+use crate::features::fetch::flight::{Turn, WaitLimits, Waited};
 use crate::features::fetch::key::{ByRef, ByValue, EntryKey, ToKey};
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::block_on;
@@ -170,9 +170,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// If `load` does; then nothing has changed.
     pub fn or_try_insert_with<E>(self, load: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => cache.core.load_here(key, load, found),
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => cache.core.load_here(hash, key, load, found),
         }
     }
 
@@ -224,9 +224,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         load: impl Future<Output = Result<V, E>>,
     ) -> Result<V, E> {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.core.load_task(key, load, found)).await,
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => Cold(cache.core.load_task(hash, key, load, found)).await,
         }
     }
 
@@ -264,9 +264,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         E: Send + Sync + 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => Cold(cache.core.fetch_task(key, fetch, None, found)).await,
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => Cold(cache.core.fetch_task(hash, key, fetch, None, found)).await,
         }
     }
 
@@ -293,9 +293,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         E: Send + Sync + 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => cache.core.fetch_here(key, fetch, found),
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => cache.core.fetch_here(hash, key, fetch, found),
         }
     }
 
@@ -344,13 +344,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         V: 'static,
     {
         let Entry { cache, key, .. } = self;
-        match cache.get(key.query()) {
-            Some(value) if cache.core.is_fresh(key.query()) => Ok(value),
-            found => {
+        match cache.get_with_hash(key.query()) {
+            (hash, Some(value)) if cache.core.is_fresh(hash, key.query()) => Ok(value),
+            (hash, found) => {
                 let linger = nanoseconds(cache.core.hooks.fetch.fetching.linger);
                 let detached = Some(Detached::new(fetch, linger));
                 let none = std::future::pending::<Result<V, E>>();
-                Cold(cache.core.fetch_task(key, none, detached, found)).await
+                Cold(cache.core.fetch_task(hash, key, none, detached, found)).await
             }
         }
     }
@@ -451,9 +451,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         // Each time round a flight of the key is over, or another thread has written it.
         let computed = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(exact_ns()));
-            let (computed, telling) = match block_on(work.arrive(&mut limits), left) {
-                Some(Arrival::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
-                Some(Arrival::Vain(vain)) => {
+            let (computed, telling) = match block_on(work.await_turn(&mut limits), left) {
+                Some(Waited::Turn(turn)) => work.compute_in_turn(&turn, &mut compute),
+                Some(Waited::Vain(vain)) => {
                     cache.core.hooks.fetch.flights.tally.in_vain(vain);
                     return None;
                 }
@@ -509,8 +509,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         cache.core.expire_share();
         let mut limits = WaitLimits::endless(true);
         let computed = loop {
-            match work.arrive(&mut limits).await {
-                Some(Arrival::Turn(turn)) => {
+            match work.await_turn(&mut limits).await {
+                Some(Waited::Turn(turn)) => {
                     if let Some(computed) = work.await_in_turn(turn, &mut compute).await {
                         break computed;
                     }
@@ -528,8 +528,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
 impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> {
     fn work(self) -> Work<'c, K, V, S> {
         let Entry { cache, key, .. } = self;
-        let (hash, place) = cache.core.place(key.query());
-        Work { cache, key: ByValue(key.into_key()), hash, place }
+        let (hash, mixed) = cache.core.hashes(key.query());
+        Work { cache, key: ByValue(key.into_key()), hash, mixed }
     }
 }
 
@@ -558,26 +558,26 @@ struct Work<'c, K, V, S> {
     cache: &'c Cache<K, V, S>,
     key: ByValue<K>,
     hash: u64,
-    place: Place,
+    mixed: Mixed,
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
     /// if a flight is over.
-    async fn arrive(&self, limits: &mut WaitLimits<'c>) -> Option<Arrival<'c, K, V>> {
+    async fn await_turn(&self, limits: &mut WaitLimits<'c>) -> Option<Waited<'c, K, V>> {
         match self.cache.core.join(self.hash, &self.key, limits).await {
-            Arrival::Over(..) => None,
-            Arrival::Remembered(flight) => {
+            Waited::Over(..) => None,
+            Waited::Remembered(flight) => {
                 flight.forget(&self.cache.core.hooks.fetch.flights);
                 None
             }
-            arrival => Some(arrival),
+            waited => Some(waited),
         }
     }
 
     /// What is there: its slot, which is another once the key was written, and a clone.
     fn see(&self) -> Option<(u32, V)> {
-        self.cache.core.with_found(self.place, &self.key.0, |found| {
+        self.cache.core.with_found(self.mixed, &self.key.0, |found| {
             found.map(|found| {
                 // SAFETY: published, and protected while this runs.
                 let value = unsafe { self.cache.core.slab.value(found.slot()) };
@@ -593,7 +593,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<V>) -> F,
     ) -> Option<Computed<V>> {
         // As in `compute_in_turn`.
-        turn.drop_left();
+        turn.drop_abandoned();
         if turn.is_overtaken() {
             return None;
         }
@@ -613,14 +613,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     ) -> Option<Computed<V>> {
         let mut answer = Some(answer);
         let exchange = |work: &mut dyn FnMut() -> bool| {
-            turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+            turn.store(work, || self.cache.core.remove_any(self.mixed, &self.key.0))
                 .unwrap_or(false)
         };
         let (mut computed, telling) =
             self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
         // What the function itself has written stands.
         if computed.is_none() && turn.is_overtaken_by_itself() {
-            computed = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
+            computed = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
@@ -642,7 +642,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0))
     }
 
     /// As `follow_in_turn`, without one.
@@ -666,19 +666,19 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
         // It began before what is computed now.
-        turn.drop_left();
+        turn.drop_abandoned();
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
             let mut compute = |value: Option<&V>| turn.run(|| compute(value));
             let exchange = |work: &mut dyn FnMut() -> bool| {
-                turn.store(work, || self.cache.core.remove_any(self.place, &self.key.0))
+                turn.store(work, || self.cache.core.remove_any(self.mixed, &self.key.0))
                     .unwrap_or(false)
             };
             outcome = self.compute_once(&mut compute, exchange, None);
         }
         // What the function itself has written stands.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
-            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(&self.key.0)));
+            outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
         outcome
     }
@@ -697,7 +697,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 return computed;
             }
         }
-        Computed::Unchanged(self.cache.core.peek(&self.key.0))
+        Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0))
     }
 
     /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
@@ -708,8 +708,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         exchange: impl FnOnce(&mut dyn FnMut() -> bool) -> bool,
         seen: Option<Option<u32>>,
     ) -> Outcome<'c, K, V, S> {
-        let Work { cache, key: ByValue(key), hash, place } = self;
-        cache.core.with_found(*place, key, |found| {
+        let Work { cache, key: ByValue(key), hash, mixed } = self;
+        cache.core.with_found(*mixed, key, |found| {
             if seen.is_some_and(|seen| seen != found.map(|found| found.slot())) {
                 return (None, None);
             }
@@ -722,7 +722,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                 (Compute::Remove, Some(found)) => {
                     let removed = old.cloned();
                     let telling = cache.core.telling();
-                    let gone = exchange(&mut || cache.core.remove_found(*place, found, key));
+                    let gone = exchange(&mut || cache.core.remove_found(*mixed, found, key));
                     (removed.filter(|_| gone).map(Computed::Removed), telling)
                 }
                 (Compute::Put(value), found) => {
@@ -734,7 +734,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
                         entry.take().is_some_and(|(key, value)| {
                             let newcomer = Newcomer::new(*hash, weight);
                             cache.core.exchange(
-                                *place,
+                                *mixed,
                                 (newcomer, &term),
                                 found,
                                 (key, value),

@@ -107,7 +107,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.look_up(key, |slot| self.core.left(slot))?
+        self.core.look_up(self.core.hashes(key).1, key, |slot| self.core.left(slot))?
     }
 
     /// Takes out everything that has expired or was

@@ -49,11 +49,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
-        match self.get(key) {
-            Some(value) if self.core.is_fresh(key) => value,
-            found => {
+        match self.get_with_hash(key) {
+            (hash, Some(value)) if self.core.is_fresh(hash, key) => value,
+            (hash, found) => {
                 let load = || Ok::<V, Infallible>(load());
-                let Ok(value) = self.core.load_here(ByRef(key), load, found);
+                let Ok(value) = self.core.load_here(hash, ByRef(key), load, found);
                 value
             }
         }
@@ -86,9 +86,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
-        match self.get(key) {
-            Some(value) if self.core.is_fresh(key) => Ok(value),
-            found => self.core.load_here(ByRef(key), load, found),
+        match self.get_with_hash(key) {
+            (hash, Some(value)) if self.core.is_fresh(hash, key) => Ok(value),
+            (hash, found) => self.core.load_here(hash, ByRef(key), load, found),
         }
     }
 
@@ -161,9 +161,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + ToKey<K> + ?Sized,
         V: Clone,
     {
-        match self.get(key) {
-            Some(value) if self.core.is_fresh(key) => Ok(value),
-            found => Cold(self.core.load_task(ByRef(key), load, found)).await,
+        match self.get_with_hash(key) {
+            (hash, Some(value)) if self.core.is_fresh(hash, key) => Ok(value),
+            (hash, found) => Cold(self.core.load_task(hash, ByRef(key), load, found)).await,
         }
     }
 
@@ -219,9 +219,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
         E: Send + Sync + 'static,
     {
-        match self.get(key) {
-            Some(value) if self.core.is_fresh(key) => Ok(value),
-            found => Cold(self.core.fetch_task(ByRef(key), fetch, None, found)).await,
+        match self.get_with_hash(key) {
+            (hash, Some(value)) if self.core.is_fresh(hash, key) => Ok(value),
+            (hash, found) => Cold(self.core.fetch_task(hash, ByRef(key), fetch, None, found)).await,
         }
     }
 
@@ -253,9 +253,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Clone,
         E: Send + Sync + 'static,
     {
-        match self.get(key) {
-            Some(value) if self.core.is_fresh(key) => Ok(value),
-            found => self.core.fetch_here(ByRef(key), fetch, found),
+        match self.get_with_hash(key) {
+            (hash, Some(value)) if self.core.is_fresh(hash, key) => Ok(value),
+            (hash, found) => self.core.fetch_here(hash, ByRef(key), fetch, found),
         }
     }
 
@@ -288,7 +288,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.is_due(key)
+        self.core.is_due(self.core.hashes(key).0, key)
     }
 
     /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.

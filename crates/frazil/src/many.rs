@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::cache::Cache;
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::smr::protect::{Hazard, Protect};
 
 /// Keys that are looked up together: more than a core can have under way.
@@ -38,9 +38,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut values = Vec::with_capacity(keys.size_hint().0);
         loop {
             // The caller's iterator runs before anything is looked at.
-            let mut batch: [Option<(&Q, (u64, Place))>; BATCH] = [None; BATCH];
-            for (place, key) in batch.iter_mut().zip(keys.by_ref()) {
-                *place = Some((key, self.core.place(key)));
+            let mut batch: [Option<(&Q, (u64, Mixed))>; BATCH] = [None; BATCH];
+            for (hashed, key) in batch.iter_mut().zip(keys.by_ref()) {
+                *hashed = Some((key, self.core.hashes(key)));
             }
             self.get_batch(batch.iter().map_while(|key| *key), &mut values);
             // What had expired was retired.
@@ -53,16 +53,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     fn get_batch<'q, Q>(
         &self,
-        keys: impl Iterator<Item = (&'q Q, (u64, Place))> + Clone,
+        keys: impl Iterator<Item = (&'q Q, (u64, Mixed))> + Clone,
         values: &mut Vec<Option<V>>,
     ) where
         Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
         let core = &self.core;
-        keys.clone().for_each(|(_, (_, place))| core.index.prefetch(place));
-        for (_, (_, place)) in keys.clone() {
-            if let Some(slot) = core.index.candidate(place) {
+        keys.clone().for_each(|(_, (_, mixed))| core.index.prefetch(mixed));
+        for (_, (_, mixed)) in keys.clone() {
+            if let Some(slot) = core.index.candidate(mixed) {
                 core.slab.prefetch_for_reading(slot);
             }
         }
@@ -75,7 +75,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn get_batch_under<'q, Q>(
         &self,
         protection: &impl Protect,
-        keys: impl Iterator<Item = (&'q Q, (u64, Place))>,
+        keys: impl Iterator<Item = (&'q Q, (u64, Mixed))>,
         values: &mut Vec<Option<V>>,
     ) where
         Q: Hash + Equivalent<K> + ?Sized + 'q,

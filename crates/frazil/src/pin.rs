@@ -109,8 +109,8 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let (_, place) = self.core.place(key);
-        let Spot { slot, at } = self.core.find_as(&self.protection, place, key)?;
+        let (_, mixed) = self.core.hashes(key);
+        let Spot { slot, at } = self.core.find(&self.protection, mixed, key)?;
         if !Features::is_live(self.core, slot) {
             return None;
         }

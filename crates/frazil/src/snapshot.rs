@@ -193,9 +193,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// The file is read and checked whole before the first entry goes in, so a damaged one
     /// changes nothing. Entries go in coldest first, with their marks, and with what is left
     /// of their lifetimes less the time since the snapshot was taken; those whose time is
-    /// over are left out, and so are the coldest where the snapshot holds more entries than
+    /// over are left out, and of the others the coldest where they are more than
     /// fit. Without the [feature](crate#cargo-features) `expiry` all are left out that have a
-    /// lifetime. A time to idle begins anew, as with an insertion. What a policy knows beyond order and marks (frequencies, ghosts) begins anew.
+    /// lifetime. A time to idle begins anew, as with an insertion; and so does what a policy knows
+    /// beyond order and marks (frequencies, ghosts).
     /// Entries that are there already are replaced.
     ///
     /// Takes memory for the file and for the entries it holds.
@@ -228,7 +229,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let (key, value) = decode(&bytes[record.bytes.clone()]).ok_or_else(|| {
                 RestoreError::Undecoded { path: path.to_owned(), offset: record.bytes.start }
             })?;
-            entries.push((record, key, value));
+            // Before it is counted what fits: what is left out takes nobody's room.
+            if let Some(lifetime) = record.lifetime(since) {
+                entries.push((record, lifetime, key, value));
+            }
         }
         drop(bytes);
         entries.sort_by_key(|(record, ..)| record.rank);
@@ -241,41 +245,35 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         let mut entries: Vec<Option<_>> = entries.into_iter().map(Some).collect();
         let mut restored = 0;
-        for (record, key, value) in order.iter().filter_map(|&at| entries[at as usize].take()) {
-            restored += u64::from(self.restore_entry(&record, key, value, since));
+        for (record, lifetime, key, value) in
+            order.iter().filter_map(|&at| entries[at as usize].take())
+        {
+            self.restore_entry(record.mark, lifetime, key, value);
+            restored += 1;
         }
         event!(self.core, INFO, "snapshot restored", entries = restored);
         Ok(restored)
     }
 
-    /// False if its time is over.
-    fn restore_entry(&self, record: &Record, key: K, value: V, since: Duration) -> bool
+    fn restore_entry(&self, mark: u8, lifetime: Option<Duration>, key: K, value: V)
     where
         K: Clone,
     {
-        let lifetime = match record.left {
-            NO_END => None,
-            left => match Duration::from_nanos(left).checked_sub(since) {
-                None | Some(Duration::ZERO) => return false,
-                left => left,
-            },
-        };
         let marks =
             self.core.order.is_places_and_marks() || matches!(self.core.order, Order::S3Fifo(_));
-        let marked = (marks && record.mark > 0).then(|| key.clone());
+        let marked = (marks && mark > 0).then(|| key.clone());
         // As in `insert`.
         let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
         self.core.expire_share();
-        let Some(term) = self.core.term_restored(&key, &value, lifetime) else { return false };
+        let term = self.core.term_restored(&key, &value, lifetime);
         _ = self.put(key, value, term, drop);
         drop(steps);
         if let Some(key) = marked {
-            self.core.look_up(&key, |slot| {
-                let mark = &self.core.slab.header(slot).mark;
-                (0..record.mark).for_each(|_| _ = mark.raise(self.core.mark_max));
+            self.core.look_up(self.core.hashes(&key).1, &key, |slot| {
+                let own = &self.core.slab.header(slot).mark;
+                (0..mark).for_each(|_| _ = own.raise(self.core.mark_max));
             });
         }
-        true
     }
 }
 
@@ -400,6 +398,21 @@ struct Record {
     left: u64,
     /// Where key and value are.
     bytes: std::ops::Range<usize>,
+}
+
+impl Record {
+    /// How long its entry has to live (`None`: for ever) after such a time in the file; `None` if it
+    /// is left out.
+    fn lifetime(&self, since: Duration) -> Option<Option<Duration>> {
+        match self.left {
+            NO_END => Some(None),
+            // Without lifetimes it would be shown for ever.
+            _ if !cfg!(feature = "expiry") => None,
+            left => {
+                Duration::from_nanos(left).checked_sub(since).filter(|it| !it.is_zero()).map(Some)
+            }
+        }
+    }
 }
 
 /// Reads numbers off the front of some bytes.

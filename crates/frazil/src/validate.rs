@@ -48,7 +48,7 @@ struct Survey {
     /// Where each segment is.
     segments: BTreeMap<u32, Option<String>>,
     /// What no slot may be: the index and the policy have their own opinion.
-    places_in_hand: u64,
+    entries_in_hand: u64,
     credit_in_hand: u64,
     /// What stripes have not told S3-FIFO's small queue yet.
     unreported: u64,
@@ -125,7 +125,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut survey = Survey {
             slots: vec![None; used.end as usize],
             segments: self.core.segments.used().map(|segment| (segment, None)).collect(),
-            places_in_hand: 0,
+            entries_in_hand: 0,
             credit_in_hand: 0,
             unreported: 0,
             findings: Vec::new(),
@@ -238,7 +238,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 survey.found(format!("stripe {number} is locked"));
                 continue;
             };
-            survey.places_in_hand += held.above.entry_credit;
+            survey.entries_in_hand += held.above.entry_credit;
             survey.credit_in_hand += held.above.weight_credit;
             survey.unreported = survey.unreported.wrapping_add(held.above.unreported[WEIGHT]);
             for (queue, ends) in held.above.ends.iter().enumerate() {
@@ -347,7 +347,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 }
                 // SAFETY: occupied, and the cache is exclusively borrowed.
                 let key = unsafe { self.core.slab.key(slot) };
-                let found = self.core.index.find(self.core.place(key).1, |found, _, other| {
+                let found = self.core.index.find(self.core.hashes(key).1, |found, _, other| {
                     // SAFETY: as above.
                     if of_occupied(other) && unsafe { self.core.slab.key(other) } == key {
                         Seen::Match(found)
@@ -366,8 +366,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         if findings.is_empty() {
             // SAFETY: all words lead to occupied slots, as was just found.
-            let place_of = |slot| self.core.place(unsafe { self.core.slab.key(slot) }).1;
-            findings.extend(self.core.index.check(place_of).err());
+            let mixed_of = |slot| self.core.hashes(unsafe { self.core.slab.key(slot) }).1;
+            findings.extend(self.core.index.check(mixed_of).err());
         }
         findings.into_iter().for_each(|finding| survey.found(finding));
     }
@@ -424,8 +424,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         survey.expect("len", self.core.entries(), residents);
         survey.expect("weight", self.weight(), weight);
-        let in_hand = survey.places_in_hand.wrapping_add(self.core.entry_budget.free());
-        survey.expect("places", self.core.entry_budget.capacity(), residents.wrapping_add(in_hand));
+        let in_hand = survey.entries_in_hand.wrapping_add(self.core.entry_budget.free());
+        survey.expect(
+            "entries, with those that may come",
+            self.core.entry_budget.capacity(),
+            residents.wrapping_add(in_hand),
+        );
         if let Some(weights) = &self.core.weights {
             let in_hand = survey.credit_in_hand.wrapping_add(weights.free());
             survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
@@ -494,7 +498,7 @@ mod tests {
                 );
                 cache.core.reclaim.retire(&cache.core.segments, &mut held, slot);
             }),
-            ("a place too many", &|cache| {
+            ("an entry too many", &|cache| {
                 cache.core.stripe().claim().expect("free").above.entry_credit += 1
             }),
             ("credit lost", &|cache| {

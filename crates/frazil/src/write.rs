@@ -7,7 +7,7 @@ use equivalent::Equivalent;
 use crate::cache::Cache;
 use crate::core::Ending;
 use crate::core::admission::{Admitted, Refused};
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::insert::Admission;
 use crate::core::local::Stripe;
 use crate::events;
@@ -79,14 +79,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         term: Term,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
-        let (hash, place) = self.core.place(&key);
+        let (hash, mixed) = self.core.hashes(&key);
         // First: a weigher that panics leaves a load of the key as it was.
         let weight = self.core.weigh(&key, &value);
         self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
         let ends_timed_miss = frozen::arrive(&stripe.local, hash);
         self.core.hooks.recorder.note_insertion(hash, weight);
-        let admission = Admission { hash, place, weight, incoming: &term };
+        let admission = Admission { hash, mixed, weight, incoming: &term };
         if ends_timed_miss {
             return self.admit_timed(stripe, admission, key, value, refused);
         }
@@ -124,7 +124,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
         V: Clone,
     {
-        self.core.take_out(self.place_to_remove(key), key, V::clone, Ending::Removed)
+        self.core.take_out(self.hash_to_remove(key), key, V::clone, Ending::Removed)
     }
 
     /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
@@ -140,22 +140,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        self.core.take_out(self.place_to_remove(key), key, |_| (), Ending::Removed).is_some()
+        self.core.take_out(self.hash_to_remove(key), key, |_| (), Ending::Removed).is_some()
     }
 
-    /// The place of a key that is to be removed, which overtakes a load of it, and is noted
+    /// The hash of a key that is to be removed, which overtakes a load of it, and is noted
     /// where requests are recorded.
-    fn place_to_remove<Q>(&self, key: &Q) -> Place
+    fn hash_to_remove<Q>(&self, key: &Q) -> Mixed
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let (hash, place) = self.core.place(key);
+        let (hash, mixed) = self.core.hashes(key);
         self.core.overtake(hash, key);
         self.core.order.read_clock(&self.core);
         if self.core.hooks.recorder.wants(hash) {
             self.core.hooks.recorder.note(hash, Event::Remove, 0);
         }
-        place
+        mixed
     }
 
     /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay.

@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let put_back = |ctx: &mut QueueCtx<'_, Self>| self.order.put_back(ctx, victim);
         let hash = self.queue_ctx(held).hash_of_taken(victim, put_back);
         H::before_unlink(self, victim);
-        let ours = self.index.unlink(self.index.place(hash), victim);
+        let ours = self.index.unlink(self.index.mix(hash), victim);
         if ours {
             self.ended(held, victim, ending);
             self.queue_ctx(held).retire(victim);

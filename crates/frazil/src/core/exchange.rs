@@ -8,7 +8,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use crate::core::hooks::{Hooks, Operation};
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::insert::{FailureKind, InsertFailure};
 use crate::core::order::Newcomer;
 use crate::core::{ATTEMPTS, Core, Ending, Found};
@@ -17,11 +17,11 @@ use crate::smr::stripe::add;
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether a key is there after all that was found absent.
-    fn has_come(&self, place: Place, key: &K) -> bool {
+    fn has_come(&self, mixed: Mixed, key: &K) -> bool {
         let reader = &self.stripe().reader;
         match Hazard::of(reader) {
-            Some(hazard) => self.find_living(&hazard, place, key).is_some(),
-            None => self.find_living(&self.pinned(), place, key).is_some(),
+            Some(hazard) => self.find_living(&hazard, mixed, key).is_some(),
+            None => self.find_living(&self.pinned(), mixed, key).is_some(),
         }
     }
 
@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// does, when it is no longer in anyone's way.
     pub(crate) fn exchange(
         &self,
-        place: Place,
+        mixed: Mixed,
         (newcomer, incoming): (Newcomer, &H::Incoming),
         found: Option<Found<'_>>,
         (mut key, mut value): (K, V),
@@ -41,14 +41,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     ) -> bool {
         let (hash, weight) = (newcomer.hash, newcomer.weight);
         // Whoever has inserted it may have looked for flights before this one began.
-        if found.is_none() && self.has_come(place, &key) {
+        if found.is_none() && self.has_come(mixed, &key) {
             return false;
         }
         self.order.read_clock(self);
         H::arrived(self, hash, weight);
         if self.is_too_heavy(weight) {
             self.order.pass_over(self, hash, weight);
-            return self.refuse_exchange(place, found, (key, value), operation);
+            return self.refuse_exchange(mixed, found, (key, value), operation);
         }
         let mut held = self.hold();
         if found.is_none() {
@@ -57,8 +57,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
             // The table may have been replaced since it was found.
-            let found = found.map(|found| self.found_as_it_is(place, found));
-            let outcome = self.attempt(&mut held, place, (&newcomer, incoming), found, key, value);
+            let found = found.map(|found| self.found_as_it_is(mixed, found));
+            let outcome = self.attempt(&mut held, mixed, (&newcomer, incoming), found, key, value);
             self.settle(&mut held);
             let Err(failure) = outcome else { return true };
             // The key and value may be dropped from here on.
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
         }
         self.order.forget(&newcomer);
-        self.refuse_exchange(place, found, (key, value), operation)
+        self.refuse_exchange(mixed, found, (key, value), operation)
     }
 
     /// Counts a refusal, of which the caller tells; what would have been replaced goes. False if
@@ -90,13 +90,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     fn refuse_exchange(
         &self,
-        place: Place,
+        mixed: Mixed,
         found: Option<Found<'_>>,
         (key, value): (K, V),
         operation: &mut H::Operation<'_, S>,
     ) -> bool {
         let replaced = Ending::Outdated;
-        if found.is_some_and(|found| !self.take_out_found(place, found, &key, replaced)) {
+        if found.is_some_and(|found| !self.take_out_found(mixed, found, &key, replaced)) {
             return false;
         }
         operation.refuse(key, value);
@@ -106,32 +106,32 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     }
 
     /// Takes out what a look-up has found, if it is still there. The caller protects it.
-    pub(crate) fn remove_found(&self, place: Place, found: Found<'_>, key: &K) -> bool {
+    pub(crate) fn remove_found(&self, mixed: Mixed, found: Found<'_>, key: &K) -> bool {
         let _operation = H::operation(self);
-        self.take_out_found(place, found, key, Ending::Removed)
+        self.take_out_found(mixed, found, key, Ending::Removed)
     }
 
     /// Finds a key and shows `work` what was found, which is protected meanwhile.
     pub(crate) fn with_found<R>(
         &self,
-        place: Place,
+        mixed: Mixed,
         key: &K,
         work: impl FnOnce(Option<Found<'_>>) -> R,
     ) -> R {
         let reader = &self.stripe().reader;
         match Hazard::of(reader) {
-            Some(hazard) => self.with_found_under(&hazard, place, key, work),
-            None => self.with_found_under(&self.pinned(), place, key, work),
+            Some(hazard) => self.with_found_under(&hazard, mixed, key, work),
+            None => self.with_found_under(&self.pinned(), mixed, key, work),
         }
     }
 
     fn with_found_under<R>(
         &self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         key: &K,
         work: impl FnOnce(Option<Found<'_>>) -> R,
     ) -> R {
-        work(self.find_living(protection, place, key))
+        work(self.find_living(protection, mixed, key))
     }
 }

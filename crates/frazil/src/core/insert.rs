@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::core::admission::{Admitted, Refusal, Refused};
 use crate::core::hooks::{Hooks, Operation};
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::local::{Held, Stripe};
 use crate::core::order::{Decision, Newcomer, Order};
 use crate::core::slab::SlotRef;
@@ -26,7 +26,7 @@ const GROW_TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 pub(crate) struct Admission<'i, I> {
     pub(crate) hash: u64,
     /// Of the hash.
-    pub(crate) place: Place,
+    pub(crate) mixed: Mixed,
     pub(crate) weight: u64,
     /// For the hook that is told of its slot.
     pub(crate) incoming: &'i I,
@@ -73,11 +73,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         self.order.read_clock(self);
-        let Admission { hash, place, weight, .. } = admission;
+        let Admission { hash, mixed, weight, .. } = admission;
         if self.is_too_heavy(weight) {
             self.order.pass_over(self, hash, weight);
             let operation = H::operation(self);
-            return Err(refused(self.refuse(operation, place, (key, value), Refusal::TooHeavy)));
+            return Err(refused(self.refuse(operation, mixed, (key, value), Refusal::TooHeavy)));
         }
         let outcome = match Hazard::of(&stripe.reader) {
             Some(hazard) => self.insert_under(stripe, &hazard, admission, key, value, refused),
@@ -107,16 +107,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn find_living(
         &self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         key: &K,
     ) -> Option<Found<'_>> {
-        let found = self.find(protection, place, key)?;
+        let found: Found<'_> = self.find(protection, mixed, key)?;
         if H::is_live(self, found.slot()) {
             return Some(found);
         }
         // Not a newcomer's to replace: it is absent.
-        self.take_out_lapsed(place, found);
-        self.find(protection, place, key)
+        self.take_out_lapsed(mixed, found);
+        self.find(protection, mixed, key)
     }
 
     /// Sees an arrival through: most get in at the first attempt.
@@ -130,15 +130,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         value: V,
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
-        let Admission { hash, place, weight, incoming } = admission;
+        let Admission { hash, mixed, weight, incoming } = admission;
         let operation = H::operation(self);
-        let found = self.find_living(protection, place, &key);
+        let found = self.find_living(protection, mixed, &key);
         let mut held = self.hold_of(stripe);
         let newcomer = Newcomer::new(hash, weight);
         if found.is_none() {
             newcomer.recalled.set(self.order.recall(&held, hash));
         }
-        match self.attempt(&mut held, place, (&newcomer, incoming), found, key, value) {
+        match self.attempt(&mut held, mixed, (&newcomer, incoming), found, key, value) {
             Ok(()) => {
                 self.settle(&mut held);
                 let due = std::mem::take(&mut held.flushed);
@@ -151,7 +151,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Err(failure) => {
                 let arrival = (&newcomer, incoming);
-                self.persist(protection, (operation, held), place, arrival, failure, refused)
+                self.persist(protection, (operation, held), mixed, arrival, failure, refused)
             }
         }
     }
@@ -163,7 +163,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &'c self,
         protection: &impl Protect,
         (mut operation, mut held): (H::Operation<'c, S>, Held<'c, H::Local>),
-        place: Place,
+        mixed: Mixed,
         (newcomer, incoming): (&Newcomer, &H::Incoming),
         mut failure: InsertFailure<K, V>,
         refused: impl FnOnce(Refused<K, V>) -> R,
@@ -188,9 +188,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             // stripe would have to be held. Before the key and value, which are dropped if that panics.
             let outside = Outside::new(held.outside());
             let InsertFailure { key, value, .. } = failure;
-            let found = self.find(protection, place, &key);
+            let found = self.find(protection, mixed, &key);
             drop(outside);
-            match self.attempt(&mut held, place, (newcomer, incoming), found, key, value) {
+            match self.attempt(&mut held, mixed, (newcomer, incoming), found, key, value) {
                 Ok(()) => {
                     self.settle(&mut held);
                     drop(held);
@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.settle(&mut held);
         drop(held);
         let InsertFailure { cause, key, value } = failure;
-        Err(refused(self.refuse(operation, place, (key, value), cause.refusal())))
+        Err(refused(self.refuse(operation, mixed, (key, value), cause.refusal())))
     }
 
     /// Makes more slots and credit available: grows the table, else reclaims, else takes over what
@@ -238,7 +238,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(super) fn attempt(
         &self,
         held: &mut Held<'_, H::Local>,
-        place: Place,
+        mixed: Mixed,
         (newcomer, incoming): (&Newcomer, &H::Incoming),
         found: Option<Found<'_>>,
         key: K,
@@ -268,13 +268,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // SAFETY: vacant, and this thread's alone until it is published.
         let filled = unsafe { self.slab.fill(slot, key, value, newcomer.weight) };
         H::admitting(self, slot, incoming);
-        self.index.note(place, slot);
-        let home = self.index.home(place);
+        self.index.note(mixed, slot);
+        let home = self.index.home(mixed);
         let published = match found {
             None => home.admit(slot),
             Some(found) => {
                 H::before_unlink(self, found.slot());
-                self.index.replace(place, found.cell, found.word(), slot).then_some(found.cell)
+                self.index.replace(mixed, found.cell, found.word(), slot).then_some(found.cell)
             }
         };
         let Some(own) = published else {
@@ -291,7 +291,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             Some(found) => self.ended(held, found.slot(), Ending::Replaced),
         }
         if !home.is_alone(own) {
-            self.take_out_duplicates(held, place, own, (slot, newcomer, found));
+            self.take_out_duplicates(held, mixed, own, (slot, newcomer, found));
         }
         self.queue(held, filled, newcomer, found);
         Ok(())
@@ -505,11 +505,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn refuse(
         &self,
         operation: H::Operation<'_, S>,
-        place: Place,
+        mixed: Mixed,
         (mut key, mut value): (K, V),
         reason: Refusal,
     ) -> Refused<K, V> {
-        self.take_out(place, &key, |_| (), Ending::Outdated);
+        self.take_out(mixed, &key, |_| (), Ending::Outdated);
         add(&self.hold().local().counts.refusals, 1);
         (key, value) = operation.conclude(key, value);
         Refused { key, value, reason }

@@ -46,11 +46,13 @@ pub(crate) use grow::slots_for;
 pub(crate) use grow::usual_slots;
 use grow::{segments_for, words_for};
 use hooks::PerThread;
-use index::{Index, Place, Seen, Table};
+use index::{Index, Mixed, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
 use order::locked::{Locked, Promotion};
 use order::{Headers, Order};
-use resize::{Resize, WEIGHT_STEP_FROM, fitting_step, places_for};
+#[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
+pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
+use resize::{Resize, WEIGHT_STEP_FROM, entries_max_for, fitting_step};
 use slab::{At, Header, Slab};
 
 /// How often an operation begins again because other threads changed its key, or took
@@ -161,13 +163,13 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let length = (1 << settings.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
         let count = segments_for(slots_for(entries), length as u32);
         let segments = Segments::new(count as usize, length);
-        let places = places_for(capacity, bound, weighted);
-        let step = length.min(fitting_step(places.min(entries)));
+        let entries_max = entries_max_for(capacity, bound, weighted);
+        let step = length.min(fitting_step(entries_max.min(entries)));
         segments.set_step(step as u32);
-        let capacity = if weighted { capacity } else { places };
+        let capacity = if weighted { capacity } else { entries_max };
         let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
         let shards = (promotion, settings.shards);
-        let order = Order::new(policy, shards, capacity, places.min(entries));
+        let order = Order::new(policy, shards, capacity, entries_max.min(entries));
         Core {
             index: Index::new(words_for(entries)),
             slab: Slab::new(weighted),
@@ -175,7 +177,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             order,
             stripes: Stripes::default(),
             reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
-            entry_budget: Budget::new(places, step as u64 - 1),
+            entry_budget: Budget::new(entries_max, step as u64 - 1),
             weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
             resize: Resize::new(bound, entries),
             segments,
@@ -242,33 +244,20 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
+    /// The hash of a key, and as the index uses it.
     #[inline(always)]
-    pub(crate) fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Place) {
+    pub(crate) fn hashes<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Mixed) {
         let hash = self.hasher.hash_one(key);
-        (hash, self.index.place(hash))
+        (hash, self.index.mix(hash))
     }
 
-    /// Finds a key. The slot may be looked at while `protection` lives and is not asked
-    /// for another.
+    /// Finds a key: [`Found`], or what of it is wanted. The slot may be looked at while `protection`
+    /// lives and is not asked for another.
     #[inline(always)]
-    pub(crate) fn find<Q>(
-        &self,
-        protection: &impl Protect,
-        place: Place,
-        key: &Q,
-    ) -> Option<Found<'_>>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.find_as(protection, place, key)
-    }
-
-    /// The same, or that of it that is wanted.
-    #[inline(always)]
-    pub(crate) fn find_as<'c, Q, F>(
+    pub(crate) fn find<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
     ) -> Option<F>
     where
@@ -276,10 +265,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         F: From<(Found<'c>, At<'c>)>,
     {
         let table = self.index.table();
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        let (found, home) = table.find_at_home(place, look);
+        let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
+        let (found, home) = table.find_at_home(mixed, look);
         if found.is_none() && (home.displaced() || self.index.has_left(table)) {
-            return self.find_further(protection, table, place, key);
+            return self.find_further(protection, table, mixed, key);
         }
         found
     }
@@ -290,36 +279,24 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         &'c self,
         protection: &impl Protect,
         table: &'c Table,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
     ) -> Option<F>
     where
         Q: Equivalent<K> + ?Sized,
         F: From<(Found<'c>, At<'c>)>,
     {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        let found = table.find_further(place, look);
+        let look = |cell, word, slot| self.compare(protection, key, (cell, word, slot));
+        let found = table.find_further(mixed, look);
         if found.is_none() && self.index.has_left(table) {
-            return self.find_anew(protection, place, key);
+            return self.index.find(mixed, look);
         }
         found
     }
 
-    /// When the table was replaced under a look-up.
-    #[cold]
-    #[inline(never)]
-    fn find_anew<'c, Q, F>(&'c self, protection: &impl Protect, place: Place, key: &Q) -> Option<F>
-    where
-        Q: Equivalent<K> + ?Sized,
-        F: From<(Found<'c>, At<'c>)>,
-    {
-        let look = |cell, word, slot| self.look(protection, key, (cell, word, slot));
-        self.index.find(place, look)
-    }
-
     /// Whether a word with the right tag leads to `key`.
     #[inline(always)]
-    fn look<'c, Q, F>(
+    fn compare<'c, Q, F>(
         &'c self,
         protection: &impl Protect,
         key: &Q,
@@ -348,7 +325,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn duplicate<'c, Q>(
         &'c self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         (own, own_word, own_slot): (&AtomicU32, u32, u32),
         key: &Q,
     ) -> Option<(Found<'c>, bool)>
@@ -362,9 +339,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
                 first = false;
                 return Seen::Other;
             }
-            self.look(protection, key, (cell, word, slot))
+            self.compare(protection, key, (cell, word, slot))
         };
-        let found = self.index.find(place, look)?;
+        let found = self.index.find(mixed, look)?;
         (own.load(Relaxed) == own_word).then_some((found, first))
     }
 
@@ -397,7 +374,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn is_found(
         &self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         slot: u32,
         key: &K,
     ) -> bool {
@@ -405,13 +382,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             if other == slot {
                 return Seen::Match(true);
             }
-            match self.look::<_, Found<'_>>(protection, key, (cell, word, other)) {
+            match self.compare::<_, Found<'_>>(protection, key, (cell, word, other)) {
                 Seen::Match(_) => Seen::Match(false),
                 Seen::Other => Seen::Other,
                 Seen::Changed => Seen::Changed,
             }
         };
-        self.index.find(place, look) == Some(true)
+        self.index.find(mixed, look) == Some(true)
     }
 
     // Apart, so that it takes no register of a hit under the policies without a lock.
@@ -482,16 +459,16 @@ mod tests {
         let cache: Tested = Cache::builder(1 << 20).build();
         let core = &cache.core;
         cache.insert(1, String::new());
-        let (_, place) = core.place(&1);
+        let (_, mixed) = core.hashes(&1);
         let pinned = core.pinned();
-        let found = core.find(&pinned, place, &1).expect("it is there");
+        let found: Found<'_> = core.find(&pinned, mixed, &1).expect("it is there");
         let (cell, word, slot) = (found.cell, found.word(), found.slot());
         let before = core.index.table().len();
         (2..)
             .take_while(|_| core.index.table().len() == before)
             .for_each(|key| cache.insert(key, String::new()));
         cell.store(word, Relaxed);
-        assert!(core.duplicate(&pinned, place, (cell, word, slot), &1).is_none());
+        assert!(core.duplicate(&pinned, mixed, (cell, word, slot), &1).is_none());
         cell.store(0, Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::core::hooks::Hooks;
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::local::Reads;
 use crate::core::{Core, Ending, Found, Spot};
 use crate::smr::protect::{Hazard, Protect};
@@ -60,8 +60,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let place = self.index.place(hash);
-        let Some(found) = self.find_as::<_, Spot<'_>>(protection, place, key) else {
+        let mixed = self.index.mix(hash);
+        let Some(found) = self.find::<_, Spot<'_>>(protection, mixed, key) else {
             reads.miss(hash);
             return None;
         };
@@ -96,12 +96,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     fn miss_lapsed<Q: Hash + ?Sized>(&self, key: &Q, slot: u32) {
-        let (hash, place) = self.place(key);
+        let (hash, mixed) = self.hashes(key);
         self.stripe().local.reads.miss(hash);
         let operation = H::operation(self);
         H::before_unlink(self, slot);
         let mut held = self.hold();
-        if self.index.unlink(place, slot) {
+        if self.index.unlink(mixed, slot) {
             self.finish_removal(&mut held, slot, Ending::Lapsed);
         }
         drop(held);
@@ -112,43 +112,47 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Takes out an entry that is to be found no more, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
-    pub(crate) fn take_out_lapsed(&self, place: Place, found: Found<'_>) {
+    pub(crate) fn take_out_lapsed(&self, mixed: Mixed, found: Found<'_>) {
         let _operation = H::operation(self);
         H::before_unlink(self, found.slot());
         let mut held = self.hold();
-        let (cell, word) = self.as_it_is(place, found);
-        if self.index.unlink_cell(place, cell, word) {
+        let (cell, word) = self.as_it_is(mixed, found);
+        if self.index.unlink_cell(mixed, cell, word) {
             self.finish_removal(&mut held, found.slot(), Ending::Lapsed);
         }
     }
 
     /// A clone of the value of a key, without a trace.
     #[inline]
-    pub(crate) fn peek<Q>(&self, key: &Q) -> Option<V>
+    pub(crate) fn peek<Q>(&self, mixed: Mixed, key: &Q) -> Option<V>
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
         V: Clone,
     {
         // SAFETY: `look_up` shows a slot that is published and protected.
-        self.look_up(key, |slot| unsafe { self.slab.value(slot) }.clone())
+        self.look_up(mixed, key, |slot| unsafe { self.slab.value(slot) }.clone())
     }
 
     /// Reads what is in the slot of `key`, without a trace. The slot is published, and
     /// protected meanwhile.
     #[inline(always)]
-    pub(crate) fn look_up<Q, R>(&self, key: &Q, read: impl FnOnce(u32) -> R) -> Option<R>
+    pub(crate) fn look_up<Q, R>(
+        &self,
+        mixed: Mixed,
+        key: &Q,
+        read: impl FnOnce(u32) -> R,
+    ) -> Option<R>
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
-        let (_, place) = self.place(key);
         let reader = &self.stripe().reader;
         if let Some(hazard) = Hazard::of(reader) {
-            let found: Spot<'_> = self.find_as(&hazard, place, key)?;
+            let found: Spot<'_> = self.find(&hazard, mixed, key)?;
             H::is_live(self, found.slot).then(|| read(found.slot))
         } else {
             let pinned = self.pinned();
-            let found = self.find(&pinned, place, key)?;
-            H::is_live(self, found.slot()).then(|| read(found.slot()))
+            let found: Spot<'_> = self.find(&pinned, mixed, key)?;
+            H::is_live(self, found.slot).then(|| read(found.slot))
         }
     }
 
@@ -158,7 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     }
 
     /// What the entry of `key` weighs, without a trace; 1 if there is none.
-    pub(crate) fn weight_of<Q>(&self, place: Place, key: &Q) -> u64
+    pub(crate) fn weight_of<Q>(&self, mixed: Mixed, key: &Q) -> u64
     where
         Q: Equivalent<K> + ?Sized,
     {
@@ -166,6 +170,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return 1;
         }
         let pinned = self.pinned();
-        self.find(&pinned, place, key).map_or(1, |found| self.slab.weight(found.slot()))
+        self.find(&pinned, mixed, key).map_or(1, |found: Spot<'_>| self.slab.weight(found.slot))
     }
 }

@@ -15,7 +15,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 /// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
 /// than a quarter of the weight waiting.
-const YIELDS_MAX: u32 = if CHECKED { 1 } else { 200 };
+pub(crate) const YIELDS_MAX: u32 = if CHECKED { 1 } else { 200 };
 
 crate::sync::checked_thread_local! {
     /// How many reclamations this thread is inside, of any cache.
@@ -25,6 +25,12 @@ crate::sync::checked_thread_local! {
     /// The cache whose limbo this thread has gone through last and found more than a quarter of the
     /// weight waiting, or 0.
     static OVERWEIGHT: Cell<u64> = const { Cell::new(0) };
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// How often this thread has let others go on.
+    pub(crate) static YIELDS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// A reclamation of this thread, while it lasts.
@@ -130,6 +136,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
         let mut last = self.reclaim.waiting();
         (0..YIELDS_MAX).take_while(|_| self.reclaim.is_in_hand(&self.segments)).any(|_| {
+            #[cfg(test)]
+            YIELDS.with(|yields| yields.set(yields.get() + 1));
             crate::sync::thread::yield_now();
             let before = std::mem::replace(&mut last, self.reclaim.waiting());
             last < before

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 
 use crate::core::hooks::Hooks;
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::local::Held;
 use crate::core::order::Newcomer;
 use crate::core::{ATTEMPTS, Core, Ending, Found};
@@ -17,7 +17,7 @@ use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn take_out<Q, R>(
         &self,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
         read: impl Fn(&V) -> R,
         ending: Ending,
@@ -28,10 +28,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let operation = H::operation(self);
         let reader = &self.stripe().reader;
         let result = match Hazard::of(reader) {
-            Some(hazard) => self.take_out_under(&hazard, place, key, read, ending),
+            Some(hazard) => self.take_out_under(&hazard, mixed, key, read, ending),
             None => {
                 let pinned = self.pinned();
-                self.take_out_under(&pinned, place, key, read, ending)
+                self.take_out_under(&pinned, mixed, key, read, ending)
             }
         };
         drop(operation);
@@ -42,7 +42,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn take_out_under<Q, R>(
         &self,
         protection: &impl Protect,
-        place: Place,
+        mixed: Mixed,
         key: &Q,
         read: impl Fn(&V) -> R,
         ending: Ending,
@@ -52,10 +52,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         for attempt in 1..=ATTEMPTS {
             // None after a lost exchange: removed by another, which answers for it.
-            let found = self.find(protection, place, key)?;
+            let found: Found<'_> = self.find(protection, mixed, key)?;
             let lapsed = !H::is_live(self, found.slot());
             let ending = if lapsed { Ending::Lapsed } else { ending };
-            let gone = self.take_out_found(place, found, key, ending);
+            let gone = self.take_out_found(mixed, found, key, ending);
             if lapsed {
                 return None;
             }
@@ -71,7 +71,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
     pub(super) fn take_out_found<Q>(
         &self,
-        place: Place,
+        mixed: Mixed,
         found: Found<'_>,
         key: &Q,
         ending: Ending,
@@ -79,22 +79,22 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     where
         Q: Equivalent<K> + ?Sized,
     {
-        if !self.index.home(place).is_alone(found.cell) {
+        if !self.index.home(mixed).is_alone(found.cell) {
             let reader = &self.stripe().reader;
             // As in `take_out_duplicates`.
             match Hazard::second(reader) {
-                Some(hazard) => self.take_out_older(&hazard, place, found, key),
+                Some(hazard) => self.take_out_older(&hazard, mixed, found, key),
                 None => {
                     let pinned = self.pinned();
-                    self.take_out_older(&pinned, place, found, key);
+                    self.take_out_older(&pinned, mixed, found, key);
                 }
             }
         }
         H::before_unlink(self, found.slot());
         // No word changes but under a stripe.
         let mut held = self.hold();
-        let (cell, word) = self.as_it_is(place, found);
-        let gone = self.index.unlink_cell(place, cell, word);
+        let (cell, word) = self.as_it_is(mixed, found);
+        let gone = self.index.unlink_cell(mixed, cell, word);
         if gone {
             self.finish_removal(&mut held, found.slot(), ending);
         }
@@ -103,27 +103,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Where the word is that a look-up has found, should the table have been replaced since. The
     /// caller protects the slot, and holds a stripe.
-    pub(crate) fn as_it_is<'c>(&'c self, place: Place, found: Found<'c>) -> (&'c AtomicU32, u32) {
+    pub(crate) fn as_it_is<'c>(&'c self, mixed: Mixed, found: Found<'c>) -> (&'c AtomicU32, u32) {
         let same = (found.cell, found.word());
         match found.cell.load(Relaxed) == found.word() {
             true => same,
-            false => self.index.locate(place, found.slot()).unwrap_or(same),
+            false => self.index.locate(mixed, found.slot()).unwrap_or(same),
         }
     }
 
     /// Takes out a key, whatever is there.
     #[cfg(any(feature = "loading", feature = "measure"))]
-    pub(crate) fn remove_any<Q>(&self, place: Place, key: &Q)
+    pub(crate) fn remove_any<Q>(&self, mixed: Mixed, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
-        self.take_out(place, key, |_| (), Ending::Removed);
+        self.take_out(mixed, key, |_| (), Ending::Removed);
     }
 
     /// The same as something that was found.
     #[cfg(feature = "loading")]
-    pub(crate) fn found_as_it_is<'c>(&'c self, place: Place, found: Found<'c>) -> Found<'c> {
-        let (cell, word) = self.as_it_is(place, found);
+    pub(crate) fn found_as_it_is<'c>(&'c self, mixed: Mixed, found: Found<'c>) -> Found<'c> {
+        let (cell, word) = self.as_it_is(mixed, found);
         Found::new(cell, word, found.slot())
     }
 
@@ -131,20 +131,20 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// admitted it, and the one that is to settle which stays may not have come to it.
     #[cold]
     #[inline(never)]
-    fn take_out_older<Q>(&self, protection: &impl Protect, place: Place, found: Found<'_>, key: &Q)
+    fn take_out_older<Q>(&self, protection: &impl Protect, mixed: Mixed, found: Found<'_>, key: &Q)
     where
         Q: Equivalent<K> + ?Sized,
     {
         for _ in 0..ATTEMPTS {
             let own = (found.cell, found.word(), found.slot());
-            let Some((older, first)) = self.duplicate(protection, place, own, key) else { return };
+            let Some((older, first)) = self.duplicate(protection, mixed, own, key) else { return };
             if first {
                 // `older` comes before `found`, so it was admitted later: its thread takes `found` out.
                 return;
             }
             H::before_unlink(self, older.slot());
             let mut held = self.hold();
-            if self.index.unlink_cell(place, older.cell, older.word()) {
+            if self.index.unlink_cell(mixed, older.cell, older.word()) {
                 self.finish_removal(&mut held, older.slot(), Ending::Outdated);
             }
         }
@@ -159,18 +159,18 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(super) fn take_out_duplicates(
         &self,
         held: &mut Held<'_, H::Local>,
-        place: Place,
+        mixed: Mixed,
         own: &AtomicU32,
         (slot, newcomer, found): (u32, &Newcomer, Option<Found<'_>>),
     ) {
         // As it was published: nobody else takes it out, or it is settled that it goes.
-        let own = (own, self.index.table().word(place, slot));
+        let own = (own, self.index.table().word(mixed, slot));
         let outside = Outside::new(held.outside());
         // Keys are compared: should that panic, this one goes, so that none is there twice,
         // and is queued all the same, for whoever dequeues it.
         let unsettled = Ensure::new(held, |held| {
             H::before_unlink(self, slot);
-            if self.index.unlink_cell(place, own.0, own.1) {
+            if self.index.unlink_cell(mixed, own.0, own.1) {
                 self.finish_unqueued(held, slot, Ending::Removed);
             }
             self.queue(held, self.slab.slot_ref(slot), newcomer, found);
@@ -180,10 +180,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // thread that is suspended here should hold up next to nothing.
         let reader = &self.stripe().reader;
         match Hazard::second(reader) {
-            Some(hazard) => self.take_out_duplicates_under(&hazard, held, place, own, slot),
+            Some(hazard) => self.take_out_duplicates_under(&hazard, held, mixed, own, slot),
             None => {
                 let pinned = self.pinned();
-                self.take_out_duplicates_under(&pinned, held, place, own, slot);
+                self.take_out_duplicates_under(&pinned, held, mixed, own, slot);
             }
         }
         unsettled.waive();
@@ -194,7 +194,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         protection: &impl Protect,
         held: &mut Held<'_, H::Local>,
-        place: Place,
+        mixed: Mixed,
         own: (&AtomicU32, u32),
         slot: u32,
     ) {
@@ -202,7 +202,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
             let own = (own.0, own.1, slot);
-            let Some((duplicate, first)) = self.duplicate(protection, place, own, key) else {
+            let Some((duplicate, first)) = self.duplicate(protection, mixed, own, key) else {
                 return;
             };
             add(&held.local().counts.retries, 1);
@@ -212,7 +212,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 (duplicate.cell, duplicate.word(), duplicate.slot())
             };
             H::before_unlink(self, slot);
-            if self.index.unlink_cell(place, cell, word) {
+            if self.index.unlink_cell(mixed, cell, word) {
                 // Both were counted as admitted; this one counts as removed.
                 match first {
                     true => self.finish_unqueued(held, slot, Ending::Outdated),

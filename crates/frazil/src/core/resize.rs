@@ -42,7 +42,7 @@ pub(crate) fn fitting_step(entries: u64) -> usize {
 }
 
 /// How many entries there may be, at most, where the table has room for so many.
-pub(crate) fn places_for(capacity: u64, room: u64, weighted: bool) -> u64 {
+pub(crate) fn entries_max_for(capacity: u64, room: u64, weighted: bool) -> u64 {
     match (capacity, weighted) {
         // What weighs nothing would fit into nothing.
         (0, _) => 0,
@@ -79,7 +79,7 @@ impl Resize {
 struct Goal {
     turn: u64,
     capacity: u64,
-    places: u64,
+    entries_max: u64,
 }
 
 /// What became of an attempt to take credit out of circulation.
@@ -105,8 +105,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether a newcomer of this weight can't be admitted, whatever goes.
     #[inline(always)]
     pub(crate) fn is_too_heavy(&self, weight: u64) -> bool {
-        let places = self.entry_budget.capacity();
-        places == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
+        let entries_max = self.entry_budget.capacity();
+        entries_max == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
     }
 
     /// Takes a turn; raises the capacity if it is to be higher.
@@ -115,11 +115,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut turn = self.resize.turn.lock();
         *turn += 1;
         let weighted = self.weights.is_some();
-        let places = places_for(capacity, self.resize.room.into(), weighted);
-        let capacity = if weighted { capacity } else { places };
-        let goal = Goal { turn: *turn, capacity, places };
+        let entries_max = entries_max_for(capacity, self.resize.room.into(), weighted);
+        let capacity = if weighted { capacity } else { entries_max };
+        let goal = Goal { turn: *turn, capacity, entries_max };
         self.follow(&held, &goal);
-        self.entry_budget.grow(goal.places);
+        self.entry_budget.grow(goal.entries_max);
         if let Some(weights) = &self.weights {
             weights.grow(goal.capacity);
         }
@@ -130,7 +130,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     fn follow(&self, held: &Held<'_, H::Local>, goal: &Goal) {
         // Nobody knows how many there will be of those that are weighed.
         let weighted = self.weights.is_some();
-        let entries = if weighted { goal.places.min(self.resize.expected()) } else { goal.places };
+        let entries =
+            if weighted { goal.entries_max.min(self.resize.expected()) } else { goal.entries_max };
         self.order.set_capacity(held, goal.capacity, entries);
         let step = fitting_step(entries).min(self.segments.length() as usize);
         self.segments.set_step(step as u32);
@@ -178,8 +179,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let held = self.hold();
         let turn = self.resize.turn.lock();
         if *turn == goal.turn {
-            let (capacity, places) = (self.capacity(), self.entry_budget.capacity());
-            self.follow(&held, &Goal { capacity, places, ..*goal });
+            let (capacity, entries_max) = (self.capacity(), self.entry_budget.capacity());
+            self.follow(&held, &Goal { capacity, entries_max, ..*goal });
         }
     }
 
@@ -197,14 +198,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Whether nothing is too much.
     fn is_settled(&self, goal: &Goal) -> bool {
         let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
-        self.entry_budget.surplus(goal.places) == 0 && weight == 0
+        self.entry_budget.surplus(goal.entries_max) == 0 && weight == 0
     }
 
     /// Evicts what its credit is wanted for, a few. How many.
     fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> u32 {
         for evicted in 0..AT_ONCE {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
-            if held.above.entry_credit >= self.entry_budget.surplus(goal.places)
+            if held.above.entry_credit >= self.entry_budget.surplus(goal.entries_max)
                 && held.above.weight_credit >= weight
             {
                 return evicted;
@@ -230,7 +231,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let mut taken = self.entry_budget.withdraw(
             &mut buffers.above.entry_credit,
-            goal.places,
+            goal.entries_max,
             &mut buffers.traffic,
         );
         if let Some(weights) = &self.weights {

@@ -57,11 +57,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             // SAFETY: published, and protected until the next one is.
             let key = unsafe { self.slab.key(slot) };
             // One that cannot be hashed cannot be found by its word: it stays.
-            let Some((_, place)) = steps.take(|| self.place(key)) else { continue };
+            let Some((_, mixed)) = steps.take(|| self.hashes(key)) else { continue };
             // The word of this slot, which no other entry can have while it is protected.
             H::before_unlink(self, slot);
             let mut held = self.hold();
-            if self.index.unlink(place, slot) {
+            if self.index.unlink(mixed, slot) {
                 self.finish_removal(&mut held, slot, ending);
                 lapsed += u64::from(is_lapsed);
             }

@@ -32,7 +32,7 @@ use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::slab::{At, Header};
 use crate::smr::protect::Protect;
 use expiry::{Expiry, Term};
-use fetch::Fetch;
+use fetch::FetchState;
 use frozen::MaybeFrozen;
 use listen::{Listener, Telling};
 use record::Recorder;
@@ -43,7 +43,7 @@ pub(crate) struct Features<K, V> {
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) expiry: Expiry<K, V>,
     pub(crate) frozen: MaybeFrozen<K, V>,
-    pub(crate) fetch: Fetch<K, V>,
+    pub(crate) fetch: FetchState<K, V>,
 }
 
 impl<K, V> Features<K, V> {

@@ -22,13 +22,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let (hash, place) = self.place(key);
+        let (hash, mixed) = self.hashes(key);
         let recorder = &self.hooks.recorder;
-        let weight = recorder.records(hash).then(|| self.weight_of(place, key));
+        let weight = recorder.records(hash).then(|| self.weight_of(mixed, key));
         let look = if timed { self.begin_look() } else { self.begin_look_untimed() };
         let value = get(hash);
         if let Some(look) = look {
-            look.end(hash, value.is_some(), || self.look_up(key, |slot| slot));
+            look.end(hash, value.is_some(), || self.look_up(mixed, key, |slot| slot));
         }
         if let Some(weight) = weight {
             let event = if value.is_some() { Event::Hit } else { Event::Miss };

@@ -1,5 +1,5 @@
-//! The wheel and an insertion: no slot that has a deadline is lost to both. And hints: none
-//! by an old base is believed.
+//! The wheel and an insertion: no slot that has a deadline is lost to both. Hints: none by an old
+//! base is believed. And invalidation: what is queued meanwhile is looked at, or will be.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use super::together;
 use crate::chunks::Chunks;
 use crate::clock::{BEGINNING, Clock};
 use crate::features::expiry::deadlines::{Deadlines, Spans};
+use crate::features::expiry::generations::Generations;
 use crate::features::expiry::hints::Hints;
 use crate::smr::fence;
 use crate::sync::atomic::{
-    AtomicBool, AtomicU16, AtomicU64,
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{Acquire, Release},
 };
 
@@ -130,5 +131,53 @@ fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
                 },
             ],
         );
+    });
+}
+
+/// An entry that is queued while all is invalidated.
+#[derive(Default)]
+struct Queued {
+    generations: Generations,
+    /// In the place of its word in a queue.
+    word: AtomicU32,
+}
+
+/// A writer looks at its share. Whether it has found the entry queued, and stale.
+fn take_share(queued: &Queued) -> bool {
+    let Queued { generations, word } = queued;
+    generations.has_share()
+        && generations.share().contains(&SLOT)
+        && generations.is_stale(SLOT)
+        && word.load(Acquire) == SLOT
+        // What was taken may be another entry than was meant.
+        && generations.is_stale(SLOT)
+}
+
+#[test]
+fn a_stale_entry_that_is_being_queued_is_lost_to_nobody() {
+    loom::model(|| {
+        let queued = Arc::new(Queued::default());
+        let Queued { generations, .. } = &*queued;
+        // Births are made before the threads begin.
+        generations.advance(|| SLOT + 1);
+        generations.begin(SLOT);
+        while generations.has_share() {
+            generations.share();
+        }
+        let insertion: fn(&Queued) -> bool = |queued| {
+            queued.generations.begin(SLOT);
+            queued.word.store(SLOT, Release);
+            queued.generations.queued(SLOT);
+            false
+        };
+        let invalidation: fn(&Queued) -> bool = |queued| {
+            queued.generations.advance(|| SLOT + 1);
+            false
+        };
+        let found = together(&queued, &[insertion, invalidation, take_share]).contains(&true);
+        match generations.is_stale(SLOT) {
+            true => assert!(found || generations.has_share()),
+            false => assert!(!found),
+        }
     });
 }

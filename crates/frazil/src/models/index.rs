@@ -23,22 +23,22 @@ fn with_room(slots: u32) -> Index {
         index.grow(index.larger(slots.into(), slots));
     }
     // Made before the threads begin: loom does not know who makes a chunk.
-    (1..=slots).for_each(|slot| index.note(index.place(HASH), slot));
+    (1..=slots).for_each(|slot| index.note(index.mix(HASH), slot));
     index
 }
 
 /// Admits `slot`. Whether no other word can be of the same key.
 fn admit(index: &Index, slot: u32) -> bool {
-    let place = index.place(HASH);
-    index.note(place, slot);
-    let own = index.home(place).admit(slot).expect("there is room");
-    index.home(place).is_alone(own)
+    let mixed = index.mix(HASH);
+    index.note(mixed, slot);
+    let own = index.home(mixed).admit(slot).expect("there is room");
+    index.home(mixed).is_alone(own)
 }
 
 /// The slots that a look-up is shown, in its order.
 fn shown(index: &Index) -> Vec<u32> {
     let mut slots = Vec::new();
-    let all: Option<()> = index.find(index.place(HASH), |_, _, slot| {
+    let all: Option<()> = index.find(index.mix(HASH), |_, _, slot| {
         slots.push(slot);
         Seen::Other
     });
@@ -51,9 +51,9 @@ fn shown(index: &Index) -> Vec<u32> {
 fn of_two_that_admit_a_key_one_sees_the_other() {
     loom::model(|| {
         let index = Arc::new(with_room(3));
-        assert!(index.home(index.place(OTHER)).admit(3).is_some());
+        assert!(index.home(index.mix(OTHER)).admit(3).is_some());
         let after_another_left: fn(&Index) -> bool = |index| {
-            assert!(index.unlink(index.place(OTHER), 3));
+            assert!(index.unlink(index.mix(OTHER), 3));
             admit(index, 1)
         };
         let alone = together(&index, &[after_another_left, |index| admit(index, 2)]);
@@ -70,12 +70,12 @@ fn a_residency_ends_once() {
     loom::model(|| {
         let index = Arc::new(with_room(2));
         admit(&index, 1);
-        let remove: fn(&Index) -> bool = |index| index.unlink(index.place(HASH), 1);
+        let remove: fn(&Index) -> bool = |index| index.unlink(index.mix(HASH), 1);
         let replace: fn(&Index) -> bool = |index| {
-            let place = index.place(HASH);
+            let mixed = index.mix(HASH);
             let first = |cell, word, _| Seen::Match((cell, word));
-            let found = index.find(place, first);
-            found.is_some_and(|(cell, word)| index.replace(place, cell, word, 2))
+            let found = index.find(mixed, first);
+            found.is_some_and(|(cell, word)| index.replace(mixed, cell, word, 2))
         };
         let ended = together(&index, &[remove, replace]);
         assert_eq!(ended.iter().filter(|&&ended| ended).count(), 1);
@@ -122,24 +122,24 @@ impl Growing {
             fence::light();
             if cell.load(Acquire) == word { Seen::Match(()) } else { Seen::Changed }
         };
-        self.index.find(self.index.place(HASH), again).is_some()
+        self.index.find(self.index.mix(HASH), again).is_some()
     }
 
     /// As a writer: under a stripe, if there is one. Whether the key was taken out.
     fn remove(&self) -> bool {
         let held = self.stripes.of(0).own().filter(|_| !self.stripes.is_stopped());
-        held.is_some() && self.index.unlink(self.index.place(HASH), 1)
+        held.is_some() && self.index.unlink(self.index.mix(HASH), 1)
     }
 
     /// The same as one who takes over what an idle thread has.
     fn take_over(&self) -> bool {
         let held = self.stripes.claim(self.stripes.of(0));
-        held.is_some() && self.index.unlink(self.index.place(HASH), 1)
+        held.is_some() && self.index.unlink(self.index.mix(HASH), 1)
     }
 
     /// Grows, takes the key out, and drops what is in the slot if no hazard names it.
     fn reclaim(&self) -> bool {
-        assert!(self.grow() && self.index.unlink(self.index.place(HASH), 1));
+        assert!(self.grow() && self.index.unlink(self.index.mix(HASH), 1));
         fence::heavy();
         // Acquire: as in `Reclaim::run`.
         let is_named = self.stripes.of(0).reader.hazard.load(Acquire) == 1;
@@ -161,7 +161,7 @@ impl Growing {
             assert_eq!(self.entry.with(|entry| unsafe { *entry }), 1);
             Seen::Match(())
         };
-        self.index.find(self.index.place(HASH), look).is_some()
+        self.index.find(self.index.mix(HASH), look).is_some()
     }
 }
 

@@ -272,6 +272,37 @@ fn lifetimes_go_on() {
     assert_eq!((warm.get(&1), warm.get(&2).is_some(), warm.get(&4)), (None, true, None));
 }
 
+/// What fits is counted of what is still to live.
+#[test]
+fn what_is_over_takes_nobodys_room() {
+    let folder = Folder::new("over");
+    let path = folder.file("cache");
+    for policy in EXACT {
+        let stopped = || Duration::ZERO;
+        let old: Words = Cache::builder(100).policy(policy).clock(stopped).build();
+        // Of every two one is over before the file is read.
+        let insert = |key: u64| match key % 2 {
+            0 => old.insert(key, "for ever".to_owned()),
+            _ => old.insert_for(key, "over".to_owned(), Duration::from_nanos(1)),
+        };
+        (0..100).for_each(insert);
+        let living = |keys: Vec<u64>| keys.into_iter().filter(|key| key % 2 == 0).collect();
+        let coldest: Vec<u64> = living(old.coldest(usize::MAX));
+        assert_eq!(save(&old, &path), 100);
+        for (capacity, fitting) in [(60, 50), (30, 30)] {
+            let mut warm: Words = Cache::builder(capacity).policy(policy).clock(stopped).build();
+            let restored = warm.restore(&path, decode).expect("it is whole");
+            assert_eq!((restored, warm.len()), (fitting, fitting as usize), "{policy}");
+            let mut held = warm.coldest(usize::MAX);
+            held.sort_unstable();
+            let mut best = coldest[50 - fitting as usize..].to_vec();
+            best.sort_unstable();
+            assert_eq!(held, best, "{policy}, {capacity}");
+            warm.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+        }
+    }
+}
+
 /// What is left until an entry goes unused says nothing of how long it lives if it is used.
 #[test]
 fn use_keeps_what_was_restored() {

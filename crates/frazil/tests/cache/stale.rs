@@ -16,6 +16,9 @@ use frazil::Cache;
 enum Call {
     Hash,
     Eq,
+    /// Of a key.
+    Copy,
+    /// Of a value.
     Clone,
 }
 
@@ -40,8 +43,14 @@ fn plan(call: Call, act: impl FnOnce() + 'static) {
     PLAN.with_borrow_mut(|plan| plan.push_back((call, Box::new(act))));
 }
 
-#[derive(Clone)]
 struct Key(u64);
+
+impl Clone for Key {
+    fn clone(&self) -> Key {
+        called(Call::Copy);
+        Key(self.0)
+    }
+}
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -114,8 +123,8 @@ fn asked_after(cache: &Tested, (_, call, remove): Removal) -> Value {
     let (release, released) = steps();
     std::thread::scope(|scope| {
         let loader = scope.spawn(move || {
-            plan(Call::Hash, || {});
-            plan(Call::Hash, move || {
+            // For the flight that it is about to begin.
+            plan(Call::Copy, move || {
                 missed.send(()).unwrap();
                 wait(&goes);
             });

@@ -59,7 +59,7 @@ impl Bucket {
     /// Whether a word of an earlier home, or of this one, lies further on.
     #[inline(always)]
     pub(crate) fn displaced(&self) -> bool {
-        // Acquire: partner is `displace`; a word placed further on before now is counted.
+        // Acquire: partner is `displace`; a word stored further on before now is counted.
         self.displaced.load(Acquire) != 0
     }
 
@@ -82,14 +82,14 @@ impl Bucket {
         }
     }
 
-    /// Stores `word` in an empty place and returns that. `None` if there is none.
+    /// Stores `word` in an empty cell and returns that. `None` if there is none.
     #[inline(always)]
-    pub(crate) fn place(&self, word: u32) -> Option<&AtomicU32> {
+    pub(crate) fn store(&self, word: u32) -> Option<&AtomicU32> {
         let mut empty = self.matches(0, 0);
         while empty != 0 {
             let cell = self.word(empty.trailing_zeros());
             // Release: key and value; partner is the Acquire of `Index::find`. SeqCst:
-            // of two threads that place the same key, one sees the other's when it looks
+            // of two threads that store words of the same key, one sees the other's when it looks
             // again; partner is the same line in that thread.
             if cell.compare_exchange(0, word, SeqCst, Relaxed).is_ok() {
                 return Some(cell);
@@ -101,7 +101,7 @@ impl Bucket {
 }
 
 impl Bucket {
-    /// Stores `word` in an empty place, if there is one. Nobody else knows the bucket.
+    /// Stores `word` in an empty cell, if there is one. Nobody else knows the bucket.
     pub(crate) fn put(&self, word: u32) -> bool {
         let empty = self.matches(0, 0);
         if empty != 0 {
@@ -179,7 +179,7 @@ mod scan {
 mod scan {
     use super::{Bucket, Relaxed};
 
-    /// Without branches, because the matching word is in an unforeseeable place.
+    /// Without branches, because the matching word is in an unforeseeable cell.
     #[inline(always)]
     pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
         let mut found = 0;

@@ -42,9 +42,9 @@ const FIRST: usize = if CHECKED { 1 } else { 16 };
 
 /// A hash, as the index uses it: where to look, and for what. The same in every table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u64);
+pub(crate) struct Mixed(u64);
 
-impl Place {
+impl Mixed {
     /// What says the home.
     #[inline(always)]
     fn upper(self) -> u64 {
@@ -114,8 +114,8 @@ impl Index {
 
     /// Where a hash is looked for.
     #[inline(always)]
-    pub(crate) fn place(&self, hash: u64) -> Place {
-        Place(mix(hash))
+    pub(crate) fn mix(&self, hash: u64) -> Mixed {
+        Mixed(mix(hash))
     }
 
     /// The table, as it is now.
@@ -137,40 +137,40 @@ impl Index {
 
     /// Brings the home bucket of a hash near.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, place: Place) {
+    pub(crate) fn prefetch(&self, mixed: Mixed) {
         let table = self.table();
-        prefetch_for_reading(std::ptr::from_ref(table.bucket(table.home(place))).cast());
+        prefetch_for_reading(std::ptr::from_ref(table.bucket(table.home(mixed))).cast());
     }
 
     /// The slot that a look-up would be shown first, if it is at home: for a prefetch.
     #[inline(always)]
-    pub(crate) fn candidate(&self, place: Place) -> Option<u32> {
+    pub(crate) fn candidate(&self, mixed: Mixed) -> Option<u32> {
         let table = self.table();
-        let home = table.bucket(table.home(place));
-        let candidates = table.candidates(home, place);
+        let home = table.bucket(table.home(mixed));
+        let candidates = table.candidates(home, mixed);
         let word = (candidates != 0).then(|| home.word(candidates.trailing_zeros()));
         word.map(|word| table.slot(word.load(Relaxed))).filter(|&slot| slot != 0)
     }
 
-    /// Shows `look` every word with the tag of `place`, and its slot, until it has found its own.
+    /// Shows `look` every word with the tag of `mixed`, and its slot, until it has found its own.
     pub(crate) fn find<'i, R>(
         &'i self,
-        place: Place,
+        mixed: Mixed,
         look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        self.find_from(self.table(), place, look)
+        self.find_from(self.table(), mixed, look)
     }
 
     /// The same, beginning with a table that may have been left.
     pub(crate) fn find_from<'i, R>(
         &'i self,
         mut table: &'i Table,
-        place: Place,
+        mixed: Mixed,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
         // Each time round, the table has grown.
         loop {
-            let found = table.find(place, &mut look);
+            let found = table.find(mixed, &mut look);
             if found.is_some() || !self.has_left(table) {
                 return found;
             }
@@ -178,47 +178,47 @@ impl Index {
         }
     }
 
-    /// Notes the place of a slot that the caller alone knows.
+    /// Notes the home of a slot that the caller alone knows.
     #[inline(always)]
-    pub(crate) fn note(&self, place: Place, slot: u32) {
-        self.homes.get_or_make(slot).store(place.upper() as u32, Relaxed);
+    pub(crate) fn note(&self, mixed: Mixed, slot: u32) {
+        self.homes.get_or_make(slot).store(mixed.upper() as u32, Relaxed);
     }
 
     /// Where a key belongs, for a writer. The caller holds a stripe for as long as it is used, so that
     /// the table is not replaced meanwhile, or asks again what it acts upon.
     #[inline(always)]
-    pub(crate) fn home(&self, place: Place) -> Home<'_> {
+    pub(crate) fn home(&self, mixed: Mixed) -> Home<'_> {
         let table = self.table();
-        let bucket = table.bucket(table.home(place));
-        Home { table, bucket, place }
+        let bucket = table.bucket(table.home(mixed));
+        Home { table, bucket, mixed }
     }
 
     /// Exchanges the word of a resident slot for that of its replacement. False if it
     /// has gone meanwhile. The caller holds a stripe.
     #[inline(always)]
-    pub(crate) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
-        self.table().replace(place, cell, word, slot)
+    pub(crate) fn replace(&self, mixed: Mixed, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+        self.table().replace(mixed, cell, word, slot)
     }
 
     /// Takes out a word that `find` has shown. False if it has changed meanwhile. The caller
     /// holds a stripe: a cell with a word is one of the current table.
     #[inline(always)]
-    pub(crate) fn unlink_cell(&self, place: Place, cell: &AtomicU32, word: u32) -> bool {
-        self.table().unlink_cell(place, cell, word)
+    pub(crate) fn unlink_cell(&self, mixed: Mixed, cell: &AtomicU32, word: u32) -> bool {
+        self.table().unlink_cell(mixed, cell, word)
     }
 
     /// Takes out the word of a slot. False if it is not there any more. The caller holds a
     /// stripe.
     #[inline(always)]
-    pub(crate) fn unlink(&self, place: Place, slot: u32) -> bool {
-        self.table().unlink(place, slot)
+    pub(crate) fn unlink(&self, mixed: Mixed, slot: u32) -> bool {
+        self.table().unlink(mixed, slot)
     }
 
     /// Where the word of a slot is. The caller holds a stripe.
     #[cold]
-    pub(crate) fn locate(&self, place: Place, slot: u32) -> Option<(&AtomicU32, u32)> {
+    pub(crate) fn locate(&self, mixed: Mixed, slot: u32) -> Option<(&AtomicU32, u32)> {
         self.find(
-            place,
+            mixed,
             |cell, word, other| {
                 if other == slot { Seen::Match((cell, word)) } else { Seen::Other }
             },
@@ -290,15 +290,15 @@ impl Index {
         made.filter(|table| !table.is_static())
     }
 
-    /// What does not fit together, of words whose places `place_of` tells by their slots.
+    /// What does not fit together, of words whose mixed hashes `mixed_of` tells by their slots.
     /// Nobody else may use the table.
-    pub(crate) fn check(&self, place_of: impl Fn(u32) -> Place) -> Result<(), String> {
+    pub(crate) fn check(&self, mixed_of: impl Fn(u32) -> Mixed) -> Result<(), String> {
         let table = self.table();
         for word in (0..table.len()).flat_map(|at| table.cells(at)) {
             let slot = table.slot(word.load(Relaxed));
             if slot != 0 {
                 let noted = self.homes.get_or_make(slot).load(Relaxed);
-                if u64::from(noted) != place_of(slot).upper() {
+                if u64::from(noted) != mixed_of(slot).upper() {
                     return Err(format!("slot {slot} is noted for another home"));
                 }
             }
@@ -308,7 +308,7 @@ impl Index {
                 return Err("a table that was left has a word".to_owned());
             }
         }
-        table.check(place_of)
+        table.check(mixed_of)
     }
 
     /// Bytes on the heap.
@@ -322,26 +322,26 @@ impl Index {
 pub(crate) struct Home<'i> {
     table: &'i Table,
     bucket: &'i Bucket,
-    place: Place,
+    mixed: Mixed,
 }
 
 impl<'i> Home<'i> {
-    /// Adds a word for a slot whose key was not there and whose place is noted, and returns where
+    /// Adds a word for a slot whose key was not there and whose home is noted, and returns where
     /// it is. `None` if no bucket has room.
     #[inline(always)]
     pub(crate) fn admit(self, slot: u32) -> Option<&'i AtomicU32> {
-        self.table.admit(self.bucket, self.place, slot)
+        self.table.admit(self.bucket, self.mixed, slot)
     }
 
     /// Whether no other word can be that of the key in the cell `own`. After `admit`, whether the
     /// key is there once.
     #[inline(always)]
     pub(crate) fn is_alone(self, own: &AtomicU32) -> bool {
-        // SeqCst: between placing a word and looking for another; partner is the same
-        // fence in the thread that placed that. On x86 the exchange that placed it is one.
+        // SeqCst: between storing a word and looking for another; partner is the same
+        // fence in the thread that stored that. On x86 the exchange that stored it is one.
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom, shuttle)))))]
         fence(crate::sync::atomic::Ordering::SeqCst);
-        let candidates = self.table.candidates(self.bucket, self.place);
+        let candidates = self.table.candidates(self.bucket, self.mixed);
         candidates & candidates.wrapping_sub(1) == 0
             && self.bucket.owns(own)
             && !self.bucket.displaced()
@@ -491,20 +491,20 @@ mod tests {
     fn displaced(hash: impl Fn(u64) -> u64) -> usize {
         const SLOTS: u32 = 40_000;
         let index = Index::new(SLOTS.into());
-        let place = |slot: u32| index.place(hash(slot.into()));
+        let mixed = |slot: u32| index.mix(hash(slot.into()));
         for slot in 1..=SLOTS {
             if slot > index.limits(SLOTS.into(), SLOTS).0 {
                 index.grow(index.larger(SLOTS.into(), SLOTS));
             }
-            index.note(place(slot), slot);
-            assert!(index.home(place(slot)).admit(slot).is_some());
+            index.note(mixed(slot), slot);
+            assert!(index.home(mixed(slot)).admit(slot).is_some());
         }
         let table = index.table();
         (1..=SLOTS)
             .filter(|&slot| {
-                let place = place(slot);
-                let home = table.bucket(table.home(place));
-                home.matches(table.word(place, slot), 0) == 0
+                let mixed = mixed(slot);
+                let home = table.bucket(table.home(mixed));
+                home.matches(table.word(mixed, slot), 0) == 0
             })
             .count()
     }
@@ -574,9 +574,9 @@ mod tests {
         let upper = ((home(len) as u64) << 32).div_ceil(len as u64) + 1;
         let slots: Vec<u32> = (1..=20).collect();
         for &slot in &slots {
-            let place = Place(upper << 32 | u64::from(slot) << 20);
-            index.note(place, slot);
-            assert!(index.home(place).admit(slot).is_some());
+            let mixed = Mixed(upper << 32 | u64::from(slot) << 20);
+            index.note(mixed, slot);
+            assert!(index.home(mixed).admit(slot).is_some());
         }
         (index, slots)
     }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use super::bucket::{Bucket, WORDS};
-use super::{Place, Seen};
+use super::{Mixed, Seen};
 use crate::chunks::Block;
 use crate::sync::atomic::{
     AtomicU32,
@@ -107,10 +107,10 @@ impl Table {
         word & self.slot_mask
     }
 
-    /// The word of a slot whose key has this place.
+    /// The word of a slot whose key has this hash.
     #[inline(always)]
-    pub(crate) fn word(&self, place: Place, slot: u32) -> u32 {
-        self.word_of(place.0 as u32, slot)
+    pub(crate) fn word(&self, mixed: Mixed, slot: u32) -> u32 {
+        self.word_of(mixed.0 as u32, slot)
     }
 
     #[inline(always)]
@@ -124,8 +124,8 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn home(&self, place: Place) -> usize {
-        ((place.upper() * self.len as u64) >> 32) as usize
+    pub(super) fn home(&self, mixed: Mixed) -> usize {
+        ((mixed.upper() * self.len as u64) >> 32) as usize
     }
 
     /// The tag of half a hash; never 0, which would be that of an empty word.
@@ -134,10 +134,10 @@ impl Table {
         (lower >> self.slot_bits).max(1)
     }
 
-    /// A bit for each word of a bucket with the tag of a place.
+    /// A bit for each word of a bucket with the tag of a hash.
     #[inline(always)]
-    pub(super) fn candidates(&self, bucket: &Bucket, place: Place) -> u32 {
-        bucket.matches(self.tag_of(place.0 as u32), self.slot_bits)
+    pub(super) fn candidates(&self, bucket: &Bucket, mixed: Mixed) -> u32 {
+        bucket.matches(self.tag_of(mixed.0 as u32), self.slot_bits)
     }
 
     #[inline(always)]
@@ -153,36 +153,36 @@ impl Table {
         if at + 1 == self.len { 0 } else { at + 1 }
     }
 
-    /// Shows `look` every word with the tag of `place` in its home bucket, with its slot, until it
+    /// Shows `look` every word with the tag of `mixed` in its home bucket, with its slot, until it
     /// has found its own. And the bucket, which says whether more of them lie further on.
     #[inline(always)]
     pub(crate) fn find_at_home<'i, R>(
         &'i self,
-        place: Place,
+        mixed: Mixed,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> (Option<R>, &'i Bucket) {
-        let home = self.bucket(self.home(place));
-        (self.find_in(home, place, &mut look), home)
+        let home = self.bucket(self.home(mixed));
+        (self.find_in(home, mixed, &mut look), home)
     }
 
     /// The same in all its buckets.
     pub(crate) fn find<'i, R>(
         &'i self,
-        place: Place,
+        mixed: Mixed,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let (found, home) = self.find_at_home(place, &mut look);
-        if found.is_none() && home.displaced() { self.find_further(place, look) } else { found }
+        let (found, home) = self.find_at_home(mixed, &mut look);
+        if found.is_none() && home.displaced() { self.find_further(mixed, look) } else { found }
     }
 
     #[inline(always)]
     fn find_in<'i, R>(
         &'i self,
         bucket: &'i Bucket,
-        place: Place,
+        mixed: Mixed,
         look: &mut impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let mut candidates = self.candidates(bucket, place);
+        let mut candidates = self.candidates(bucket, mixed);
         while candidates != 0 {
             let cell = bucket.word(candidates.trailing_zeros());
             // Acquire: the entry's key and value; partner is the Release of `admit`
@@ -203,14 +203,14 @@ impl Table {
     /// The same in the buckets behind the home, as far as words were displaced.
     pub(crate) fn find_further<'i, R>(
         &'i self,
-        place: Place,
+        mixed: Mixed,
         mut look: impl FnMut(&'i AtomicU32, u32, u32) -> Seen<R>,
     ) -> Option<R> {
-        let mut at = self.home(place);
+        let mut at = self.home(mixed);
         for _ in 1..self.len {
             at = self.after(at);
             let bucket = self.bucket(at);
-            let found = self.find_in(bucket, place, &mut look);
+            let found = self.find_in(bucket, mixed, &mut look);
             if found.is_some() || !bucket.displaced() {
                 return found;
             }
@@ -223,21 +223,21 @@ impl Table {
     pub(super) fn admit<'i>(
         &'i self,
         home: &'i Bucket,
-        place: Place,
+        mixed: Mixed,
         slot: u32,
     ) -> Option<&'i AtomicU32> {
-        let word = self.word(place, slot);
-        home.place(word).or_else(|| self.admit_further(place, word))
+        let word = self.word(mixed, slot);
+        home.store(word).or_else(|| self.admit_further(mixed, word))
     }
 
     #[inline(never)]
-    fn admit_further(&self, place: Place, word: u32) -> Option<&AtomicU32> {
-        let mut at = self.home(place);
+    fn admit_further(&self, mixed: Mixed, word: u32) -> Option<&AtomicU32> {
+        let mut at = self.home(mixed);
         for _ in 1..self.len {
             // Before the word is visible further on, or a reader would stop short.
             self.bucket(at).displace();
             at = self.after(at);
-            if let Some(cell) = self.bucket(at).place(word) {
+            if let Some(cell) = self.bucket(at).store(word) {
                 return Some(cell);
             }
         }
@@ -253,16 +253,16 @@ impl Table {
 
     /// Exchanges a word for that of another slot of the same key.
     #[inline(always)]
-    pub(super) fn replace(&self, place: Place, cell: &AtomicU32, word: u32, slot: u32) -> bool {
+    pub(super) fn replace(&self, mixed: Mixed, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         // Release: the new entry; partner is the Acquire of `find`.
-        cell.compare_exchange(word, self.word(place, slot), AcqRel, Relaxed).is_ok()
+        cell.compare_exchange(word, self.word(mixed, slot), AcqRel, Relaxed).is_ok()
     }
 
     #[inline(always)]
-    pub(super) fn unlink_cell(&self, place: Place, cell: &AtomicU32, word: u32) -> bool {
+    pub(super) fn unlink_cell(&self, mixed: Mixed, cell: &AtomicU32, word: u32) -> bool {
         // Release: what was read under the word happened before it went.
         let gone = cell.compare_exchange(word, 0, Release, Relaxed).is_ok();
-        let home = self.home(place);
+        let home = self.home(mixed);
         if gone && !self.bucket(home).owns(cell) {
             self.settle_up_to(home, cell);
         }
@@ -270,9 +270,9 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn unlink(&self, place: Place, slot: u32) -> bool {
-        let wanted = self.word(place, slot);
-        let home = self.bucket(self.home(place));
+    pub(super) fn unlink(&self, mixed: Mixed, slot: u32) -> bool {
+        let wanted = self.word(mixed, slot);
+        let home = self.bucket(self.home(mixed));
         let candidates = home.matches(wanted, 0);
         if candidates != 0 {
             let cell = home.word(candidates.trailing_zeros());
@@ -280,19 +280,19 @@ impl Table {
             // and does not come back. Release: as in `unlink_cell`; it passed no bucket.
             return cell.compare_exchange(wanted, 0, Release, Relaxed).is_ok();
         }
-        home.displaced() && self.unlink_further(place, wanted)
+        home.displaced() && self.unlink_further(mixed, wanted)
     }
 
     #[inline(never)]
-    fn unlink_further(&self, place: Place, wanted: u32) -> bool {
+    fn unlink_further(&self, mixed: Mixed, wanted: u32) -> bool {
         let look = |cell, word, _| {
             if word == wanted {
-                Seen::Match(self.unlink_cell(place, cell, word))
+                Seen::Match(self.unlink_cell(mixed, cell, word))
             } else {
                 Seen::Other
             }
         };
-        self.find_further(place, look).unwrap_or(false)
+        self.find_further(mixed, look).unwrap_or(false)
     }
 
     /// A displaced word has gone: it counts no more in the buckets that it passed.
@@ -317,7 +317,7 @@ impl Table {
         self.bucket(bucket).displaced()
     }
 
-    /// Places a word of another table, of a slot whose key's hash has this upper half. That has slots
+    /// Stores a word of another table, of a slot whose key's hash has this upper half. That has slots
     /// of no more bits. Nobody else knows the table.
     pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
         debug_assert!(slot <= self.slot_mask);
@@ -345,20 +345,20 @@ impl Table {
         };
     }
 
-    /// What does not fit together, of words whose places `place_of` tells by their slots.
+    /// What does not fit together, of words whose mixed hashes `mixed_of` tells by their slots.
     /// Nobody else may use the table.
-    pub(super) fn check(&self, place_of: impl Fn(u32) -> Place) -> Result<(), String> {
+    pub(super) fn check(&self, mixed_of: impl Fn(u32) -> Mixed) -> Result<(), String> {
         let mut displaced = vec![0u32; self.len];
         for at in 0..self.len {
             for word in self.cells(at).iter().map(|cell| cell.load(Relaxed)) {
                 if word == 0 {
                     continue;
                 }
-                let place = place_of(self.slot(word));
-                if word != self.word(place, self.slot(word)) {
+                let mixed = mixed_of(self.slot(word));
+                if word != self.word(mixed, self.slot(word)) {
                     return Err(format!("word {word:#x} of bucket {at} has another tag"));
                 }
-                let mut passed = self.home(place);
+                let mut passed = self.home(mixed);
                 while passed != at {
                     displaced[passed] += 1;
                     passed = (passed + 1) % self.len;

@@ -240,22 +240,26 @@ pub(crate) fn hit_takes_lock(policy: Online) -> bool {
 }
 
 impl Order {
-    /// The policy of a cache of this capacity, in which as many entries are expected as `places`
+    /// The policy of a cache of this capacity, in which as many entries are expected as `entries_max`
     /// says.
     pub(crate) fn new(
         policy: Online,
         (promotion, shards): (Promotion, u32),
         capacity: u64,
-        places: u64,
+        entries_max: u64,
     ) -> Self {
         match policy {
             Online::Fifo => Order::Fifo(Queue::new(0)),
             Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
             Online::Mobius => Order::Mobius(Mobius::new()),
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity))),
-            policy => {
-                Order::Locked(Box::new(Locked::new(policy, promotion, shards, capacity, places)))
-            }
+            policy => Order::Locked(Box::new(Locked::new(
+                policy,
+                promotion,
+                shards,
+                capacity,
+                entries_max,
+            ))),
         }
     }
 
@@ -282,10 +286,10 @@ impl Order {
 
     /// Follows a change of the capacity; what is too much is the caller's to evict. The
     /// buffers are those of the calling thread. One thread at a time.
-    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, places: u64) {
+    pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, entries_max: u64) {
         match self {
             Order::S3Fifo(s3_fifo) => s3_fifo.set_capacity(buffers, capacity),
-            Order::Locked(locked) => locked.set_capacity(capacity, places),
+            Order::Locked(locked) => locked.set_capacity(capacity, entries_max),
             Order::Fifo(_) | Order::Clock(..) | Order::Mobius(_) => {}
         }
     }

@@ -40,17 +40,12 @@ struct Old {
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// When an entry expires that comes out of a file, with what was left of its lifetime there
-    /// if that ends. `None` if there is no way to end it.
-    pub(crate) fn term_restored(
-        &self,
-        key: &K,
-        value: &V,
-        lifetime: Option<Duration>,
-    ) -> Option<Term> {
-        Some(match lifetime {
+    /// if that ends.
+    pub(crate) fn term_restored(&self, key: &K, value: &V, lifetime: Option<Duration>) -> Term {
+        match lifetime {
             None => self.term(key, value),
             Some(lifetime) => self.term_of(self.deadlines_made(), nanoseconds(lifetime)),
-        })
+        }
     }
 
     /// When a newcomer expires that replaces an entry; `None` if there is none.
@@ -62,7 +57,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         value: &V,
     ) -> Option<Term> {
         let now = self.clock.exact();
-        let old = self.look_up(key, |slot| self.old(deadlines, slot, now))?;
+        let old = self.look_up(self.hashes(key).1, key, |slot| self.old(deadlines, slot, now))?;
         let answer = of_update(key, value, old.left);
         if answer != old.left {
             let lifetime = self.jittered(key, answer.map_or(END, nanoseconds));

@@ -448,7 +448,7 @@ impl Deadlines {
 
     /// The wheel of a slot, and its number there.
     #[inline]
-    fn place(&self, slot: u32) -> (usize, u32) {
+    fn in_wheel(&self, slot: u32) -> (usize, u32) {
         let (run, wheels) = (slot >> RUN_BITS, self.wheels.len());
         let at = (run >> wheels.trailing_zeros()) << RUN_BITS | slot & ((1 << RUN_BITS) - 1);
         (run as usize & (wheels - 1), at)
@@ -462,7 +462,7 @@ impl Deadlines {
 
     #[inline(never)]
     fn list(&self, slot: u32, tick: u64) {
-        let (number, at) = self.place(slot);
+        let (number, at) = self.in_wheel(slot);
         let mut wheel = self.wheels[number].0.lock();
         let wheel = wheel.get_or_insert_with(|| Box::new(Wheel::new(self.room)));
         // What is past is looked at first, or there is nothing.
@@ -570,7 +570,7 @@ impl Deadlines {
         let mut wheel = self.wheels[batch.wheel].0.lock();
         let Some(wheel) = &mut *wheel else { return };
         for &slot in batch.slots() {
-            let (deadline, at) = (self.deadline_to_come(slot), (slot, self.place(slot).1));
+            let (deadline, at) = (self.deadline_to_come(slot), (slot, self.in_wheel(slot).1));
             let (tick, current) = (tick_of(deadline), wheel.current());
             if is_over(deadline, now) {
                 self.list_in(wheel, at, current, true);
@@ -610,7 +610,7 @@ impl Deadlines {
                 continue;
             }
             // Of one that was found over it is not known any more when that was.
-            let latest = tick_of(deadline).max(current[self.place(slot).0] + 1);
+            let latest = tick_of(deadline).max(current[self.in_wheel(slot).0] + 1);
             let moves = self.idle.is_some() || self.spans.reads;
             let late = tick > latest && !(moves && deadline == PASSED);
             if !is_resident(slot) || tick == 0 || late {

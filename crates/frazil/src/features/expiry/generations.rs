@@ -6,7 +6,9 @@
 //! ```text
 //! insertion                          invalidation              look-up
 //!   born[slot] = generation            generation += 1           the word that leads to the slot
-//!   publish the slot                   close the hints           born[slot] = generation?
+//!   publish the slot, queue it         heavy fence               born[slot] = generation?
+//!   light fence                        give all used slots to writers
+//!   born[slot] = generation?           close the hints
 //! ```
 //!
 //! A look-up that begins when the invalidation has returned reads the new generation, or a later
@@ -33,10 +35,10 @@ use crate::chunks::Chunks;
 use crate::core::slab::{DEAD, OCCUPIED};
 use crate::core::steps::Steps;
 use crate::features::Featured;
+use crate::smr::fence;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
-    fence,
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// Slots that one insertion looks at: so few, because under a lock that is taken for each.
@@ -54,25 +56,26 @@ pub(crate) struct Generations {
     late: AtomicU32,
     born: OnceLock<Chunks<AtomicU32>>,
     /// The slots that writers have still to look at after the last invalidation: the next of them,
-    /// and the end.
+    /// and the end. Written by exchanges only, so that who acquires one has acquired those before.
     next: AtomicU32,
     end: AtomicU32,
 }
 
 impl Generations {
     /// Begins the next, and then asks which slots have been used.
-    fn advance(&self, used: impl FnOnce() -> u32) {
+    pub(crate) fn advance(&self, used: impl FnOnce() -> u32) {
         self.born.get_or_init(Chunks::default);
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
-        // Either a slot that is new is among those used, or its entry is of this generation. Partner:
-        // the fence of `Reclaim::refill`.
-        fence(SeqCst);
+        // Either a slot that is new is among those used, or its entry is of this generation: partner is
+        // the fence of `Reclaim::refill`. And either a slot that is being queued is found queued by
+        // who takes its share, or who queues it finds it stale: partner is the light fence of `queued`.
+        fence::heavy();
         // Of two at the same time, both see theirs looked at.
         self.end.fetch_max(used(), Relaxed);
-        // Release: partner is the Acquire of `share`.
-        self.next.store(1, Release);
+        // Release: what was queued before the fence; partner is the Acquire of `share`.
+        self.next.swap(1, Release);
     }
 
     /// Whether writers have slots to look at.
@@ -82,8 +85,9 @@ impl Generations {
     }
 
     /// The slots that one writer is to look at.
-    fn share(&self) -> Range<u32> {
-        // Acquire: the generation before it. Whoever begins the next one gives them all again.
+    pub(crate) fn share(&self) -> Range<u32> {
+        // Acquire: the generation before it, and what its fence has made seen; partners are the
+        // Releases of `advance` and `queued`. Whoever begins the next one gives them all again.
         let first = self.next.fetch_add(SHARE, Acquire);
         let end = self.end.load(Relaxed);
         first.min(end)..first.saturating_add(SHARE).min(end)
@@ -102,10 +106,12 @@ impl Generations {
     /// looked at its slot before found nothing there.
     #[inline(always)]
     pub(crate) fn queued(&self, slot: u32) {
+        // Partners: the heavy fences of `advance` and `purge_stale`.
+        fence::light();
         if self.is_stale(slot) {
             self.late.fetch_add(1, Relaxed);
-            // Release: as in `advance`.
-            self.next.store(1, Release);
+            // Release: the slot's place in its queue; partner is the Acquire of `share`.
+            self.next.swap(1, Release);
         }
     }
 
@@ -186,6 +192,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if generations.purged.load(Relaxed) == state {
             return 0;
         }
+        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale and
+        // counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
+        fence::heavy();
         let gone = self.sweep(steps, |_| false);
         // An older state only has another purge look again.
         generations.purged.store(state, Relaxed);

@@ -34,7 +34,7 @@ crate::sync::checked_thread_local! {
 const COUNTS: usize = 4096;
 
 /// By thread, how many loaders it has polled last that are pending.
-static LEFT: [AtomicU32; COUNTS] = [const { AtomicU32::new(0) }; COUNTS];
+static PENDING: [AtomicU32; COUNTS] = [const { AtomicU32::new(0) }; COUNTS];
 
 /// Whether this thread is inside a poll of a loader.
 pub(crate) fn is_polling() -> bool {
@@ -43,7 +43,7 @@ pub(crate) fn is_polling() -> bool {
 
 /// Whether a loader that is pending, or another thread, may need this one to go on.
 pub(crate) fn is_needed() -> bool {
-    RUNS.with(Cell::get) > 0 || LEFT[thread::number() as usize % COUNTS].load(Relaxed) > 0
+    RUNS.with(Cell::get) > 0 || PENDING[thread::number() as usize % COUNTS].load(Relaxed) > 0
 }
 
 /// A poll of a loader, or a run of one that is no future, while it lasts.
@@ -67,18 +67,18 @@ impl Drop for AtWork {
 }
 
 /// A loader that is pending, and the thread that was the last to poll it.
-pub(crate) struct Left(usize);
+pub(crate) struct PendingLoader(usize);
 
-impl Left {
+impl PendingLoader {
     pub(crate) fn new() -> Self {
         let thread = thread::number() as usize % COUNTS;
-        LEFT[thread].fetch_add(1, Relaxed);
-        Left(thread)
+        PENDING[thread].fetch_add(1, Relaxed);
+        PendingLoader(thread)
     }
 }
 
-impl Drop for Left {
+impl Drop for PendingLoader {
     fn drop(&mut self) {
-        LEFT[self.0].fetch_sub(1, Relaxed);
+        PENDING[self.0].fetch_sub(1, Relaxed);
     }
 }

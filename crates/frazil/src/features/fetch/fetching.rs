@@ -18,7 +18,7 @@ use crate::features::fetch::flight::{SharedError, Vain, WaitLimits};
 use crate::features::fetch::key::EntryKey;
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::table::Flights;
-use crate::features::fetch::{Fetch, FetchMode, Request, park};
+use crate::features::fetch::{FetchMode, FetchState, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// What becomes of the error of a fetch, for those who wait for it.
@@ -191,13 +191,13 @@ pub(crate) type NegativeTtl =
     Box<dyn Fn(&(dyn Any + Send + Sync)) -> Option<Duration> + Send + Sync>;
 
 /// A caller who fetches: a task, or else a thread.
-struct Fetches<'c> {
+struct FetchCaller<'c> {
     fetching: &'c Fetching,
     negative_ttl: Option<&'c NegativeTtl>,
     is_task: bool,
 }
 
-impl<E: Send + Sync + 'static> FetchMode<E> for Fetches<'_> {
+impl<E: Send + Sync + 'static> FetchMode<E> for FetchCaller<'_> {
     type Error = FetchError<E>;
 
     fn limits<'t, K, V>(&self, table: &'t Flights<K, V>) -> WaitLimits<'t> {
@@ -243,6 +243,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(never)]
     pub(crate) fn fetch_here<A, L, E>(
         &self,
+        hash: u64,
         key: A,
         fetch: impl FnOnce() -> Result<L, E>,
         stale: Option<V>,
@@ -253,15 +254,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
         E: Send + Sync + 'static,
     {
-        let mode = self.fetches(false);
+        let mode = self.fetch_caller(false);
         let timeout = self.hooks.fetch.fetching.timeout.map(nanoseconds);
         let load = async { fetch().map(Into::into) };
-        park::block_on(self.load(Request { key, load, detached: None, stale }, mode), timeout)
+        park::block_on(self.load(Request { hash, key, load, detached: None, stale }, mode), timeout)
     }
 
     /// The same of a task, by the fetch that outlives it if there is one.
     pub(crate) async fn fetch_task<A, L, E>(
         &self,
+        hash: u64,
         key: A,
         fetch: impl Future<Output = Result<L, E>>,
         detached: Option<Detached<V>>,
@@ -274,13 +276,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         E: Send + Sync + 'static,
     {
         let load = async { fetch.await.map(Into::into) };
-        let request = Request { key, load, detached, stale };
-        self.load(request, self.fetches(true)).await
+        let request = Request { hash, key, load, detached, stale };
+        self.load(request, self.fetch_caller(true)).await
     }
 
-    fn fetches(&self, is_task: bool) -> Fetches<'_> {
-        let Fetch { fetching, negative_ttl, .. } = &self.hooks.fetch;
-        Fetches { fetching, negative_ttl: negative_ttl.as_ref(), is_task }
+    fn fetch_caller(&self, is_task: bool) -> FetchCaller<'_> {
+        let FetchState { fetching, negative_ttl, .. } = &self.hooks.fetch;
+        FetchCaller { fetching, negative_ttl: negative_ttl.as_ref(), is_task }
     }
 
     /// What fetches took, and what became of them.

@@ -40,7 +40,7 @@ use std::task::{Context, Poll, Waker};
 use crate::clock::exact_ns;
 use crate::core::order::Absence;
 use crate::ensure::Ensure;
-use crate::features::fetch::blocking::{AtWork, Left, is_needed, is_polling};
+use crate::features::fetch::blocking::{AtWork, PendingLoader, is_needed, is_polling};
 use crate::features::fetch::detached::Detached;
 use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::{Parker, has_passed};
@@ -129,7 +129,7 @@ impl State {
     }
 
     /// Whether it is vacant, and nobody waits who was called to take the turn.
-    fn is_left(&self) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.phase == Phase::Vacant && self.lingers.is_some() && !self.is_awaited()
     }
 
@@ -236,7 +236,7 @@ impl<'t> WaitLimits<'t> {
 }
 
 /// What came of a wait.
-pub(crate) enum Arrival<'t, K, V> {
+pub(crate) enum Waited<'t, K, V> {
     /// The caller has the turn.
     Turn(Turn<'t, K, V>),
     /// The flight is over. With an outcome, if it has one, of which the caller was in want for
@@ -255,7 +255,7 @@ pub(crate) enum Arrival<'t, K, V> {
 /// What came of an attempt to join a flight.
 pub(crate) enum Joined<'t, K, V> {
     /// As of a wait.
-    Arrival(Arrival<'t, K, V>),
+    AtOnce(Waited<'t, K, V>),
     Waiting(Waiting<'t, K, V>),
     /// It is over or overtaken: look for another.
     TooLate,
@@ -266,7 +266,7 @@ enum Standing<'t, K, V> {
     Waits,
     /// It may, and its thread blocks for a task.
     Blocks,
-    Not(Arrival<'t, K, V>),
+    Not(Waited<'t, K, V>),
     /// It is an error in the program.
     Wrong(&'static str),
 }
@@ -300,7 +300,7 @@ pub(crate) struct Flight<K, V> {
     by_owner: AtomicBool,
     /// A fetch that its caller has left; only while the flight is vacant, and taken by who takes
     /// the turn or ends the flight.
-    left: Mutex<Option<Detached<V>>>,
+    abandoned: Mutex<Option<Detached<V>>>,
     state: Mutex<State>,
 }
 
@@ -329,7 +329,7 @@ impl<K, V> Flight<K, V> {
             owner: AtomicU32::new(0),
             overtaken: AtomicBool::new(false),
             by_owner: AtomicBool::new(false),
-            left: Mutex::new(None),
+            abandoned: Mutex::new(None),
             state: Mutex::new(state),
         }
     }
@@ -352,13 +352,13 @@ impl<K, V> Flight<K, V> {
     /// Whether a caller may wait for who has the turn.
     fn standing<'t>(&self, state: &State, limits: &WaitLimits<'_>) -> Standing<'t, K, V> {
         if is_storing() || self.runs_here() {
-            return Standing::Not(Arrival::Apart);
+            return Standing::Not(Waited::Apart);
         }
         if self.is_own() {
             return Standing::Wrong(OWN_KEY);
         }
         if state.awaiting >= limits.waiters_max {
-            return Standing::Not(Arrival::Vain(Vain::TooManyWaiters));
+            return Standing::Not(Waited::Vain(Vain::TooManyWaiters));
         }
         if !state.by_task || limits.is_task {
             return Standing::Waits;
@@ -367,7 +367,7 @@ impl<K, V> Flight<K, V> {
         match limits.timeout {
             Some(_) => Standing::Blocks,
             None if is_polling() => Standing::Wrong(BLOCKS_TASK),
-            None if is_needed() => Standing::Not(Arrival::Refused),
+            None if is_needed() => Standing::Not(Waited::Refused),
             None => Standing::Blocks,
         }
     }
@@ -389,17 +389,17 @@ impl<K, V> Flight<K, V> {
             return Joined::TooLate;
         }
         if let Phase::Failed { .. } = state.phase {
-            return Joined::Arrival(Arrival::Remembered(flight));
+            return Joined::AtOnce(Waited::Remembered(flight));
         }
         if state.phase == Phase::Vacant {
             state.take_turn(limits.is_task);
             drop(state);
-            return Joined::Arrival(Arrival::Turn(Turn::begin(table, flight, limits.is_task)));
+            return Joined::AtOnce(Waited::Turn(Turn::begin(table, flight, limits.is_task)));
         }
         let blocks = match self.standing(&state, limits) {
             Standing::Waits => false,
             Standing::Blocks => true,
-            Standing::Not(arrival) => return Joined::Arrival(arrival),
+            Standing::Not(waited) => return Joined::AtOnce(waited),
             // Not under the mutex: what hears of panics is the user's.
             Standing::Wrong(message) => {
                 drop(state);
@@ -477,7 +477,7 @@ impl<K, V> Flight<K, V> {
         // While it is being stored the next who comes must find it, and wait as well.
         if !stores {
             table.remove(self);
-            self.drop_left();
+            self.drop_abandoned();
         }
         drop(wakes);
         let mut waits = stores && !is_storing();
@@ -501,26 +501,26 @@ impl<K, V> Flight<K, V> {
         let state = self.state.lock();
         match state.phase {
             Phase::Failed { until } => Some(until),
-            _ => state.lingers.filter(|_| state.is_left()),
+            _ => state.lingers.filter(|_| state.is_abandoned()),
         }
     }
 
     /// Ends it if it is only there for its error, or for a fetch that waits for a caller.
     pub(crate) fn forget(self: &Arc<Self>, table: &Flights<K, V>) {
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Failed { .. }) || state.is_left() {
+        if matches!(state.phase, Phase::Failed { .. }) || state.is_abandoned() {
             state.phase = Phase::Over;
             drop(state);
             table.remove(self);
-            self.drop_left();
+            self.drop_abandoned();
         }
     }
 
     /// Drops the fetch that was left in a flight which is over or overtaken, under no lock: it is
     /// the user's. If somebody has the turn there is none.
-    fn drop_left(&self) {
-        let left = self.left.lock().take();
-        drop(left);
+    fn drop_abandoned(&self) {
+        let abandoned = self.abandoned.lock().take();
+        drop(abandoned);
     }
 
     /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
@@ -535,7 +535,7 @@ impl<K, V> Flight<K, V> {
         drop(state);
         if over {
             table.remove(self);
-            self.drop_left();
+            self.drop_abandoned();
         }
         drop(wakes);
     }
@@ -549,7 +549,7 @@ pub(crate) struct Turn<'t, K, V> {
     /// Whether it is a task's.
     is_task: bool,
     /// While the loader is pending: the thread that has polled it.
-    left: Option<Left>,
+    pending: Option<PendingLoader>,
     /// What is left to the next if this is dropped.
     detached: Option<Detached<V>>,
     /// Whether the flight is over with an outcome, or without anybody who waits.
@@ -563,8 +563,8 @@ impl<'t, K, V> Turn<'t, K, V> {
         flight: Arc<Flight<K, V>>,
         is_task: bool,
     ) -> Self {
-        let (left, detached) = (None, None);
-        let turn = Turn { table, flight, is_task, left, detached, has_landed: false };
+        let (pending, detached) = (None, None);
+        let turn = Turn { table, flight, is_task, pending, detached, has_landed: false };
         turn.attend();
         turn
     }
@@ -588,30 +588,30 @@ impl<'t, K, V> Turn<'t, K, V> {
 
     /// The same of a future. While it is pending no thread is at the turn.
     pub(crate) fn poll<R>(&mut self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
-        self.left = None;
+        self.pending = None;
         let result = self.run(poll);
         if result.is_pending() {
             self.flight.owner.store(0, Relaxed);
-            self.left = self.is_task.then(Left::new);
+            self.pending = self.is_task.then(PendingLoader::new);
         }
         result
     }
 
     /// The fetch that another has left, if its time is not over and this is a task.
-    pub(crate) fn take_left(&self) -> Option<Detached<V>> {
-        let left = self.flight.left.lock().take()?;
-        if self.is_task && self.table.clock.coarse() < left.until {
-            return Some(left);
+    pub(crate) fn take_abandoned(&self) -> Option<Detached<V>> {
+        let abandoned = self.flight.abandoned.lock().take()?;
+        if self.is_task && self.table.clock.coarse() < abandoned.until {
+            return Some(abandoned);
         }
-        self.run(|| drop(left));
+        self.run(|| drop(abandoned));
         None
     }
 
     /// Drops what another has left: as code that the turn is for, since it is the user's.
-    pub(crate) fn drop_left(&self) {
-        let left = self.flight.left.lock().take();
-        if left.is_some() {
-            self.run(|| drop(left));
+    pub(crate) fn drop_abandoned(&self) {
+        let abandoned = self.flight.abandoned.lock().take();
+        if abandoned.is_some() {
+            self.run(|| drop(abandoned));
         }
     }
 
@@ -804,14 +804,14 @@ impl<K, V> Drop for Turn<'_, K, V> {
             return;
         }
         self.flight.owner.store(0, Relaxed);
-        self.left = None;
+        self.pending = None;
         let Some(mut detached) = self.detached.take() else {
             return self.flight.vacate(self.table, self.flight.state.lock());
         };
         let until = self.table.clock.coarse().saturating_add(detached.linger);
         detached.until = until;
         // Before the flight is vacant: who takes the turn finds it.
-        *self.flight.left.lock() = Some(detached);
+        *self.flight.abandoned.lock() = Some(detached);
         let mut state = self.flight.state.lock();
         state.lingers = Some(until);
         self.flight.vacate(self.table, state);
@@ -836,7 +836,7 @@ pub(crate) struct Waiting<'t, K, V> {
 }
 
 impl<'t, K, V> Future for Waiting<'t, K, V> {
-    type Output = Arrival<'t, K, V>;
+    type Output = Waited<'t, K, V>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();
@@ -846,10 +846,10 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
         let late = this.deadline.is_some_and(has_passed);
         let mut state = this.flight.state.lock();
         state.called = state.called.filter(|&called| called != this.number);
-        let (arrival, old) = match state.phase {
+        let (waited, old) = match state.phase {
             Phase::Loading | Phase::Storing if late => {
                 state.leave(this.since);
-                (Arrival::Vain(Vain::TimedOut), state.waiters.remove(&this.number))
+                (Waited::Vain(Vain::TimedOut), state.waiters.remove(&this.number))
             }
             Phase::Loading | Phase::Storing => {
                 let old = state.waiters.insert(this.number, waker);
@@ -861,25 +861,25 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
                 state.take_turn(this.is_task);
                 state.leave(this.since);
                 let turn = Turn::begin(this.table, Arc::clone(&this.flight), this.is_task);
-                (Arrival::Turn(turn), state.waiters.remove(&this.number))
+                (Waited::Turn(turn), state.waiters.remove(&this.number))
             }
             Phase::Over | Phase::Failed { .. } => {
                 let landed = this.flight.landed.load(Relaxed);
                 let delay = landed.saturating_sub(this.since);
-                (Arrival::Over(Arc::clone(&this.flight), delay), None)
+                (Waited::Over(Arc::clone(&this.flight), delay), None)
             }
         };
         drop(state);
         drop(old);
         this.waits = false;
         this.alarm = None;
-        Poll::Ready(arrival)
+        Poll::Ready(waited)
     }
 }
 
 impl<'t, K, V> Waiting<'t, K, V> {
     /// Has itself woken at the deadline as well.
-    fn pend(&mut self, waker: &Waker) -> Poll<Arrival<'t, K, V>> {
+    fn pend(&mut self, waker: &Waker) -> Poll<Waited<'t, K, V>> {
         let Some((alarm, deadline)) = self.alarm.as_mut().zip(self.deadline) else {
             return Poll::Pending;
         };
@@ -887,7 +887,7 @@ impl<'t, K, V> Waiting<'t, K, V> {
         if alarm.set(deadline, waker) {
             Poll::Pending
         } else {
-            Poll::Ready(Arrival::Vain(Vain::TooManyWaiters))
+            Poll::Ready(Waited::Vain(Vain::TooManyWaiters))
         }
     }
 }

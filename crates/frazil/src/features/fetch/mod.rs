@@ -34,7 +34,7 @@ use std::task::{Context, Poll};
 use equivalent::Equivalent;
 
 use crate::clock::Clock;
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::core::order::{Absence, Newcomer};
 use crate::events;
 use crate::features::Featured;
@@ -43,7 +43,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use backends::Backends;
 use detached::Detached;
 use fetching::{Fetching, NegativeTtl};
-use flight::{Arrival, Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimits};
+use flight::{Flight, Joined, Outcome, SharedError, Turn, Vain, WaitLimits, Waited};
 use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
@@ -69,7 +69,7 @@ impl<K> Default for Settings<K> {
 }
 
 /// What a cache has for loads and fetches.
-pub(crate) struct Fetch<K, V> {
+pub(crate) struct FetchState<K, V> {
     /// Values on their way.
     pub(crate) flights: table::Flights<K, V>,
     pub(crate) fetching: Fetching,
@@ -79,11 +79,11 @@ pub(crate) struct Fetch<K, V> {
     pub(crate) backends: Option<Backends<K>>,
 }
 
-impl<K, V> Fetch<K, V> {
+impl<K, V> FetchState<K, V> {
     pub(crate) fn new(clock: &Clock, settings: Settings<K>) -> Self {
         let flights = table::Flights::new(clock.clone());
         let Settings { fetching, negative_ttl, refresh_ahead, backends } = settings;
-        Fetch { flights, fetching, negative_ttl, refresh_ahead, backends }
+        FetchState { flights, fetching, negative_ttl, refresh_ahead, backends }
     }
 
     /// Keys that somebody loads or computes, or waits for.
@@ -125,11 +125,11 @@ pub(crate) trait FetchMode<E> {
 }
 
 /// Waits as long as it takes, and keeps errors to itself: a task, or else a thread.
-pub(crate) struct Loading {
+pub(crate) struct LoadCaller {
     pub(crate) is_task: bool,
 }
 
-impl<E> FetchMode<E> for Loading {
+impl<E> FetchMode<E> for LoadCaller {
     type Error = E;
 
     fn limits<'t, K, V>(&self, _: &'t table::Flights<K, V>) -> WaitLimits<'t> {
@@ -157,8 +157,9 @@ impl<E> FetchMode<E> for Loading {
     }
 }
 
-/// What a caller brings along: its key, its loader, and what it has found.
+/// What a caller brings along: its key, with its hash, its loader, and what it has found.
 pub(crate) struct Request<A, F, V> {
+    pub(crate) hash: u64,
     pub(crate) key: A,
     pub(crate) load: F,
     /// In the place of `load`, one that outlives its caller.
@@ -167,8 +168,8 @@ pub(crate) struct Request<A, F, V> {
     pub(crate) stale: Option<V>,
 }
 
-/// What a caller has from an arrival, if not the turn.
-enum Answer<V, E> {
+/// What a caller goes on with after a wait that has not given it the turn.
+enum Next<V, E> {
     Value(V),
     Error(E),
     /// Look for another flight.
@@ -198,6 +199,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     #[inline(never)]
     pub(crate) fn load_here<A, E>(
         &self,
+        hash: u64,
         key: A,
         load: impl FnOnce() -> Result<V, E>,
         stale: Option<V>,
@@ -207,13 +209,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
     {
         let load = async { load().map(Loaded::new) };
-        let request = Request { key, load, detached: None, stale };
-        park::block_on(self.load(request, Loading { is_task: false }), None)
+        let request = Request { hash, key, load, detached: None, stale };
+        park::block_on(self.load(request, LoadCaller { is_task: false }), None)
     }
 
     /// The same of a task.
     pub(crate) async fn load_task<A, E>(
         &self,
+        hash: u64,
         key: A,
         load: impl Future<Output = Result<V, E>>,
         stale: Option<V>,
@@ -223,8 +226,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         V: Clone,
     {
         let load = async { load.await.map(Loaded::new) };
-        let request = Request { key, load, detached: None, stale };
-        self.load(request, Loading { is_task: true }).await
+        let request = Request { hash, key, load, detached: None, stale };
+        self.load(request, LoadCaller { is_task: true }).await
     }
 
     /// What follows on a `get` that has found nothing, or what is to be loaded anew.
@@ -241,26 +244,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         // Before there is a turn: the destructor of what goes may ask for the key.
         self.expire_share();
-        let Request { key, load, mut detached, stale } = request;
-        let (hash, place) = self.place(key.query());
+        let Request { hash, key, load, mut detached, stale } = request;
+        let mixed = self.index.mix(hash);
         let mut load = pin!(load);
         let tally = &self.hooks.fetch.flights.tally;
         let mut limits = mode.limits(&self.hooks.fetch.flights);
         if cfg!(feature = "expiry") && stale.is_some() {
-            return self.reload(key, (hash, place), load, detached, mode, stale).await;
+            return self.reload(key, (hash, mixed), load, detached, mode, stale).await;
         }
         // Each time round a flight that was waited for has failed or was overtaken.
         loop {
             let mut turn = match self.join(hash, &key, &mut limits).await {
-                Arrival::Turn(turn) => turn,
-                arrival => match self.answer(arrival, &key, &mode) {
-                    Answer::Value(value) => return Ok(value),
-                    Answer::Error(error) => return Err(error),
-                    Answer::Again => continue,
-                    Answer::Apart => return self.load_apart(load, detached, &mode).await,
+                Waited::Turn(turn) => turn,
+                waited => match self.after_wait(waited, mixed, &key, &mode) {
+                    Next::Value(value) => return Ok(value),
+                    Next::Error(error) => return Err(error),
+                    Next::Again => continue,
+                    Next::Apart => return self.load_apart(load, detached, &mode).await,
                 },
             };
-            if let Some(value) = self.peek(key.query()) {
+            if let Some(value) = self.peek(mixed, key.query()) {
                 tally.late_hits.fetch_add(1, Relaxed);
                 // It may have been removed since, and have others asked after that: no outcome.
                 turn.leave_to_look();
@@ -268,7 +271,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             match self.fetch_in(&mut turn, load.as_mut(), &mut detached, &mode).await {
                 Ok(loaded) => {
-                    self.store(turn, (hash, place), key.into_key(), &loaded, None);
+                    self.store(turn, (hash, mixed), key.into_key(), &loaded, None);
                     self.reclaim_if_due();
                     self.wait_if_overweight();
                     return Ok(loaded.value);
@@ -284,41 +287,45 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// What a caller makes of an arrival that is not the turn.
-    fn answer<A, E, M>(&self, arrival: Arrival<'_, K, V>, key: &A, mode: &M) -> Answer<V, M::Error>
+    /// What a caller makes of a wait that has not given it the turn.
+    fn after_wait<A, E, M>(
+        &self,
+        waited: Waited<'_, K, V>,
+        mixed: Mixed,
+        key: &A,
+        mode: &M,
+    ) -> Next<V, M::Error>
     where
         A: EntryKey<K>,
         M: FetchMode<E>,
         V: Clone,
     {
         let tally = &self.hooks.fetch.flights.tally;
-        match arrival {
-            Arrival::Turn(_) => unreachable!("taken by the caller"),
-            Arrival::Over(flight, delay) => match flight.outcome() {
+        match waited {
+            Waited::Turn(_) => unreachable!("taken by the caller"),
+            Waited::Over(flight, delay) => match flight.outcome() {
                 Some(Outcome::Value(value)) => {
                     tally.delayed_hit(delay);
-                    Answer::Value(value.clone())
+                    Next::Value(value.clone())
                 }
-                Some(Outcome::Error(error)) => mode.others(error).map_or(Answer::Again, |error| {
+                Some(Outcome::Error(error)) => mode.others(error).map_or(Next::Again, |error| {
                     tally.shared_errors.fetch_add(1, Relaxed);
-                    Answer::Error(error)
+                    Next::Error(error)
                 }),
                 // What the flight's own caller has found is there for all, or is gone.
-                None => self.peek(key.query()).map_or(Answer::Again, |value| {
+                None => self.peek(mixed, key.query()).map_or(Next::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
-                    Answer::Value(value)
+                    Next::Value(value)
                 }),
             },
-            Arrival::Remembered(flight) => {
-                self.recall(&flight, mode).map_or(Answer::Again, |error| {
-                    tally.remembered_errors.fetch_add(1, Relaxed);
-                    Answer::Error(error)
-                })
-            }
-            Arrival::Apart | Arrival::Refused => Answer::Apart,
-            Arrival::Vain(vain) => {
+            Waited::Remembered(flight) => self.recall(&flight, mode).map_or(Next::Again, |error| {
+                tally.remembered_errors.fetch_add(1, Relaxed);
+                Next::Error(error)
+            }),
+            Waited::Apart | Waited::Refused => Next::Apart,
+            Waited::Vain(vain) => {
                 tally.in_vain(vain);
-                Answer::Error(mode.in_vain(vain))
+                Next::Error(mode.in_vain(vain))
             }
         }
     }
@@ -360,7 +367,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         M: FetchMode<E>,
     {
         let (tally, clock) = (&self.hooks.fetch.flights.tally, &self.clock);
-        if let Some(mut detached) = turn.take_left().or_else(|| detached.take()) {
+        if let Some(mut detached) = turn.take_abandoned().or_else(|| detached.take()) {
             let counted = Counted::detached(tally, clock, &mut detached.began);
             return match turn.drive(detached).await {
                 Ok(loaded) => {
@@ -421,7 +428,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     fn store(
         &self,
         turn: Turn<'_, K, V>,
-        (hash, place): (u64, Place),
+        (hash, mixed): (u64, Mixed),
         key: K,
         loaded: &Loaded<V>,
         seen: Option<u32>,
@@ -449,13 +456,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             }
             let flight = turn.flight();
             let put = || match seen {
-                None => self.exchange(place, (newcomer, &term), None, (key, copy), &mut telling),
-                Some(seen) => self.with_found(place, &flight.key, |found| {
+                None => self.exchange(mixed, (newcomer, &term), None, (key, copy), &mut telling),
+                Some(seen) => self.with_found(mixed, &flight.key, |found| {
                     found.is_none_or(|found| found.slot() == seen)
-                        && self.exchange(place, (newcomer, &term), found, (key, copy), &mut telling)
+                        && self.exchange(mixed, (newcomer, &term), found, (key, copy), &mut telling)
                 }),
             };
-            turn.store_and_land(value, put, || self.remove_any(place, &flight.key))
+            turn.store_and_land(value, put, || self.remove_any(mixed, &flight.key))
         };
         self.hooks.fetch.flights.tally.landed(waiters);
     }
@@ -476,7 +483,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         hash: u64,
         key: &A,
         limits: &mut WaitLimits<'c>,
-    ) -> Arrival<'c, K, V>
+    ) -> Waited<'c, K, V>
     where
         A: EntryKey<K>,
     {
@@ -487,7 +494,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
                 if is_new {
                     let turn = Turn::begin(&self.hooks.fetch.flights, flight, is_task);
-                    return Poll::Ready(Joined::Arrival(Arrival::Turn(turn)));
+                    return Poll::Ready(Joined::AtOnce(Waited::Turn(turn)));
                 }
                 match flight.join(&self.hooks.fetch.flights, context.waker(), limits) {
                     Joined::TooLate => self.hooks.fetch.flights.remove(&flight),
@@ -502,11 +509,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 waiting.await
             }
-            Joined::Arrival(Arrival::Refused) => {
+            Joined::AtOnce(Waited::Refused) => {
                 self.does_not_block_for_task();
-                Arrival::Refused
+                Waited::Refused
             }
-            Joined::Arrival(arrival) => arrival,
+            Joined::AtOnce(waited) => waited,
             Joined::TooLate => unreachable!("looked for another"),
         }
     }
@@ -574,6 +581,128 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 "a thread that polls loaders was about to block for one",
                 unblocked
             );
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicBool;
+    #[cfg(feature = "expiry")]
+    use std::time::Duration;
+
+    use super::park::block_on;
+    use crate::core::{YIELDS, YIELDS_MAX};
+    use crate::ensure::Ensure;
+    use crate::sync::atomic::Ordering::Relaxed;
+    use crate::{Cache, Compute};
+
+    /// A value whose destructor, the first that runs, waits until the test lets it go.
+    #[derive(Clone)]
+    struct Heavy<'g> {
+        weight: u64,
+        gate: Option<&'g Gate>,
+    }
+
+    struct Gate {
+        passed: AtomicBool,
+        both: Barrier,
+    }
+
+    impl Heavy<'static> {
+        fn new(weight: u64) -> Self {
+            Heavy { weight, gate: None }
+        }
+    }
+
+    impl Drop for Heavy<'_> {
+        fn drop(&mut self) {
+            if let Some(gate) = self.gate
+                && !gate.passed.swap(true, Relaxed)
+            {
+                gate.both.wait();
+                gate.both.wait();
+            }
+        }
+    }
+
+    #[cfg(feature = "expiry")]
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    type Weighed<'g> = Cache<u64, Heavy<'g>>;
+
+    /// What `work` finds in a cache of a weight of 1,000 while another thread drops 400 of it, and is
+    /// suspended.
+    fn while_another_drops<'g>(gate: &'g Gate, work: impl FnOnce(&Weighed<'g>)) {
+        let weigher = |_: &u64, heavy: &Heavy<'_>| heavy.weight;
+        let builder = Cache::builder(1_000).entries(100_000).weigher(weigher);
+        #[cfg(feature = "expiry")]
+        let builder = builder.refresh_ahead(HOUR);
+        let weighed: Weighed<'g> = builder.build();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The last has all dropped, which are more than a segment holds.
+                for key in 0..41 {
+                    let (weight, gate) = if key == 40 { (400, Some(gate)) } else { (0, None) };
+                    weighed.insert(key, Heavy { weight, gate });
+                }
+                (0..41).for_each(|key| assert!(weighed.invalidate(&key)));
+            });
+            gate.both.wait();
+            // Also if a finding of `work` panics, or the test would never end.
+            let mut gate = gate;
+            let _let_go = Ensure::new(&mut gate, |gate| _ = gate.both.wait());
+            work(&weighed);
+        });
+    }
+
+    /// How often this thread lets others go on in `work`.
+    fn yields(work: impl FnOnce()) -> u32 {
+        let before = YIELDS.get();
+        work();
+        YIELDS.get() - before
+    }
+
+    type Way = fn(&Weighed<'_>, u64);
+
+    /// All that ends with room for what waits to be dropped.
+    const WAYS: &[(&str, Way)] = &[
+        ("insert", |cache, key| cache.insert(key, Heavy::new(1))),
+        ("load", |cache, key| _ = cache.get_or_insert_with(&key, || Heavy::new(1))),
+        #[cfg(feature = "expiry")]
+        ("load anew", |cache, key| _ = cache.get_or_insert_with(&(key + 1_000), || Heavy::new(1))),
+        ("fetch", |cache, key| {
+            assert!(cache.get_or_fetch_blocking(&key, || Ok::<_, ()>(Heavy::new(1))).is_ok());
+        }),
+        ("compute", |cache, key| {
+            _ = cache.entry(key).and_compute(|_| Compute::Put(Heavy::new(1)));
+        }),
+        ("compute in a task", |cache, key| {
+            let put = |_| std::future::ready(Compute::Put(Heavy::new(1)));
+            let compute = cache.entry(key).and_compute_async(put);
+            block_on(compute, None);
+        }),
+    ];
+
+    #[test]
+    fn who_brings_more_waits_for_who_drops_a_quarter_of_the_weight() {
+        for (way, bring) in WAYS {
+            let gate = Gate { passed: AtomicBool::new(false), both: Barrier::new(2) };
+            while_another_drops(&gate, |cache| {
+                // About to end, by `refresh_ahead`.
+                #[cfg(feature = "expiry")]
+                (2_000..2_003).for_each(|key| cache.insert_for(key, Heavy::new(1), HOUR / 2));
+                // So much that it is time to look what of all that waits can be dropped.
+                (100..200).for_each(|key| cache.insert(key, Heavy::new(2)));
+                let removals = || (100..200).for_each(|key| assert!(cache.invalidate(&key)));
+                assert_eq!(yields(removals), 0, "{way}: nothing is brought");
+                let pin = cache.pin();
+                assert_eq!(yields(|| bring(cache, 1_000)), 0, "{way}: under a pin of its own");
+                drop(pin);
+                assert_eq!(yields(|| bring(cache, 1_001)), YIELDS_MAX, "{way}");
+                assert_eq!(yields(|| bring(cache, 1_002)), 0, "{way}: once is enough");
+            });
         }
     }
 }

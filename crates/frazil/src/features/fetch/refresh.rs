@@ -10,7 +10,7 @@ use std::pin::Pin;
 
 use equivalent::Equivalent;
 
-use crate::core::index::Place;
+use crate::core::index::Mixed;
 use crate::features::Featured;
 use crate::features::fetch::FetchMode;
 use crate::features::fetch::detached::Detached;
@@ -20,12 +20,14 @@ use crate::features::fetch::loaded::Loaded;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Whether the entry of a key is to be loaded anew.
-    pub(crate) fn is_due<Q>(&self, key: &Q) -> bool
+    pub(crate) fn is_due<Q>(&self, hash: u64, key: &Q) -> bool
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         self.hooks.fetch.refresh_ahead > 0
-            && self.look_up(key, |slot| self.is_slot_due(slot)).unwrap_or(false)
+            && self
+                .look_up(self.index.mix(hash), key, |slot| self.is_slot_due(slot))
+                .unwrap_or(false)
     }
 
     /// Whether a protected slot is in the last part of its life.
@@ -36,12 +38,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
     /// Whether what was just found need not be loaded anew.
     #[inline(always)]
-    pub(crate) fn is_fresh<Q>(&self, key: &Q) -> bool
+    pub(crate) fn is_fresh<Q>(&self, hash: u64, key: &Q) -> bool
     where
-        Q: Hash + Equivalent<K> + ?Sized,
+        Q: Equivalent<K> + ?Sized,
     {
         // Without lifetimes nothing can be due.
-        cfg!(not(feature = "expiry")) || self.hooks.fetch.refresh_ahead == 0 || !self.is_due(key)
+        cfg!(not(feature = "expiry"))
+            || self.hooks.fetch.refresh_ahead == 0
+            || !self.is_due(hash, key)
     }
 
     /// The turn at a key, if nobody has it or waits for it.
@@ -69,7 +73,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     pub(super) async fn reload<A, F, E, M>(
         &self,
         key: A,
-        (hash, place): (u64, Place),
+        (hash, mixed): (u64, Mixed),
         load: Pin<&mut F>,
         mut detached: Option<Detached<V>>,
         mode: M,
@@ -85,16 +89,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let is_task = mode.limits(&self.hooks.fetch.flights).is_task;
         let Some(mut turn) = self.begin_alone(hash, &key, is_task) else { return Ok(stale) };
         // Another may have loaded it since.
-        let seen = self.with_found(place, &turn.flight().key, |found| {
+        let seen = self.with_found(mixed, &turn.flight().key, |found| {
             found.map(|found| found.slot()).filter(|&slot| self.is_slot_due(slot))
         });
         if seen.is_none() {
             turn.leave_to_look();
-            return Ok(self.peek(key.query()).unwrap_or(stale));
+            return Ok(self.peek(mixed, key.query()).unwrap_or(stale));
         }
         match self.fetch_in(&mut turn, load, &mut detached, &mode).await {
             Ok(loaded) => {
-                self.store(turn, (hash, place), key.into_key(), &loaded, seen);
+                self.store(turn, (hash, mixed), key.into_key(), &loaded, seen);
                 self.reclaim_if_due();
                 self.wait_if_overweight();
                 Ok(loaded.value)

@@ -209,7 +209,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 // SAFETY: the walk has shown it to the pin while it was in a place of the policy's.
                 let key = unsafe { self.slab.key(slot) };
                 let stays = self.slab.header(slot).is_settled()
-                    && self.is_found(&pinned, self.index.place(hash), slot, key);
+                    && self.is_found(&pinned, self.index.mix(hash), slot, key);
                 if !stays {
                     filling.take_back(at);
                 }
@@ -275,18 +275,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     }
                     // One for which there is no room is found in the index.
                     let (hash, at) = self.copy(filling, slot);
-                    copied.push((slot, at, self.index.place(hash), (cell, word)));
+                    copied.push((slot, at, self.index.mix(hash), (cell, word)));
                 }
             }
             if !copied.is_empty() {
                 fence::heavy();
             }
-            for &(slot, at, place, own) in &copied {
+            for &(slot, at, mixed, own) in &copied {
                 // A key that two threads have admitted just now may be found elsewhere.
-                let alone = self.index.home(place).is_alone(own.0) || {
+                let alone = self.index.home(mixed).is_alone(own.0) || {
                     // SAFETY: as above.
                     let key = unsafe { self.slab.key(slot) };
-                    self.duplicate(&pinned, place, (own.0, own.1, slot), key).is_none()
+                    self.duplicate(&pinned, mixed, (own.0, own.1, slot), key).is_none()
                 };
                 // Whoever ends its residency from here on finds the copy.
                 if alone && self.slab.header(slot).set_aside() {
@@ -376,7 +376,7 @@ mod tests {
         (0..100).for_each(|key| cache.insert(key, String::new()));
         assert_eq!(cache.freeze(1.0), 100);
         let core = &cache.core;
-        let slot = core.look_up(&7, |slot| slot).expect("it is there");
+        let slot = core.look_up(core.hashes(&7).1, &7, |slot| slot).expect("it is there");
         assert!(core.slab.header(slot).is_aside());
         let mut held = core.hold();
         assert!(core.with_queue_ctx(&mut held, |ctx| core.order.detach(ctx, slot)));

@@ -92,9 +92,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         Term
     }
 
-    /// An entry that is to end is left out: it would be shown for ever.
-    pub(crate) fn term_restored(&self, _: &K, _: &V, lifetime: Option<Duration>) -> Option<Term> {
-        lifetime.is_none().then_some(Term)
+    pub(crate) fn term_restored(&self, _: &K, _: &V, _: Option<Duration>) -> Term {
+        Term
     }
 
     pub(crate) fn outlive_all(&self) {

@@ -19,11 +19,11 @@ impl<K> Default for Settings<K> {
 }
 
 /// What a cache has for them.
-pub(crate) struct Fetch<K, V>(PhantomData<fn(K, V)>);
+pub(crate) struct FetchState<K, V>(PhantomData<fn(K, V)>);
 
-impl<K, V> Fetch<K, V> {
+impl<K, V> FetchState<K, V> {
     pub(crate) fn new(_: &Clock, _: Settings<K>) -> Self {
-        Fetch(PhantomData)
+        FetchState(PhantomData)
     }
 
     pub(crate) fn attended(&self) -> usize {
