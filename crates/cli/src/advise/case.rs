@@ -16,6 +16,10 @@ use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
 use crate::progress::Progress;
 use crate::sample::Sample;
 
+/// The share of its room from which on a cache counts as filled: the last objects of a trace may
+/// come at any time.
+const FILLED: f64 = 0.95;
+
 /// What does not change from trace to trace.
 pub(crate) struct Question {
     pub(crate) policies: Vec<Candidate>,
@@ -63,10 +67,12 @@ pub(crate) struct Case<'a> {
     unit: Unit,
     /// Distinct objects of all keys, or their summed sizes in bytes.
     pub(crate) everything: u64,
-    /// By size, then in the order of the policies.
+    /// By size, then in the order of the policies; some sizes have not all of them.
     pub(crate) cells: Vec<Replayed>,
     /// LRU's miss ratio by capacity. Of a sample it says how far it may be off.
     pub(crate) curve: Curve,
+    /// LRU's miss ratio where all fits.
+    first_requests: f64,
 }
 
 impl<'a> Case<'a> {
@@ -80,7 +86,38 @@ impl<'a> Case<'a> {
         });
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
-        Ok(Case { name, loaded, sample, unit, everything, cells: Vec::new(), curve })
+        let first_requests = curve.points(&[everything]).first().map_or(1.0, |it| it.miss_ratio);
+        Ok(Case {
+            name,
+            loaded,
+            sample,
+            unit,
+            everything,
+            cells: Vec::new(),
+            curve,
+            first_requests,
+        })
+    }
+
+    /// The miss ratio that no size goes below: mostly of what is asked for the first time.
+    pub(crate) fn least_misses(&self) -> f64 {
+        let cells = self.cells.iter().map(|cell| cell.measured.miss_ratio);
+        cells.fold(self.first_requests, f64::min)
+    }
+
+    /// The share of the trace that passes until so much room is filled, but for a twentieth; 1
+    /// where it never is.
+    pub(crate) fn until_filled(&self, capacity: u64) -> f64 {
+        let ids = &self.loaded.trace.ids;
+        let full = self.entries(capacity) * self.loaded.origin.rate() * FILLED;
+        // Objects are numbered as they come.
+        let at = ids.iter().position(|&id| f64::from(id) + 1.0 >= full);
+        at.map_or(1.0, |at| (at + 1) as f64 / ids.len().max(1) as f64)
+    }
+
+    /// The capacity next to this that a sample can tell from others.
+    pub(crate) fn of_sample(&self, capacity: u64) -> u64 {
+        self.sample.up(self.sample.down(capacity))
     }
 
     /// The standard error of LRU's miss ratio at a capacity; `None` unless this is a sample.
@@ -147,6 +184,19 @@ impl<'a> Case<'a> {
             let problem = "holds no requests, only sets and deletes";
             return Err(anyhow!("{}: {problem}", self.name).into());
         }
+        Ok(())
+    }
+
+    /// Replays more cells, each of which was not replayed yet.
+    pub(crate) fn add(
+        &mut self,
+        question: &Question,
+        cells: &[(usize, u64)],
+        what: &str,
+    ) -> Result<(), Failure> {
+        let replayed = self.replay(question, cells, what)?;
+        self.cells.extend(replayed);
+        self.cells.sort_by_key(|cell| (cell.measured.capacity, cell.measured.policy));
         Ok(())
     }
 
