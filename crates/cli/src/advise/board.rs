@@ -40,6 +40,16 @@ impl Row {
     pub(crate) fn entry(&self, policy: usize) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.measured.policy == policy)
     }
+
+    /// Who wins among some, and after whom the others come.
+    pub(crate) fn winner_of(&self, may: impl Fn(&Entry) -> bool) -> Option<Winner> {
+        let (may, others): (Vec<&Entry>, Vec<&Entry>) =
+            self.entries.iter().partition(|entry| may(entry));
+        let cells: Vec<Measured> = may.iter().map(|entry| entry.measured).collect();
+        let mut winner = winner(&cells)?;
+        winner.beaten.extend(others.iter().map(|entry| entry.measured));
+        Some(winner)
+    }
 }
 
 /// All sizes, smallest first.
@@ -52,6 +62,8 @@ pub(crate) struct Board {
     /// What room for everything avoids, of all requests; of several traces the most.
     pub(crate) avoidable: f64,
     pub(crate) everything: u64,
+    /// By trace, what no size goes below.
+    floors: Vec<f64>,
 }
 
 impl Board {
@@ -62,13 +74,23 @@ impl Board {
             .chunk_by(|one, other| one.capacity == other.capacity)
             .filter_map(|cells| row(cases, cells))
             .collect();
-        let point = |row: &Row| Point { size: row.capacity, left: left(cases, &floors, row) };
+        let point = |row: &Row| {
+            let left = left(cases, &floors, row.winner.chosen.policy, row.capacity);
+            Point { size: row.capacity, left: left.unwrap_or(1.0) }
+        };
         Board {
             curve: rows.iter().map(point).collect(),
             rows,
             avoidable: floors.iter().map(|floor| 1.0 - floor).fold(0.0, f64::max),
             everything: cases.iter().map(|case| case.everything).max().unwrap_or_default(),
+            floors,
         }
+    }
+
+    /// What a policy leaves of the avoidable misses at a size, on the trace where that is most.
+    /// `None` if no trace has any.
+    pub(crate) fn left(&self, cases: &[Case<'_>], policy: usize, capacity: u64) -> Option<f64> {
+        left(cases, &self.floors, policy, capacity)
     }
 
     /// Whether nothing is gained even where all fits.
@@ -128,14 +150,14 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
 }
 
 /// Of a trace that no cache helps nothing is left to avoid.
-fn left(cases: &[Case<'_>], floors: &[f64], row: &Row) -> f64 {
+fn left(cases: &[Case<'_>], floors: &[f64], policy: usize, capacity: u64) -> Option<f64> {
     let of = |(case, floor): (&Case<'_>, &f64)| {
-        let cell = case.cell(row.winner.chosen.policy, row.capacity)?;
+        let cell = case.cell(policy, capacity)?;
         let avoidable = 1.0 - floor;
         (avoidable >= HOPELESS).then(|| (cell.measured.miss_ratio - floor) / avoidable)
     };
     let left = cases.iter().zip(floors).filter_map(of).reduce(f64::max);
-    left.map_or(1.0, |left| left.clamp(0.0, 1.0))
+    left.map(|left| left.clamp(0.0, 1.0))
 }
 
 /// What the winner is chosen from. Of one trace that is its cells. Of several each policy and

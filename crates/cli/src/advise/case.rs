@@ -3,7 +3,7 @@
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::{Loaded, printable};
+use frazil_simulator::trace::{Loaded, Operation, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
     lru_curve_of, sweep,
@@ -73,17 +73,38 @@ pub(crate) struct Case<'a> {
     pub(crate) curve: Curve,
     /// LRU's miss ratio where all fits.
     first_requests: f64,
+    /// Of an object in the mean, if the trace has sizes.
+    pub(crate) value_bytes: Option<f64>,
+    requests_per_second: Option<f64>,
+}
+
+/// Gets a second of all keys, if times were asked for and some pass.
+fn rate(loaded: &Loaded) -> Option<f64> {
+    let Loaded { trace, origin } = loaded;
+    let seconds = origin.span_ns? as f64 / 1e9;
+    let others = trace.operations.iter().filter(|&&operation| operation != Operation::Get);
+    let read = origin.sampled.map_or((trace.len() - others.count()) as u64, |it| it.gets) as f64;
+    let recording = origin.recording.as_ref();
+    let recorded = recording.and_then(|it| it.gets).map(|gets| gets as f64);
+    let gets = recorded.unwrap_or(read / recording.map_or(1.0, |it| it.rate));
+    (seconds > 0.0).then(|| gets / seconds)
 }
 
 impl<'a> Case<'a> {
     /// # Errors
     /// Bad usage where a trace without sizes should be counted in bytes.
-    pub(crate) fn new(name: &'a str, loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
+    pub(crate) fn new(name: &'a str, mut loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
         let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
+        let objects = loaded.trace.objects.len() as u64;
+        let footprint = loaded.trace.footprint_bytes();
         let everything = sample.up(match unit {
-            Unit::Objects => loaded.trace.objects.len() as u64,
-            Unit::Bytes => loaded.trace.footprint_bytes().unwrap_or_default(),
+            Unit::Objects => objects,
+            Unit::Bytes => footprint.unwrap_or_default(),
         });
+        let requests_per_second = rate(&loaded);
+        if unit == Unit::Objects {
+            loaded.trace.sizes = Vec::new();
+        }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
         let first_requests = curve.points(&[everything]).first().map_or(1.0, |it| it.miss_ratio);
@@ -96,7 +117,17 @@ impl<'a> Case<'a> {
             cells: Vec::new(),
             curve,
             first_requests,
+            // Generators and some formats have a size of 1 for one that they do not know.
+            value_bytes: footprint
+                .map(|bytes| bytes as f64 / objects.max(1) as f64)
+                .filter(|&bytes| bytes > 1.0),
+            requests_per_second,
         })
+    }
+
+    /// Gets a second of all keys, if the times were kept and some pass.
+    pub(crate) fn requests_per_second(&self) -> Option<f64> {
+        self.requests_per_second
     }
 
     /// The miss ratio that no size goes below: mostly of what is asked for the first time.

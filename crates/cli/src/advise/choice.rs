@@ -1,14 +1,21 @@
 //! What is recommended of all that came out: one size of the curve, and the others beside it.
 
-use super::board::{Board, Kept, Row};
+use super::board::{Board, Kept};
+use super::goal::{Goal, Reached};
 use super::recommend::Winner;
 use super::worth::{Sizes, sizes};
 
 /// Whether there is a size to recommend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The balanced one.
+    /// The balanced one, as nothing else was asked for.
     Balanced,
+    /// What was asked for.
+    Goal,
+    /// None: nothing compared is what was asked for.
+    Unmet,
+    /// None: at these prices no cache is cheaper than any.
+    Dear,
     /// None: not even room for everything avoids misses.
     Hopeless,
 }
@@ -25,23 +32,26 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// `None` if nothing was compared.
-    pub(crate) fn of(board: &Board) -> Option<Self> {
-        let choice = |verdict, row: &Row, sizes| Choice {
-            verdict,
-            winner: row.winner.clone(),
-            kept: row.kept,
-            sizes,
-        };
-        if board.is_hopeless() {
-            return Some(choice(Verdict::Hopeless, board.rows.first()?, None));
-        }
+    pub(crate) fn of(board: &Board, goal: Option<&Goal>) -> Option<Self> {
         let sizes = sizes(&board.curve, board.everything)?;
-        Some(choice(Verdict::Balanced, &board.rows[sizes.balanced], Some(sizes)))
+        let first = || board.rows.first().map(|row| row.winner.clone());
+        let (verdict, winner) = match goal {
+            _ if board.is_hopeless() => (Verdict::Hopeless, first()?),
+            None => (Verdict::Balanced, board.rows.get(sizes.balanced)?.winner.clone()),
+            Some(goal) => match goal.reached(board)? {
+                Reached::By(winner) => (Verdict::Goal, winner),
+                Reached::ByNone(winner) => (Verdict::Dear, winner),
+                Reached::Not(winner) => (Verdict::Unmet, winner),
+            },
+        };
+        let kept = board.at(winner.chosen.capacity)?.entry(winner.chosen.policy)?.kept;
+        let sizes = (!board.is_hopeless()).then_some(sizes);
+        Some(Choice { verdict, winner, kept, sizes })
     }
 
     /// Whether a cache is recommended at all.
     pub(crate) fn is_size(&self) -> bool {
-        self.verdict != Verdict::Hopeless
+        matches!(self.verdict, Verdict::Balanced | Verdict::Goal)
     }
 
     /// The capacities that the answer speaks of.

@@ -6,8 +6,9 @@ use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
+use super::goal::Money;
 use super::text::{answer, counted, reasons, sure};
-use super::told::{Named, cautions, named};
+use super::told::{Named, cautions, named, worth_title};
 use super::{Advice, candidate::Candidate};
 use crate::failure::Failure;
 use crate::forecast::{Predicted, Setting};
@@ -54,19 +55,24 @@ pub(super) fn document(
             "is_size": advice.choice.is_size(),
         },
         "avoidable": advice.board.avoidable,
-        "sizes": named(advice).iter().map(of_size).collect::<Vec<_>>(),
+        "worth_title": worth_title(advice),
+        "bytes_each": advice.shows_memory().then(|| advice.memory.bytes_each()),
+        "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
         "traces": traces,
     }))
 }
 
-fn of_size(size: &Named<'_>) -> Value {
-    let kept = &size.row.kept;
+fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
+    let kept = &size.kept;
+    let money = advice.goal.and_then(|goal| goal.money);
+    let a_month = |money: Money| money.a_month(size.capacity, kept.miss_ratio).iter().sum::<f64>();
     json!({
         "name": size.names.join(", "),
-        "capacity": size.row.capacity,
-        "policy": size.row.winner.chosen.policy,
+        "capacity": size.capacity,
+        "policy": size.policy,
+        "a_month": money.map(a_month),
         "miss_ratio": kept.miss_ratio,
         "avoided": size.avoided,
         "mops": kept.mops,

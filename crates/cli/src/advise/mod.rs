@@ -6,6 +6,8 @@ mod case;
 mod choice;
 mod document;
 mod figures;
+mod goal;
+mod memory;
 mod recommend;
 mod search;
 mod text;
@@ -32,6 +34,8 @@ use candidate::Candidate;
 use case::{Case, Question, Replayed};
 use choice::Choice;
 use document::document;
+use goal::{Goal, GoalArgs};
+use memory::Memory;
 use recommend::{Limit, Measured, limit};
 use text::{TOLD, json, table};
 
@@ -54,6 +58,9 @@ const RECORDS: usize = 16_000_000;
 /// than a percent of them. Where the curve bends more sizes are replayed than those of the first
 /// grid.
 ///
+/// With a goal it is the best within a --budget, the smallest that reaches what is targeted, or the
+/// cheapest at a price for memory and one for misses; several go together.
+///
 /// Predicted is what the cache itself can serve: values that are copied, a protocol and the
 /// program around it come on top.
 ///
@@ -73,6 +80,8 @@ const RECORDS: usize = 16_000_000;
   frazil advise --trace requests.csv.zst
   frazil advise --trace requests.csv.zst --cores 64 --backend 10us
   frazil advise --trace requests.csv.zst --report report.html
+  frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
+  frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
   frazil advise --trace requests.frazil --profile machine.toml
@@ -119,6 +128,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
+    // Below those, which have no heading of their own.
+    #[command(flatten)]
+    goal: GoalArgs,
+
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -134,6 +147,9 @@ pub(crate) struct Advice<'a> {
     /// All sizes. Of several traces, throughputs are shares of the best of each.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
+    /// What was asked for.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) memory: Memory,
     /// Throughput that the step would gain, as a share of what there is; `None` if the size
     /// already holds every object.
     pub(crate) marginal_gain: Option<f64>,
@@ -142,6 +158,13 @@ pub(crate) struct Advice<'a> {
     pub(crate) worst: Worst,
     /// Policies that more memory makes slower, on the worst of the traces.
     pub(crate) limits: Vec<Limit>,
+}
+
+impl Advice<'_> {
+    /// Whether capacities are told as memory as well.
+    pub(crate) fn shows_memory(&self) -> bool {
+        self.unit == Unit::Objects && self.memory.bytes_each().is_some()
+    }
 }
 
 /// Where what is recommended is furthest behind the best.
@@ -168,6 +191,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
     let question = Question { policies, forecast, options };
     check_places(args)?;
+    args.goal.check(args.replaying.unit, args.trace.len())?;
     let advice = answer(args, &question)?;
     let written = write_files(args, &question, &advice);
     // Whatever became of the files: a stream cannot be asked again.
@@ -262,7 +286,8 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
         },
         SampleArg::bounds,
     );
-    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
+    // Sizes are not kept where objects are counted: only their mean is.
+    let wanted = Wanted { times: args.goal.wants_times(), sizes: true, latencies: None };
     let case = |name| Case::new(name, args.reading.load_sample(name, wanted, bounds)?, unit);
     names.into_iter().map(case).collect()
 }
@@ -270,7 +295,9 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
 fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {
     let Question { policies, forecast, .. } = question;
     let mut cases = cases(args)?;
-    let (board, choice) = search::explore(args, question, &mut cases)?;
+    let memory = args.goal.memory(args.replaying.unit, &cases);
+    let goal = args.goal.goal(memory, &cases)?;
+    let (board, choice) = search::explore(args, question, goal.as_ref(), &mut cases)?;
     let chosen = choice.winner.chosen;
     let doubling = Doubling::new(question, &cases, &board, chosen)?;
     let (marginal_gain, step) = (doubling.most_gain(), doubling.step);
@@ -289,6 +316,8 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         board,
         choice,
+        goal,
+        memory,
         marginal_gain,
         step,
         worst,

@@ -8,6 +8,7 @@ use super::Args;
 use super::board::{Board, Entry};
 use super::case::{Case, Question};
 use super::choice::Choice;
+use super::goal::Goal;
 use super::worth::{Gap, gaps_to_sizes};
 use crate::failure::Failure;
 
@@ -23,31 +24,32 @@ const ROUNDS: usize = 4;
 pub(super) fn explore(
     args: &Args,
     question: &Question,
+    goal: Option<&Goal>,
     cases: &mut [Case<'_>],
 ) -> Result<(Board, Choice), Failure> {
-    let capacities = capacities(args, cases)?;
+    let capacities = capacities(args, goal, cases)?;
     for case in cases.iter_mut() {
         case.replay_all(question, &capacities)?;
     }
     let mut board = Board::new(cases);
     if args.capacity.is_empty() {
-        look_closer(question, cases, &mut board)?;
+        look_closer(question, goal, cases, &mut board)?;
     }
     let nothing = || Failure::usage(anyhow!("no policy or no capacity to compare"));
-    let mut choice = Choice::of(&board).ok_or_else(nothing)?;
+    let mut choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     for _ in 0..ROUNDS {
         let unknown = unknown(question, &board, &choice);
         if unknown.is_empty() {
             break;
         }
         add(question, cases, &mut board, &unknown)?;
-        choice = Choice::of(&board).ok_or_else(nothing)?;
+        choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     }
     Ok((board, choice))
 }
 
 /// The sizes to compare, ascending and each once.
-fn capacities(args: &Args, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
+fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
     let grid = || GRID.iter().filter_map(|share| share.parse().ok()).collect();
     let specs: Vec<CapacitySpec> =
         if args.capacity.is_empty() { grid() } else { args.capacity.clone() };
@@ -57,6 +59,14 @@ fn capacities(args: &Args, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
         let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
         capacities.extend(of_each.into_iter().max());
     }
+    if let Some(budget) = goal.and_then(|goal| goal.budget) {
+        let everything = cases.iter().map(|case| case.everything).max().unwrap_or(budget);
+        if args.capacity.is_empty() {
+            capacities.push(budget.min(everything));
+        } else if capacities.iter().all(|&capacity| capacity > budget) {
+            return Err(Failure::usage(anyhow!("no --capacity is within the --budget")));
+        }
+    }
     capacities.sort_unstable();
     capacities.dedup();
     Ok(capacities)
@@ -65,12 +75,13 @@ fn capacities(args: &Args, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
 /// Adds sizes where the answer may lie between two, with the policies that are good there.
 fn look_closer(
     question: &Question,
+    goal: Option<&Goal>,
     cases: &mut [Case<'_>],
     board: &mut Board,
 ) -> Result<(), Failure> {
     let mut more = EXTRA;
     while more > 0 && !board.is_hopeless() {
-        let cells = cells_between(cases, board, more);
+        let cells = cells_between(goal, cases, board, more);
         if cells.is_empty() {
             break;
         }
@@ -86,18 +97,33 @@ fn look_closer(
     Ok(())
 }
 
-/// The next sizes to look at, with their policies.
-fn cells_between(cases: &[Case<'_>], board: &Board, most: usize) -> Vec<(usize, u64)> {
-    let rank = |entry: &Entry| -entry.measured.mops.unwrap_or(0.0);
-    let gaps = gaps_to_sizes(&board.curve, board.everything);
+/// The next sizes to look at, with their policies: those that a goal asks for first.
+fn cells_between(
+    goal: Option<&Goal>,
+    cases: &[Case<'_>],
+    board: &Board,
+    most: usize,
+) -> Vec<(usize, u64)> {
+    let rank = |entry: &Entry| match goal {
+        Some(goal) => goal.rank(entry),
+        None => -entry.measured.mops.unwrap_or(0.0),
+    };
     let size = |gap: &Gap| {
         let middle = gap.middle(board.everything)?;
         let middle = cases.first().map_or(middle, |case| case.of_sample(middle));
         (gap.lower < middle && middle < gap.upper).then_some((*gap, middle))
     };
+    let gaps = goal.map_or_else(Vec::new, |goal| goal.gaps(board));
+    let gaps = gaps.into_iter().chain(gaps_to_sizes(&board.curve, board.everything));
+    let mut sizes: Vec<(Gap, u64)> = Vec::new();
+    for (gap, middle) in gaps.filter_map(|gap| size(&gap)) {
+        if sizes.len() < most && sizes.iter().all(|&(_, known)| known != middle) {
+            sizes.push((gap, middle));
+        }
+    }
     let with_policies =
         |(gap, size)| board.contenders(gap, rank).into_iter().map(move |policy| (policy, size));
-    gaps.iter().filter_map(size).take(most).flat_map(with_policies).collect()
+    sizes.into_iter().flat_map(with_policies).collect()
 }
 
 /// What was not replayed yet of the sizes that the answer speaks of.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
+use super::choice::Verdict;
 use super::recommend::{Limit, Measured, Winner};
-use super::told::{cautions, is_rough, sizes_json, why_size, worth};
+use super::told::{bytes, cautions, goal_json, is_rough, sizes_json, why_size, worth};
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
@@ -55,6 +56,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "policy" => chosen.map(name),
         "capacity" => chosen.map(|it| it.capacity),
         "unit" => advice.unit.to_string(),
+        "share_of_everything" => chosen.map(|it| it.capacity as f64 / advice.everything.max(1) as f64),
         "miss_ratio" => advice.worst.chosen.miss_ratio,
         "throughput_mops" => advice.worst.chosen.mops,
         "worst_trace" => worst_trace(advice),
@@ -71,6 +73,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "marginal_gain" => advice.marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
         "sizes" => sizes_json(advice),
+        "goal" => goal_json(advice),
         "avoidable" => advice.board.avoidable,
         "cautions" => cautions(advice),
     };
@@ -127,6 +130,7 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     let last = "use";
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let mut headers = vec!["capacity", "of all"];
+    headers.extend(advice.shows_memory().then_some("memory"));
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
     // What was looked at only to find the sizes is for scripts.
@@ -134,6 +138,7 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     let rows = whole.map(|of_size| {
         let capacity = of_size.capacity;
         let mut row = vec![amount(advice.unit, capacity), share(case.everything, capacity)];
+        row.extend(advice.shows_memory().then(|| bytes(advice, capacity)));
         let cells = (0..names.len()).filter_map(|policy| case.cell(policy, capacity));
         row.extend(cells.map(&cell));
         row.push(names[of_size.winner.chosen.policy].clone());
@@ -176,8 +181,15 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
 
 /// The answer in a sentence.
 pub(super) fn answer(advice: &Advice<'_>) -> String {
-    if !advice.choice.is_size() {
-        return "Use no cache: none helps here.".to_owned();
+    match advice.choice.verdict {
+        Verdict::Hopeless => return "Use no cache: none helps here.".to_owned(),
+        Verdict::Dear => {
+            return "Use no cache: at these prices none is worth its memory.".to_owned();
+        }
+        Verdict::Unmet => {
+            return "Use none of these: no size compared is what was asked for.".to_owned();
+        }
+        Verdict::Balanced | Verdict::Goal => {}
     }
     let chosen = &advice.choice.winner.chosen;
     let (size, of_all) = if is_rough(advice) {
@@ -185,8 +197,13 @@ pub(super) fn answer(advice: &Advice<'_>) -> String {
     } else {
         (amount(advice.unit, chosen.capacity), share(advice.everything, chosen.capacity))
     };
+    let memory = if advice.shows_memory() {
+        format!(", {}", bytes(advice, chosen.capacity))
+    } else {
+        String::new()
+    };
     format!(
-        "Use {} with a capacity of {size} ({of_all}{}){}.",
+        "Use {} with a capacity of {size} ({of_all}{}{memory}){}.",
         advice.policies[chosen.policy],
         if advice.cases.len() > 1 { " of the largest trace" } else { "" },
         if most_hits(advice) < WORTHWHILE { ", though no cache of these sizes helps" } else { "" }

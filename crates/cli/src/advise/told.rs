@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use super::Advice;
-use super::board::Row;
+use super::board::{Kept, Row};
 use super::choice::Verdict;
+use super::goal::Goal;
 use super::text::{TOLD, amount, mops, on_worst, share, why_slower};
 use super::worth::{AMPLE, FRUGAL, Shape};
 use crate::output::{self, grouped, percent};
@@ -16,90 +17,163 @@ const FEW: u64 = 10_000;
 const FILLING: f64 = 0.5;
 
 /// One of the sizes on the table, with its names.
-pub(super) struct Named<'a> {
+pub(super) struct Named {
     pub(super) names: Vec<&'static str>,
-    pub(super) row: &'a Row,
+    pub(super) capacity: u64,
+    pub(super) policy: usize,
+    pub(super) kept: Kept,
     /// Of the avoidable misses.
     pub(super) avoided: f64,
 }
 
 /// The sizes, smallest first and each once. None where no cache helps.
-pub(super) fn named<'a>(advice: &'a Advice<'_>) -> Vec<Named<'a>> {
+pub(super) fn named(advice: &Advice<'_>) -> Vec<Named> {
     let Some(sizes) = advice.choice.sizes else { return Vec::new() };
     let three =
         [("frugal", sizes.frugal), ("balanced", Some(sizes.balanced)), ("ample", sizes.ample)];
-    let mut all: Vec<(Vec<&'static str>, usize)> = Vec::new();
+    let mut all: Vec<Named> = Vec::new();
     for (name, at) in three.into_iter().filter_map(|(name, at)| Some((name, at?))) {
-        match all.last_mut().filter(|last| last.1 == at) {
-            Some(last) => last.0.push(name),
-            None => all.push((vec![name], at)),
+        let Some(row) = advice.board.rows.get(at) else { continue };
+        match all.last_mut().filter(|last| last.capacity == row.capacity) {
+            Some(last) => last.names.push(name),
+            None => all.extend(of_policy(advice, name, row, row.winner.chosen.policy)),
         }
     }
     if let ([only], Shape::Cliff) = (&mut all[..], sizes.shape) {
-        only.0 = vec!["cliff"];
+        only.names = vec!["cliff"];
     }
-    let named = |(names, at): (Vec<&'static str>, usize)| {
-        let (row, point) = (advice.board.rows.get(at)?, advice.board.curve.get(at)?);
-        Some(Named { names, row, avoided: 1.0 - point.left })
-    };
-    all.into_iter().filter_map(named).collect()
+    if !matches!(advice.choice.verdict, Verdict::Goal | Verdict::Unmet) {
+        return all;
+    }
+    let name = if advice.choice.is_size() { "asked for" } else { "nearest" };
+    let chosen = &advice.choice.winner.chosen;
+    match all.iter_mut().find(|it| (it.capacity, it.policy) == (chosen.capacity, chosen.policy)) {
+        Some(known) => known.names.push(name),
+        None => {
+            let row = advice.board.at(chosen.capacity);
+            all.extend(row.and_then(|row| of_policy(advice, name, row, chosen.policy)));
+            all.sort_by_key(|it| it.capacity);
+        }
+    }
+    all
+}
+
+fn of_policy(advice: &Advice<'_>, name: &'static str, row: &Row, policy: usize) -> Option<Named> {
+    let kept = row.entry(policy)?.kept;
+    let avoided = avoided(advice, row, policy)?;
+    Some(Named { names: vec![name], capacity: row.capacity, policy, kept, avoided })
+}
+
+/// What a policy avoids of the avoidable misses; of several traces on the one where that is least.
+fn avoided(advice: &Advice<'_>, row: &Row, policy: usize) -> Option<f64> {
+    advice.board.left(&advice.cases, policy, row.capacity).map(|left| 1.0 - left)
 }
 
 /// The sizes for scripts: each name with what it stands for, `null` where no size does.
 pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
-    let sizes = advice.choice.sizes;
-    let of = |at: Option<usize>| {
-        let at = at?;
-        let (row, point) = (advice.board.rows.get(at)?, advice.board.curve.get(at)?);
-        Some(json!({
-            "capacity": row.capacity,
-            "policy": advice.policies[row.winner.chosen.policy].to_string(),
-            "miss_ratio": row.kept.miss_ratio,
-            "avoided": 1.0 - point.left,
-            "throughput_mops": row.kept.mops,
-        }))
+    let all = named(advice);
+    let of = |name: &str| {
+        let named = all.iter().find(|it| it.names.contains(&name) || it.names == ["cliff"]);
+        named.map(|it| size_json(advice, it))
     };
+    json!({ "frugal": of("frugal"), "balanced": of("balanced"), "ample": of("ample") })
+}
+
+fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
     json!({
-        "frugal": of(sizes.and_then(|it| it.frugal)),
-        "balanced": of(sizes.map(|it| it.balanced)),
-        "ample": of(sizes.and_then(|it| it.ample)),
+        "capacity": size.capacity,
+        "bytes": advice.memory.bytes(size.capacity),
+        "policy": advice.policies[size.policy].to_string(),
+        "miss_ratio": size.kept.miss_ratio,
+        "avoided": size.avoided,
+        "throughput_mops": size.kept.mops,
+    })
+}
+
+/// What was asked for, for scripts, and whether it is reached. `null` if nothing was.
+pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
+    let Some(goal) = &advice.goal else { return Value::Null };
+    let choice = &advice.choice;
+    let money = goal.money.map(|money| {
+        let [memory, misses] = money.a_month(choice.winner.chosen.capacity, choice.kept.miss_ratio);
+        json!({
+            "memory_price": money.memory_price,
+            "miss_price": money.miss_price,
+            "requests_per_second": money.requests_per_second,
+            "memory_a_month": memory,
+            "misses_a_month": misses,
+            "no_cache_a_month": money.a_month(0, 1.0)[1],
+        })
+    });
+    let nearest = named(advice).into_iter().find(|it| it.names.contains(&"nearest"));
+    json!({
+        "reached": choice.is_size(),
+        "budget": goal.budget,
+        "target_miss_ratio": goal.miss_ratio,
+        "target_response_us": goal.response_us,
+        "target_requests_per_second": goal.requests_per_second,
+        "money": money,
+        "nearest": nearest.map(|it| size_json(advice, &it)),
     })
 }
 
 /// The sizes as a table, with what each leaves. Empty where there are none.
 pub(super) fn worth(advice: &Advice<'_>) -> String {
-    let left = ["size", "use"];
-    let headers = ["size", "capacity", "of all", "misses", "avoided", "M/s", "use"];
-    let row = |it: Named<'_>| {
-        let capacity = it.row.capacity;
-        vec![
+    let memory = advice.shows_memory();
+    let money = advice.goal.and_then(|goal| goal.money);
+    let mut headers = vec!["size", "capacity", "of all"];
+    headers.extend(memory.then_some("memory"));
+    headers.extend(["misses", "avoided", "M/s"]);
+    headers.extend(money.map(|_| "a month"));
+    headers.push("use");
+    let row = |it: Named| {
+        let mut row = vec![
             it.names.join(", "),
-            amount(advice.unit, capacity),
-            share(advice.everything, capacity),
-            percent(it.row.kept.miss_ratio),
-            percent(it.avoided),
-            mops(it.row.kept.mops),
-            advice.policies[it.row.winner.chosen.policy].to_string(),
-        ]
+            amount(advice.unit, it.capacity),
+            share(advice.everything, it.capacity),
+        ];
+        row.extend(memory.then(|| bytes(advice, it.capacity)));
+        row.extend([percent(it.kept.miss_ratio), percent(it.avoided), mops(it.kept.mops)]);
+        row.extend(
+            money.map(|money| price(money.a_month(it.capacity, it.kept.miss_ratio).iter().sum())),
+        );
+        row.push(advice.policies[it.policy].to_string());
+        row
     };
     let rows: Vec<_> = named(advice).into_iter().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
+    format!("{}:\n\n{}\n", worth_title(advice), output::table(&headers, &["size", "use"], rows))
+}
+
+/// What stands over the sizes.
+pub(super) fn worth_title(advice: &Advice<'_>) -> String {
     let of = if advice.cases.len() > 1 { ", on the trace where each figure is worst" } else { "" };
     format!(
-        "What memory is worth: room for everything avoids {} of misses; of those{of}:\n\n{}\n",
-        percent(advice.board.avoidable),
-        output::table(&headers, &left, rows)
+        "What memory is worth: room for everything avoids {} of misses; of those{of}",
+        percent(advice.board.avoidable)
     )
+}
+
+/// The memory that a capacity takes.
+pub(super) fn bytes(advice: &Advice<'_>, capacity: u64) -> String {
+    advice.memory.bytes(capacity).map_or_else(|| "-".to_owned(), output::bytes)
+}
+
+fn price(sum: f64) -> String {
+    if sum < 100.0 { format!("{sum:.2}") } else { grouped(sum.round() as u64) }
 }
 
 /// Why this size, what it costs and what it buys.
 pub(super) fn why_size(advice: &Advice<'_>) -> String {
     let choice = &advice.choice;
-    let Some(sizes) = choice.sizes else { return no_size(advice) };
-    let rule = match (choice.verdict, sizes.shape) {
+    let shape = choice.sizes.map_or(Shape::Knee, |sizes| sizes.shape);
+    let rule = match (choice.verdict, shape) {
         (Verdict::Hopeless, _) => return no_size(advice),
+        (Verdict::Dear, _) => return too_dear(advice),
+        (Verdict::Unmet, _) => return unmet(advice),
+        (Verdict::Goal, _) => asked(advice),
         (Verdict::Balanced, Shape::Cliff) => cliff(advice),
         (Verdict::Balanced, Shape::Straight) => straight(advice),
         (Verdict::Balanced, Shape::Knee) => "the balanced one, from which on a further percent of \
@@ -107,22 +181,109 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
                                              misses"
             .to_owned(),
     };
-    format!("Size: {rule}; {}.{}{}", buys(advice), step(advice), unreached(advice))
+    let unreached = if advice.goal.is_none() { unreached(advice) } else { String::new() };
+    format!("Size: {rule}; {}.{}{unreached}", buys(advice), step(advice))
+}
+
+/// The rule that a goal is.
+fn asked(advice: &Advice<'_>) -> String {
+    let Some(goal) = &advice.goal else { return String::new() };
+    let targets = targets(goal);
+    let within = within(advice, goal);
+    let reach =
+        if targets.is_empty() { String::new() } else { format!(" that {}", targets.join(" and ")) };
+    let Some(money) = goal.money else {
+        return match targets.is_empty() {
+            true => format!("the best{within}, by throughput and where that ties by misses"),
+            false => format!("the smallest found{within}{reach}"),
+        };
+    };
+    let chosen = &advice.choice.winner.chosen;
+    let [memory, misses] = money.a_month(chosen.capacity, advice.choice.kept.miss_ratio);
+    format!(
+        "the cheapest{within}{reach}, at {} a GiB and {} a million misses, of {} requests a \
+         second{}: {} for memory and {} for misses a month, and {} without a cache",
+        money.memory_price,
+        money.miss_price,
+        price(money.requests_per_second),
+        if money.rate_of_trace { " as in the trace" } else { "" },
+        price(memory),
+        price(misses),
+        price(money.a_month(0, 1.0)[1])
+    )
+}
+
+fn within(advice: &Advice<'_>, goal: &Goal) -> String {
+    let Some(budget) = goal.budget else { return String::new() };
+    let memory = match advice.shows_memory() {
+        true => format!(", {}", bytes(advice, budget)),
+        false => String::new(),
+    };
+    format!(" within the budget of {}{memory}", amount(advice.unit, budget))
+}
+
+/// What is targeted, as what a cache does.
+fn targets(goal: &Goal) -> Vec<String> {
+    let miss = goal.miss_ratio.map(|limit| format!("misses {} at most", percent(limit)));
+    let mean = goal.response_us.map(|us| format!("answers in {us} µs in the mean"));
+    let rate = goal
+        .requests_per_second
+        .map(|rate| format!("serves {} million requests a second", mops(Some(rate / 1e6))));
+    [miss, mean, rate].into_iter().flatten().collect()
+}
+
+fn unmet(advice: &Advice<'_>) -> String {
+    let Some(goal) = &advice.goal else { return String::new() };
+    let within = within(advice, goal);
+    let chosen = &advice.choice.winner.chosen;
+    let kept = &advice.choice.kept;
+    let mean = kept.response_us.map_or_else(String::new, |us| format!(", {us:.1} µs in the mean"));
+    format!(
+        "Size: none compared{within} {}; nearest is {} with {} ({}): {} of misses, {} M/s{mean}. Room \
+         for everything misses {}.",
+        targets(goal).join(" and "),
+        advice.policies[chosen.policy],
+        amount(advice.unit, chosen.capacity),
+        share(advice.everything, chosen.capacity),
+        percent(kept.miss_ratio),
+        mops(kept.mops),
+        percent(1.0 - advice.board.avoidable)
+    )
+}
+
+fn too_dear(advice: &Advice<'_>) -> String {
+    let Some(money) = advice.goal.and_then(|goal| goal.money) else { return String::new() };
+    let chosen = &advice.choice.winner.chosen;
+    let [memory, misses] = money.a_month(chosen.capacity, advice.choice.kept.miss_ratio);
+    format!(
+        "Size: none, as all misses cost {} a month without a cache, and the cheapest compared, {} of \
+         {}, {} for memory and {} for misses.",
+        price(money.a_month(0, 1.0)[1]),
+        amount(advice.unit, chosen.capacity),
+        advice.policies[chosen.policy],
+        price(memory),
+        price(misses)
+    )
 }
 
 /// What the recommended size costs and buys.
 fn buys(advice: &Advice<'_>) -> String {
     let choice = &advice.choice;
-    let capacity = choice.winner.chosen.capacity;
-    let at = advice.board.rows.iter().position(|row| row.capacity == capacity);
-    let left = at.and_then(|at| advice.board.curve.get(at)).map_or(1.0, |point| point.left);
+    let chosen = &choice.winner.chosen;
+    let row = advice.board.at(chosen.capacity);
+    let avoided = row.and_then(|row| avoided(advice, row, chosen.policy)).unwrap_or_default();
+    let memory = if advice.shows_memory() {
+        format!(", {}", bytes(advice, chosen.capacity))
+    } else {
+        String::new()
+    };
     let speed =
         choice.kept.mops.map_or_else(String::new, |it| format!(", at {} M/s", mops(Some(it))));
     format!(
-        "it takes {} of the memory that everything would, avoids {} of the avoidable misses and \
-         leaves {} of requests to miss{speed}",
-        share(advice.everything, capacity),
-        percent(1.0 - left),
+        "it takes {} of the memory that everything would{memory}, avoids {} of the avoidable misses \
+         and leaves {} of requests to miss{speed}",
+        share(advice.everything, chosen.capacity),
+        percent(avoided),
         percent(choice.kept.miss_ratio)
     )
 }

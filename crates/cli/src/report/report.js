@@ -8,7 +8,8 @@
   let workloadCharts = [];
 
   const trace = () => data.traces[state.trace];
-  const amount = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
+  const objects = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
+  const amount = (capacity) => objects(capacity) + (data.bytes_each ? ` (${format.bytes(capacity * data.bytes_each)})` : '');
   const shareOf = (capacity, all = trace().everything) => (capacity > all ? 'over 100 %' : format.percent(capacity / all));
   const everything = () => Math.max(...data.traces.map((it) => it.everything));
   const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);
@@ -43,16 +44,16 @@
   /** The sizes that are named, with what each leaves, as they are for the setting that was asked for. */
   function fillWorth() {
     byId('worth').hidden = data.sizes.length === 0;
-    const of = data.traces.length > 1 ? ', on the trace where each figure is worst' : '';
-    byId('worth-name').textContent = `What memory is worth: room for everything avoids ${format.percent(data.avoidable)} of misses; of those${of}, for ${settingOf(data.setting)}`;
+    byId('worth-name').textContent = `${data.worth_title}, for ${settingOf(data.setting)}`;
+    const money = data.sizes.some((it) => it.a_month !== null);
     const chosen = (it) => data.recommended.is_size && it.capacity === data.recommended.capacity && it.policy === data.recommended.policy;
     const rows = data.sizes.map((it) => {
       const speed = it.mops === null ? ['–', '–'] : [format.mops(it.mops), format.us(it.response_us)];
-      const row = fillRow(element('tr'), 'td', [[it.name + (chosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...speed, [data.policies[it.policy], 'word']]);
+      const row = fillRow(element('tr'), 'td', [[it.name + (chosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...speed, ...(money ? [format.count(Math.round(it.a_month))] : []), [data.policies[it.policy], 'word']]);
       if (chosen(it)) row.className = 'chosen';
       return row;
     });
-    fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', 'M requests/s', 'mean latency', ['use', 'word']], rows);
+    fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
   }
 
   /** What the size after the recommended one gains, for the setting that was asked for. */
