@@ -37,6 +37,7 @@ use document::document;
 use goal::{Goal, GoalArgs};
 use memory::Memory;
 use recommend::{Limit, Measured, limit};
+use search::Found;
 use text::{TOLD, json, table};
 
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
@@ -147,6 +148,8 @@ pub(crate) struct Advice<'a> {
     /// All sizes. Of several traces, throughputs are shares of the best of each.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
+    /// Capacities that tables have.
+    pub(crate) shown: Vec<u64>,
     /// What was asked for.
     pub(crate) goal: Option<Goal>,
     pub(crate) memory: Memory,
@@ -297,7 +300,8 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let mut cases = cases(args)?;
     let memory = args.goal.memory(args.replaying.unit, &cases);
     let goal = args.goal.goal(memory, &cases)?;
-    let (board, choice) = search::explore(args, question, goal.as_ref(), &mut cases)?;
+    let Found { board, choice, shown } =
+        search::explore(args, question, goal.as_ref(), &mut cases)?;
     let chosen = choice.winner.chosen;
     let doubling = Doubling::new(question, &cases, &board, chosen)?;
     let (marginal_gain, step) = (doubling.most_gain(), doubling.step);
@@ -316,6 +320,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         board,
         choice,
+        shown,
         goal,
         memory,
         marginal_gain,

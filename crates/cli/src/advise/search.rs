@@ -20,13 +20,21 @@ const EXTRA: usize = 12;
 /// Policies of the answer's own sizes that were not replayed there may win, and so move it.
 const ROUNDS: usize = 4;
 
+/// All that is known of the sizes, and what is recommended.
+pub(super) struct Found {
+    pub(super) board: Board,
+    pub(super) choice: Choice,
+    /// The capacities that people are shown in tables; the others only led to them.
+    pub(super) shown: Vec<u64>,
+}
+
 /// Replays what is needed to answer.
 pub(super) fn explore(
     args: &Args,
     question: &Question,
     goal: Option<&Goal>,
     cases: &mut [Case<'_>],
-) -> Result<(Board, Choice), Failure> {
+) -> Result<Found, Failure> {
     let capacities = capacities(args, goal, cases)?;
     for case in cases.iter_mut() {
         case.replay_all(question, &capacities)?;
@@ -45,7 +53,8 @@ pub(super) fn explore(
         add(question, cases, &mut board, &unknown)?;
         choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     }
-    Ok((board, choice))
+    let shown = [capacities, choice.capacities(&board)].concat();
+    Ok(Found { board, choice, shown })
 }
 
 /// The sizes to compare, ascending and each once.

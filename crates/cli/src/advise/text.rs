@@ -134,13 +134,13 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
     // What was looked at only to find the sizes is for scripts.
-    let whole = advice.board.rows.iter().filter(|row| row.entries.len() == names.len());
-    let rows = whole.map(|of_size| {
+    let shown = advice.board.rows.iter().filter(|row| advice.shown.contains(&row.capacity));
+    let rows = shown.map(|of_size| {
         let capacity = of_size.capacity;
         let mut row = vec![amount(advice.unit, capacity), share(case.everything, capacity)];
         row.extend(advice.shows_memory().then(|| bytes(advice, capacity)));
-        let cells = (0..names.len()).filter_map(|policy| case.cell(policy, capacity));
-        row.extend(cells.map(&cell));
+        let cells = (0..names.len()).map(|policy| case.cell(policy, capacity));
+        row.extend(cells.map(|known| known.map_or_else(|| "-".to_owned(), &cell)));
         row.push(names[of_size.winner.chosen.policy].clone());
         row
     });

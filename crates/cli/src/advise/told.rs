@@ -16,6 +16,9 @@ const FEW: u64 = 10_000;
 /// More of a trace than this should not pass before a cache is filled.
 const FILLING: f64 = 0.5;
 
+/// A size that serves so many times as much is pointed out.
+const FASTER: f64 = 1.25;
+
 /// One of the sizes on the table, with its names.
 pub(super) struct Named {
     pub(super) names: Vec<&'static str>,
@@ -182,7 +185,26 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
             .to_owned(),
     };
     let unreached = if advice.goal.is_none() { unreached(advice) } else { String::new() };
-    format!("Size: {rule}; {}.{}{unreached}", buys(advice), step(advice))
+    format!("Size: {rule}; {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
+}
+
+/// Which size would serve the most, where that is far more.
+fn fastest(advice: &Advice<'_>) -> String {
+    let speed = |row: &&Row| row.kept.mops.unwrap_or(0.0);
+    let rows = advice.board.rows.iter();
+    let Some(most) = rows.max_by(|one, other| speed(one).total_cmp(&speed(other))) else {
+        return String::new();
+    };
+    let times = speed(&most) / advice.choice.kept.mops.unwrap_or(f64::INFINITY);
+    if times < FASTER {
+        return String::new();
+    }
+    format!(
+        " The most would be {} M/s, {times:.1} times as much, with {} of {}.",
+        mops(most.kept.mops),
+        amount(advice.unit, most.capacity),
+        advice.policies[most.winner.chosen.policy]
+    )
 }
 
 /// The rule that a goal is.
