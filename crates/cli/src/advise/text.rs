@@ -10,7 +10,7 @@ use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
 use super::choice::Verdict;
 use super::recommend::{Limit, Measured, Winner};
-use super::told::{bytes, cautions, goal_json, is_rough, sizes_json, why_size, worth};
+use super::told::{bytes, cautions, goal_json, is_rough, knees_json, sizes_json, why_size, worth};
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
@@ -73,6 +73,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "marginal_gain" => advice.marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
         "sizes" => sizes_json(advice),
+        "knees" => knees_json(advice),
         "goal" => goal_json(advice),
         "avoidable" => advice.board.avoidable,
         "cautions" => cautions(advice),

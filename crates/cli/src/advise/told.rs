@@ -8,7 +8,7 @@ use super::board::{Kept, Row};
 use super::choice::Verdict;
 use super::goal::Goal;
 use super::text::{TOLD, amount, mops, on_worst, share, why_slower};
-use super::worth::{AMPLE, FRUGAL, Shape};
+use super::worth::{AMPLE, FRUGAL, Shape, knees};
 use crate::output::{self, grouped, percent};
 
 /// Of fewer requests than these a hundredth is less than what chance does to a miss ratio.
@@ -80,6 +80,12 @@ pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
         named.map(|it| size_json(advice, it))
     };
     json!({ "frugal": of("frugal"), "balanced": of("balanced"), "ample": of("ample") })
+}
+
+/// The capacities of the curve's knees, for scripts. None where no cache helps.
+pub(super) fn knees_json(advice: &Advice<'_>) -> Vec<u64> {
+    let curve = if advice.board.is_hopeless() { &[][..] } else { &advice.board.curve };
+    knees(curve).into_iter().map(|at| curve[at].size).collect()
 }
 
 fn size_json(advice: &Advice<'_>, size: &Named) -> Value {

@@ -67,6 +67,32 @@ impl Prices {
     }
 }
 
+/// The knees of a curve, by their numbers: the vertices of its lower convex hull, from nothing on.
+/// Whatever memory and misses cost, if each costs in proportion, the cheapest size is one of these
+/// or none. O(points).
+pub(crate) fn knees(curve: &[Point]) -> Vec<usize> {
+    let point = |at: Option<&usize>| at.map_or(Point::NOTHING, |&at| curve[at]);
+    let mut hull: Vec<usize> = Vec::new();
+    for (at, next) in curve.iter().enumerate() {
+        // What leaves no fewer misses is never the cheapest.
+        while point(hull.last()).left > next.left {
+            let Some(last) = hull.last().map(|&last| curve[last]) else { break };
+            let before = point(hull.iter().nth_back(1));
+            let slope = |to: &Point| {
+                (before.left - to.left) / to.size.saturating_sub(before.size).max(1) as f64
+            };
+            if slope(&last) > slope(next) {
+                break;
+            }
+            hull.pop();
+        }
+        if point(hull.last()).left > next.left {
+            hull.push(at);
+        }
+    }
+    hull
+}
+
 /// What the curve is like at the size in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -273,6 +299,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_cheapest_is_a_knee_at_any_price() {
+        for (name, curve) in curves() {
+            let points = first_sizes(curve);
+            let knees = knees(&points);
+            assert!(knees.is_sorted() && !knees.is_empty(), "{name}");
+            for step in -40..60 {
+                let prices = Prices { size: 1.3f64.powi(step) / EVERYTHING as f64, misses: 1.0 };
+                let best = prices.cheapest(&points).unwrap();
+                let none = prices.of(&points[best]) >= prices.of(&Point::NOTHING);
+                assert!(none || knees.contains(&best), "{name}: {best} of {knees:?}");
+            }
+        }
+        let points = [(1, 1.0), (2, 0.5), (3, 0.4), (4, 0.1), (5, 0.1), (6, 0.2)];
+        assert_eq!(knees(&points.map(|(size, left)| Point { size, left })), [1, 3]);
+        assert_eq!(knees(&[]), Vec::<usize>::new());
     }
 
     fn three(curve: Curve) -> ([u64; 3], Shape) {

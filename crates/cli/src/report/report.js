@@ -166,7 +166,7 @@
       ctx.restore();
     };
     const named = data.sizes.map((it) => it.name);
-    const others = data.sizes.filter((it) => it.capacity !== capacity);
+    const others = data.sizes.filter((it) => !isSize || it.capacity !== capacity);
     others.forEach((it) => mark(it.capacity, it.name, [1.5, 4]));
     if (isSize) mark(capacity, data.sizes.find((it) => it.capacity === capacity)?.name ?? '', [5, 4]);
     const ring = (cell, r) => {

@@ -304,6 +304,8 @@ fn three_sizes_are_told_in_order() {
     let [frugal, balanced, ample] = three(&answer).map(Option::unwrap);
     assert!(frugal < balanced && balanced < ample, "{answer}");
     assert_eq!(answer["capacity"], balanced);
+    let knees = answer["knees"].as_array().unwrap();
+    assert!(knees.len() > 2 && knees.contains(&answer["capacity"]), "{answer}");
     let avoided = |name: &str| answer["sizes"][name]["avoided"].as_f64().unwrap();
     assert!(avoided("frugal") >= 0.5 && avoided("ample") >= 0.95, "{answer}");
     // Sizes were added, and the next smaller one does not avoid enough, nor is it far.
@@ -339,6 +341,7 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     let cliff = of("loop:objects=2K:requests=100K", "lru,fifo");
     let (answer, _) = advised(&cliff);
     assert_eq!(three(&answer), [Some(2_000); 3]);
+    assert_eq!(answer["knees"], serde_json::json!([2_000]));
     let text = told(&cliff);
     assert!(text.contains("cliff  2,000 objects") && text.contains("Size: the cliff"), "{text}");
     // LIRS keeps as much of a loop as there is room for.
