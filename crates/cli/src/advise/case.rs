@@ -3,7 +3,7 @@
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::{Loaded, printable};
+use frazil_simulator::trace::{Loaded, Operation, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
     lru_curve_of, sweep,
@@ -15,6 +15,10 @@ use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
 use crate::progress::Progress;
 use crate::sample::Sample;
+
+/// The share of its room from which on a cache counts as filled: the last objects of a trace may
+/// come at any time.
+const FILLED: f64 = 0.95;
 
 /// What does not change from trace to trace.
 pub(crate) struct Question {
@@ -63,24 +67,88 @@ pub(crate) struct Case<'a> {
     unit: Unit,
     /// Distinct objects of all keys, or their summed sizes in bytes.
     pub(crate) everything: u64,
-    /// By size, then in the order of the policies.
+    /// By size, then in the order of the policies; some sizes have not all of them.
     pub(crate) cells: Vec<Replayed>,
     /// LRU's miss ratio by capacity. Of a sample it says how far it may be off.
     pub(crate) curve: Curve,
+    /// LRU's miss ratio where all fits.
+    first_requests: f64,
+    /// Of an object in the mean, if the trace has sizes.
+    pub(crate) value_bytes: Option<f64>,
+    requests_per_second: Option<f64>,
+}
+
+/// Gets a second of all keys, if times were asked for and some pass.
+fn rate(loaded: &Loaded) -> Option<f64> {
+    let Loaded { trace, origin } = loaded;
+    let seconds = origin.span_ns? as f64 / 1e9;
+    let others = trace.operations.iter().filter(|&&operation| operation != Operation::Get);
+    let read = origin.sampled.map_or((trace.len() - others.count()) as u64, |it| it.gets) as f64;
+    let recording = origin.recording.as_ref();
+    let recorded = recording.and_then(|it| it.gets).map(|gets| gets as f64);
+    let gets = recorded.unwrap_or(read / recording.map_or(1.0, |it| it.rate));
+    (seconds > 0.0).then(|| gets / seconds)
 }
 
 impl<'a> Case<'a> {
     /// # Errors
     /// Bad usage where a trace without sizes should be counted in bytes.
-    pub(crate) fn new(name: &'a str, loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
+    pub(crate) fn new(name: &'a str, mut loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
         let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
+        let objects = loaded.trace.objects.len() as u64;
+        let footprint = loaded.trace.footprint_bytes();
         let everything = sample.up(match unit {
-            Unit::Objects => loaded.trace.objects.len() as u64,
-            Unit::Bytes => loaded.trace.footprint_bytes().unwrap_or_default(),
+            Unit::Objects => objects,
+            Unit::Bytes => footprint.unwrap_or_default(),
         });
+        let requests_per_second = rate(&loaded);
+        if unit == Unit::Objects {
+            loaded.trace.sizes = Vec::new();
+        }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
-        Ok(Case { name, loaded, sample, unit, everything, cells: Vec::new(), curve })
+        let first_requests = curve.points(&[everything]).first().map_or(1.0, |it| it.miss_ratio);
+        Ok(Case {
+            name,
+            loaded,
+            sample,
+            unit,
+            everything,
+            cells: Vec::new(),
+            curve,
+            first_requests,
+            // Generators and some formats have a size of 1 for one that they do not know.
+            value_bytes: footprint
+                .map(|bytes| bytes as f64 / objects.max(1) as f64)
+                .filter(|&bytes| bytes > 1.0),
+            requests_per_second,
+        })
+    }
+
+    /// Gets a second of all keys, if the times were kept and some pass.
+    pub(crate) fn requests_per_second(&self) -> Option<f64> {
+        self.requests_per_second
+    }
+
+    /// The miss ratio that no size goes below: mostly of what is asked for the first time.
+    pub(crate) fn least_misses(&self) -> f64 {
+        let cells = self.cells.iter().map(|cell| cell.measured.miss_ratio);
+        cells.fold(self.first_requests, f64::min)
+    }
+
+    /// The share of the trace that passes until so much room is filled, but for a twentieth; 1
+    /// where it never is.
+    pub(crate) fn until_filled(&self, capacity: u64) -> f64 {
+        let ids = &self.loaded.trace.ids;
+        let full = self.entries(capacity) * self.loaded.origin.rate() * FILLED;
+        // Objects are numbered as they come.
+        let at = ids.iter().position(|&id| f64::from(id) + 1.0 >= full);
+        at.map_or(1.0, |at| (at + 1) as f64 / ids.len().max(1) as f64)
+    }
+
+    /// The capacity next to this that a sample can tell from others.
+    pub(crate) fn of_sample(&self, capacity: u64) -> u64 {
+        self.sample.up(self.sample.down(capacity))
     }
 
     /// The standard error of LRU's miss ratio at a capacity; `None` unless this is a sample.
@@ -147,6 +215,19 @@ impl<'a> Case<'a> {
             let problem = "holds no requests, only sets and deletes";
             return Err(anyhow!("{}: {problem}", self.name).into());
         }
+        Ok(())
+    }
+
+    /// Replays more cells, each of which was not replayed yet.
+    pub(crate) fn add(
+        &mut self,
+        question: &Question,
+        cells: &[(usize, u64)],
+        what: &str,
+    ) -> Result<(), Failure> {
+        let replayed = self.replay(question, cells, what)?;
+        self.cells.extend(replayed);
+        self.cells.sort_by_key(|cell| (cell.measured.capacity, cell.measured.policy));
         Ok(())
     }
 

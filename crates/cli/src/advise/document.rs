@@ -6,7 +6,9 @@ use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
+use super::goal::Money;
 use super::text::{answer, counted, reasons, sure};
+use super::told::{Named, cautions, named, worth_title};
 use super::{Advice, candidate::Candidate};
 use crate::failure::Failure;
 use crate::forecast::{Predicted, Setting};
@@ -31,11 +33,12 @@ pub(super) fn document(
     let progress = Progress::of_steps("predicting".to_owned(), (cells * settings.len()) as u64);
     let trace = |case| of_case(case, question, &settings, &progress);
     let traces = advice.cases.iter().map(trace).collect::<Result<Vec<_>, _>>()?;
-    let chosen = &advice.recommendation.winner.chosen;
+    let chosen = &advice.choice.winner.chosen;
     Ok(json!({
         "frazil": env!("CARGO_PKG_VERSION"),
         "made": date::today(),
         "command": command,
+        "cautions": cautions(advice),
         "answer": answer(advice),
         "reasons": reasons(advice),
         "sure": sure(advice),
@@ -46,14 +49,35 @@ pub(super) fn document(
         "recommended": {
             "policy": chosen.policy,
             "capacity": chosen.capacity,
-            "marginal_gain": advice.recommendation.marginal_gain,
+            "marginal_gain": advice.marginal_gain,
             "step": advice.step,
             "trace": advice.worst.case,
+            "is_size": advice.choice.is_size(),
         },
+        "avoidable": advice.board.avoidable,
+        "worth_title": worth_title(advice),
+        "bytes_each": advice.shows_memory().then(|| advice.memory.bytes_each()),
+        "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
         "traces": traces,
     }))
+}
+
+fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
+    let kept = &size.kept;
+    let money = advice.goal.and_then(|goal| goal.money);
+    let a_month = |money: Money| money.a_month(size.capacity, kept.miss_ratio).iter().sum::<f64>();
+    json!({
+        "name": size.names.join(", "),
+        "capacity": size.capacity,
+        "policy": size.policy,
+        "a_month": money.map(a_month),
+        "miss_ratio": kept.miss_ratio,
+        "avoided": size.avoided,
+        "mops": kept.mops,
+        "response_us": kept.response_us,
+    })
 }
 
 fn of_setting(setting: &Setting) -> Value {
@@ -184,8 +208,9 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
             .to_owned(),
         "The trace is what is to come: its objects, their popularity and the order of requests."
             .to_owned(),
-        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is enough from \
-         which no larger one gains 5 % for each doubling."
+        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is worth its \
+         memory up to where a further percent of it avoids less than a percent of the avoidable \
+         misses, unless something else was asked for."
             .to_owned(),
     ];
     // Of what was sampled here, and not when it was recorded, `sure` tells more.

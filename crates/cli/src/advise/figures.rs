@@ -7,6 +7,7 @@ use frazil_simulator::{UpToSize, WorkingSet};
 
 use super::Advice;
 use super::case::{Case, Replayed};
+use super::told::{Named, named};
 use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::{Failure, note};
 
@@ -40,10 +41,10 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
                 points: cells.filter_map(|cell| Some((place(cell), value(cell)?))).collect(),
             }
         });
-        let mut panel = lines(title, &x, y, series.collect());
-        panel.logarithmic_x = true;
-        panel.logarithmic = is_wide(&panel.series);
-        panel
+        let mut series: Vec<Series> = series.collect();
+        let logarithmic = is_wide(&series);
+        series.extend(marks(advice, case, &series));
+        Panel { logarithmic_x: true, logarithmic, ..lines(title, &x, y, series) }
     };
     let predicted = |cell: &Replayed| Some(cell.predicted.as_ref()?.response_us);
     let panels = [
@@ -52,6 +53,23 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
         panel("Latency", "mean, µs", predicted),
     ];
     draw::figure(&case.title(), &panels)
+}
+
+/// An upright line at each of the sizes that have a name.
+fn marks(advice: &Advice<'_>, case: &Case<'_>, series: &[Series]) -> Vec<Series> {
+    let values = || series.iter().flat_map(|it| &it.points).map(|point| point.1);
+    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+    let mark = |(number, size): (usize, Named)| {
+        let at = size.capacity as f64 / case.everything.max(1) as f64 * 100.0;
+        Series {
+            name: size.names.join(", "),
+            look: Look { number: advice.policies.len() + number, apart: true },
+            points: vec![(at, low), (at, high)],
+        }
+    };
+    // Of policies of unknown cost there may be nothing to mark.
+    let all = if low <= high { named(advice) } else { Vec::new() };
+    all.into_iter().enumerate().map(mark).collect()
 }
 
 /// Whether the lowest lines would lie on the axis.

@@ -1,11 +1,18 @@
 //! `frazil advise`: which policy and size for this trace, on these cores, and why.
 
+mod board;
 mod candidate;
 mod case;
+mod choice;
 mod document;
 mod figures;
+mod goal;
+mod memory;
 mod recommend;
+mod search;
 mod text;
+mod told;
+mod worth;
 
 use std::path::PathBuf;
 
@@ -22,10 +29,15 @@ use crate::replay_args::ReplayArgs;
 use crate::report;
 use crate::sample::{self, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
+use board::Board;
 use candidate::Candidate;
 use case::{Case, Question, Replayed};
+use choice::Choice;
 use document::document;
-use recommend::{Limit, Measured, Recommendation, Winner, limit, recommend, winner};
+use goal::{Goal, GoalArgs};
+use memory::Memory;
+use recommend::{Limit, Measured, limit};
+use search::Found;
 use text::{TOLD, json, table};
 
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
@@ -40,8 +52,15 @@ const RECORDS: usize = 16_000_000;
 /// Replays the trace against every policy and size, and predicts from hit ratios, counted work
 /// and measured costs what each delivers on so many cores before such a backend. Per size the
 /// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses, and within
-/// half a point of those to the fastest. The size is the smallest whose doubling gains less
-/// than 5 % of throughput, and from which no larger one gains 5 % for each doubling up to it.
+/// half a point of those to the fastest.
+///
+/// Of the misses that room for everything avoids, a frugal size avoids half and an ample one
+/// 95 %. The balanced one is recommended: from there on a further percent of memory avoids less
+/// than a percent of them. Where the curve bends more sizes are replayed than those of the first
+/// grid.
+///
+/// With a goal it is the best within a --budget, the smallest that reaches what is targeted, or the
+/// cheapest at a price for memory and one for misses; several go together.
 ///
 /// Predicted is what the cache itself can serve: values that are copied, a protocol and the
 /// program around it come on top.
@@ -62,6 +81,8 @@ const RECORDS: usize = 16_000_000;
   frazil advise --trace requests.csv.zst
   frazil advise --trace requests.csv.zst --cores 64 --backend 10us
   frazil advise --trace requests.csv.zst --report report.html
+  frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
+  frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
   frazil advise --trace requests.frazil --profile machine.toml
@@ -84,13 +105,9 @@ pub(crate) struct Args {
     )]
     policy: Vec<String>,
 
-    /// Sizes to compare, written as in `frazil simulate`. A share is of the largest trace.
-    #[arg(
-        long,
-        value_name = "N|N%|NMiB,…",
-        value_delimiter = ',',
-        default_value = "0.5%,1%,2%,4%,8%,16%,32%,64%"
-    )]
+    /// Sizes to compare, and no others, written as in `frazil simulate`. A share is of the largest
+    /// trace [default: 0.5%,1%,2%,4%,8%,16%,32%,64%,100%, and more where the curve bends].
+    #[arg(long, value_name = "N|N%|NMiB,…", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
     /// Which objects are replayed: all, a share (1%), or so many at most (200K)
@@ -112,6 +129,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
+    // Below those, which have no heading of their own.
+    #[command(flatten)]
+    goal: GoalArgs,
+
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -124,14 +145,29 @@ pub(crate) struct Advice<'a> {
     pub(crate) policies: &'a [Candidate],
     pub(crate) forecast: &'a Forecast,
     pub(crate) cases: Vec<Case<'a>>,
-    /// Smallest size first. Of several traces, throughputs are shares of the best of each.
-    pub(crate) winners: Vec<Winner>,
-    pub(crate) recommendation: Recommendation,
+    /// All sizes. Of several traces, throughputs are shares of the best of each.
+    pub(crate) board: Board,
+    pub(crate) choice: Choice,
+    /// Capacities that tables have.
+    pub(crate) shown: Vec<u64>,
+    /// What was asked for.
+    pub(crate) goal: Option<Goal>,
+    pub(crate) memory: Memory,
+    /// Throughput that the step would gain, as a share of what there is; `None` if the size
+    /// already holds every object.
+    pub(crate) marginal_gain: Option<f64>,
     /// The size whose gain is told: twice what is recommended, or everything.
     pub(crate) step: u64,
     pub(crate) worst: Worst,
     /// Policies that more memory makes slower, on the worst of the traces.
     pub(crate) limits: Vec<Limit>,
+}
+
+impl Advice<'_> {
+    /// Whether capacities are told as memory as well.
+    pub(crate) fn shows_memory(&self) -> bool {
+        self.unit == Unit::Objects && self.memory.bytes_each().is_some()
+    }
 }
 
 /// Where what is recommended is furthest behind the best.
@@ -158,6 +194,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
     let question = Question { policies, forecast, options };
     check_places(args)?;
+    args.goal.check(args.replaying.unit, args.trace.len())?;
     let advice = answer(args, &question)?;
     let written = write_files(args, &question, &advice);
     // Whatever became of the files: a stream cannot be asked again.
@@ -252,41 +289,24 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
         },
         SampleArg::bounds,
     );
-    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
+    // Sizes are not kept where objects are counted: only their mean is.
+    let wanted = Wanted { times: args.goal.wants_times(), sizes: true, latencies: None };
     let case = |name| Case::new(name, args.reading.load_sample(name, wanted, bounds)?, unit);
     names.into_iter().map(case).collect()
-}
-
-/// The sizes to compare, ascending and each once.
-fn capacities(args: &Args, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
-    let mut capacities = Vec::new();
-    for capacity in &args.capacity {
-        let of_each = cases.iter().map(|case| case.resolve(capacity));
-        let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
-        capacities.extend(of_each.into_iter().max());
-    }
-    capacities.sort_unstable();
-    capacities.dedup();
-    Ok(capacities)
 }
 
 fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {
     let Question { policies, forecast, .. } = question;
     let mut cases = cases(args)?;
-    let capacities = capacities(args, &cases)?;
-    for case in &mut cases {
-        case.replay_all(question, &capacities)?;
-    }
-    let measured = judged(&cases, policies.len());
-    let winners: Vec<Winner> = measured.chunks(policies.len()).filter_map(winner).collect();
-    let everything = cases.iter().map(|case| case.everything).max().unwrap_or_default();
-    let doubling = Doubling::new(question, &cases, &winners, everything)?;
-    let recommendation =
-        recommend(&winners, |cell| doubling.mops(cell), |here, later| doubling.grown(here, later))
-            .ok_or_else(|| Failure::usage(anyhow!("no policy or no capacity to compare")))?;
-    let step = doubling.twice(recommendation.winner.chosen.capacity);
-    let worst = worst(&cases, policies.len(), &recommendation.winner.chosen)
-        .ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
+    let memory = args.goal.memory(args.replaying.unit, &cases);
+    let goal = args.goal.goal(memory, &cases)?;
+    let Found { board, choice, shown } =
+        search::explore(args, question, goal.as_ref(), &mut cases)?;
+    let chosen = choice.winner.chosen;
+    let doubling = Doubling::new(question, &cases, &board, chosen)?;
+    let (marginal_gain, step) = (doubling.most_gain(), doubling.step);
+    let worst =
+        worst(&cases, &chosen).ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
     let limits = {
         let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
         let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
@@ -294,62 +314,32 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     };
     Ok(Advice {
         unit: args.replaying.unit,
-        everything,
+        everything: board.everything,
         policies,
         forecast,
         cases,
-        winners,
-        recommendation,
+        board,
+        choice,
+        shown,
+        goal,
+        memory,
+        marginal_gain,
         step,
         worst,
         limits,
     })
 }
 
-/// What the winner is chosen from. Of one trace that is its cells. Of several each policy and
-/// size has the least share of the throughput of the best there, and the most misses above the
-/// fewest there.
-fn judged(cases: &[Case<'_>], policies: usize) -> Vec<Measured> {
-    let cells = |case: &Case<'_>| -> Vec<Measured> {
-        case.cells.iter().map(|cell| cell.measured).collect()
-    };
-    if let [only] = cases {
-        return cells(only);
-    }
-    let relative = |case: &Case<'_>| {
-        let mut cells = cells(case);
-        for size in cells.chunks_mut(policies) {
-            let most = size.iter().filter_map(|cell| cell.mops).fold(0.0, f64::max);
-            let fewest = size.iter().map(|cell| cell.miss_ratio).fold(1.0, f64::min);
-            for cell in size {
-                cell.mops = cell.mops.map(|mops| mops / most);
-                cell.miss_ratio -= fewest;
-            }
-        }
-        cells
-    };
-    let worse = |one: Vec<Measured>, other: Vec<Measured>| {
-        let worse = |(one, other): (Measured, Measured)| Measured {
-            miss_ratio: one.miss_ratio.max(other.miss_ratio),
-            work_per_hit: one.work_per_hit.max(other.work_per_hit),
-            mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
-            ..one
-        };
-        one.into_iter().zip(other).map(worse).collect()
-    };
-    cases.iter().map(relative).reduce(worse).unwrap_or_default()
-}
-
 /// The trace on which a cell is furthest behind the best of its size; where it is as good as the
 /// best on several, that on which it is slowest.
-fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst> {
+fn worst(cases: &[Case<'_>], chosen: &Measured) -> Option<Worst> {
     let of = |(number, case): (usize, &Case<'_>)| {
-        let mut sizes = case.cells.chunks(policies);
-        let size = sizes.find(|size| size[0].measured.capacity == chosen.capacity)?;
-        let best = size.iter().map(|cell| cell.measured);
-        let best = best
+        let of_size = case.cells.iter().map(|cell| cell.measured);
+        let of_size = of_size.filter(|cell| cell.capacity == chosen.capacity);
+        let best = of_size
             .max_by(|one, other| one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0)))?;
-        Some(Worst { case: number, best, chosen: size[chosen.policy].measured })
+        let chosen = case.cell(chosen.policy, chosen.capacity)?.measured;
+        Some(Worst { case: number, best, chosen })
     };
     let mops = |cell: &Measured| cell.mops.unwrap_or(0.0);
     let share = |worst: &Worst| {
@@ -363,81 +353,50 @@ fn worst(cases: &[Case<'_>], policies: usize, chosen: &Measured) -> Option<Worst
     })
 }
 
-/// What twice a winner's size gives, with the same policy.
+/// What twice the recommended size gives, with the same policy.
 struct Doubling<'a> {
     cases: &'a [Case<'a>],
-    /// By trace: cells that are not among those that were asked for.
+    /// By trace: the cell of twice the size, if it is not among those that were compared.
     probes: Vec<Vec<Replayed>>,
-    everything: u64,
+    chosen: Measured,
+    step: u64,
 }
 
 impl<'a> Doubling<'a> {
     fn new(
         question: &Question,
         cases: &'a [Case<'a>],
-        winners: &[Winner],
-        everything: u64,
+        board: &Board,
+        chosen: Measured,
     ) -> Result<Self, Failure> {
-        let mut doubling = Doubling { cases, probes: Vec::new(), everything };
-        let twice = winners.iter().map(|winner| {
-            let Measured { policy, capacity, .. } = winner.chosen;
-            (policy, doubling.twice(capacity))
-        });
-        let wanted: Vec<(usize, u64)> = twice.collect();
+        // Twice the size, or one that was compared and is as good as that; at most everything.
+        let twice = chosen.capacity.saturating_mul(2).min(board.everything);
+        let near = |size: &u64| size.abs_diff(twice) <= twice / 100;
+        let step = board.rows.iter().map(|row| row.capacity).find(near).unwrap_or(twice);
+        let mut doubling = Doubling { cases, probes: Vec::new(), chosen, step };
         for case in cases {
-            let unknown = |&&(policy, capacity): &&(usize, u64)| {
-                let same = |it: &&Replayed| {
-                    (it.measured.policy, it.measured.capacity) == (policy, capacity)
-                };
-                !case.cells.iter().any(|cell| same(&cell))
-            };
-            let wanted: Vec<(usize, u64)> = wanted.iter().filter(unknown).copied().collect();
+            let known = case.cell(chosen.policy, step).is_some();
+            let wanted = if known { vec![] } else { vec![(chosen.policy, step)] };
             doubling.probes.push(case.replay(question, &wanted, "doubling")?);
         }
         Ok(doubling)
     }
 
-    /// Twice a size, or a size that is compared and as good as that; at most everything.
-    fn twice(&self, capacity: u64) -> u64 {
-        let twice = capacity.saturating_mul(2).min(self.everything);
-        let near = |size: &u64| size.abs_diff(twice) <= twice / 100;
-        let sizes = self.cases.first().into_iter().flat_map(|case| &case.cells);
-        sizes.map(|cell| cell.measured.capacity).find(near).unwrap_or(twice)
+    /// What it gains, as a share of the throughput; of several traces on the one on which most
+    /// is gained. `None` if the size holds everything.
+    fn most_gain(&self) -> Option<f64> {
+        (0..self.cases.len()).filter_map(|case| self.gain(case)).max_by(f64::total_cmp)
     }
 
-    /// The throughput at twice the size; of several traces that on which most is gained. `None`
-    /// if the cell holds everything.
-    fn mops(&self, cell: &Measured) -> Option<f64> {
-        let gains = (0..self.cases.len()).filter_map(|case| self.gain(case, cell));
-        Some(gains.max_by(f64::total_cmp)? * cell.mops?)
-    }
-
-    /// How many times as fast the best of a larger size is, on the trace on which most is gained.
-    fn grown(&self, here: &Measured, later: &Measured) -> f64 {
-        let of_case = |case: &Case<'_>| {
-            let cells = || case.cells.iter().map(|cell| &cell.measured);
-            let best = |capacity| {
-                let of_size = cells().filter(move |cell| cell.capacity == capacity);
-                of_size.filter_map(|cell| cell.mops).max_by(f64::total_cmp)
-            };
-            let small = here.capacity < case.everything;
-            if small { Some(best(later.capacity)? / best(here.capacity)?) } else { None }
-        };
-        self.cases.iter().filter_map(of_case).fold(0.0, f64::max)
-    }
-
-    /// How many times as fast a trace is at twice the size.
-    fn gain(&self, case: usize, cell: &Measured) -> Option<f64> {
-        if cell.capacity >= self.cases[case].everything {
+    fn gain(&self, case: usize) -> Option<f64> {
+        let Measured { policy, capacity, .. } = self.chosen;
+        let of_case = &self.cases[case];
+        if capacity >= of_case.everything {
             return None;
         }
-        let cells = || self.cases[case].cells.iter().chain(&self.probes[case]);
-        let mops = |capacity| {
-            let same = |it: &&Replayed| {
-                (it.measured.policy, it.measured.capacity) == (cell.policy, capacity)
-            };
-            cells().find(same)?.measured.mops
-        };
-        Some(mops(self.twice(cell.capacity))? / mops(cell.capacity)?)
+        let probe = || self.probes[case].first();
+        let twice = of_case.cell(policy, self.step).or_else(probe)?.measured.mops?;
+        let here = of_case.cell(policy, capacity)?.measured.mops?;
+        Some(if here > 0.0 { twice / here - 1.0 } else { 0.0 })
     }
 }

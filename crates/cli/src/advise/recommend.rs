@@ -1,12 +1,10 @@
-//! Which policy and which size: the rule of `frazil advise`, apart from how its
-//! inputs are measured and its answer is printed.
+//! Which policy at a size: a rule of `frazil advise`, apart from how its inputs are measured and
+//! its answer is printed. Which size is [`super::worth`]'s.
 //!
 //! At each size the policy wins that is predicted to deliver the most; policies within 5 %
 //! of it tie, which is about what the model can tell apart, and of these the one with the
 //! fewest misses is used, because it asks least of the backend; within half a point of that
-//! the fastest. The size is the smallest whose doubling, with the same policy, gains less than
-//! 5 % of throughput, and from which no larger one gains that much for each doubling up to it: a
-//! loop gains nothing until nearly all of it fits.
+//! the fastest.
 
 /// Miss ratios this close are as good as each other: 0.5 percentage points.
 const AS_FEW: f64 = 0.005;
@@ -14,10 +12,6 @@ const AS_FEW: f64 = 0.005;
 const ROUNDING: f64 = 1e-12;
 /// Throughputs this close are a tie.
 pub(crate) const TIE: f64 = 0.05;
-/// Doubling that gains less than this is not worth its memory.
-pub(crate) const WORTH_DOUBLING: f64 = 0.05;
-/// A larger size that gains this much, though less for each doubling, is pointed out.
-pub(crate) const CLIFF: f64 = 0.25;
 /// More memory that costs less than this is not said to make a cache slower.
 pub(crate) const SLOWER: f64 = 0.01;
 
@@ -49,20 +43,6 @@ pub(crate) struct Winner {
     pub(crate) beaten: Vec<Measured>,
 }
 
-/// The answer.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Recommendation {
-    pub(crate) winner: Winner,
-    /// Throughput that doubling would gain, as a share of what there is; `None` if the
-    /// size already holds every object.
-    pub(crate) marginal_gain: Option<f64>,
-    /// Whether doubling still gained [`WORTH_DOUBLING`] at the largest size.
-    pub(crate) still_gaining: bool,
-    /// The first larger size that gains [`CLIFF`] or more after all, and how many times as fast
-    /// it is.
-    pub(crate) cliff: Option<(Measured, f64)>,
-}
-
 /// A size beyond which a policy gets slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
@@ -90,43 +70,6 @@ pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
         (0..as_few).rev().max_by(|&a, &b| ties[a].known_mops().total_cmp(&ties[b].known_mops()))?;
     let chosen = ties.remove(chosen);
     Some(Winner { chosen, ties, beaten })
-}
-
-/// Chooses the size. `winners` are in order of size; `doubled` answers the throughput of a
-/// winner's policy at twice its size, or `None` if that holds no more; `grown` how many times as
-/// fast a later winner is.
-pub(crate) fn recommend(
-    winners: &[Winner],
-    doubled: impl Fn(&Measured) -> Option<f64>,
-    grown: impl Fn(&Measured, &Measured) -> f64,
-) -> Option<Recommendation> {
-    let gain = |winner: &Winner| {
-        let mops = winner.chosen.known_mops();
-        doubled(&winner.chosen).map(|twice| if mops > 0.0 { twice / mops - 1.0 } else { 0.0 })
-    };
-    let pays = |here: &Measured, later: &Winner| {
-        let doublings = (later.chosen.capacity as f64 / here.capacity.max(1) as f64).log2();
-        grown(here, &later.chosen) >= (1.0 + WORTH_DOUBLING).powf(doublings)
-    };
-    let enough = |at: &usize| {
-        let winner = &winners[*at];
-        gain(winner).is_none_or(|share| share < WORTH_DOUBLING)
-            && !winners[at + 1..].iter().any(|later| pays(&winner.chosen, later))
-    };
-    let last = winners.len().checked_sub(1)?;
-    let at = (0..winners.len()).find(enough).unwrap_or(last);
-    let chosen = &winners[at].chosen;
-    let mut larger = winners[at + 1..].iter().map(|later| later.chosen);
-    let cliff = larger.find_map(|later| {
-        let times = grown(chosen, &later);
-        (times >= 1.0 + CLIFF).then_some((later, times))
-    });
-    Some(Recommendation {
-        winner: winners[at].clone(),
-        marginal_gain: gain(&winners[at]),
-        still_gaining: !enough(&at),
-        cliff,
-    })
 }
 
 /// Where a policy should not be given more memory, if more makes it slower. The cells are those
@@ -179,58 +122,6 @@ mod tests {
     fn equal_misses_go_to_less_work() {
         let less = Measured { work_per_hit: 0.5, ..cell(1, 10, 0.302, 1.0) };
         assert_eq!(winner(&[cell(0, 10, 0.302, 1.0), less]).unwrap().chosen, less);
-    }
-
-    fn curve(points: &[(u64, f64)]) -> Vec<Winner> {
-        points
-            .iter()
-            .map(|&(capacity, mops)| winner(&[cell(0, capacity, 0.5, mops)]).unwrap())
-            .collect()
-    }
-
-    fn at(points: &[(u64, f64)], capacity: u64) -> Option<f64> {
-        points.iter().find(|&&(c, _)| c == capacity).map(|&(_, m)| m)
-    }
-
-    fn grown(here: &Measured, later: &Measured) -> f64 {
-        later.known_mops() / here.known_mops()
-    }
-
-    /// What is recommended of the first sizes; the last is there for a doubling alone.
-    fn of(points: &[(u64, f64)]) -> Recommendation {
-        let winners = curve(&points[..points.len() - 1]);
-        recommend(&winners, |m| at(points, m.capacity * 2), grown).unwrap()
-    }
-
-    #[test]
-    fn the_smallest_size_whose_doubling_gains_too_little() {
-        let answer = of(&[(1, 1.0), (2, 2.0), (4, 3.0), (8, 3.1), (16, 3.0)]);
-        assert_eq!(answer.winner.chosen.capacity, 4);
-        assert!((answer.marginal_gain.unwrap() - 0.1 / 3.0).abs() < 1e-12);
-        assert!(!answer.still_gaining && answer.cliff.is_none());
-    }
-
-    #[test]
-    fn a_gain_that_never_ends_is_told() {
-        let answer = of(&[(1, 1.0), (2, 2.0), (4, 4.0)]);
-        assert!(answer.still_gaining && answer.winner.chosen.capacity == 2);
-    }
-
-    #[test]
-    fn a_flat_stretch_before_a_knee_is_not_enough() {
-        let knee = of(&[(1, 1.0), (2, 1.0), (4, 1.1), (8, 9.0), (16, 9.0), (32, 9.0)]);
-        assert_eq!((knee.winner.chosen.capacity, knee.cliff), (8, None));
-        // Five doublings for 27 % are not worth it, and are told.
-        let slight = [(1, 1.0), (2, 1.0), (4, 1.0), (8, 1.0), (16, 1.0), (32, 1.27), (64, 1.27)];
-        let slight = of(&slight);
-        assert_eq!(slight.winner.chosen.capacity, 1);
-        assert_eq!(slight.cliff.map(|(cell, times)| (cell.capacity, times)), Some((32, 1.27)));
-    }
-
-    #[test]
-    fn a_cache_that_holds_all_needs_no_doubling() {
-        let answer = recommend(&curve(&[(5, 0.4)]), |_| None, grown).unwrap();
-        assert_eq!((answer.marginal_gain, answer.still_gaining), (None, false));
     }
 
     #[test]

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
-use super::recommend::{Limit, Measured, Recommendation, Winner};
+use super::choice::Verdict;
+use super::recommend::{Limit, Measured, Winner};
+use super::told::{bytes, cautions, goal_json, is_rough, knees_json, sizes_json, why_size, worth};
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
@@ -23,7 +25,9 @@ pub(super) const TOLD: f64 = 5e-4;
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
-    let Recommendation { winner, marginal_gain, .. } = &advice.recommendation;
+    let winner = &advice.choice.winner;
+    // Where no cache helps there is nothing to configure by mistake.
+    let chosen = advice.choice.is_size().then_some(&winner.chosen);
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let limit = |limit: &Limit| {
         json!({
@@ -49,9 +53,10 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let recommendation = row! {
         "kind" => "recommendation",
-        "policy" => name(&winner.chosen),
-        "capacity" => winner.chosen.capacity,
+        "policy" => chosen.map(name),
+        "capacity" => chosen.map(|it| it.capacity),
         "unit" => advice.unit.to_string(),
+        "share_of_everything" => chosen.map(|it| it.capacity as f64 / advice.everything.max(1) as f64),
         "miss_ratio" => advice.worst.chosen.miss_ratio,
         "throughput_mops" => advice.worst.chosen.mops,
         "worst_trace" => worst_trace(advice),
@@ -65,8 +70,13 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "reason" => reason(advice),
         "ties" => others(&winner.ties),
         "runners_up" => others(&winner.beaten),
-        "marginal_gain" => marginal_gain,
+        "marginal_gain" => advice.marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
+        "sizes" => sizes_json(advice),
+        "knees" => knees_json(advice),
+        "goal" => goal_json(advice),
+        "avoidable" => advice.board.avoidable,
+        "cautions" => cautions(advice),
     };
     let cells =
         advice.cases.iter().flat_map(|case| case.cells.iter().map(move |cell| (case, cell)));
@@ -105,7 +115,7 @@ fn worst_trace<'a>(advice: &Advice<'a>) -> Option<&'a str> {
 }
 
 /// Where figures are from, if there are several traces.
-fn on_worst(advice: &Advice<'_>) -> String {
+pub(super) fn on_worst(advice: &Advice<'_>) -> String {
     if advice.cases.len() == 1 {
         return String::new();
     }
@@ -121,14 +131,18 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     let last = "use";
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let mut headers = vec!["capacity", "of all"];
+    headers.extend(advice.shows_memory().then_some("memory"));
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
-    let rows = advice.winners.iter().zip(case.cells.chunks(names.len()));
-    let rows = rows.map(|(winner, size)| {
-        let capacity = winner.chosen.capacity;
+    // What was looked at only to find the sizes is for scripts.
+    let shown = advice.board.rows.iter().filter(|row| advice.shown.contains(&row.capacity));
+    let rows = shown.map(|of_size| {
+        let capacity = of_size.capacity;
         let mut row = vec![amount(advice.unit, capacity), share(case.everything, capacity)];
-        row.extend(size.iter().map(&cell));
-        row.push(names[winner.chosen.policy].clone());
+        row.extend(advice.shows_memory().then(|| bytes(advice, capacity)));
+        let cells = (0..names.len()).map(|policy| case.cell(policy, capacity));
+        row.extend(cells.map(|known| known.map_or_else(|| "-".to_owned(), &cell)));
+        row.push(names[of_size.winner.chosen.policy].clone());
         row
     });
     output::table(&headers, &[last], rows.collect())
@@ -137,7 +151,11 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
 /// The tables policy × size, and the answer under them.
 pub(crate) fn table(advice: &Advice<'_>) -> String {
     let mut text: String = advice.cases.iter().map(|case| of_case(advice, case)).collect();
+    text += &worth(advice);
     // Writing to a string does not fail.
+    for caution in cautions(advice) {
+        let _ = writeln!(text, "{caution}");
+    }
     let _ = writeln!(text, "{}\n", answer(advice));
     for sentence in sentences(advice) {
         let _ = writeln!(text, "  {sentence}");
@@ -164,19 +182,48 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
 
 /// The answer in a sentence.
 pub(super) fn answer(advice: &Advice<'_>) -> String {
-    let chosen = &advice.recommendation.winner.chosen;
+    match advice.choice.verdict {
+        Verdict::Hopeless => return "Use no cache: none helps here.".to_owned(),
+        Verdict::Dear => {
+            return "Use no cache: at these prices none is worth its memory.".to_owned();
+        }
+        Verdict::Unmet => {
+            return "Use none of these: no size compared is what was asked for.".to_owned();
+        }
+        Verdict::Balanced | Verdict::Goal => {}
+    }
+    let chosen = &advice.choice.winner.chosen;
+    let (size, of_all) = if is_rough(advice) {
+        rough(advice, chosen.capacity)
+    } else {
+        (amount(advice.unit, chosen.capacity), share(advice.everything, chosen.capacity))
+    };
+    let memory = if advice.shows_memory() {
+        format!(", {}", bytes(advice, chosen.capacity))
+    } else {
+        String::new()
+    };
     format!(
-        "Use {} with a capacity of {} ({}{}){}.",
+        "Use {} with a capacity of {size} ({of_all}{}{memory}){}.",
         advice.policies[chosen.policy],
-        amount(advice.unit, chosen.capacity),
-        share(advice.everything, chosen.capacity),
         if advice.cases.len() > 1 { " of the largest trace" } else { "" },
         if most_hits(advice) < WORTHWHILE { ", though no cache of these sizes helps" } else { "" }
     )
 }
 
+/// A size, and its share of everything, with no more digits than a hint has.
+fn rough(advice: &Advice<'_>, capacity: u64) -> (String, String) {
+    let of_all = capacity as f64 / advice.everything.max(1) as f64 * 100.0;
+    // Two digits.
+    let unit = 10u64.saturating_pow(capacity.max(1).ilog10().saturating_sub(1));
+    let size = amount(advice.unit, (capacity / unit).saturating_mul(unit));
+    (format!("about {size}"), format!("about {:.0} %", of_all.max(1.0)))
+}
+
 fn reason(advice: &Advice<'_>) -> String {
-    sentences(advice).join(" ")
+    let mut all = cautions(advice);
+    all.extend(sentences(advice));
+    all.join(" ")
 }
 
 fn sentences(advice: &Advice<'_>) -> Vec<String> {
@@ -190,7 +237,10 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 
 /// Why this policy and this size.
 pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
-    let Recommendation { winner, .. } = &advice.recommendation;
+    let winner = &advice.choice.winner;
+    if !advice.choice.is_size() {
+        return vec![why_size(advice)];
+    }
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
     sentences.extend(hopeless(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
@@ -253,7 +303,7 @@ pub(super) fn sure(advice: &Advice<'_>) -> Vec<String> {
 /// Of what a trace is a sample, and how far its miss ratios may be off for it.
 fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
     let rate = case.loaded.origin.rate();
-    let capacity = advice.recommendation.winner.chosen.capacity;
+    let capacity = advice.choice.winner.chosen.capacity;
     let error = case.error(capacity)?;
     Some(format!(
         "Sampled: {} of the objects{} were replayed, at that share of each size; at this size \
@@ -394,46 +444,8 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     text + "."
 }
 
-fn why_size(advice: &Advice<'_>) -> String {
-    let Recommendation { winner, marginal_gain, still_gaining, cliff } = &advice.recommendation;
-    let chosen = &winner.chosen;
-    let name = &advice.policies[chosen.policy];
-    let mut text = match marginal_gain {
-        None => "Size: it holds every object of the trace.".to_owned(),
-        Some(gain) => {
-            let what = if *gain < 0.0 { "cost" } else { "gain" };
-            let all = if advice.step >= advice.everything { ", room for all" } else { "" };
-            let gain = format!(
-                "one more step, to {}{all}, would {what} {:.1} % of throughput with {name}{}",
-                amount(advice.unit, advice.step),
-                gain.abs() * 100.0,
-                if *gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
-            );
-            if *still_gaining {
-                format!("Size: the largest compared; {gain}, so compare larger ones.")
-            } else {
-                format!(
-                    "Size: the smallest from which no larger one gains 5 % for each doubling: \
-                     {gain}."
-                )
-            }
-        }
-    };
-    if let Some((cliff, times)) = cliff {
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            " Larger ones gain less for their memory, but {} would deliver {times:.1} times as \
-             much with {}.",
-            amount(advice.unit, cliff.capacity),
-            advice.policies[cliff.policy]
-        );
-    }
-    text
-}
-
 /// Why a cache of twice the size is slower, which misses no more.
-fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
+pub(super) fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity);
     match cell.and_then(|cell| cell.predicted.as_ref()) {
         Some(it) if it.p_star[1] > NEVER => {
@@ -479,7 +491,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     ))
 }
 
-fn mops(mops: Option<f64>) -> String {
+pub(super) fn mops(mops: Option<f64>) -> String {
     match mops {
         None => "-".to_owned(),
         Some(mops) if mops < 1.0 => output::mops(mops, 3),
@@ -492,7 +504,7 @@ pub(super) fn counted(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-fn amount(unit: Unit, capacity: u64) -> String {
+pub(super) fn amount(unit: Unit, capacity: u64) -> String {
     match unit {
         Unit::Objects if capacity == 1 => "1 object".to_owned(),
         Unit::Objects => format!("{} objects", grouped(capacity)),
@@ -500,7 +512,7 @@ fn amount(unit: Unit, capacity: u64) -> String {
     }
 }
 
-fn share(everything: u64, capacity: u64) -> String {
+pub(super) fn share(everything: u64, capacity: u64) -> String {
     if capacity > everything {
         return "over 100 %".to_owned();
     }

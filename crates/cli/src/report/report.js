@@ -8,8 +8,10 @@
   let workloadCharts = [];
 
   const trace = () => data.traces[state.trace];
-  const amount = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
-  const shareOf = (capacity) => (capacity > trace().everything ? 'over 100 %' : format.percent(capacity / trace().everything));
+  const objects = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
+  const amount = (capacity) => objects(capacity) + (data.bytes_each ? ` (${format.bytes(capacity * data.bytes_each)})` : '');
+  const shareOf = (capacity, all = trace().everything) => (capacity > all ? 'over 100 %' : format.percent(capacity / all));
+  const everything = () => Math.max(...data.traces.map((it) => it.everything));
   const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);
   const cellOf = (policy, capacity) => trace().cells.find((cell) => cell.policy === policy && cell.capacity === capacity);
   const predicted = (cell) => cell?.predicted[state.setting] ?? null;
@@ -28,12 +30,30 @@
 
   function fillPage() {
     byId('answer').textContent = data.answer;
+    sentences(byId('cautions'), data.cautions);
+    byId('cautions').hidden = data.cautions.length === 0;
+    fillWorth();
     byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${it.sample_rate < 1 ? `about ${format.count(it.objects)} objects, of which ${format.percent(it.sample_rate)} were replayed` : `${format.count(it.objects)} objects`}`).join(' · ');
     sentences(byId('reasons'), data.reasons);
     sentences(byId('sure'), [...data.sure, ...data.assumptions]);
     byId('command').textContent = data.command;
     byId('version').textContent = `frazil ${data.frazil}, ${data.made}`;
     document.title = `Frazil: ${data.answer}`;
+  }
+
+  /** The sizes that are named, with what each leaves, as they are for the setting that was asked for. */
+  function fillWorth() {
+    byId('worth').hidden = data.sizes.length === 0;
+    byId('worth-name').textContent = `${data.worth_title}, for ${settingOf(data.setting)}`;
+    const money = data.sizes.some((it) => it.a_month !== null);
+    const chosen = (it) => data.recommended.is_size && it.capacity === data.recommended.capacity && it.policy === data.recommended.policy;
+    const rows = data.sizes.map((it) => {
+      const speed = it.mops === null ? ['–', '–'] : [format.mops(it.mops), format.us(it.response_us)];
+      const row = fillRow(element('tr'), 'td', [[it.name + (chosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...speed, ...(money ? [format.count(Math.round(it.a_month))] : []), [data.policies[it.policy], 'word']]);
+      if (chosen(it)) row.className = 'chosen';
+      return row;
+    });
+    fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
   }
 
   /** What the size after the recommended one gains, for the setting that was asked for. */
@@ -43,7 +63,7 @@
     const title = Math.abs(times - 2) < 0.05 ? 'Twice the memory' : `${times.toFixed(1)} times the memory`;
     if (gain === null) return ['More memory', 'nothing more', 'it holds everything'];
     if (data.setting !== state.setting) return [title, '–', `told for ${settingOf(data.setting)}`];
-    const room = step >= Math.max(...data.traces.map((it) => it.everything)) ? 'room for everything' : amount(step);
+    const room = step >= everything() ? 'room for everything' : amount(step);
     return [title, `${gain < 0 ? '−' : '+'}${Math.abs(gain * 100).toFixed(1)} %`, `of throughput, with ${room}`];
   }
 
@@ -56,7 +76,8 @@
     const range = low === high ? '' : `${low} to ${high} by the spread of costs; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
-    definitions(byId('cards'), [
+    const anything = ['All that can be avoided', format.percent(data.avoidable), 'of misses, with room for everything'];
+    definitions(byId('cards'), !data.recommended.is_size ? [anything] : [
       ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
       ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity)}`],
       ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? on + limitName(here.bottleneck) : ''],
@@ -122,19 +143,32 @@
     draw();
   }
 
-  /** A dashed line at the recommended size, and a ring around what is recommended. */
+  /** A dashed line at the recommended size, dotted ones at the others that are named, and a ring around each. */
   function markChosen(ctx, u, valueOf) {
-    const { policy, capacity } = data.recommended;
+    const { policy, capacity, is_size: isSize } = data.recommended;
     const { ink, warn } = theme();
-    const at = u.valToPos(capacity, 'x', true);
     ctx.lineWidth = 1.5 * devicePixelRatio;
     ctx.strokeStyle = ink;
-    ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
-    ctx.beginPath();
-    ctx.moveTo(at, u.bbox.top);
-    ctx.lineTo(at, u.bbox.top + u.bbox.height);
-    ctx.stroke();
-    ctx.setLineDash([]);
+    const mark = (size, name, dash) => {
+      const at = u.valToPos(size, 'x', true);
+      ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
+      ctx.beginPath();
+      ctx.moveTo(at, u.bbox.top);
+      ctx.lineTo(at, u.bbox.top + u.bbox.height);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.save();
+      ctx.fillStyle = ink;
+      ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+      const left = at > u.bbox.left + u.bbox.width / 2;
+      ctx.textAlign = left ? 'right' : 'left';
+      ctx.fillText(name, at + (left ? -4 : 4) * devicePixelRatio, u.bbox.top + u.bbox.height - 6 * devicePixelRatio - named.indexOf(name) * 13 * devicePixelRatio);
+      ctx.restore();
+    };
+    const named = data.sizes.map((it) => it.name);
+    const others = data.sizes.filter((it) => !isSize || it.capacity !== capacity);
+    others.forEach((it) => mark(it.capacity, it.name, [1.5, 4]));
+    if (isSize) mark(capacity, data.sizes.find((it) => it.capacity === capacity)?.name ?? '', [5, 4]);
     const ring = (cell, r) => {
       const value = cell && valueOf(cell);
       if (value === null || value === undefined) return;
@@ -142,7 +176,8 @@
       ctx.arc(u.valToPos(cell.capacity, 'x', true), u.valToPos(value, 'y', true), r * devicePixelRatio, 0, 2 * Math.PI);
       ctx.stroke();
     };
-    if (!state.hidden.has(policy)) ring(cellOf(policy, capacity), 8);
+    if (isSize && !state.hidden.has(policy)) ring(cellOf(policy, capacity), 8);
+    others.filter((it) => !state.hidden.has(it.policy)).forEach((it) => ring(cellOf(it.policy, it.capacity), 5));
     ctx.strokeStyle = warn;
     trace().cells.filter((cell) => !state.hidden.has(cell.policy) && isPast(cell)).forEach((cell) => ring(cell, 6));
   }
@@ -186,7 +221,7 @@
     byId('size').max = sizes().length - 1;
     byId('size').disabled = sizes().length < 2;
     const past = trace().cells.some((cell) => !state.hidden.has(cell.policy) && isPast(cell));
-    byId('key').textContent = `Dashed: the size that is recommended, ringed what is. ${past ? 'Ringed in another colour: more hits than p*, so that a larger cache is a slower one. ' : 'No policy shown hits more than p* here: more hits are never slower. '}For ${settingName()}.`;
+    byId('key').textContent = `${data.recommended.is_size ? 'Dashed: the size that is recommended, ringed what is. Dotted: the other sizes that are named. ' : 'No size is recommended. '}${past ? 'Ringed in another colour: more hits than p*, so that a larger cache is a slower one. ' : 'No policy shown hits more than p* here: more hits are never slower. '}For ${settingName()}.`;
     fillCards();
     fillAll();
     lookAt(Math.min(state.size, sizes().length - 1));
@@ -202,7 +237,7 @@
   function rowOf(cell, withSize) {
     const here = predicted(cell);
     const { policy, capacity } = data.recommended;
-    const chosen = cell.policy === policy && cell.capacity === capacity;
+    const chosen = data.recommended.is_size && cell.policy === policy && cell.capacity === capacity;
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
     const spread = low === high ? '' : ` (${low}–${high})`;
     const limit = here ? `${limitName(here.bottleneck)}${isPast(cell) ? `; past p* of ${format.percent(here.p_star[1])} hits` : ''}` : 'costs unknown';

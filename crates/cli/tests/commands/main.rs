@@ -2,6 +2,7 @@
 //!
 //! One program, so that long tests run beside each other.
 
+mod advise;
 mod book;
 mod calibrate;
 mod command;

@@ -207,6 +207,9 @@ pub struct Origin {
     pub recording: Option<Recording>,
     /// What was kept of it, if not all was ([`load_sample`]).
     pub sampled: Option<Sampled>,
+    /// Nanoseconds from its earliest record to its latest. `None` unless [`load_sample`] was asked
+    /// for times, and there are some.
+    pub span_ns: Option<u64>,
 }
 
 impl Origin {
@@ -395,6 +398,7 @@ fn load_into(
         decode_seconds: start.elapsed().as_secs_f64(),
         recording: None,
         sampled: None,
+        span_ns: None,
     })
 }
 
@@ -413,5 +417,6 @@ fn read_into(
         decode_seconds: start.elapsed().as_secs_f64(),
         recording,
         sampled: None,
+        span_ns: None,
     })
 }

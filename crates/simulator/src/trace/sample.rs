@@ -86,7 +86,8 @@ pub struct Sampled {
 }
 
 /// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the
-/// share that is wanted, halved as often as need be. Times are not kept.
+/// share that is wanted, halved as often as need be. Times are not kept; where they were asked for,
+/// [`Origin::span_ns`](super::Origin::span_ns) says how much of it passes.
 ///
 /// Memory: 16 bytes a record that is kept, and 40 an object; the other records leave nothing.
 ///
@@ -116,8 +117,11 @@ pub fn load_sample(
         objects: HashSet::default(),
         gets: 0,
         columns: Columns::default(),
+        wants_times: options.times,
+        times_ns: None,
     };
     let mut origin = load_into(spec, options, &mut kept)?;
+    origin.span_ns = kept.times_ns.map(|(first, last)| last - first);
     let rate = kept.keys.rate();
     origin.sampled = (rate < 1.0).then_some(Sampled { rate, gets: kept.gets });
     let mut builder =
@@ -155,6 +159,9 @@ struct Kept {
     objects: HashSet<u64, RandomState>,
     gets: u64,
     columns: Columns,
+    wants_times: bool,
+    /// Of all records the earliest and the latest.
+    times_ns: Option<(u64, u64)>,
 }
 
 impl Sink for Kept {
@@ -163,6 +170,11 @@ impl Sink for Kept {
     fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
         self.columns = columns;
         self.gets += records.iter().filter(|it| it.operation == Operation::Get).count() as u64;
+        let timed = if self.wants_times && columns.times { records } else { &[] };
+        for &Record { time_ns, .. } in timed {
+            let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
+            self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
+        }
         for record in records.iter().filter(|record| self.keys.holds(record.id)) {
             let &Record { id, size, operation, .. } = record;
             self.objects.insert(id);

@@ -1,0 +1,195 @@
+//! What came of all policies at all sizes, of all traces together: who wins each size, and the
+//! curve of what the winners miss.
+
+use super::case::Case;
+use super::recommend::{Measured, Winner, winner};
+use super::worth::{Gap, HOPELESS, Point};
+
+/// Policies that are replayed between two sizes, of those that do well at these.
+const CONTENDERS: usize = 2;
+
+/// What a policy keeps at a size on every trace: of each figure the worst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) miss_ratio: f64,
+    /// `None` where nothing is known of what the policy costs.
+    pub(crate) mops: Option<f64>,
+    pub(crate) response_us: Option<f64>,
+}
+
+/// A policy at a size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// As it is judged beside the others.
+    pub(crate) measured: Measured,
+    pub(crate) kept: Kept,
+}
+
+/// All that is known of a size.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) capacity: u64,
+    /// In order of the policies; between the sizes of the first grid not of all.
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) winner: Winner,
+    /// What the winner keeps.
+    pub(crate) kept: Kept,
+}
+
+impl Row {
+    pub(crate) fn entry(&self, policy: usize) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.measured.policy == policy)
+    }
+
+    /// Who wins among some, and after whom the others come.
+    pub(crate) fn winner_of(&self, may: impl Fn(&Entry) -> bool) -> Option<Winner> {
+        let (may, others): (Vec<&Entry>, Vec<&Entry>) =
+            self.entries.iter().partition(|entry| may(entry));
+        let cells: Vec<Measured> = may.iter().map(|entry| entry.measured).collect();
+        let mut winner = winner(&cells)?;
+        winner.beaten.extend(others.iter().map(|entry| entry.measured));
+        Some(winner)
+    }
+}
+
+/// All sizes, smallest first.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Board {
+    pub(crate) rows: Vec<Row>,
+    /// The sizes, with what their winners leave of the misses that all could avoid; of several
+    /// traces on the one where that is most.
+    pub(crate) curve: Vec<Point>,
+    /// What room for everything avoids, of all requests; of several traces the most.
+    pub(crate) avoidable: f64,
+    pub(crate) everything: u64,
+    /// By trace, what no size goes below.
+    floors: Vec<f64>,
+}
+
+impl Board {
+    pub(crate) fn new(cases: &[Case<'_>]) -> Self {
+        let floors: Vec<f64> = cases.iter().map(Case::least_misses).collect();
+        let judged = judged(cases);
+        let rows: Vec<Row> = judged
+            .chunk_by(|one, other| one.capacity == other.capacity)
+            .filter_map(|cells| row(cases, cells))
+            .collect();
+        let point = |row: &Row| {
+            let left = left(cases, &floors, row.winner.chosen.policy, row.capacity);
+            Point { size: row.capacity, left: left.unwrap_or(1.0) }
+        };
+        Board {
+            curve: rows.iter().map(point).collect(),
+            rows,
+            avoidable: floors.iter().map(|floor| 1.0 - floor).fold(0.0, f64::max),
+            everything: cases.iter().map(|case| case.everything).max().unwrap_or_default(),
+            floors,
+        }
+    }
+
+    /// What a policy leaves of the avoidable misses at a size, on the trace where that is most.
+    /// `None` if no trace has any.
+    pub(crate) fn left(&self, cases: &[Case<'_>], policy: usize, capacity: u64) -> Option<f64> {
+        left(cases, &self.floors, policy, capacity)
+    }
+
+    /// Whether nothing is gained even where all fits.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.avoidable < HOPELESS
+    }
+
+    pub(crate) fn at(&self, capacity: u64) -> Option<&Row> {
+        self.rows.iter().find(|row| row.capacity == capacity)
+    }
+
+    /// The policies to replay between two sizes: who wins at either, and who comes next by
+    /// `rank`, the least first.
+    pub(crate) fn contenders(&self, gap: Gap, rank: impl Fn(&Entry) -> f64) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut add = |policy: usize| {
+            if !found.contains(&policy) {
+                found.push(policy);
+            }
+        };
+        let ends: Vec<&Row> =
+            [gap.upper, gap.lower].into_iter().filter_map(|capacity| self.at(capacity)).collect();
+        ends.iter().for_each(|row| add(row.winner.chosen.policy));
+        let mut next: Vec<&Entry> = ends.iter().flat_map(|row| &row.entries).collect();
+        next.sort_by(|one, other| rank(one).total_cmp(&rank(other)));
+        next.iter().for_each(|entry| add(entry.measured.policy));
+        found.truncate(CONTENDERS);
+        found.sort_unstable();
+        found
+    }
+}
+
+fn row(cases: &[Case<'_>], cells: &[Measured]) -> Option<Row> {
+    let entry =
+        |cell: &Measured| Some(Entry { measured: *cell, kept: kept(cases, cell.policy, cell)? });
+    let entries: Vec<Entry> = cells.iter().filter_map(entry).collect();
+    let winner = winner(cells)?;
+    let kept = entries.iter().find(|it| it.measured.policy == winner.chosen.policy)?.kept;
+    Some(Row { capacity: winner.chosen.capacity, entries, winner, kept })
+}
+
+fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
+    let of = |case: &Case<'_>| {
+        let cell = case.cell(policy, cell.capacity)?;
+        Some(Kept {
+            miss_ratio: cell.measured.miss_ratio,
+            mops: cell.measured.mops,
+            response_us: cell.predicted.as_ref().map(|it| it.response_us),
+        })
+    };
+    let worse = |one: Kept, other: Kept| Kept {
+        miss_ratio: one.miss_ratio.max(other.miss_ratio),
+        mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
+        response_us: one.response_us.zip(other.response_us).map(|(one, other)| one.max(other)),
+    };
+    cases.iter().filter_map(of).reduce(worse)
+}
+
+/// Of a trace that no cache helps nothing is left to avoid.
+fn left(cases: &[Case<'_>], floors: &[f64], policy: usize, capacity: u64) -> Option<f64> {
+    let of = |(case, floor): (&Case<'_>, &f64)| {
+        let cell = case.cell(policy, capacity)?;
+        let avoidable = 1.0 - floor;
+        (avoidable >= HOPELESS).then(|| (cell.measured.miss_ratio - floor) / avoidable)
+    };
+    let left = cases.iter().zip(floors).filter_map(of).reduce(f64::max);
+    left.map(|left| left.clamp(0.0, 1.0))
+}
+
+/// What the winner is chosen from. Of one trace that is its cells. Of several each policy and
+/// size has the least share of the throughput of the best there, and the most misses above the
+/// fewest there.
+fn judged(cases: &[Case<'_>]) -> Vec<Measured> {
+    let cells = |case: &Case<'_>| -> Vec<Measured> {
+        case.cells.iter().map(|cell| cell.measured).collect()
+    };
+    if let [only] = cases {
+        return cells(only);
+    }
+    let relative = |case: &Case<'_>| {
+        let mut cells = cells(case);
+        for size in cells.chunk_by_mut(|one, other| one.capacity == other.capacity) {
+            let most = size.iter().filter_map(|cell| cell.mops).fold(0.0, f64::max);
+            let fewest = size.iter().map(|cell| cell.miss_ratio).fold(1.0, f64::min);
+            for cell in size {
+                cell.mops = cell.mops.map(|mops| mops / most);
+                cell.miss_ratio -= fewest;
+            }
+        }
+        cells
+    };
+    let worse = |one: Vec<Measured>, other: Vec<Measured>| {
+        let worse = |(one, other): (Measured, Measured)| Measured {
+            miss_ratio: one.miss_ratio.max(other.miss_ratio),
+            work_per_hit: one.work_per_hit.max(other.work_per_hit),
+            mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
+            ..one
+        };
+        one.into_iter().zip(other).map(worse).collect()
+    };
+    cases.iter().map(relative).reduce(worse).unwrap_or_default()
+}

@@ -1,0 +1,68 @@
+//! What is recommended of all that came out: one size of the curve, and the others beside it.
+
+use super::board::{Board, Kept};
+use super::goal::{Goal, Reached};
+use super::recommend::Winner;
+use super::worth::{Sizes, sizes};
+
+/// Whether there is a size to recommend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The balanced one, as nothing else was asked for.
+    Balanced,
+    /// What was asked for.
+    Goal,
+    /// None: nothing compared is what was asked for.
+    Unmet,
+    /// None: at these prices no cache is cheaper than any.
+    Dear,
+    /// None: not even room for everything avoids misses.
+    Hopeless,
+}
+
+/// The answer. Where none is recommended it still tells of a size, for the figures beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) verdict: Verdict,
+    pub(crate) winner: Winner,
+    pub(crate) kept: Kept,
+    /// Three sizes by their numbers on the board. `None` where no cache helps.
+    pub(crate) sizes: Option<Sizes>,
+}
+
+impl Choice {
+    /// `None` if nothing was compared.
+    pub(crate) fn of(board: &Board, goal: Option<&Goal>) -> Option<Self> {
+        let sizes = sizes(&board.curve, board.everything)?;
+        let first = || board.rows.first().map(|row| row.winner.clone());
+        let (verdict, winner) = match goal {
+            _ if board.is_hopeless() => (Verdict::Hopeless, first()?),
+            None => (Verdict::Balanced, board.rows.get(sizes.balanced)?.winner.clone()),
+            Some(goal) => match goal.reached(board)? {
+                Reached::By(winner) => (Verdict::Goal, winner),
+                Reached::ByNone(winner) => (Verdict::Dear, winner),
+                Reached::Not(winner) => (Verdict::Unmet, winner),
+            },
+        };
+        let kept = board.at(winner.chosen.capacity)?.entry(winner.chosen.policy)?.kept;
+        let sizes = (!board.is_hopeless()).then_some(sizes);
+        Some(Choice { verdict, winner, kept, sizes })
+    }
+
+    /// Whether a cache is recommended at all.
+    pub(crate) fn is_size(&self) -> bool {
+        matches!(self.verdict, Verdict::Balanced | Verdict::Goal)
+    }
+
+    /// The capacities that the answer speaks of.
+    pub(crate) fn capacities(&self, board: &Board) -> Vec<u64> {
+        let named = self.sizes.into_iter().flat_map(|sizes| {
+            [sizes.frugal, Some(sizes.balanced), sizes.ample].into_iter().flatten()
+        });
+        let named = named.map(|at| board.rows[at].capacity);
+        let mut all: Vec<u64> = named.chain([self.winner.chosen.capacity]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}

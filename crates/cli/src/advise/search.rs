@@ -1,0 +1,161 @@
+//! Which sizes are replayed: a first grid, then where a closer look may change the answer, then
+//! the answer's own sizes with all policies.
+
+use anyhow::anyhow;
+use frazil_simulator::CapacitySpec;
+
+use super::Args;
+use super::board::{Board, Entry};
+use super::case::{Case, Question};
+use super::choice::Choice;
+use super::goal::Goal;
+use super::worth::{Gap, gaps_to_sizes};
+use crate::failure::Failure;
+
+/// Sizes to compare unless said otherwise: each twice the one before, and everything.
+const GRID: [&str; 9] = ["0.5%", "1%", "2%", "4%", "8%", "16%", "32%", "64%", "100%"];
+/// Sizes that may be added to those: three halvings of the gap around each of three sizes, and
+/// some for a curve that bends more than once.
+const EXTRA: usize = 12;
+/// Policies of the answer's own sizes that were not replayed there may win, and so move it.
+const ROUNDS: usize = 4;
+
+/// All that is known of the sizes, and what is recommended.
+pub(super) struct Found {
+    pub(super) board: Board,
+    pub(super) choice: Choice,
+    /// The capacities that people are shown in tables; the others only led to them.
+    pub(super) shown: Vec<u64>,
+}
+
+/// Replays what is needed to answer.
+pub(super) fn explore(
+    args: &Args,
+    question: &Question,
+    goal: Option<&Goal>,
+    cases: &mut [Case<'_>],
+) -> Result<Found, Failure> {
+    let capacities = capacities(args, goal, cases)?;
+    for case in cases.iter_mut() {
+        case.replay_all(question, &capacities)?;
+    }
+    let mut board = Board::new(cases);
+    if args.capacity.is_empty() {
+        look_closer(question, goal, cases, &mut board)?;
+    }
+    let nothing = || Failure::usage(anyhow!("no policy or no capacity to compare"));
+    let mut choice = Choice::of(&board, goal).ok_or_else(nothing)?;
+    for _ in 0..ROUNDS {
+        let unknown = unknown(question, &board, &choice);
+        if unknown.is_empty() {
+            break;
+        }
+        add(question, cases, &mut board, &unknown)?;
+        choice = Choice::of(&board, goal).ok_or_else(nothing)?;
+    }
+    let shown = [capacities, choice.capacities(&board)].concat();
+    Ok(Found { board, choice, shown })
+}
+
+/// The sizes to compare, ascending and each once.
+fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Vec<u64>, Failure> {
+    let grid = || GRID.iter().filter_map(|share| share.parse().ok()).collect();
+    let specs: Vec<CapacitySpec> =
+        if args.capacity.is_empty() { grid() } else { args.capacity.clone() };
+    let mut capacities = Vec::new();
+    for capacity in &specs {
+        let of_each = cases.iter().map(|case| case.resolve(capacity));
+        let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
+        capacities.extend(of_each.into_iter().max());
+    }
+    if let Some(budget) = goal.and_then(|goal| goal.budget) {
+        let everything = cases.iter().map(|case| case.everything).max().unwrap_or(budget);
+        if args.capacity.is_empty() {
+            capacities.push(budget.min(everything));
+        } else if capacities.iter().all(|&capacity| capacity > budget) {
+            return Err(Failure::usage(anyhow!("no --capacity is within the --budget")));
+        }
+    }
+    capacities.sort_unstable();
+    capacities.dedup();
+    Ok(capacities)
+}
+
+/// Adds sizes where the answer may lie between two, with the policies that are good there.
+fn look_closer(
+    question: &Question,
+    goal: Option<&Goal>,
+    cases: &mut [Case<'_>],
+    board: &mut Board,
+) -> Result<(), Failure> {
+    let mut more = EXTRA;
+    while more > 0 && !board.is_hopeless() {
+        let cells = cells_between(goal, cases, board, more);
+        if cells.is_empty() {
+            break;
+        }
+        let before = board.rows.len();
+        add(question, cases, board, &cells)?;
+        // What cannot be told from a neighbour in a sample is no new size.
+        let new = board.rows.len() - before;
+        if new == 0 {
+            break;
+        }
+        more = more.saturating_sub(new);
+    }
+    Ok(())
+}
+
+/// The next sizes to look at, with their policies: those that a goal asks for first.
+fn cells_between(
+    goal: Option<&Goal>,
+    cases: &[Case<'_>],
+    board: &Board,
+    most: usize,
+) -> Vec<(usize, u64)> {
+    let rank = |entry: &Entry| match goal {
+        Some(goal) => goal.rank(entry),
+        None => -entry.measured.mops.unwrap_or(0.0),
+    };
+    let size = |gap: &Gap| {
+        let middle = gap.middle(board.everything)?;
+        let middle = cases.first().map_or(middle, |case| case.of_sample(middle));
+        (gap.lower < middle && middle < gap.upper).then_some((*gap, middle))
+    };
+    let gaps = goal.map_or_else(Vec::new, |goal| goal.gaps(board));
+    let gaps = gaps.into_iter().chain(gaps_to_sizes(&board.curve, board.everything));
+    let mut sizes: Vec<(Gap, u64)> = Vec::new();
+    for (gap, middle) in gaps.filter_map(|gap| size(&gap)) {
+        if sizes.len() < most && sizes.iter().all(|&(_, known)| known != middle) {
+            sizes.push((gap, middle));
+        }
+    }
+    let with_policies =
+        |(gap, size)| board.contenders(gap, rank).into_iter().map(move |policy| (policy, size));
+    sizes.into_iter().flat_map(with_policies).collect()
+}
+
+/// What was not replayed yet of the sizes that the answer speaks of.
+fn unknown(question: &Question, board: &Board, choice: &Choice) -> Vec<(usize, u64)> {
+    let missing = |capacity| {
+        let row = board.at(capacity);
+        let policies = 0..question.policies.len();
+        let missing =
+            policies.filter(move |&policy| row.is_none_or(|row| row.entry(policy).is_none()));
+        missing.map(move |policy| (policy, capacity))
+    };
+    choice.capacities(board).into_iter().flat_map(missing).collect()
+}
+
+fn add(
+    question: &Question,
+    cases: &mut [Case<'_>],
+    board: &mut Board,
+    cells: &[(usize, u64)],
+) -> Result<(), Failure> {
+    for case in cases.iter_mut() {
+        case.add(question, cells, "looking closer")?;
+    }
+    *board = Board::new(cases);
+    Ok(())
+}
