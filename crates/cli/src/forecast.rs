@@ -137,6 +137,13 @@ pub(crate) struct Predicted {
     pub(crate) p_star: [f64; 2],
 }
 
+impl Predicted {
+    /// Between how many times the predicted throughput it may be.
+    pub(crate) fn doubt(&self) -> [f64; 2] {
+        self.range_mops.map(|mops| mops / self.throughput_mops.max(f64::MIN_POSITIVE))
+    }
+}
+
 fn alone(profile: &Profile) -> BTreeMap<String, Profile> {
     profile.networks.keys().map(|name| (name.clone(), profile.only(name))).collect()
 }

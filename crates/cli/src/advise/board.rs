@@ -187,6 +187,7 @@ fn judged(cases: &[Case<'_>]) -> Vec<Measured> {
             miss_ratio: one.miss_ratio.max(other.miss_ratio),
             work_per_hit: one.work_per_hit.max(other.work_per_hit),
             mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
+            doubt: [one.doubt[0].min(other.doubt[0]), one.doubt[1].max(other.doubt[1])],
             ..one
         };
         one.into_iter().zip(other).map(worse).collect()

@@ -10,7 +10,7 @@ use frazil_simulator::{
 };
 
 use super::candidate::Candidate;
-use super::recommend::Measured;
+use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
 use crate::progress::Progress;
@@ -276,12 +276,18 @@ impl<'a> Case<'a> {
         let work_per_hit = raw.work_per_hit();
         let outcome = self.sample.corrected(&raw);
         let miss_ratio = outcome.miss_ratio();
-        let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops: None };
+        let (mops, doubt) = (None, SURE);
+        let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops, doubt };
         let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
         let spec = *spec;
         let mut cell = Replayed { measured, outcome, raw, spec, predicted: None, frozen };
         cell.predicted = self.predict(&question.forecast, &question.forecast.setting, &cell)?;
-        cell.measured.mops = cell.predicted.as_ref().map(|it| it.throughput_mops);
+        if let Some(predicted) = &cell.predicted {
+            cell.measured.mops = Some(predicted.throughput_mops);
+            if !question.forecast.is_measured() {
+                cell.measured.doubt = predicted.doubt();
+            }
+        }
         Ok(cell)
     }
 

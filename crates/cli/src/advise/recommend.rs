@@ -25,11 +25,22 @@ pub(crate) struct Measured {
     pub(crate) work_per_hit: f64,
     /// Predicted; `None` where nothing is known of what the policy costs.
     pub(crate) mops: Option<f64>,
+    /// Between how many times that it may be. 1 where the profile was measured with as many cores:
+    /// what is then left is in [`TIE`].
+    pub(crate) doubt: [f64; 2],
 }
+
+/// No doubt.
+pub(crate) const SURE: [f64; 2] = [1.0; 2];
 
 impl Measured {
     fn known_mops(&self) -> f64 {
         self.mops.unwrap_or(0.0)
+    }
+
+    /// The least and the most that it may deliver.
+    fn range_mops(&self) -> [f64; 2] {
+        self.doubt.map(|times| times * self.known_mops())
     }
 }
 
@@ -37,7 +48,8 @@ impl Measured {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Winner {
     pub(crate) chosen: Measured,
-    /// Others within [`TIE`] of the highest throughput, fewest misses first.
+    /// Others within [`TIE`] of the highest throughput, or of which it is not sure that they are
+    /// slower, fewest misses first.
     pub(crate) ties: Vec<Measured>,
     /// The rest, fastest first; last those of which no speed is known.
     pub(crate) beaten: Vec<Measured>,
@@ -56,10 +68,14 @@ pub(crate) struct Limit {
 pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
     let mut by_speed = cells.to_vec();
     by_speed.sort_by(|a, b| b.known_mops().total_cmp(&a.known_mops()));
-    let most = by_speed.first()?.mops?;
-    let tied = by_speed.partition_point(|cell| cell.known_mops() >= most * (1.0 - TIE));
-    let beaten = by_speed.split_off(tied);
-    let mut ties = by_speed;
+    let fastest = *by_speed.first()?;
+    let most = fastest.mops?;
+    let is_tied = |cell: &Measured| {
+        let (surely, perhaps) = (fastest.range_mops()[0], cell.range_mops()[1]);
+        cell.known_mops() >= most * (1.0 - TIE) || cell.mops.is_some() && perhaps >= surely
+    };
+    let (mut ties, beaten): (Vec<Measured>, Vec<Measured>) =
+        by_speed.into_iter().partition(is_tied);
     ties.sort_by(|a, b| {
         a.miss_ratio.total_cmp(&b.miss_ratio).then(a.work_per_hit.total_cmp(&b.work_per_hit))
     });
@@ -84,7 +100,7 @@ pub(crate) fn limit(cells: impl Iterator<Item = Measured>) -> Option<Limit> {
         largest = Some(cell);
     }
     let (best, largest) = (best?, largest?);
-    let slower = largest.known_mops() < best.known_mops() * (1.0 - SLOWER);
+    let slower = largest.range_mops()[1] < best.range_mops()[0] * (1.0 - SLOWER);
     (slower && largest.mops.is_some()).then_some(Limit { best, largest })
 }
 
@@ -93,7 +109,7 @@ mod tests {
     use super::*;
 
     fn cell(policy: usize, capacity: u64, miss_ratio: f64, mops: f64) -> Measured {
-        Measured { policy, capacity, miss_ratio, work_per_hit: 1.0, mops: Some(mops) }
+        Measured { policy, capacity, miss_ratio, work_per_hit: 1.0, mops: Some(mops), doubt: SURE }
     }
 
     #[test]
@@ -110,6 +126,20 @@ mod tests {
         assert_eq!(winner.chosen, cells[3], "the fastest of those within half a point");
         assert_eq!(winner.ties, [cells[0], cells[1]]);
         assert_eq!(winner.beaten, [cells[2], unknown]);
+    }
+
+    #[test]
+    fn who_cannot_be_told_apart_ties() {
+        let doubtful = |cell: Measured| Measured { doubt: [0.5, 3.0], ..cell };
+        let cells = [cell(0, 10, 0.30, 4.0), cell(1, 10, 0.20, 1.0), cell(2, 10, 0.10, 0.5)];
+        assert_eq!(winner(&cells).unwrap().chosen, cells[0]);
+        let cells = cells.map(doubtful);
+        let winner = winner(&cells).unwrap();
+        assert_eq!(winner.chosen, cells[1], "it may be faster than the fastest, and misses less");
+        assert_eq!((winner.ties, winner.beaten), (vec![cells[0]], vec![cells[2]]));
+        let grows = [cell(0, 10, 0.3, 4.0), cell(0, 20, 0.2, 3.0)];
+        assert!(limit(grows.into_iter()).is_some());
+        assert_eq!(limit(grows.map(doubtful).into_iter()), None, "perhaps it is not slower");
     }
 
     #[test]

@@ -402,6 +402,14 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
         return format!("{does}, {most}.");
     }
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
+    if !advice.forecast.is_measured() {
+        return format!(
+            "{does}. On {} cores it can't be told from these, which miss more, or as many to half a \
+             point and are no faster, as what is predicted of them overlaps: {}.",
+            grouped(advice.forecast.setting.cores as u64),
+            list.join(", ")
+        );
+    }
     format!(
         "{does}. As fast to within 5 %, but with more misses, or as many to half a point and no \
          faster: {}.{}",
@@ -439,7 +447,12 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
         let list: Vec<String> =
             winner.ties.iter().map(|cell| self::figures(advice, cell)).collect();
         // Writing to a string does not fail.
-        let _ = write!(text, "; within 5 % of that: {}", list.join(", "));
+        let near = if advice.forecast.is_measured() {
+            "within 5 % of that"
+        } else {
+            "not to be told from that"
+        };
+        let _ = write!(text, "; {near}: {}", list.join(", "));
     }
     text + "."
 }
@@ -481,9 +494,9 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let range = if low == high {
         format!("{} M/s, of which the profile says no spread", told[0])
     } else if told[0] == told[1] {
-        format!("{} M/s, as what was measured hardly spreads", told[0])
+        format!("{} M/s, as calibrations hardly differ", told[0])
     } else {
-        format!("{} to {} M/s, from the spread of what was measured", told[0], told[1])
+        format!("{} to {} M/s, from how far calibrations differ", told[0], told[1])
     };
     let there = on_worst(advice);
     Some(format!(
