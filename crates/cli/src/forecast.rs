@@ -149,8 +149,13 @@ fn alone(profile: &Profile) -> BTreeMap<String, Profile> {
 }
 
 /// The profile with all times as long, and as short, as another calibration may find them.
-fn longer_and_shorter(profile: &Profile, name: &str, cores: usize) -> [Profile; 2] {
-    match profile.error_at(name, cores) {
+fn longer_and_shorter(
+    profile: &Profile,
+    name: &str,
+    Conditions { capacity, cores, .. }: &Conditions,
+) -> [Profile; 2] {
+    let cores = cores.unwrap_or(profile.machine.cores);
+    match profile.error_at(name, *capacity, cores) {
         Some(error) => [profile.scaled(error.exp()), profile.scaled((-error).exp())],
         None => [profile.shifted(1.0), profile.shifted(-1.0)],
     }
@@ -282,7 +287,9 @@ impl Forecast {
         let Some(profile) = self.alone.get(name) else { return Ok(None) };
         let solution = solve(&profile.network_under(name, &conditions)?, mpl)?;
         let mut range_mops = [solution.throughput_mops; 2];
-        for (mops, profile) in range_mops.iter_mut().zip(longer_and_shorter(profile, name, cores)) {
+        for (mops, profile) in
+            range_mops.iter_mut().zip(longer_and_shorter(profile, name, &conditions))
+        {
             *mops = throughput(&profile, &conditions)?;
         }
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {

@@ -91,8 +91,10 @@ mod tests {
                 .unwrap()
                 .ends_with("1 figure is spread over more than twice the mean: skip")
         );
-        let apart =
-            TEXT.replace("disturbed = 6", "disturbed = 0, halves = { median = 0.06, worst = 0.5 }");
+        let apart = TEXT.replace(
+            "disturbed = 6",
+            "disturbed = 0, halves = { median = 0.06, tenth = 0.2, worst = 0.5 }",
+        );
         let said = disagreement(&parse(&apart).unwrap()).unwrap();
         assert!(said.contains("6.00 % apart, 50.00 % at worst"), "{said}");
         assert_eq!(disagreement(&parse(&apart.replace("0.06", "0.05")).unwrap()), None);

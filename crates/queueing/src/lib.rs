@@ -59,8 +59,8 @@ pub use mva::{MAX_MPL, Solution, StationLoad, solve, throughput};
 pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
 pub use paper::{LOOK_UP_US, PaperNetwork, Use};
 pub use profile::{
-    Conditions, Counts, Halves, Machine, NetworkCounts, Profile, Quality, StationTimes, ThinkTime,
-    Visits,
+    Conditions, Counts, Errors, Halves, Machine, NetworkCounts, Profile, Quality, StationTimes,
+    ThinkTime, Visits,
 };
 pub use simulate::{Simulated, SimulationOptions, simulate};
 pub use times::Times;

@@ -13,7 +13,7 @@
 //! [quality]                         # how the calibration went; optional
 //! runs = 900
 //! disturbed = 4
-//! halves = { median = 0.02, worst = 0.07 }   # how far its halves predict apart; optional
+//! halves = { median = 0.02, tenth = 0.05, worst = 0.07 }   # how far its halves predict apart; optional
 //!
 //! [think.look-up]                   # needs a core, and delays nobody
 //! mean_us = [0.05, 0.06]            # with 1, 2 and more at work
@@ -37,7 +37,7 @@
 //!
 //! [networks."clock"]                # both optional:
 //! entry_bytes = 31.5                # beside key and value
-//! error_by_cores = [[1, 0.02], [64, 0.3]]   # of the logarithm of what is predicted
+//! errors = [[1e5, [[1, 0.02], [64, 0.3]]]]   # by capacity and cores, of a logarithm
 //!
 //! [networks."clock".hit]
 //! think = { look-up = 1 }
@@ -128,6 +128,8 @@ pub struct Quality {
 pub struct Halves {
     /// Half of the predictions are nearer.
     pub median: f64,
+    /// A tenth of them are further.
+    pub tenth: f64,
     /// The furthest.
     pub worst: f64,
 }
@@ -150,8 +152,9 @@ impl Quality {
             return Err(ModelError::Malformed(text));
         }
         let of = |what: &str| format!("{what} of the halves in quality");
-        let Some(Halves { median, worst }) = halves else { return Ok(()) };
+        let Some(Halves { median, tenth, worst }) = halves else { return Ok(()) };
         at_least_0(|| of("median"), median)?;
+        at_least_0(|| of("tenth"), tenth)?;
         at_least_0(|| of("worst"), worst)?;
         Ok(())
     }
@@ -214,9 +217,30 @@ pub struct NetworkCounts {
     /// Bytes that an entry takes beside its key and value, with all that the policy keeps of others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_bytes: Option<f64>,
-    /// What [`Profile::error_at`] is read from: cores, ascending, and the error there.
+    /// What [`Profile::error_at`] is read from: by capacity, ascending, cores, ascending, and the
+    /// error there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error_by_cores: Option<Vec<(f64, f64)>>,
+    pub errors: Option<Errors>,
+}
+
+/// Errors by capacity and cores.
+pub type Errors = Vec<(f64, Vec<(f64, f64)>)>;
+
+impl NetworkCounts {
+    fn check_errors(&self, name: &str) -> Result<(), ModelError> {
+        let of = |what: &str| format!("{what} in errors of network `{name}`");
+        for (capacity, by_cores) in self.errors.iter().flatten() {
+            at_least_0(|| of("a capacity"), *capacity)?;
+            for &(cores, error) in by_cores {
+                at_least_0(|| of("cores"), cores)?;
+                if !(0.0..=MOST_ERROR).contains(&error) {
+                    let (what, expected) = (of("an error"), "a logarithm from 0 to 10");
+                    return Err(ModelError::OutOfRange { what, value: error, expected });
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// How often a request does what was timed.
@@ -521,10 +545,10 @@ impl Profile {
         doubtful
     }
 
-    /// How far the throughput that is predicted for one of the policies on so many cores is from
-    /// what another calibration would predict, as a logarithm: by how far the rounds of this one
-    /// are apart. Between the cores that are known, straight lines over the logarithm; the last
-    /// one's beyond. `None` where it was not measured.
+    /// How far the throughput that is predicted for one of the policies, with so many entries and
+    /// cores, is from what another calibration would predict, as a logarithm: by how far the rounds
+    /// of this one are apart. Between the capacities and cores that are known, straight lines over
+    /// the logarithm; beyond, the last one's. `None` where it was not measured.
     ///
     /// ```
     /// use frazil_queueing::Profile;
@@ -533,18 +557,29 @@ impl Profile {
     ///     think.look-up = { mean_us = 0.05 }
     ///     networks.fifo.hit = { think = { look-up = 1 } }
     ///     networks.fifo.miss = { think = { look-up = 1 } }
-    ///     networks.fifo.error_by_cores = [[1, 0.02], [8, 0.05], [64, 0.35]]
+    ///     networks.fifo.errors = [
+    ///         [1e3, [[1, 0.02], [8, 0.05], [64, 0.35]]],
+    ///         [1e5, [[1, 0.22], [8, 0.25], [64, 0.55]]],
+    ///     ]
     /// "#)?;
-    /// let error = |cores| profile.error_at("fifo", cores).unwrap_or(f64::NAN);
-    /// assert_eq!((error(1), error(8), error(1_000)), (0.02, 0.05, 0.35));
-    /// assert!(error(16) > 0.1 && error(16) < 0.2);
+    /// let error = |capacity, cores| profile.error_at("fifo", capacity, cores).unwrap_or(f64::NAN);
+    /// assert_eq!((error(10.0, 1), error(1e3, 8), error(1e6, 1_000)), (0.02, 0.05, 0.55));
+    /// assert!((error(1e4, 1) - 0.12).abs() < 1e-9);
+    /// assert!(error(1e3, 16) > 0.1 && error(1e3, 16) < 0.2);
     /// # Ok::<(), frazil_queueing::ModelError>(())
     /// ```
-    pub fn error_at(&self, name: &str, cores: usize) -> Option<f64> {
-        let known = self.networks.get(name)?.error_by_cores.as_ref()?;
-        let log = |cores: f64| cores.max(1.0).ln();
-        let points: Vec<(f64, f64)> = known.iter().map(|&(at, error)| (log(at), error)).collect();
-        (!points.is_empty()).then(|| interpolated(log(cores as f64), &points))
+    pub fn error_at(&self, name: &str, capacity: f64, cores: usize) -> Option<f64> {
+        let known = self.networks.get(name)?.errors.as_ref()?;
+        let log = |number: f64| number.max(1.0).ln();
+        let by_capacity: Vec<(f64, f64)> = known
+            .iter()
+            .map(|(capacity, by_cores)| {
+                let points: Vec<(f64, f64)> =
+                    by_cores.iter().map(|&(at, error)| (log(at), error)).collect();
+                (log(*capacity), interpolated(log(cores as f64), &points))
+            })
+            .collect();
+        (!by_capacity.is_empty()).then(|| interpolated(log(capacity), &by_capacity))
     }
 
     /// The name of the think time of a look among what is frozen, which is the whole of a hit
@@ -608,14 +643,7 @@ impl Profile {
         }
         self.networks.iter().try_for_each(|(name, network)| {
             at_least_0(|| format!("entry_bytes of `{name}`"), network.entry_bytes.unwrap_or(0.0))?;
-            for &(cores, error) in network.error_by_cores.iter().flatten() {
-                at_least_0(|| format!("cores in error_by_cores of network `{name}`"), cores)?;
-                if !(0.0..=MOST_ERROR).contains(&error) {
-                    let what = format!("error_by_cores of network `{name}`");
-                    let expected = "a logarithm from 0 to 10";
-                    return Err(ModelError::OutOfRange { what, value: error, expected });
-                }
-            }
+            network.check_errors(name)?;
             self.check_counts(name, "hit", &network.hit)?;
             self.check_counts(name, "miss", &network.miss)
         })

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use frazil_queueing::{Conditions, Halves, Profile, throughput};
+use frazil_queueing::{Conditions, Errors, Halves, Profile, throughput};
 
 /// Hit ratios at which predictions are compared.
 const HIT_RATIOS: [f64; 3] = [0.5, 0.9, 1.0];
@@ -26,12 +26,12 @@ const MOST: f64 = 10.0;
 pub(super) struct Agreement {
     /// Of every second round and the others, on the machine's own cores.
     pub(super) halves: Option<Halves>,
-    /// By policy and cores, what [`Profile::error_at`] is read from.
-    pub(super) errors: BTreeMap<String, Vec<(f64, f64)>>,
+    /// By policy, what [`Profile::error_at`] is read from.
+    pub(super) errors: BTreeMap<String, Errors>,
 }
 
-/// Throughputs by policy and cores, at each capacity and hit ratio.
-type Predictions = BTreeMap<(String, usize), Vec<f64>>;
+/// Throughputs by policy, capacity and cores, at each hit ratio.
+type Predictions = BTreeMap<(String, u64, usize), [f64; HIT_RATIOS.len()]>;
 
 /// Compares what parts of `rounds` rounds predict. `part` makes a profile of the numbered ones, if
 /// it can.
@@ -54,16 +54,21 @@ pub(super) fn agreement(
     let [Some(one), Some(other)] = halves else { return Agreement::default() };
     let single: Vec<Predictions> =
         all.iter().filter_map(|&round| predicted(&[round], &cores)).collect();
-    let mut errors: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for (policy, at) in single.iter().flat_map(BTreeMap::keys).cloned().collect::<Vec<_>>() {
+    let mut errors: BTreeMap<String, Errors> = BTreeMap::new();
+    // In order of the policies, of the capacities, and of the cores.
+    for (policy, capacity, cores) in single.first().into_iter().flat_map(BTreeMap::keys) {
+        let key = (policy.clone(), *capacity, *cores);
+        let of_rounds: Vec<&[f64; HIT_RATIOS.len()]> =
+            single.iter().filter_map(|it| it.get(&key)).collect();
+        let error = rounded((DEVIATIONS * deviation(&of_rounds)).min(MOST));
         let known = errors.entry(policy.clone()).or_default();
-        if known.iter().all(|&(cores, _)| cores != at as f64) {
-            let key = (policy, at);
-            let of_rounds: Vec<&Vec<f64>> = single.iter().filter_map(|it| it.get(&key)).collect();
-            known.push((at as f64, rounded((DEVIATIONS * deviation(&of_rounds)).min(MOST))));
+        if known.last().is_none_or(|(last, _)| *last != *capacity as f64) {
+            known.push((*capacity as f64, Vec::new()));
+        }
+        if let Some((_, by_cores)) = known.last_mut() {
+            by_cores.push((*cores as f64, error));
         }
     }
-    errors.values_mut().for_each(|known| known.sort_by(|a, b| a.0.total_cmp(&b.0)));
     Agreement { halves: compared(&one, &other), errors }
 }
 
@@ -72,17 +77,17 @@ fn predictions(profile: &Profile, capacities: &[u64], cores: &[usize]) -> Predic
     let mut predictions = Predictions::new();
     for name in profile.networks.keys() {
         let alone = profile.only(name);
-        for &cores in cores {
-            let of = |(capacity, hit_ratio): (f64, f64)| {
+        for (&capacity, &cores) in
+            capacities.iter().flat_map(|it| cores.iter().map(move |c| (it, c)))
+        {
+            let of = |hit_ratio: f64| {
                 let mut conditions = Conditions::new(hit_ratio, 0.0);
-                (conditions.capacity, conditions.cores) = (capacity, Some(cores));
+                (conditions.capacity, conditions.cores) = (capacity as f64, Some(cores));
                 let network = alone.network_under(name, &conditions).ok()?;
                 throughput(&network, cores).ok()
             };
-            let capacities = capacities.iter().map(|&capacity| capacity as f64);
-            let places = capacities.flat_map(|it| HIT_RATIOS.map(|hit_ratio| (it, hit_ratio)));
-            let known = places.map(|place| of(place).unwrap_or(f64::NAN)).collect();
-            predictions.insert((name.clone(), cores), known);
+            let known = HIT_RATIOS.map(|hit_ratio| of(hit_ratio).unwrap_or(f64::NAN));
+            predictions.insert((name.clone(), capacity, cores), known);
         }
     }
     predictions
@@ -95,16 +100,16 @@ fn compared(one: &Predictions, other: &Predictions) -> Option<Halves> {
     let apart = pairs.map(|(one, other)| 2.0 * (one - other).abs() / (one + other));
     let mut apart: Vec<f64> = apart.filter(|it| it.is_finite()).collect();
     apart.sort_by(f64::total_cmp);
-    let median = *apart.get(apart.len() / 2)?;
-    Some(Halves { median: rounded(median), worst: rounded(*apart.last()?) })
+    let beyond =
+        |share: f64| Some(rounded(*apart.get((apart.len() as f64 * (1.0 - share)) as usize)?));
+    Some(Halves { median: beyond(0.5)?, tenth: beyond(0.1)?, worst: rounded(*apart.last()?) })
 }
 
-/// The standard deviation of the logarithms of what rounds predict: over all places, each about
+/// The standard deviation of the logarithms of what rounds predict: over all hit ratios, each about
 /// its own mean.
-fn deviation(rounds: &[&Vec<f64>]) -> f64 {
-    let places = rounds.iter().map(|round| round.len()).min().unwrap_or(0);
+fn deviation(rounds: &[&[f64; HIT_RATIOS.len()]]) -> f64 {
     let (mut squares, mut free) = (0.0, 0.0);
-    for place in 0..places {
+    for place in 0..HIT_RATIOS.len() {
         let logs: Vec<f64> =
             rounds.iter().map(|round| round[place].ln()).filter(|it| it.is_finite()).collect();
         if logs.len() > 1 {
@@ -140,10 +145,10 @@ mod tests {
     #[test]
     fn rounds_that_agree_leave_no_doubt() {
         let found = agreement(4, 2, &[1_000], |_| Some(profile(0.1, 0.01)));
-        assert_eq!(found.halves, Some(Halves { median: 0.0, worst: 0.0 }));
-        let cores: Vec<f64> = found.errors["lru"].iter().map(|it| it.0).collect();
+        assert_eq!(found.halves, Some(Halves { median: 0.0, tenth: 0.0, worst: 0.0 }));
+        let cores: Vec<f64> = found.errors["lru"][0].1.iter().map(|it| it.0).collect();
         assert_eq!(cores, CORES.map(|cores| cores as f64));
-        assert!(found.errors["lru"].iter().all(|it| it.1 == 0.0));
+        assert!(found.errors["lru"][0].1.iter().all(|it| it.1 == 0.0));
     }
 
     #[test]
@@ -152,7 +157,7 @@ mod tests {
         let found = agreement(4, 2, &[1_000], |rounds| {
             Some(profile(0.1, if rounds[0] % 2 == 0 { 0.001 } else { 0.003 }))
         });
-        let error = |at: usize| found.errors["lru"][at].1;
+        let error = |at: usize| found.errors["lru"][0].1[at].1;
         assert!(error(0) < 0.1, "{found:?}");
         assert!(error(6) > 1.0, "{found:?}");
         let halves = found.halves.unwrap();

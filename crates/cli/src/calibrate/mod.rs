@@ -80,13 +80,13 @@ const ROUNDS: usize = 5;
 /// The fewest, on a machine that is too slow for all.
 const LEAST_ROUNDS: usize = 2;
 /// What is asked for may take so many times as long, where runs are disturbed and made again.
-const PATIENCE: f64 = 1.8;
+const PATIENCE: f64 = 1.5;
 /// More threads than this are not measured; the last figure stands for more.
 const MOST_THREADS: usize = 8;
 /// A larger share of disturbed measurements, and there is no profile.
 const MOST_DISTURBED: f64 = 0.1;
-/// Halves further apart than that, in half of their predictions or in the worst, are noise too.
-const MOST_APART: (f64, f64) = (0.05, 0.25);
+/// Halves further apart than that are noise: in half of their predictions, in a tenth, in one.
+const MOST_APART: [f64; 3] = [0.05, 0.25, 1.0];
 /// How many entries' memory is measured, and bytes of a key and a value in it.
 const MEMORY_ENTRIES: u64 = 1_000_000;
 const KEY_AND_VALUE: f64 = 16.0;
@@ -150,16 +150,19 @@ fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
         why.push(format!("{disturbed} of {runs} runs were disturbed, more than {most}"));
     }
     match halves {
-        Some(Halves { median, worst }) if median > MOST_APART.0 || worst > MOST_APART.1 => {
-            let [median, worst] = [median, worst].map(output::percent);
-            let most = [MOST_APART.0, MOST_APART.1].map(output::percent);
-            why.push(format!(
-                "what its halves predict is {median} apart, and {worst} at worst, more than {} or {}",
-                most[0], most[1]
-            ));
+        Some(Halves { median, tenth, worst }) => {
+            let apart = [median, tenth, worst];
+            if apart.iter().zip(MOST_APART).any(|(apart, most)| *apart > most) {
+                let [median, tenth, worst] = apart.map(output::percent);
+                let most = MOST_APART.map(output::percent);
+                why.push(format!(
+                    "what its halves predict is {median} apart, {tenth} in a tenth of all cases and \
+                     {worst} at worst, more than {}, {} or {}",
+                    most[0], most[1], most[2]
+                ));
+            }
         }
         None => why.push("its halves cannot be compared".to_owned()),
-        Some(_) => {}
     }
     if why.is_empty() {
         return Ok(());
@@ -240,9 +243,9 @@ pub(crate) fn calibrate(
             network.entry_bytes = bytes.map(|bytes| (bytes - KEY_AND_VALUE).max(0.0).round());
         }
     }
-    for (name, error) in agreement.errors {
+    for (name, errors) in agreement.errors {
         if let Some(network) = profile.networks.get_mut(&name) {
-            network.error_by_cores = Some(error);
+            network.errors = Some(errors);
         }
     }
     Ok((profile, tally))
@@ -415,7 +418,7 @@ fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) ->
         format!("a hit of what is frozen takes {} ns", ns(&it.mean_us, middle))
     });
     let halves = profile.quality.and_then(|quality| quality.halves);
-    let apart = halves.map_or(String::new(), |Halves { median, worst }| {
+    let apart = halves.map_or(String::new(), |Halves { median, worst, .. }| {
         let [median, worst] = [median, worst].map(output::percent);
         format!("; what its halves predict is {median} apart, {worst} at worst")
     });
@@ -439,15 +442,18 @@ mod tests {
         let quality = |disturbed, median, worst| Quality {
             runs: 100,
             disturbed,
-            halves: Some(Halves { median, worst }),
+            halves: Some(Halves { median, tenth: median, worst }),
         };
         assert!(refuse_noise(&quality(0, 0.0, 0.0)).is_ok());
-        assert!(refuse_noise(&quality(10, 0.05, 0.25)).is_ok());
+        assert!(refuse_noise(&quality(10, 0.05, 1.0)).is_ok());
         let refused = |quality| refuse_noise(&quality).unwrap_err().to_string();
         let error = refused(quality(11, 0.0, 0.0));
         assert!(error.contains("11 of 100") && error.contains("--force"), "{error}");
         assert!(refused(quality(0, 0.051, 0.1)).contains("5.10 % apart"));
-        assert!(refused(quality(0, 0.01, 0.26)).contains("26.00 % at worst"));
+        assert!(refused(quality(0, 0.01, 1.01)).contains("101.00 % at worst"));
+        let tenth = Halves { median: 0.01, tenth: 0.26, worst: 0.3 };
+        let tenth = refused(Quality { halves: Some(tenth), ..quality(0, 0.0, 0.0) });
+        assert!(tenth.contains("26.00 % in a tenth"), "{tenth}");
         assert!(refused(Quality { halves: None, ..quality(0, 0.0, 0.0) }).contains("compared"));
     }
 }
