@@ -121,10 +121,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// all were invalidated.
     ///
     /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     /// use std::time::Duration;
-    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
-    /// (0..10).for_each(|key| cache.insert_for(key, key, Duration::from_micros(key % 2)));
-    /// std::thread::sleep(Duration::from_millis(1));
+    /// static SECONDS: AtomicU64 = AtomicU64::new(0);
+    /// let clock = || Duration::from_secs(SECONDS.load(Relaxed));
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).clock(clock).build();
+    /// (0..10).for_each(|key| cache.insert_for(key, key, Duration::from_secs(60)));
+    /// SECONDS.store(100, Relaxed);
     /// assert_eq!((cache.purge(), cache.len()), (10, 0));
     /// ```
     pub fn purge(&self) -> u64 {
