@@ -231,6 +231,11 @@ impl Forecast {
         self.setting.cores <= self.profile.machine.cores
     }
 
+    /// Whether ranges are made of how far calibrations differ.
+    pub(crate) fn knows_errors(&self) -> bool {
+        self.profile.networks.values().any(|network| network.errors.is_some())
+    }
+
     /// Whether the profile says how long a look among what is frozen takes.
     pub(crate) fn knows_frozen(&self) -> bool {
         self.profile.think.contains_key(Profile::FROZEN_HIT)

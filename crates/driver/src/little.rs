@@ -22,6 +22,8 @@ const TOLERANCE: f64 = 0.2;
 const OVERLAP_NS: f64 = 200.0;
 /// Standard errors of the mean that chance is allowed.
 const ERRORS: f64 = 3.0;
+/// Of fewer that were timed nothing is said.
+const LEAST_TIMED: u64 = 10;
 /// Empty intervals that are timed to know the clock.
 const READS: usize = 64;
 
@@ -107,7 +109,7 @@ impl Pace {
         let mean_ns = (mean_ns - clock_ns()).max(0.0);
         let expected_ns = mean_ns.clamp(least_ns, most_ns);
         let slack_ns = TOLERANCE * expected_ns + OVERLAP_NS + ERRORS * error_ns;
-        Little { mean_ns, expected_ns, slack_ns, is_known: self.operations > 0 }
+        Little { mean_ns, expected_ns, slack_ns, is_known: self.timed.count >= LEAST_TIMED }
     }
 }
 
@@ -162,6 +164,9 @@ impl Little {
 
 impl fmt::Display for Little {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_known {
+            return f.write_str("-");
+        }
         let verdict = if self.holds() { "" } else { " not valid" };
         write!(f, "{:.2}{verdict}", self.ratio())
     }
@@ -185,7 +190,7 @@ mod tests {
     /// A thread that was busy for so many operations, some of which were timed.
     fn little(each_ns: u64, timed: &[u64]) -> Little {
         let mut all = Timed::new();
-        for &ns in timed {
+        for &ns in timed.iter().cycle().take(timed.len().max(30)) {
             all.record(Duration::from_nanos(ns), Duration::ZERO);
         }
         all.pace(1e6 * each_ns as f64, 0.0, 1_000_000).little()
@@ -209,11 +214,11 @@ mod tests {
     #[test]
     fn a_wait_for_a_core_is_not_the_operations() {
         let mut timed = Timed::new();
-        timed.record(Duration::from_micros(4_002), Duration::from_millis(4));
+        (0..10).for_each(|_| timed.record(Duration::from_micros(4_002), Duration::from_millis(4)));
         assert_eq!(timed.latencies.quantile_ns(1.0) / 1_000, 4_003, "but it is its latency");
         assert!(timed.pace(2e9, 0.0, 1_000_000).little().holds());
         timed.clear();
-        timed.record(Duration::from_micros(4_002), Duration::ZERO);
+        (0..10).for_each(|_| timed.record(Duration::from_micros(4_002), Duration::ZERO));
         assert!(!timed.pace(2e9, 0.0, 1_000_000).little().holds());
     }
 
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn a_thread_that_polls_may_have_had_nothing_to_do() {
         let mut timed = Timed::new();
-        timed.record(Duration::from_micros(150), Duration::ZERO);
+        (0..10).for_each(|_| timed.record(Duration::from_micros(150), Duration::ZERO));
         // Requests waited for 10 ms, and the thread was there for as long.
         let little = timed.pace(2e7, 1e7, 100).little();
         assert!((little.ratio() - 1.0).abs() < 1e-9, "{little:?}");

@@ -19,6 +19,9 @@ const SHARE: f64 = 0.95;
 /// unless it waited for a core for no more than this: for the rest of the time it slept.
 const QUEUED: f64 = 0.1;
 
+/// An operation that took less did not lose its core on the way.
+const QUEUED_LEAST: Duration = Duration::from_micros(20);
+
 /// The part of a run in which every thread had a core to itself.
 ///
 /// ```
@@ -37,9 +40,6 @@ pub struct Undisturbed {
     /// How long that was, in seconds; 0 where processor time is not known.
     pub seconds: f64,
 }
-
-/// A latency below this is no thread's that lost its core.
-const QUEUED_LEAST: Duration = Duration::from_micros(20);
 
 /// How far a thread was at a time.
 #[derive(Clone, Copy, Debug)]

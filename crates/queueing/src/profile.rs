@@ -229,7 +229,21 @@ pub type Errors = Vec<(f64, Vec<(f64, f64)>)>;
 impl NetworkCounts {
     fn check_errors(&self, name: &str) -> Result<(), ModelError> {
         let of = |what: &str| format!("{what} in errors of network `{name}`");
-        for (capacity, by_cores) in self.errors.iter().flatten() {
+        let malformed = || {
+            let text = of("capacities and cores");
+            Err(ModelError::Malformed(format!(
+                "{text}: expected one at least, each above the last"
+            )))
+        };
+        let Some(errors) = &self.errors else { return Ok(()) };
+        let rises = |all: &[(f64, f64)]| {
+            !all.is_empty() && all.windows(2).all(|pair| pair[0].0 < pair[1].0)
+        };
+        let capacities: Vec<(f64, f64)> = errors.iter().map(|(it, _)| (*it, 0.0)).collect();
+        if !rises(&capacities) || !errors.iter().all(|(_, by_cores)| rises(by_cores)) {
+            return malformed();
+        }
+        for (capacity, by_cores) in errors {
             at_least_0(|| of("a capacity"), *capacity)?;
             for &(cores, error) in by_cores {
                 at_least_0(|| of("cores"), cores)?;

@@ -83,9 +83,11 @@ impl Times {
 
     /// Each so many times as long.
     pub(crate) fn scaled(&self, factor: f64) -> Times {
-        let scaled = |times: &[f64]| times.iter().map(|us| us * factor).collect();
+        // Within what times may be, and 0 as it is.
+        let scale = |us: f64| if us > 0.0 { (us * factor).clamp(1e-9, 1e15) } else { us };
+        let scaled = |times: &[f64]| times.iter().map(|&us| scale(us)).collect();
         match self {
-            Times::One(us) => Times::One(us * factor),
+            Times::One(us) => Times::One(scale(*us)),
             Times::ByCount(times) => Times::ByCount(scaled(times)),
             Times::ByCapacity(points) => {
                 Times::ByCapacity(points.iter().map(|(at, times)| (*at, scaled(times))).collect())

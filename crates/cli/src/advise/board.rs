@@ -48,6 +48,7 @@ impl Row {
         let cells: Vec<Measured> = may.iter().map(|entry| entry.measured).collect();
         let mut winner = winner(&cells)?;
         winner.beaten.extend(others.iter().map(|entry| entry.measured));
+        winner.beaten.sort_by(|a, b| b.mops.unwrap_or(0.0).total_cmp(&a.mops.unwrap_or(0.0)));
         Some(winner)
     }
 }

@@ -243,6 +243,22 @@ impl Goal {
             && self.requests_per_second.is_none_or(enough)
     }
 
+    /// Who wins at a size, of those that do what is asked for. Where misses cost, it is who misses
+    /// least: the memory costs the same.
+    fn winner_at(&self, row: &Row) -> Option<Winner> {
+        let fitting = || row.entries.iter().filter(|entry| self.fits(entry));
+        if self.money.is_none() {
+            return row.winner_of(|entry| self.fits(entry));
+        }
+        let known = fitting().filter(|entry| entry.measured.mops.is_some());
+        let cheaper = |one: &&Entry, other: &&Entry| {
+            let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
+            one.kept.miss_ratio.total_cmp(&other.kept.miss_ratio).then_with(faster)
+        };
+        let cheapest = known.min_by(cheaper)?.measured.policy;
+        row.winner_of(|entry| entry.measured.policy == cheapest)
+    }
+
     /// What a policy is best at that the goal asks for: the least first.
     pub(crate) fn rank(&self, entry: &Entry) -> f64 {
         let kept = &entry.kept;
@@ -263,8 +279,7 @@ impl Goal {
     /// What reaches it. `None` if no size is within the budget.
     pub(crate) fn reached(&self, board: &Board) -> Option<Reached> {
         let rows = self.within(board);
-        let mut fitting =
-            rows.iter().filter_map(|row| Some((row, row.winner_of(|entry| self.fits(entry))?)));
+        let mut fitting = rows.iter().filter_map(|row| Some((row, self.winner_at(row)?)));
         let reached = if let Some(money) = &self.money {
             let cost = |(row, winner): &(&Row, Winner)| {
                 let missed = row.entry(winner.chosen.policy).map_or(1.0, |it| it.kept.miss_ratio);
@@ -296,8 +311,7 @@ impl Goal {
     /// Where to look closer before [`Goal::reached`] is told.
     pub(crate) fn gaps(&self, board: &Board) -> Vec<Gap> {
         let rows = self.within(board);
-        let fitting: Vec<Option<Winner>> =
-            rows.iter().map(|row| row.winner_of(|entry| self.fits(entry))).collect();
+        let fitting: Vec<Option<Winner>> = rows.iter().map(|row| self.winner_at(row)).collect();
         let mut gaps = Vec::new();
         if self.has_targets() {
             gaps.extend(gap_to_first(&board.curve, |at| {

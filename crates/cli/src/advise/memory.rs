@@ -3,7 +3,7 @@
 use frazil_simulator::Unit;
 
 /// What a cache keeps of an entry beside its value: key, index, order and counts. The same for
-/// every policy, as long as profiles say nothing of it.
+/// every policy: what profiles say of each (`entry_bytes`) is not read yet.
 const OVERHEAD_BYTES: f64 = 64.0;
 
 /// Bytes that an entry takes with a value of so many.

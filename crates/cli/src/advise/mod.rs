@@ -310,7 +310,11 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let limits = {
         let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
         let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
-        (0..policies.len()).filter_map(|policy| limit(of_policy(policy))).collect()
+        // What is advised is larger for its misses.
+        let is_advised =
+            |it: &Limit| it.best.policy == chosen.policy && it.best.capacity < chosen.capacity;
+        let all = (0..policies.len()).filter_map(|policy| limit(of_policy(policy)));
+        all.filter(|it| !is_advised(it)).collect()
     };
     Ok(Advice {
         unit: args.replaying.unit,
@@ -371,7 +375,7 @@ impl<'a> Doubling<'a> {
     ) -> Result<Self, Failure> {
         // Twice the size, or one that was compared and is as good as that; at most everything.
         let twice = chosen.capacity.saturating_mul(2).min(board.everything);
-        let near = |size: &u64| size.abs_diff(twice) <= twice / 100;
+        let near = |size: &u64| *size > chosen.capacity && size.abs_diff(twice) <= twice / 100;
         let step = board.rows.iter().map(|row| row.capacity).find(near).unwrap_or(twice);
         let mut doubling = Doubling { cases, probes: Vec::new(), chosen, step };
         for case in cases {

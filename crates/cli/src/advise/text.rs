@@ -396,10 +396,7 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let (misses, mops) = (percent(chosen.miss_ratio), mops(chosen.mops));
     let does = format!("Policy: {name} delivers {mops} M/s and misses {misses}");
     if winner.ties.is_empty() {
-        let known = winner.beaten.iter().any(|cell| cell.mops.is_some());
-        let most =
-            if known { "the most by over 5 %" } else { "and no other of known speed was compared" };
-        return format!("{does}, {most}.");
+        return format!("{does}, {}.", why_alone(advice, winner));
     }
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     if !advice.forecast.is_measured() {
@@ -416,6 +413,21 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
         list.join(", "),
         if winner.beaten.is_empty() { " At this size it hardly matters which it is." } else { "" }
     )
+}
+
+/// Why a policy that nobody ties with.
+fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
+    // Those that do not do what is asked for are beaten too, however fast they are.
+    match winner.beaten.first().map(|cell| cell.mops) {
+        Some(Some(_)) if advice.goal.is_some_and(|goal| goal.money.is_some()) => {
+            "the fewest misses of all at this size, or the fastest of those"
+        }
+        Some(Some(fastest)) if Some(fastest) > winner.chosen.mops => {
+            "the fastest of those that do what is asked for"
+        }
+        Some(Some(_)) => "the most by over 5 %",
+        _ => "and no other of known speed was compared",
+    }
 }
 
 /// Why a policy, of several traces.
@@ -494,9 +506,14 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let range = if low == high {
         format!("{} M/s, of which the profile says no spread", told[0])
     } else if told[0] == told[1] {
-        format!("{} M/s, as calibrations hardly differ", told[0])
+        format!("{} M/s, as what was measured hardly spreads", told[0])
     } else {
-        format!("{} to {} M/s, from how far calibrations differ", told[0], told[1])
+        let source = if advice.forecast.knows_errors() {
+            "how far calibrations differ"
+        } else {
+            "the spread of what was measured"
+        };
+        format!("{} to {} M/s, from {source}", told[0], told[1])
     };
     let there = on_worst(advice);
     Some(format!(

@@ -76,7 +76,7 @@ fn avoided(advice: &Advice<'_>, row: &Row, policy: usize) -> Option<f64> {
 pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
     let all = named(advice);
     let of = |name: &str| {
-        let named = all.iter().find(|it| it.names.contains(&name) || it.names == ["cliff"]);
+        let named = all.iter().find(|it| it.names.contains(&name) || it.names.contains(&"cliff"));
         named.map(|it| size_json(advice, it))
     };
     json!({ "frugal": of("frugal"), "balanced": of("balanced"), "ample": of("ample") })

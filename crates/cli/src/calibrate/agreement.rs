@@ -18,6 +18,8 @@ const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// more because the machine is not the same at another time.
 const DEVIATIONS: f64 = 3.0;
 
+/// Rounds without which nothing is said.
+const FEWEST: usize = 3;
 /// Beyond that nothing is known.
 const MOST: f64 = 10.0;
 
@@ -60,7 +62,8 @@ pub(super) fn agreement(
         let key = (policy.clone(), *capacity, *cores);
         let of_rounds: Vec<&[f64; HIT_RATIOS.len()]> =
             single.iter().filter_map(|it| it.get(&key)).collect();
-        let error = rounded((DEVIATIONS * deviation(&of_rounds)).min(MOST));
+        let Some(deviation) = deviation(&of_rounds) else { continue };
+        let error = rounded((DEVIATIONS * deviation).min(MOST));
         let known = errors.entry(policy.clone()).or_default();
         if known.last().is_none_or(|(last, _)| *last != *capacity as f64) {
             known.push((*capacity as f64, Vec::new()));
@@ -106,19 +109,20 @@ fn compared(one: &Predictions, other: &Predictions) -> Option<Halves> {
 }
 
 /// The standard deviation of the logarithms of what rounds predict: over all hit ratios, each about
-/// its own mean.
-fn deviation(rounds: &[&[f64; HIT_RATIOS.len()]]) -> f64 {
-    let (mut squares, mut free) = (0.0, 0.0);
+/// its own mean. `None` of fewer rounds than say anything, or with a prediction that is none.
+fn deviation(rounds: &[&[f64; HIT_RATIOS.len()]]) -> Option<f64> {
+    let (mut squares, mut free, mut fewest) = (0.0, 0.0, usize::MAX);
     for place in 0..HIT_RATIOS.len() {
         let logs: Vec<f64> =
             rounds.iter().map(|round| round[place].ln()).filter(|it| it.is_finite()).collect();
+        fewest = fewest.min(logs.len());
         if logs.len() > 1 {
             let mean = logs.iter().sum::<f64>() / logs.len() as f64;
             squares += logs.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
             free += logs.len() as f64 - 1.0;
         }
     }
-    if free > 0.0 { (squares / free).sqrt() } else { 0.0 }
+    (fewest >= FEWEST && free > 0.0).then(|| (squares / free).sqrt())
 }
 
 /// Three decimals.
@@ -168,5 +172,10 @@ mod tests {
     fn what_cannot_be_compared_says_nothing() {
         assert_eq!(agreement(4, 2, &[1_000], |_| None).halves, None);
         assert_eq!(agreement(1, 2, &[1_000], |_| None).halves, None);
+        // Of five rounds two make sense.
+        let found = agreement(5, 2, &[1_000], |rounds| {
+            (rounds.len() > 1 || rounds[0] < 2).then(|| profile(0.1, 0.01))
+        });
+        assert!(found.halves.is_some() && found.errors.is_empty(), "{found:?}");
     }
 }

@@ -139,7 +139,7 @@ impl Cell {
         self.shared_writes as f64 / self.gets.max(1) as f64
     }
 
-    /// Whether the latencies of all rounds agree with the throughput.
+    /// Whether the latencies of the rounds, taken together, agree with the throughput.
     pub(super) fn little(&self) -> Little {
         let mut pace = Pace::default();
         self.rounds.iter().for_each(|round| pace.add(&round.pace));

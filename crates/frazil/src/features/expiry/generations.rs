@@ -180,7 +180,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
         self.settle(&mut held);
         drop(held);
-        // What has gone is dropped when the insertion ends.
         drop(telling);
     }
 
