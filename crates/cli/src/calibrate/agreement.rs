@@ -13,9 +13,9 @@ const HIT_RATIOS: [f64; 3] = [0.5, 0.9, 1.0];
 /// Cores for which they are, and the machine's own.
 const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// What a machine that is not measured again is known to: so many standard deviations of what one
-/// round predicts. Another calibration is the median of five, and ours is: they would be 0.8 apart
-/// two thirds of the time, and 2.2 nineteen times in twenty, of so few rounds (Student's t). Some
-/// more because the machine is not the same at another time.
+/// round predicts. Two calibrations, each the median of five rounds, would be 0.8 apart two thirds of
+/// the time, and 2.2 nineteen times in twenty, of so few rounds (Student's t). Some more because the
+/// machine is not the same at another time, and a slow one has fewer rounds.
 const DEVIATIONS: f64 = 3.0;
 
 /// Rounds without which nothing is said.

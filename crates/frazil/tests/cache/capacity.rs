@@ -3,38 +3,16 @@
 use crate::cache;
 use crate::extent::{HANG_LIMIT, is_long, policies, turns};
 use std::cell::Cell;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 
+use crate::identity::Identity;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Cause, Policy};
-use frazil_policy::{Policy as Algorithm, PolicyVisitor, object_hash};
-
-/// Hashes a numeric id as the plain policy's host does.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, 1)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-}
-
-impl BuildHasher for Identity {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        Self::default()
-    }
-}
+use frazil_policy::{Policy as Algorithm, PolicyVisitor};
 
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };

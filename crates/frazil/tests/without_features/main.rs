@@ -7,14 +7,15 @@
 
 #[path = "../../../policy/tests/policies/cache/mod.rs"]
 mod cache;
+#[path = "../cache/identity.rs"]
+mod identity;
 #[path = "../cache/tracked/mod.rs"]
 mod tracked;
 
-use std::hash::{BuildHasher, Hasher};
-
 use frazil::{Cache, Policy};
-use frazil_policy::{Policy as Algorithm, PolicyVisitor, object_hash};
+use frazil_policy::{Policy as Algorithm, PolicyVisitor};
 
+use identity::Identity;
 use tracked::{Census, Chance, Tracked};
 
 const CAPACITY: u64 = 100;
@@ -105,29 +106,6 @@ fn threads_lose_nothing_and_drop_nothing_twice() {
         check(&mut cache, &census, policy);
         cache.clear();
         check(&mut cache, &census, policy);
-    }
-}
-
-/// Hashes a numeric id as the plain policy's host does.
-#[derive(Clone, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        object_hash(self.0, 1)
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are u64")
-    }
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id;
-    }
-}
-
-impl BuildHasher for Identity {
-    type Hasher = Self;
-    fn build_hasher(&self) -> Self {
-        Self::default()
     }
 }
 
