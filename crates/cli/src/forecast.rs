@@ -241,6 +241,13 @@ impl Forecast {
         self.profile.think.contains_key(Profile::FROZEN_HIT)
     }
 
+    /// Bytes that an entry of a policy takes beside key and value. `None` where the profile does
+    /// not say it.
+    pub(crate) fn entry_bytes(&self, policy: &PolicySpec) -> Option<f64> {
+        let name = self.costs_of(policy)?.name();
+        self.profile.networks.get(name)?.entry_bytes
+    }
+
     /// From which of the profile's policies a policy has its costs, what is frozen of it left
     /// out. `None` if there is none.
     pub(crate) fn costs_of(&self, policy: &PolicySpec) -> Option<Costs<'_>> {

@@ -109,7 +109,8 @@ pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = number as f64;
     let mut unit = 0;
-    while scaled >= 1024.0 && unit + 1 < UNITS.len() {
+    // What would be rounded up to 1024.0 has the next unit.
+    while scaled >= 1023.95 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
     }

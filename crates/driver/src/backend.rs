@@ -84,6 +84,9 @@ pub(crate) trait Misses {
     /// Called once a batch.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed);
 
+    /// Waits for all that is in flight.
+    fn drain(&mut self, session: &mut impl Session, timed: &mut Timed);
+
     /// Begins to measure how many requests are in flight.
     fn restart(&mut self);
 
@@ -118,6 +121,8 @@ impl Misses for Immediate {
 
     #[inline(always)]
     fn look(&mut self, _: &mut impl Session, _: &mut Timed) {}
+
+    fn drain(&mut self, _: &mut impl Session, _: &mut Timed) {}
 
     fn restart(&mut self) {}
 
@@ -211,6 +216,12 @@ impl Misses for Fetching {
     /// serve, and nothing is lost but its latency, by some microseconds.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed) {
         self.finish(session, timed);
+    }
+
+    fn drain(&mut self, session: &mut impl Session, timed: &mut Timed) {
+        while !self.waiting.is_empty() {
+            self.finish(session, timed);
+        }
     }
 
     fn restart(&mut self) {

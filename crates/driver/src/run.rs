@@ -187,7 +187,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.hits + self.misses + self.bypassed + self.others
     }
 }

@@ -94,6 +94,11 @@ impl Board {
         left(cases, &self.floors, policy, capacity)
     }
 
+    /// What is missed where all fits, on the trace where that is most.
+    pub(crate) fn most_floor(&self) -> f64 {
+        self.floors.iter().copied().fold(0.0, f64::max)
+    }
+
     /// Whether nothing is gained even where all fits.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.avoidable < HOPELESS

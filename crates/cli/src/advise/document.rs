@@ -6,7 +6,6 @@ use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
-use super::goal::Money;
 use super::text::{answer, counted, reasons, sure};
 use super::told::{Named, cautions, named, worth_title};
 use super::{Advice, candidate::Candidate};
@@ -56,7 +55,7 @@ pub(super) fn document(
         },
         "avoidable": advice.board.avoidable,
         "worth_title": worth_title(advice),
-        "bytes_each": advice.shows_memory().then(|| advice.memory.bytes_each()),
+        "bytes_each": advice.memory.bytes_each(chosen.policy),
         "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
@@ -66,13 +65,12 @@ pub(super) fn document(
 
 fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
     let kept = &size.kept;
-    let money = advice.goal.and_then(|goal| goal.money);
-    let a_month = |money: Money| money.a_month(size.capacity, kept.miss_ratio).iter().sum::<f64>();
     json!({
         "name": size.names.join(", "),
         "capacity": size.capacity,
         "policy": size.policy,
-        "a_month": money.map(a_month),
+        "a_month": advice.money().map(|money| size.a_month(money)),
+        "bytes": advice.memory.bytes(size.policy, size.capacity),
         "miss_ratio": kept.miss_ratio,
         "avoided": size.avoided,
         "mops": kept.mops,

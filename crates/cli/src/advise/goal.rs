@@ -5,7 +5,8 @@ use clap::Args;
 use frazil_simulator::{CapacityError, CapacitySpec, Unit, parse_us};
 
 use super::board::{Board, Entry, Row};
-use super::case::Case;
+use super::candidate::Candidate;
+use super::case::{Case, Question};
 use super::memory::Memory;
 use super::recommend::{Measured, Winner, winner};
 use super::worth::{Gap, Point, Prices, SLIGHT, gap_to_cheapest, gap_to_first};
@@ -52,6 +53,10 @@ pub(crate) struct GoalArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     value_bytes: Option<u32>,
+
+    /// Bytes of a key, which memory has beside the value and what the policy keeps of an entry.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    key_bytes: u32,
 }
 
 fn parse_percent(text: &str) -> Result<f64, String> {
@@ -112,16 +117,25 @@ impl GoalArgs {
     }
 
     /// How much memory capacities are.
-    pub(crate) fn memory(&self, unit: Unit, cases: &[Case<'_>]) -> Memory {
+    pub(crate) fn memory(&self, question: &Question, unit: Unit, cases: &[Case<'_>]) -> Memory {
         let largest = cases.iter().max_by_key(|case| case.everything);
         let said = self.value_bytes.map(f64::from);
-        Memory { unit, value_bytes: said.or(largest.and_then(|case| case.value_bytes)) }
+        let value_bytes = said.or(largest.and_then(|case| case.value_bytes));
+        let entry = |policy: &Candidate| question.forecast.entry_bytes(&policy.policy());
+        let entries = question.policies.iter().map(entry);
+        Memory::new(unit, value_bytes, self.key_bytes.into(), entries)
     }
 
     /// What is asked for of these traces. `None` if nothing is.
-    pub(crate) fn goal(&self, memory: Memory, cases: &[Case<'_>]) -> Result<Option<Goal>, Failure> {
+    pub(crate) fn goal(
+        &self,
+        unit: Unit,
+        memory: &Memory,
+        cases: &[Case<'_>],
+    ) -> Result<Option<Goal>, Failure> {
+        let budget = self.budget.as_ref();
         let goal = Goal {
-            budget: self.budget.as_ref().map(|it| budget(it, memory, cases)).transpose()?,
+            budget: budget.map(|it| Budget::new(it, unit, memory, cases)).transpose()?,
             miss_ratio: self.target_miss,
             response_us: self.target_latency,
             requests_per_second: self.target_throughput,
@@ -131,11 +145,13 @@ impl GoalArgs {
         Ok(any.then_some(goal))
     }
 
-    fn money(&self, memory: Memory, cases: &[Case<'_>]) -> Result<Option<Money>, Failure> {
+    fn money(&self, memory: &Memory, cases: &[Case<'_>]) -> Result<Option<Money>, Failure> {
         let Some((memory_price, miss_price)) = self.memory_price.zip(self.miss_price) else {
             return Ok(None);
         };
-        let bytes_each = memory.bytes_each().ok_or_else(|| no_sizes("--memory-price"))?;
+        if !memory.is_known() {
+            return Err(no_sizes("--memory-price"));
+        }
         let of_trace = || cases.first().and_then(Case::requests_per_second);
         let rate = self.request_rate.or_else(of_trace).ok_or_else(|| {
             let why = "the trace has no times to price its misses by; say --request-rate";
@@ -144,7 +160,7 @@ impl GoalArgs {
         Ok(Some(Money {
             memory_price,
             miss_price,
-            bytes_each,
+            bytes_each: memory.bytes_of_each(),
             requests_per_second: rate,
             rate_of_trace: self.request_rate.is_none(),
         }))
@@ -157,57 +173,110 @@ fn no_sizes(flag: &str) -> Failure {
     ))
 }
 
-/// A budget as a capacity: a share is of the largest trace.
-fn budget(spec: &CapacitySpec, memory: Memory, cases: &[Case<'_>]) -> Result<u64, Failure> {
-    let usage = |error: CapacityError| Failure::usage(anyhow!("--budget: {error}"));
-    match spec.known(memory.unit) {
-        Ok(Some(capacity)) => Ok(capacity),
-        Ok(None) => {
-            let of_each = cases.iter().map(|case| case.resolve(spec));
-            let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
-            Ok(of_each.into_iter().max().unwrap_or(1))
+/// The most that there may be of a cache.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Budget {
+    /// By policy: bytes are room for more entries where an entry takes less.
+    capacities: Vec<u64>,
+    /// Memory, if that was said.
+    pub(crate) bytes: Option<u64>,
+}
+
+impl Budget {
+    /// A share is of the largest trace. Bytes are memory, also where the trace's are counted.
+    fn new(
+        spec: &CapacitySpec,
+        unit: Unit,
+        memory: &Memory,
+        cases: &[Case<'_>],
+    ) -> Result<Self, Failure> {
+        let usage = |error: CapacityError| Failure::usage(anyhow!("--budget: {error}"));
+        let same = |capacity| Budget { capacities: vec![capacity], bytes: None };
+        let bytes = match spec.known(unit) {
+            Ok(Some(capacity)) if unit == Unit::Objects || !memory.is_known() => {
+                return Ok(same(capacity));
+            }
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                let of_each = cases.iter().map(|case| case.resolve(spec));
+                let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
+                return Ok(same(of_each.into_iter().max().unwrap_or(1)));
+            }
+            Err(CapacityError::BytesOfObjects(_)) if !memory.is_known() => {
+                return Err(no_sizes("--budget"));
+            }
+            Err(CapacityError::BytesOfObjects(_)) => {
+                spec.known(Unit::Bytes).map_err(usage)?.unwrap_or_default()
+            }
+            Err(error) => return Err(usage(error)),
+        };
+        let budget = Budget { capacities: memory.capacities(bytes), bytes: Some(bytes) };
+        if budget.largest() == 0 {
+            return Err(Failure::usage(anyhow!("--budget: {spec} is room for no object")));
         }
-        Err(CapacityError::BytesOfObjects(_)) => {
-            let bytes = spec.known(Unit::Bytes).map_err(usage)?.unwrap_or_default();
-            let capacity = memory.capacity(bytes).ok_or_else(|| no_sizes("--budget"))?;
-            let small = || Failure::usage(anyhow!("--budget: {spec} is room for no object"));
-            Some(capacity).filter(|&capacity| capacity > 0).ok_or_else(small)
-        }
-        Err(error) => Err(usage(error)),
+        Ok(budget)
+    }
+
+    /// The largest capacity of a policy.
+    pub(crate) fn of(&self, policy: usize) -> u64 {
+        self.capacities.get(policy).copied().unwrap_or_else(|| self.largest())
+    }
+
+    /// The largest capacity of any.
+    pub(crate) fn largest(&self) -> u64 {
+        self.capacities.iter().copied().max().unwrap_or(0)
     }
 }
 
 /// What memory and misses cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Money {
     pub(crate) memory_price: f64,
     pub(crate) miss_price: f64,
-    bytes_each: f64,
+    /// By policy.
+    bytes_each: Vec<f64>,
     pub(crate) requests_per_second: f64,
     /// Whether nobody said it.
     pub(crate) rate_of_trace: bool,
 }
 
 impl Money {
-    fn prices(&self) -> Prices {
-        Prices {
-            size: self.memory_price * self.bytes_each / GIB,
-            misses: self.requests_per_second * MONTH_SECONDS / 1e6 * self.miss_price,
-        }
+    /// A month without a cache.
+    pub(crate) fn without_cache(&self) -> f64 {
+        self.requests_per_second * MONTH_SECONDS / 1e6 * self.miss_price
     }
 
     /// A month of memory, and one of misses.
-    pub(crate) fn a_month(&self, capacity: u64, miss_ratio: f64) -> [f64; 2] {
-        let prices = self.prices();
-        [prices.size * capacity as f64, prices.misses * miss_ratio]
+    pub(crate) fn a_month(&self, policy: usize, capacity: u64, miss_ratio: f64) -> [f64; 2] {
+        let each = self.bytes_each.get(policy).copied().unwrap_or_default();
+        let memory = self.memory_price * each / GIB * capacity as f64;
+        [memory, self.without_cache() * miss_ratio]
+    }
+
+    fn sum(&self, entry: &Entry) -> f64 {
+        let Measured { policy, capacity, .. } = entry.measured;
+        self.a_month(policy, capacity, entry.kept.miss_ratio).iter().sum()
+    }
+
+    /// Those of the policy whose entries take least. With others memory costs more, which
+    /// [`Money::point`] has as misses.
+    fn least_prices(&self) -> Prices {
+        let each = self.bytes_each.iter().copied().fold(f64::INFINITY, f64::min);
+        Prices { size: self.memory_price * each / GIB, misses: self.without_cache() }
+    }
+
+    /// A size with what it leaves, so that at the least prices it costs what it does.
+    fn point(&self, entry: &Entry) -> Point {
+        let prices = self.least_prices();
+        let size = entry.measured.capacity;
+        Point { size, left: (self.sum(entry) - prices.size * size as f64) / prices.misses }
     }
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Goal {
-    /// The largest capacity there may be.
-    pub(crate) budget: Option<u64>,
+    pub(crate) budget: Option<Budget>,
     pub(crate) miss_ratio: Option<f64>,
     pub(crate) response_us: Option<f64>,
     pub(crate) requests_per_second: Option<f64>,
@@ -231,6 +300,11 @@ impl Goal {
             || self.requests_per_second.is_some()
     }
 
+    fn is_within(&self, entry: &Entry) -> bool {
+        let Measured { policy, capacity, .. } = entry.measured;
+        self.budget.as_ref().is_none_or(|budget| capacity <= budget.of(policy))
+    }
+
     /// Whether a policy at a size does what is asked for, on every trace.
     fn fits(&self, entry: &Entry) -> bool {
         let kept = &entry.kept;
@@ -238,22 +312,23 @@ impl Goal {
             limit.is_none_or(|limit| value.is_some_and(|value| value <= limit))
         };
         let enough = |least: f64| kept.mops.is_some_and(|mops| mops * 1e6 >= least);
-        at_most(self.miss_ratio, Some(kept.miss_ratio))
+        self.is_within(entry)
+            && at_most(self.miss_ratio, Some(kept.miss_ratio))
             && at_most(self.response_us, kept.response_us)
             && self.requests_per_second.is_none_or(enough)
     }
 
-    /// Who wins at a size, of those that do what is asked for. Where misses cost, it is who misses
-    /// least: the memory costs the same.
+    /// Who wins at a size, of those that do what is asked for. Where misses cost, it is who is
+    /// cheapest.
     fn winner_at(&self, row: &Row) -> Option<Winner> {
-        let fitting = || row.entries.iter().filter(|entry| self.fits(entry));
-        if self.money.is_none() {
+        let Some(money) = &self.money else {
             return row.winner_of(|entry| self.fits(entry));
-        }
-        let known = fitting().filter(|entry| entry.measured.mops.is_some());
+        };
+        let fitting = row.entries.iter().filter(|entry| self.fits(entry));
+        let known = fitting.filter(|entry| entry.measured.mops.is_some());
         let cheaper = |one: &&Entry, other: &&Entry| {
             let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
-            one.kept.miss_ratio.total_cmp(&other.kept.miss_ratio).then_with(faster)
+            money.sum(one).total_cmp(&money.sum(other)).then_with(faster)
         };
         let cheapest = known.min_by(cheaper)?.measured.policy;
         row.winner_of(|entry| entry.measured.policy == cheapest)
@@ -262,7 +337,9 @@ impl Goal {
     /// What a policy is best at that the goal asks for: the least first.
     pub(crate) fn rank(&self, entry: &Entry) -> f64 {
         let kept = &entry.kept;
-        if self.miss_ratio.is_some() || self.money.is_some() {
+        if let Some(money) = &self.money {
+            money.sum(entry)
+        } else if self.miss_ratio.is_some() {
             kept.miss_ratio
         } else if self.response_us.is_some() {
             kept.response_us.unwrap_or(f64::INFINITY)
@@ -272,7 +349,7 @@ impl Goal {
     }
 
     fn within<'b>(&self, board: &'b Board) -> &'b [Row] {
-        let most = self.budget.unwrap_or(u64::MAX);
+        let most = self.budget.as_ref().map_or(u64::MAX, Budget::largest);
         &board.rows[..board.rows.partition_point(|row| row.capacity <= most)]
     }
 
@@ -282,19 +359,18 @@ impl Goal {
         let mut fitting = rows.iter().filter_map(|row| Some((row, self.winner_at(row)?)));
         let reached = if let Some(money) = &self.money {
             let cost = |(row, winner): &(&Row, Winner)| {
-                let missed = row.entry(winner.chosen.policy).map_or(1.0, |it| it.kept.miss_ratio);
-                money.a_month(row.capacity, missed).iter().sum::<f64>()
+                let entry = row.entry(winner.chosen.policy);
+                entry.map_or(f64::INFINITY, |entry| money.sum(entry))
             };
             let best = fitting.min_by(|one, other| cost(one).total_cmp(&cost(other)));
-            let nothing = money.a_month(0, 1.0).iter().sum::<f64>();
-            best.map(|best| match cost(&best) >= nothing && !self.has_targets() {
+            best.map(|best| match cost(&best) >= money.without_cache() && !self.has_targets() {
                 true => Reached::ByNone(best.1),
                 false => Reached::By(best.1),
             })
         } else if self.has_targets() {
             fitting.next().map(|(_, winner)| Reached::By(winner))
         } else {
-            best_of(rows).map(Reached::By)
+            best_of(fitting.collect()).map(Reached::By)
         };
         reached.or_else(|| self.nearest(rows).map(Reached::Not))
     }
@@ -302,10 +378,32 @@ impl Goal {
     /// What is best of that which is asked for first, where nothing is enough.
     fn nearest(&self, rows: &[Row]) -> Option<Winner> {
         let entries = rows.iter().flat_map(|row| row.entries.iter().map(move |it| (row, it)));
-        let known = entries.filter(|(_, entry)| entry.measured.mops.is_some());
+        let known =
+            entries.filter(|(_, entry)| entry.measured.mops.is_some() && self.is_within(entry));
         let least = |one: &Entry, other: &Entry| self.rank(one).total_cmp(&self.rank(other));
         let (row, entry) = known.min_by(|one, other| least(one.1, other.1))?;
         row.winner_of(|it| it.measured.policy == entry.measured.policy)
+    }
+
+    /// The cells at which policies that do well near the end of the budget use it up.
+    pub(crate) fn cells_at_budget(&self, board: &Board) -> Vec<(usize, u64)> {
+        let Some(budget) = self.budget.as_ref().filter(|budget| budget.bytes.is_some()) else {
+            return Vec::new();
+        };
+        let end = budget.largest().min(board.everything);
+        let Some(at) = board.rows.iter().rposition(|row| row.capacity <= end) else {
+            return Vec::new();
+        };
+        let upper = board.rows[at].capacity;
+        let lower = at.checked_sub(1).map_or(upper, |at| board.rows[at].capacity);
+        let policies = board.contenders(Gap { lower, upper }, |entry| self.rank(entry));
+        let sizes = policies.iter().map(|&policy| budget.of(policy).min(board.everything));
+        let mut sizes: Vec<u64> = sizes.filter(|&size| size > 0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let known = |size| board.at(size).is_some();
+        let cells = sizes.into_iter().filter(|&size| !known(size));
+        cells.flat_map(|size| policies.iter().map(move |&policy| (policy, size))).collect()
     }
 
     /// Where to look closer before [`Goal::reached`] is told.
@@ -319,13 +417,13 @@ impl Goal {
             }));
         }
         if let Some(money) = &self.money {
-            let missed = |(row, winner): (&Row, &Option<Winner>)| {
+            let point = |(row, winner): (&Row, &Option<Winner>)| {
                 let entry = winner.as_ref().and_then(|it| row.entry(it.chosen.policy));
-                let left = entry.map_or(f64::INFINITY, |entry| entry.kept.miss_ratio);
-                Point { size: row.capacity, left }
+                let none = Point { size: row.capacity, left: f64::INFINITY };
+                entry.map_or(none, |entry| money.point(entry))
             };
-            let curve: Vec<Point> = rows.iter().zip(&fitting).map(missed).collect();
-            let prices = money.prices();
+            let curve: Vec<Point> = rows.iter().zip(&fitting).map(point).collect();
+            let prices = money.least_prices();
             let best = prices.cheapest(&curve).map_or(0.0, |at| prices.of(&curve[at]));
             gaps.extend(gap_to_cheapest(&curve, &prices, board.everything, best * SLIGHT));
         }
@@ -333,19 +431,19 @@ impl Goal {
     }
 }
 
-/// The best of several sizes, by the rule for policies: more throughput wins, and within a tie
-/// fewer misses.
-fn best_of(rows: &[Row]) -> Option<Winner> {
+/// The best of the winners of several sizes, by the rule for policies: more throughput wins, and
+/// within a tie fewer misses.
+fn best_of(mut fitting: Vec<(&Row, Winner)>) -> Option<Winner> {
     // Throughputs of several traces are shares of the best of each size, which sizes do not have
     // in common.
-    let kept = |row: &Row| Measured {
-        miss_ratio: row.kept.miss_ratio,
-        mops: row.kept.mops,
-        ..row.winner.chosen
+    let kept = |(row, Winner { chosen, .. }): &(&Row, Winner)| {
+        let kept = row.entry(chosen.policy)?.kept;
+        Some(Measured { miss_ratio: kept.miss_ratio, mops: kept.mops, ..*chosen })
     };
-    let cells: Vec<Measured> = rows.iter().map(kept).collect();
+    let cells: Vec<Measured> = fitting.iter().filter_map(kept).collect();
     let best = winner(&cells)?.chosen.capacity;
-    rows.iter().find(|row| row.capacity == best).map(|row| row.winner.clone())
+    let at = fitting.iter().position(|(row, _)| row.capacity == best)?;
+    Some(fitting.swap_remove(at).1)
 }
 
 #[cfg(test)]
@@ -374,11 +472,11 @@ mod tests {
         let money = Money {
             memory_price: 2.0,
             miss_price: 0.5,
-            bytes_each: 1024.0,
+            bytes_each: vec![2048.0, 1024.0],
             requests_per_second: 1_000.0,
             rate_of_trace: false,
         };
-        let [memory, misses] = money.a_month(1 << 20, 0.1);
+        let [memory, misses] = money.a_month(1, 1 << 20, 0.1);
         assert!((memory - 2.0).abs() < 1e-9, "{memory}");
         assert!((misses - 131.49).abs() < 1e-9, "{misses}");
     }

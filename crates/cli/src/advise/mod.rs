@@ -34,7 +34,7 @@ use candidate::Candidate;
 use case::{Case, Question, Replayed};
 use choice::Choice;
 use document::document;
-use goal::{Goal, GoalArgs};
+use goal::{Goal, GoalArgs, Money};
 use memory::Memory;
 use recommend::{Limit, Measured, limit};
 use search::Found;
@@ -166,7 +166,12 @@ pub(crate) struct Advice<'a> {
 impl Advice<'_> {
     /// Whether capacities are told as memory as well.
     pub(crate) fn shows_memory(&self) -> bool {
-        self.unit == Unit::Objects && self.memory.bytes_each().is_some()
+        self.memory.is_known()
+    }
+
+    /// What memory and misses cost, if that was said.
+    pub(crate) fn money(&self) -> Option<&Money> {
+        self.goal.as_ref().and_then(|goal| goal.money.as_ref())
     }
 }
 
@@ -298,8 +303,9 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
 fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {
     let Question { policies, forecast, .. } = question;
     let mut cases = cases(args)?;
-    let memory = args.goal.memory(args.replaying.unit, &cases);
-    let goal = args.goal.goal(memory, &cases)?;
+    let unit = args.replaying.unit;
+    let memory = args.goal.memory(question, unit, &cases);
+    let goal = args.goal.goal(unit, &memory, &cases)?;
     let Found { board, choice, shown } =
         search::explore(args, question, goal.as_ref(), &mut cases)?;
     let chosen = choice.winner.chosen;
@@ -317,7 +323,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         all.filter(|it| !is_advised(it)).collect()
     };
     Ok(Advice {
-        unit: args.replaying.unit,
+        unit,
         everything: board.everything,
         policies,
         forecast,

@@ -8,7 +8,7 @@ use super::Args;
 use super::board::{Board, Entry};
 use super::case::{Case, Question};
 use super::choice::Choice;
-use super::goal::Goal;
+use super::goal::{Budget, Goal};
 use super::worth::{Gap, gaps_to_sizes};
 use crate::failure::Failure;
 
@@ -41,6 +41,8 @@ pub(super) fn explore(
     }
     let mut board = Board::new(cases);
     if args.capacity.is_empty() {
+        let cells = goal.map_or_else(Vec::new, |goal| goal.cells_at_budget(&board));
+        add(question, cases, &mut board, &cells)?;
         look_closer(question, goal, cases, &mut board)?;
     }
     let nothing = || Failure::usage(anyhow!("no policy or no capacity to compare"));
@@ -68,7 +70,7 @@ fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Ve
         let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
         capacities.extend(of_each.into_iter().max());
     }
-    if let Some(budget) = goal.and_then(|goal| goal.budget) {
+    if let Some(budget) = goal.and_then(|goal| goal.budget.as_ref()).map(Budget::largest) {
         let everything = cases.iter().map(|case| case.everything).max().unwrap_or(budget);
         if args.capacity.is_empty() {
             capacities.push(budget.min(everything));

@@ -139,7 +139,7 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     let rows = shown.map(|of_size| {
         let capacity = of_size.capacity;
         let mut row = vec![amount(advice.unit, capacity), share(case.everything, capacity)];
-        row.extend(advice.shows_memory().then(|| bytes(advice, capacity)));
+        row.extend(advice.shows_memory().then(|| bytes(advice, &of_size.winner.chosen)));
         let cells = (0..names.len()).map(|policy| case.cell(policy, capacity));
         row.extend(cells.map(|known| known.map_or_else(|| "-".to_owned(), &cell)));
         row.push(names[of_size.winner.chosen.policy].clone());
@@ -199,7 +199,7 @@ pub(super) fn answer(advice: &Advice<'_>) -> String {
         (amount(advice.unit, chosen.capacity), share(advice.everything, chosen.capacity))
     };
     let memory = if advice.shows_memory() {
-        format!(", {}", bytes(advice, chosen.capacity))
+        format!(", {} of memory", bytes(advice, chosen))
     } else {
         String::new()
     };
@@ -419,9 +419,7 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
 fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
     // Those that do not do what is asked for are beaten too, however fast they are.
     match winner.beaten.first().map(|cell| cell.mops) {
-        Some(Some(_)) if advice.goal.is_some_and(|goal| goal.money.is_some()) => {
-            "the fewest misses of all at this size, or the fastest of those"
-        }
+        Some(Some(_)) if advice.money().is_some() => "the cheapest of all at this size",
         Some(Some(fastest)) if Some(fastest) > winner.chosen.mops => {
             "the fastest of those that do what is asked for"
         }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
-use super::goal::Goal;
-use super::text::{TOLD, amount, mops, on_worst, share, why_slower};
+use super::goal::{Goal, Money};
+use super::recommend::Measured;
+use super::text::{TOLD, amount, mops, share, why_slower};
 use super::worth::{AMPLE, FRUGAL, Shape, knees};
 use crate::output::{self, grouped, percent};
 
@@ -27,6 +28,13 @@ pub(super) struct Named {
     pub(super) kept: Kept,
     /// Of the avoidable misses.
     pub(super) avoided: f64,
+}
+
+impl Named {
+    /// A month of memory and misses.
+    pub(super) fn a_month(&self, money: &Money) -> f64 {
+        money.a_month(self.policy, self.capacity, self.kept.miss_ratio).iter().sum()
+    }
 }
 
 /// The sizes, smallest first and each once. None where no cache helps.
@@ -91,7 +99,7 @@ pub(super) fn knees_json(advice: &Advice<'_>) -> Vec<u64> {
 fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
     json!({
         "capacity": size.capacity,
-        "bytes": advice.memory.bytes(size.capacity),
+        "bytes": advice.memory.bytes(size.policy, size.capacity),
         "policy": advice.policies[size.policy].to_string(),
         "miss_ratio": size.kept.miss_ratio,
         "avoided": size.avoided,
@@ -103,21 +111,22 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
 pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
     let Some(goal) = &advice.goal else { return Value::Null };
     let choice = &advice.choice;
-    let money = goal.money.map(|money| {
-        let [memory, misses] = money.a_month(choice.winner.chosen.capacity, choice.kept.miss_ratio);
+    let money = goal.money.as_ref().map(|money| {
+        let [memory, misses] = a_month(advice, money);
         json!({
             "memory_price": money.memory_price,
             "miss_price": money.miss_price,
             "requests_per_second": money.requests_per_second,
             "memory_a_month": memory,
             "misses_a_month": misses,
-            "no_cache_a_month": money.a_month(0, 1.0)[1],
+            "no_cache_a_month": money.without_cache(),
         })
     });
     let nearest = named(advice).into_iter().find(|it| it.names.contains(&"nearest"));
     json!({
         "reached": choice.is_size(),
-        "budget": goal.budget,
+        "budget": goal.budget.as_ref().map(|budget| budget.of(choice.winner.chosen.policy)),
+        "budget_bytes": goal.budget.as_ref().and_then(|budget| budget.bytes),
         "target_miss_ratio": goal.miss_ratio,
         "target_response_us": goal.response_us,
         "target_requests_per_second": goal.requests_per_second,
@@ -129,7 +138,7 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
 /// The sizes as a table, with what each leaves. Empty where there are none.
 pub(super) fn worth(advice: &Advice<'_>) -> String {
     let memory = advice.shows_memory();
-    let money = advice.goal.and_then(|goal| goal.money);
+    let money = advice.money();
     let mut headers = vec!["size", "capacity", "of all"];
     headers.extend(memory.then_some("memory"));
     headers.extend(["misses", "avoided", "M/s"]);
@@ -141,11 +150,9 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
             amount(advice.unit, it.capacity),
             share(advice.everything, it.capacity),
         ];
-        row.extend(memory.then(|| bytes(advice, it.capacity)));
+        row.extend(memory.then(|| bytes_of(advice, it.policy, it.capacity)));
         row.extend([percent(it.kept.miss_ratio), percent(it.avoided), mops(it.kept.mops)]);
-        row.extend(
-            money.map(|money| price(money.a_month(it.capacity, it.kept.miss_ratio).iter().sum())),
-        );
+        row.extend(money.map(|money| price(it.a_month(money))));
         row.push(advice.policies[it.policy].to_string());
         row
     };
@@ -165,9 +172,19 @@ pub(super) fn worth_title(advice: &Advice<'_>) -> String {
     )
 }
 
-/// The memory that a capacity takes.
-pub(super) fn bytes(advice: &Advice<'_>, capacity: u64) -> String {
-    advice.memory.bytes(capacity).map_or_else(|| "-".to_owned(), output::bytes)
+/// The memory that a cell takes.
+pub(super) fn bytes(advice: &Advice<'_>, cell: &Measured) -> String {
+    bytes_of(advice, cell.policy, cell.capacity)
+}
+
+fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
+    advice.memory.bytes(policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
+}
+
+/// What is recommended costs so much: memory, and misses.
+fn a_month(advice: &Advice<'_>, money: &Money) -> [f64; 2] {
+    let chosen = &advice.choice.winner.chosen;
+    money.a_month(chosen.policy, chosen.capacity, advice.choice.kept.miss_ratio)
 }
 
 fn price(sum: f64) -> String {
@@ -220,14 +237,13 @@ fn asked(advice: &Advice<'_>) -> String {
     let within = within(advice, goal);
     let reach =
         if targets.is_empty() { String::new() } else { format!(" that {}", targets.join(" and ")) };
-    let Some(money) = goal.money else {
+    let Some(money) = &goal.money else {
         return match targets.is_empty() {
             true => format!("the best{within}, by throughput and where that ties by misses"),
             false => format!("the smallest found{within}{reach}"),
         };
     };
-    let chosen = &advice.choice.winner.chosen;
-    let [memory, misses] = money.a_month(chosen.capacity, advice.choice.kept.miss_ratio);
+    let [memory, misses] = a_month(advice, money);
     format!(
         "the cheapest{within}{reach}, at {} a GiB and {} a million misses, of {} requests a \
          second{}: {} for memory and {} for misses a month, and {} without a cache",
@@ -237,17 +253,17 @@ fn asked(advice: &Advice<'_>) -> String {
         if money.rate_of_trace { " as in the trace" } else { "" },
         price(memory),
         price(misses),
-        price(money.a_month(0, 1.0)[1])
+        price(money.without_cache())
     )
 }
 
 fn within(advice: &Advice<'_>, goal: &Goal) -> String {
-    let Some(budget) = goal.budget else { return String::new() };
-    let memory = match advice.shows_memory() {
-        true => format!(", {}", bytes(advice, budget)),
-        false => String::new(),
+    let Some(budget) = &goal.budget else { return String::new() };
+    let size = match budget.bytes {
+        Some(bytes) => output::bytes(bytes),
+        None => amount(advice.unit, budget.largest()),
     };
-    format!(" within the budget of {}{memory}", amount(advice.unit, budget))
+    format!(" within the budget of {size}")
 }
 
 /// What is targeted, as what a cache does.
@@ -275,18 +291,18 @@ fn unmet(advice: &Advice<'_>) -> String {
         share(advice.everything, chosen.capacity),
         percent(kept.miss_ratio),
         mops(kept.mops),
-        percent(1.0 - advice.board.avoidable)
+        percent(advice.board.most_floor())
     )
 }
 
 fn too_dear(advice: &Advice<'_>) -> String {
-    let Some(money) = advice.goal.and_then(|goal| goal.money) else { return String::new() };
+    let Some(money) = advice.money() else { return String::new() };
     let chosen = &advice.choice.winner.chosen;
-    let [memory, misses] = money.a_month(chosen.capacity, advice.choice.kept.miss_ratio);
+    let [memory, misses] = a_month(advice, money);
     format!(
         "Size: none, as all misses cost {} a month without a cache, and the cheapest compared, {} of \
          {}, {} for memory and {} for misses.",
-        price(money.a_month(0, 1.0)[1]),
+        price(money.without_cache()),
         amount(advice.unit, chosen.capacity),
         advice.policies[chosen.policy],
         price(memory),
@@ -300,11 +316,8 @@ fn buys(advice: &Advice<'_>) -> String {
     let chosen = &choice.winner.chosen;
     let row = advice.board.at(chosen.capacity);
     let avoided = row.and_then(|row| avoided(advice, row, chosen.policy)).unwrap_or_default();
-    let memory = if advice.shows_memory() {
-        format!(", {}", bytes(advice, chosen.capacity))
-    } else {
-        String::new()
-    };
+    let memory =
+        if advice.shows_memory() { format!(", {}", bytes(advice, chosen)) } else { String::new() };
     let speed =
         choice.kept.mops.map_or_else(String::new, |it| format!(", at {} M/s", mops(Some(it))));
     format!(
@@ -375,7 +388,7 @@ fn no_size(advice: &Advice<'_>) -> String {
          --format, --columns).",
         amount(advice.unit, advice.everything),
         percent(advice.board.avoidable),
-        on_worst(advice)
+        if advice.cases.len() > 1 { " at most on any of the traces" } else { "" }
     )
 }
 

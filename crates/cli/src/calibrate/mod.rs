@@ -219,11 +219,12 @@ pub(crate) fn calibrate(
     seconds: f64,
 ) -> Result<(Profile, Tally), Failure> {
     let cores = frazil_driver::cores();
-    let plan = Plan::new(asked, capacities, cores.min(MOST_THREADS))?;
+    let threads = cores.min(MOST_THREADS);
+    let plan = Plan::new(asked, capacities, threads)?;
     let patience = Duration::from_secs_f64(seconds * (PATIENCE - 1.0) / 2.0);
     let mut tally = Tally::new(Distance::least().with_patience(patience));
     let raw = plan.measure(capacities, seconds, &mut tally)?;
-    let machine = machine(cores, &tally);
+    let machine = machine(threads, &tally);
     // What the rounds of these numbers say.
     let assembled = |rounds: &[usize]| {
         let measured = plan.of_rounds(asked, &raw, rounds);
@@ -232,7 +233,7 @@ pub(crate) fn calibrate(
     };
     let all: Vec<usize> = (0..raw.rounds).collect();
     let mut profile = assembled(&all).map_err(|error| anyhow!(error))?;
-    let agreement = agreement(raw.rounds, cores, capacities, |rounds| assembled(rounds).ok());
+    let agreement = agreement(raw.rounds, threads, capacities, |rounds| assembled(rounds).ok());
     if let Some(quality) = &mut profile.quality {
         quality.halves = agreement.halves;
     }
@@ -373,6 +374,7 @@ impl Plan {
 }
 
 /// This machine, for people.
+/// The machine as it was measured, by so many threads with a core each.
 fn machine(cores: usize, tally: &Tally) -> Machine {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

@@ -5,6 +5,8 @@
 //! as such and is no failure of the command.
 
 mod accuracy;
+mod advice;
+mod advice_cells;
 mod cells;
 mod classes;
 mod delayed_cells;
@@ -52,6 +54,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
+  frazil reproduce advice --traces /data/traces --out /tmp/advice
   frazil reproduce mitigations --out /tmp/mitigations
   frazil reproduce prototype --traces /data/traces --out /tmp/prototype")]
 pub(crate) struct Args {
@@ -67,13 +70,15 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Of accuracy: a profile by frazil calibrate; one is measured first unless given.
+    /// Of accuracy and advice: a profile by frazil calibrate. Without one accuracy measures it
+    /// first, and advice is asked with the profile that comes with frazil.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of frozenhot, delayed-hits and prototype: a folder with the traces that
+    /// Of advice, frozenhot, delayed-hits and prototype: a folder with the traces that
     /// docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
-    /// arc/OLTP.lis.zst; without it generated ones must do.
+    /// arc/OLTP.lis.zst; of advice any folder, of which all traces take part. Without it generated
+    /// ones must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -109,6 +114,9 @@ enum Experiment {
     /// What the queueing model foretells beside what the cache does, at eight policies, six hit
     /// ratios, one and two threads, and three backends. Some nine minutes on two cores.
     Accuracy,
+    /// What frazil advise recommends for each trace and a dozen settings, measured beside all else
+    /// that it could have, and beside fixed rules. Some twenty minutes with real traces.
+    Advice,
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
@@ -158,20 +166,22 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(plan) = &args.measure {
         return accuracy::measure(plan);
     }
-    if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy) {
-        return Err(Failure::usage(anyhow!("--profile goes with accuracy alone")));
+    if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy | Experiment::Advice) {
+        return Err(Failure::usage(anyhow!("--profile goes with accuracy and advice alone")));
     }
     if let Some(us) = args.origin {
         return origin::serve(Duration::from_secs_f64(us / 1e6));
     }
-    let takes_traces = [Experiment::Frozenhot, Experiment::DelayedHits, Experiment::Prototype];
+    let takes_traces =
+        [Experiment::Advice, Experiment::Frozenhot, Experiment::DelayedHits, Experiment::Prototype];
     if args.traces.is_some() && !takes_traces.contains(&args.name) {
         return Err(Failure::usage(anyhow!(
-            "--traces goes with frozenhot, delayed-hits and prototype alone"
+            "--traces goes with advice, frozenhot, delayed-hits and prototype alone"
         )));
     }
     let name = match args.name {
         Experiment::Accuracy => "accuracy",
+        Experiment::Advice => "advice",
         Experiment::DelayedHits => "delayed-hits",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
@@ -185,6 +195,9 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
         Experiment::Accuracy => accuracy::run(args.quick, &folder, args.profile.as_deref())?,
+        Experiment::Advice => {
+            advice::run(args.quick, args.traces.as_deref(), args.profile.as_deref())?
+        }
         Experiment::DelayedHits => delayed_hits::run(args.quick, args.traces.as_deref())?,
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,

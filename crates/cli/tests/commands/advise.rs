@@ -438,12 +438,13 @@ fn prices_decide_the_size() {
         let money = &answer["goal"]["money"];
         let rate = money["requests_per_second"].as_f64().unwrap();
         assert!((rate - 50.1).abs() < 0.1, "{rate}");
-        let cost = |capacity: &Value, misses: &Value| {
-            let gib = capacity.as_f64().unwrap() * 1_064.0 / (1u64 << 30) as f64;
-            let misses = misses.as_f64().unwrap() * rate * 365.25 / 12.0 * 86_400.0 / 1e6;
+        let of = |cell: &Value| {
+            let each = 1_008.0 + entry_bytes(cell["policy"].as_str().unwrap());
+            let gib = cell["capacity"].as_f64().unwrap() * each / (1u64 << 30) as f64;
+            let misses = cell["miss_ratio"].as_f64().unwrap();
+            let misses = misses * rate * 365.25 / 12.0 * 86_400.0 / 1e6;
             gib * memory.parse::<f64>().unwrap() + misses * 0.1
         };
-        let of = |cell: &Value| cost(&cell["capacity"], &cell["miss_ratio"]);
         let least = cells.iter().map(of).fold(f64::INFINITY, f64::min);
         let told = ["memory_a_month", "misses_a_month"].map(|key| money[key].as_f64().unwrap());
         let told: f64 = told.iter().sum();
@@ -473,8 +474,8 @@ fn misses_that_cost_are_for_the_policy_with_the_fewest() {
     assert_eq!(advised(&common).0["policy"], "fifo", "the fastest by far");
     let prices = ["--memory-price", "1", "--miss-price", "1", "--request-rate", "1000"];
     let prices = [&common[..], &prices, &["--value-bytes", "100"]].concat();
-    assert_eq!(advised(&prices).0["policy"], "arc", "the same memory, and fewer misses");
-    assert!(told(&prices).contains("the fewest misses of all at this size"));
+    assert_eq!(advised(&prices).0["policy"], "arc", "little more memory, and fewer misses");
+    assert!(told(&prices).contains("the cheapest of all at this size"));
 }
 
 #[test]
@@ -506,9 +507,37 @@ fn goals_that_say_too_little_are_refused() {
 fn sizes_are_told_in_bytes_too() {
     let args = ["--trace", GENERATED, "--policy", "lru", "--capacity", "10%"];
     assert!(!told(&args).contains("KiB"));
-    let text = told(&[&args[..], &["--value-bytes", "960"]].concat());
-    let known = text.matches("98.0 KiB").count();
+    let of_key = (60.0 - entry_bytes("lru")).to_string();
+    let text = told(&[&args[..], &["--value-bytes", "964", "--key-bytes", &of_key]].concat());
+    let known = text.matches("100.0 KiB").count();
     assert!(text.contains("memory") && known >= 3, "{text}");
+}
+
+/// What the profile that comes along says of an entry, beside key and value.
+fn entry_bytes(policy: &str) -> f64 {
+    let profile = include_str!("../../src/reference.toml");
+    let network = profile.split(&format!("[networks.{policy}]")).nth(1);
+    let line = network.and_then(|it| it.split("entry_bytes = ").nth(1)).expect("measured");
+    line.lines().next().and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// The same memory is room for more entries of a policy that keeps less of each.
+#[test]
+fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
+    for policies in ["fifo,lirs", "lirs,fifo", "lirs", "fifo"] {
+        let args = ["--trace", GENERATED, "--policy", policies, "--value-bytes", "92"];
+        let (answer, cells) = advised(&[&args[..], &["--budget", "16KiB"]].concat());
+        let each = |policy: &Value| 100.0 + entry_bytes(policy.as_str().unwrap());
+        let bytes = |cell: &Value| cell["capacity"].as_f64().unwrap() * each(&cell["policy"]);
+        let used = bytes(&answer);
+        assert!((15_900.0..=16_384.0).contains(&used), "{policies}: {used}");
+        assert_eq!(answer["goal"]["budget_bytes"], 16_384);
+        // Of what was replayed within it nothing misses less, but for half a point.
+        let within = cells.iter().filter(|cell| bytes(cell) <= 16_384.0);
+        let misses = within.map(|cell| cell["miss_ratio"].as_f64().unwrap());
+        let least = misses.fold(1.0, f64::min);
+        assert!(answer["miss_ratio"].as_f64().unwrap() <= least + 0.0051, "{policies}: {answer}");
+    }
 }
 
 /// What an engineer would say who looks at the curves: none of these wants the largest grid size

@@ -698,7 +698,7 @@ fn reproduce_refuses_what_makes_no_sense() {
     fails(
         &["reproduce", "mobius", "--traces", "."],
         2,
-        &["frozenhot, delayed-hits and prototype alone"],
+        &["advice, frozenhot, delayed-hits and prototype alone"],
     );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
@@ -722,4 +722,36 @@ fn reproduce_counts_delayed_hits() {
     let expected = "with fetches of one request MAD is its base";
     let same = rows.iter().find(|row| row["expected"] == expected);
     assert_eq!(same.as_ref().and_then(base), Some(true));
+}
+
+#[test]
+fn reproduce_measures_its_advice() {
+    let folder = Folder::new("reproduce-advice");
+    let out = folder.path("out");
+    let traces = folder.path("traces");
+    let rows = (0..6_000_u64).map(|at| format!("{}\n", at * at % 1_009)).collect::<String>();
+    std::fs::create_dir_all(format!("{traces}/within")).unwrap();
+    std::fs::write(format!("{traces}/within/squares.csv"), rows).unwrap();
+    std::fs::write(format!("{traces}/README.md"), "no trace").unwrap();
+    std::fs::write(format!("{traces}/noise.bin"), [255; 100]).unwrap();
+    let args = ["reproduce", "advice", "--quick", "--traces", &traces, "--out", &out];
+    let output = frazil(&[&args[..], &["--output", "json"]].concat());
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("noise.bin: left out") && !told.contains("README"), "{told}");
+    let rows = json_lines(&output);
+    let of = |what: &str| rows.iter().filter(|row| row["regret_of"] == what).collect::<Vec<_>>();
+    let (speeds, costs) = (of("throughput"), of("cost"));
+    assert!(speeds.len() % 6 == 0 && !speeds.is_empty() && costs.len() == 3, "{rows:?}");
+    for row in speeds.iter().chain(&costs) {
+        assert_eq!(row["trace"], "within/squares.csv");
+        let regret = |rule: &str| row["regrets"][rule].as_f64();
+        assert!(regret("frazil advise").is_some() && regret("always lru").is_some(), "{row}");
+    }
+    // Counts, which no clock has a part in.
+    for row in &costs {
+        let regrets = row["regrets"].as_object().unwrap();
+        assert!(regrets.values().all(|it| it.as_f64().unwrap() >= 0.0), "{row}");
+        assert!(row["regrets"]["frazil advise"].as_f64().unwrap() < 0.1, "{row}");
+    }
+    assert!(rows.iter().any(|row| row["met"].is_boolean()));
 }

@@ -1,0 +1,159 @@
+//! What [`super::advice`] measures: traces, asked for once of an empty cache, and what that takes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use frazil_driver::{Backend, Ours, Setup, Stream, one_pass, replay, trace_streams};
+use frazil_simulator::trace::{self, ReadOptions, Trace, printable};
+
+use crate::failure::{Failure, note};
+
+/// Without real traces: a little of everything, a steep popularity, and one larger than a cache.
+const GENERATED: [&str; 3] = [
+    "mix:objects=50K:requests=400K:seed=1",
+    "zipf:1.1:objects=50K:requests=400K:seed=2",
+    "loop:objects=20K:requests=400K",
+];
+const QUICK: &str = "mix:objects=2K:requests=20K:seed=1";
+/// Files that stand beside traces and are none.
+const NO_TRACES: [&str; 8] = ["md", "json", "jsonl", "toml", "html", "svg", "png", "sh"];
+/// Folders within folders, at most.
+const DEPTH: u8 = 4;
+/// A short trace is asked for of several caches, until operations take some milliseconds: so many,
+/// or fewer if misses wait,
+const LEAST_OPERATIONS: f64 = 200_000.0;
+/// by half for so many microseconds.
+const HALF_US: f64 = 10.0;
+/// of no more caches than these.
+const MOST_CACHES: usize = 64;
+/// Requests in flight for each thread.
+pub(super) const MPL_A_THREAD: usize = 16;
+/// A thread that got less of the processor was disturbed: the run is repeated,
+const LEAST_SHARE: f64 = 0.95;
+/// so many times at most.
+const ATTEMPTS: u32 = 3;
+
+/// A trace.
+pub(super) struct Load {
+    /// Short, for tables.
+    pub(super) name: String,
+    /// As `--trace` takes it.
+    pub(super) spec: String,
+    pub(super) trace: Trace,
+}
+
+impl Load {
+    fn read(name: String, spec: String, limit: u64) -> Result<Self, Failure> {
+        let options = ReadOptions { limit: Some(limit), sizes: false, ..ReadOptions::default() };
+        let trace = trace::load(&spec, &options)?.trace;
+        Ok(Load { name, spec, trace })
+    }
+
+    /// Those of a folder, of which at most so many records are read; generated ones without one.
+    pub(super) fn all(
+        quick: bool,
+        folder: Option<&Path>,
+        limit: u64,
+    ) -> Result<Vec<Load>, Failure> {
+        let Some(folder) = folder else {
+            let specs = if quick { &[QUICK][..] } else { &GENERATED[..] };
+            let of = |spec: &&str| {
+                let name = spec.split(':').next().unwrap_or(spec);
+                Load::read(name.to_owned(), (*spec).to_owned(), limit)
+            };
+            return specs.iter().map(of).collect();
+        };
+        let mut files = Vec::new();
+        files_in(folder, DEPTH, &mut files)?;
+        files.sort();
+        let mut loads = Vec::new();
+        for file in files {
+            let within = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            match Load::read(printable(&within), file.display().to_string(), limit) {
+                Ok(load) if load.trace.is_empty() => note(&format!("{within}: no requests")),
+                Ok(load) => loads.push(load),
+                Err(Failure::Failed(error) | Failure::Usage(error)) => {
+                    note(&format!("{within}: left out: {error:#}"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if loads.is_empty() {
+            let problem = anyhow::anyhow!("{}: no trace in it can be read", folder.display());
+            return Err(Failure::usage(problem));
+        }
+        Ok(loads)
+    }
+
+    /// Distinct objects.
+    pub(super) fn everything(&self) -> u64 {
+        self.trace.objects.len() as u64
+    }
+
+    /// A share of everything, as `--capacity` reads it.
+    pub(super) fn share(&self, percent: f64) -> u64 {
+        ((self.everything() as f64 * percent / 100.0) as u64).max(1)
+    }
+
+    /// The records dealt out among threads.
+    pub(super) fn streams(&self, threads: usize) -> Result<Vec<Stream>, Failure> {
+        trace_streams(&self.trace, threads, true).map_err(Failure::usage)
+    }
+
+    /// The share of the gets that one thread misses.
+    pub(super) fn miss_ratio(&self, policy: Setup, capacity: u64) -> Result<f64, Failure> {
+        let streams = self.streams(1)?;
+        Ok(1.0 - one_pass(&Ours::<u64>::new(policy, capacity, 0), &streams[0]).hit_ratio())
+    }
+}
+
+fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let failed = |error| anyhow::Error::new(error).context(folder.display().to_string());
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let extension = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        if path.is_dir() && depth > 0 {
+            files_in(&path, depth - 1, files)?;
+        } else if path.is_file() && !NO_TRACES.contains(&extension) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// What has been timed, and how much of it was disturbed.
+#[derive(Default)]
+pub(super) struct Timer {
+    pub(super) runs: usize,
+    pub(super) disturbed: usize,
+}
+
+impl Timer {
+    /// Million requests a second from a trace's beginning to its end.
+    pub(super) fn mops(
+        &mut self,
+        policy: Setup,
+        capacity: u64,
+        streams: &[Stream],
+        backend_us: f64,
+    ) -> f64 {
+        let operations = streams.iter().map(Stream::len).sum::<usize>().max(1) as f64;
+        let least = LEAST_OPERATIONS / (1.0 + backend_us / HALF_US);
+        let count = ((least / operations).ceil() as usize).clamp(1, MOST_CACHES);
+        let latency = Duration::from_secs_f64(backend_us / 1e6);
+        let backend = Backend::new(latency, MPL_A_THREAD * streams.len());
+        self.runs += 1;
+        let mut last = 0.0;
+        for _ in 0..ATTEMPTS {
+            let caches: Vec<_> =
+                (0..count).map(|_| Ours::<u64>::new(policy, capacity, 0)).collect();
+            let replay = replay(&caches, streams, (backend_us > 0.0).then_some(backend));
+            last = replay.mops;
+            if replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE) {
+                return last;
+            }
+        }
+        self.disturbed += 1;
+        last
+    }
+}

@@ -1,0 +1,156 @@
+//! A trace from its beginning, asked for once by several threads of a cache that is empty: what a
+//! replay in the simulator counts, in time.
+//!
+//! A short trace is asked for of several caches one after the other, each empty, so that threads
+//! start and end but once. Threads do not wait for one another in between.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, Immediate, Misses};
+use crate::cores;
+use crate::engine::{Engine, Session};
+use crate::little::Timed;
+use crate::run::{Tally, operate};
+use crate::stream::Stream;
+
+/// What a replay came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replay {
+    /// Million operations a second of all threads, from the first that begins to the last that
+    /// ends. Fetches are waited for.
+    pub mops: f64,
+    /// Share of the gets that found their key; 0 without one.
+    pub hit_ratio: f64,
+    /// Processor time over wall-clock time of the thread that got least; `None` where it is not
+    /// known, or threads are more than cores.
+    pub cpu_share: Option<f64>,
+}
+
+/// What a thread did.
+struct Report {
+    began: Instant,
+    ended: Instant,
+    processor: Option<Duration>,
+    tally: Tally,
+}
+
+/// Asks each engine in turn for all of the streams, by a thread for each stream. Misses are
+/// inserted at once, or after the backend's latency. O(engines × operations).
+///
+/// ```
+/// use frazil::Policy;
+/// use frazil_driver::{Ask, Operation, Ours, Stream, replay};
+///
+/// let asked = [1, 2, 1, 1].map(|number| Operation::new(Ask::Get, number));
+/// let caches = [Policy::Lru, Policy::Lru].map(|policy| Ours::<u64>::new(policy, 100, 0));
+/// let replay = replay(&caches, &[Stream::new(asked, 0)], None);
+/// assert_eq!(replay.hit_ratio, 0.5);
+/// ```
+pub fn replay<E: Engine>(engines: &[E], streams: &[Stream], backend: Option<Backend>) -> Replay {
+    match backend {
+        None => all(engines, streams, |_| Immediate),
+        Some(backend) => all(engines, streams, |thread| backend.part(thread, streams.len())),
+    }
+}
+
+fn all<E: Engine, M: Misses>(
+    engines: &[E],
+    streams: &[Stream],
+    misses_of: impl Fn(usize) -> M + Sync,
+) -> Replay {
+    let start = Barrier::new(streams.len());
+    let allowed = cores::allowed();
+    let reports: Vec<Report> = std::thread::scope(|scope| {
+        let (start, allowed, misses_of) = (&start, &allowed, &misses_of);
+        let thread = |(thread, stream)| {
+            scope.spawn(move || {
+                cores::take_turn(thread, allowed);
+                let misses = misses_of(thread);
+                start.wait();
+                work(engines, stream, misses)
+            })
+        };
+        let threads: Vec<_> = streams.iter().enumerate().map(thread).collect();
+        let report = |thread: std::thread::ScopedJoinHandle<'_, Report>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(report).collect()
+    });
+    summary(&reports)
+}
+
+fn work<E: Engine, M: Misses>(engines: &[E], stream: &Stream, mut misses: M) -> Report {
+    let (began, processor) = (Instant::now(), cores::thread_time());
+    let (mut tally, mut timed) = (Tally::default(), Timed::new());
+    for engine in engines {
+        let mut session = engine.session();
+        for batch in stream.operations.chunks(M::BATCH) {
+            session.rest();
+            for operation in batch {
+                misses.make_room(&mut session, &mut timed);
+                operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
+            }
+            misses.look(&mut session, &mut timed);
+        }
+        misses.drain(&mut session, &mut timed);
+    }
+    std::hint::black_box(tally.read);
+    let spent = cores::thread_time().zip(processor).map(|(now, then)| now.saturating_sub(then));
+    Report { began, ended: Instant::now(), processor: spent, tally }
+}
+
+fn summary(reports: &[Report]) -> Replay {
+    let began = reports.iter().map(|it| it.began).min();
+    let ended = reports.iter().map(|it| it.ended).max();
+    let wall = began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended - began);
+    let sum = |of: fn(&Tally) -> u64| reports.iter().map(|it| of(&it.tally)).sum::<u64>() as f64;
+    let gets = sum(|it| it.hits + it.misses);
+    let share = |it: &Report| {
+        let wall = (it.ended - it.began).as_secs_f64();
+        Some(it.processor?.as_secs_f64() / wall.max(1e-9))
+    };
+    let shares: Option<Vec<f64>> = reports.iter().map(share).collect();
+    let least = shares.and_then(|shares| shares.into_iter().min_by(f64::total_cmp));
+    Replay {
+        mops: sum(Tally::operations) / wall.as_secs_f64().max(1e-9) / 1e6,
+        hit_ratio: sum(|it| it.hits) / gets.max(1.0),
+        cpu_share: least.filter(|_| reports.len() <= cores::cores()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frazil::Policy;
+    use frazil_simulator::trace::load;
+
+    use super::*;
+    use crate::{Ours, one_pass, trace_streams};
+
+    #[test]
+    fn each_cache_is_asked_for_all_from_the_beginning() {
+        let trace = load("zipf:0.8:objects=500:requests=5001", &Default::default()).unwrap().trace;
+        let whole = trace_streams(&trace, 1, true).unwrap();
+        let once = one_pass(&Ours::<u64>::new(Policy::Lru, 50, 0), &whole[0]).hit_ratio();
+        for caches in [1, 3] {
+            let caches: Vec<_> =
+                (0..caches).map(|_| Ours::<u64>::new(Policy::Lru, 50, 0)).collect();
+            assert_eq!(replay(&caches, &whole, None).hit_ratio, once);
+        }
+        let dealt = trace_streams(&trace, 2, true).unwrap();
+        let both = replay(&[Ours::<u64>::new(Policy::Lru, 50, 0)], &dealt, None);
+        assert!((both.hit_ratio - once).abs() < 0.1, "{both:?}, {once}");
+    }
+
+    #[test]
+    fn fetches_are_waited_for_and_inserted() {
+        let trace = load("loop:objects=10:requests=10", &Default::default()).unwrap().trace;
+        let streams = trace_streams(&trace, 1, true).unwrap();
+        let cache = [Ours::<u64>::new(Policy::Lru, 100, 0)];
+        let latency = Duration::from_millis(20);
+        let began = Instant::now();
+        let replay = replay(&cache, &streams, Some(Backend::new(latency, 16)));
+        assert!(began.elapsed() >= latency && replay.hit_ratio == 0.0, "{replay:?}");
+        assert_eq!(one_pass(&cache[0], &streams[0]).misses, 0, "all were inserted");
+    }
+}
