@@ -1,9 +1,9 @@
 //! What [`super::advice`] measures: traces, asked for once of an empty cache, and what that takes.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use frazil_driver::{Backend, Ours, Setup, Stream, one_pass, replay, trace_streams};
+use frazil_driver::{Backend, Distance, Ours, Setup, Stream, one_pass, replay, trace_streams};
 use frazil_simulator::trace::{self, ReadOptions, Trace, printable};
 
 use crate::failure::{Failure, note};
@@ -31,7 +31,7 @@ pub(super) const MPL_A_THREAD: usize = 16;
 /// A thread that got less of the processor was disturbed: the run is repeated,
 const LEAST_SHARE: f64 = 0.95;
 /// so many times at most.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 8;
 
 /// A trace.
 pub(super) struct Load {
@@ -121,14 +121,26 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
     Ok(())
 }
 
-/// What has been timed, and how much of it was disturbed.
-#[derive(Default)]
+/// Times runs, those of several threads while cores are as near to each other as they get: how far
+/// they are is up to the host of a virtual machine, and changes what all policies do by a factor.
 pub(super) struct Timer {
+    distance: Distance,
     pub(super) runs: usize,
     pub(super) disturbed: usize,
 }
 
 impl Timer {
+    /// Runs wait no longer than `patience` for near cores, all together.
+    pub(super) fn new(patience: Duration) -> Self {
+        Timer { distance: Distance::least().with_patience(patience), runs: 0, disturbed: 0 }
+    }
+
+    /// How long a line takes from core to core in runs of several threads; `None` where that is
+    /// not known.
+    pub(super) fn transfer_ns(&self) -> Option<f64> {
+        self.distance.transfer_ns()
+    }
+
     /// Million requests a second from a trace's beginning to its end.
     pub(super) fn mops(
         &mut self,
@@ -142,18 +154,28 @@ impl Timer {
         let count = ((least / operations).ceil() as usize).clamp(1, MOST_CACHES);
         let latency = Duration::from_secs_f64(backend_us / 1e6);
         let backend = Backend::new(latency, MPL_A_THREAD * streams.len());
+        let meet = streams.len() > 1;
         self.runs += 1;
-        let mut last = 0.0;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = ATTEMPTS;
+        loop {
             let caches: Vec<_> =
                 (0..count).map(|_| Ours::<u64>::new(policy, capacity, 0)).collect();
+            if meet {
+                self.distance.wait();
+            }
+            let began = Instant::now();
             let replay = replay(&caches, streams, (backend_us > 0.0).then_some(backend));
-            last = replay.mops;
-            if replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE) {
-                return last;
+            let near = !meet || self.distance.is_kept();
+            let had_cores = replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE);
+            if near && had_cores {
+                return replay.mops;
+            }
+            self.distance.spend(began.elapsed());
+            attempts -= 1;
+            if attempts == 0 || !self.distance.has_patience() {
+                self.disturbed += 1;
+                return replay.mops;
             }
         }
-        self.disturbed += 1;
-        last
     }
 }
