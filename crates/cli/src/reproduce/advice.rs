@@ -42,8 +42,6 @@ const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
 const GIB: f64 = (1u64 << 30) as f64;
 /// Bytes of a key and a value in what is measured of an entry; the key is part of it.
 const VALUE_MEASURED: f64 = 8.0;
-/// Entries whose memory is measured.
-const MEMORY_ENTRIES: u64 = 1_000_000;
 /// What is asked of the mean and of the worst regret.
 const TARGET: (f64, f64) = (0.03, 0.10);
 /// Settings that the summary names.
@@ -54,6 +52,10 @@ struct Size {
     /// Of each trace.
     records: u64,
     rounds: usize,
+    /// Entries whose memory is measured.
+    entries: u64,
+    /// Of a run, if misses wait for nothing.
+    operations: f64,
     /// How long all runs together wait for near cores.
     patience: Duration,
 }
@@ -61,9 +63,21 @@ struct Size {
 impl Size {
     fn new(quick: bool) -> Self {
         if quick {
-            Size { records: 20_000, rounds: 2, patience: Duration::from_secs(1) }
+            Size {
+                records: 20_000,
+                rounds: 2,
+                entries: 100_000,
+                operations: 20_000.0,
+                patience: Duration::from_secs(1),
+            }
         } else {
-            Size { records: 300_000, rounds: 5, patience: Duration::from_secs(600) }
+            Size {
+                records: 300_000,
+                rounds: 5,
+                entries: 1_000_000,
+                operations: 200_000.0,
+                patience: Duration::from_secs(600),
+            }
         }
     }
 }
@@ -137,13 +151,13 @@ pub(super) fn run(
     let setups = names.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let mut bytes_each = Vec::new();
     for &setup in &setups {
-        let entry = measured_entry_bytes(setup, MEMORY_ENTRIES, None)?;
+        let entry = measured_entry_bytes(setup, size.entries, None)?;
         let entry = entry.context("this system does not tell how much memory a process has")?;
         bytes_each.push(entry - VALUE_MEASURED + VALUE_BYTES);
     }
     let mut threads = vec![1, frazil_driver::cores().min(8)];
     threads.dedup();
-    let (timer, cells) = (Timer::new(size.patience), Vec::new());
+    let (timer, cells) = (Timer::new(size.operations, size.patience), Vec::new());
     let mut bench = Bench { names, setups, bytes_each, threads, size, profile, timer, cells };
     let steps = loads.len() * (bench.threads.len() * BACKENDS_US.len() * bench.size.rounds + 1);
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);

@@ -19,12 +19,9 @@ const QUICK: &str = "mix:objects=2K:requests=20K:seed=1";
 const NO_TRACES: [&str; 8] = ["md", "json", "jsonl", "toml", "html", "svg", "png", "sh"];
 /// Folders within folders, at most.
 const DEPTH: u8 = 4;
-/// A short trace is asked for of several caches, until operations take some milliseconds: so many,
-/// or fewer if misses wait,
-const LEAST_OPERATIONS: f64 = 200_000.0;
-/// by half for so many microseconds.
+/// Half as many operations take as long as others if misses wait for so many microseconds.
 const HALF_US: f64 = 10.0;
-/// of no more caches than these.
+/// Caches that a short trace is asked for of, at most.
 const MOST_CACHES: usize = 64;
 /// Requests in flight for each thread.
 pub(super) const MPL_A_THREAD: usize = 16;
@@ -125,14 +122,18 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
 /// they are is up to the host of a virtual machine, and changes what all policies do by a factor.
 pub(super) struct Timer {
     distance: Distance,
+    /// Of a run, at least, if misses wait for nothing.
+    operations: f64,
     pub(super) runs: usize,
     pub(super) disturbed: usize,
 }
 
 impl Timer {
-    /// Runs wait no longer than `patience` for near cores, all together.
-    pub(super) fn new(patience: Duration) -> Self {
-        Timer { distance: Distance::least().with_patience(patience), runs: 0, disturbed: 0 }
+    /// A trace with fewer operations is asked for of several caches. Runs wait no longer than
+    /// `patience` for near cores, all together.
+    pub(super) fn new(operations: f64, patience: Duration) -> Self {
+        let distance = Distance::least().with_patience(patience);
+        Timer { distance, operations, runs: 0, disturbed: 0 }
     }
 
     /// How long a line takes from core to core in runs of several threads; `None` where that is
@@ -150,7 +151,7 @@ impl Timer {
         backend_us: f64,
     ) -> f64 {
         let operations = streams.iter().map(Stream::len).sum::<usize>().max(1) as f64;
-        let least = LEAST_OPERATIONS / (1.0 + backend_us / HALF_US);
+        let least = self.operations / (1.0 + backend_us / HALF_US);
         let count = ((least / operations).ceil() as usize).clamp(1, MOST_CACHES);
         let latency = Duration::from_secs_f64(backend_us / 1e6);
         let backend = Backend::new(latency, MPL_A_THREAD * streams.len());
