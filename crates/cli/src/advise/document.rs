@@ -6,6 +6,7 @@ use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
+use super::latency::{latencies, latencies_json};
 use super::text::{answer, counted, reasons, sure};
 use super::told::{Named, cautions, named, worth_title};
 use super::{Advice, candidate::Candidate};
@@ -75,6 +76,7 @@ fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
         "avoided": size.avoided,
         "mops": kept.mops,
         "response_us": kept.response_us,
+        "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
     })
 }
 
