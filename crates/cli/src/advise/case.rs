@@ -174,11 +174,6 @@ impl<'a> Case<'a> {
         resolved.map_err(Failure::Usage)
     }
 
-    /// What capacities count.
-    pub(crate) fn unit(&self) -> Unit {
-        self.unit
-    }
-
     /// As it is named in sentences.
     pub(crate) fn title(&self) -> String {
         if self.name == "-" { "standard input".to_owned() } else { printable(self.name) }
@@ -289,6 +284,11 @@ impl<'a> Case<'a> {
             }
         }
         Ok(cell)
+    }
+
+    /// The share of all bytes that a cell misses, where bytes are counted.
+    pub(crate) fn byte_miss_ratio(&self, cell: &Replayed) -> Option<f64> {
+        (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
     /// What a cell delivers in a setting.

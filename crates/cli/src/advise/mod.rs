@@ -4,6 +4,7 @@ mod board;
 mod candidate;
 mod case;
 mod choice;
+mod costs;
 mod document;
 mod figures;
 mod goal;
@@ -148,6 +149,8 @@ pub(crate) struct Advice<'a> {
     /// All sizes. Of several traces, throughputs are shares of the best of each.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
+    /// Whether sizes were looked for, and not given.
+    pub(crate) searched: bool,
     /// Capacities that tables have.
     pub(crate) shown: Vec<u64>,
     /// What was asked for.
@@ -330,6 +333,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         board,
         choice,
+        searched: args.capacity.is_empty(),
         shown,
         goal,
         memory,
