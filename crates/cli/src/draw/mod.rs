@@ -140,6 +140,20 @@ pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     svg + "</svg>\n"
 }
 
+/// Panels in rows of so many, of which none has a legend.
+// Of experiments only.
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+pub(crate) fn grid(title: &str, panels: &[Panel], columns: usize) -> String {
+    let columns = columns.max(1);
+    let rows = panels.len().div_ceil(columns).max(1);
+    let mut svg = opened(title, WIDTH * columns as f64, HEIGHT * rows as f64);
+    for (at, panel) in panels.iter().enumerate() {
+        let place = (WIDTH * (at % columns) as f64, HEIGHT * (at / columns) as f64);
+        shifted(&mut svg, place, |svg| draw(svg, panel));
+    }
+    svg + "</svg>\n"
+}
+
 /// What a file begins with.
 fn opened(title: &str, width: f64, height: f64) -> String {
     let mut svg = format!(
