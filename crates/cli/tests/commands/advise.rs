@@ -162,8 +162,15 @@ fn document(page: &str) -> Value {
 fn all_places_say_the_same() {
     let folder = Folder::new("advise-same");
     let page = folder.path("report.html");
-    let slower = ["--trace", GENERATED, "--policy", "lru,fifo,mobius", "--cores", "2"];
-    let slower = [&slower[..], &["--backend", "1us"]].concat();
+    // Hits of LRU take turns that misses do not take.
+    let profile = "machine = { description = \"here\", cores = 2 }\nstations.lock.service_us = 1\n\
+                   think.look-up.mean_us = 0.1\nquality = { runs = 10, disturbed = 0 }\n\
+                   [networks.lru]\nhit = { think.look-up = 1, stations.lock = 1 }\n\
+                   miss = { think.look-up = 1 }\n[networks.fifo]\n\
+                   hit = { think.look-up = 1 }\nmiss = { think.look-up = 1 }\n";
+    let profile = folder.file("turns.toml", profile);
+    let slower = ["--trace", GENERATED, "--policy", "lru,fifo", "--cores", "2"];
+    let slower = [&slower[..], &["--backend", "1us", "--profile", &profile]].concat();
     let prices = ["--memory-price", "1e-3", "--miss-price", "1e-7", "--request-rate", "10"];
     let prices = [&["--trace", GENERATED, "--value-bytes", "100"], &prices[..]].concat();
     let few = ["--trace", GENERATED, "--policy", "lru", "--capacity", "10,20"];
