@@ -17,6 +17,8 @@ pub(crate) struct Kept {
     /// `None` where nothing is known of what the policy costs.
     pub(crate) mops: Option<f64>,
     pub(crate) response_us: Option<f64>,
+    /// What 99 % of requests take at most; `None` unless it was asked for.
+    pub(crate) p99_us: Option<f64>,
 }
 
 /// A policy at a size.
@@ -147,7 +149,11 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
             miss_ratio: cell.measured.miss_ratio,
             byte_miss_ratio: case.byte_miss_ratio(cell),
             mops: cell.measured.mops,
-            response_us: cell.predicted.as_ref().map(|it| it.response_us),
+            response_us: match &cell.latencies {
+                Some(latencies) => Some(latencies.all.mean_us),
+                None => cell.predicted.as_ref().map(|it| it.response_us),
+            },
+            p99_us: cell.latencies.as_ref().map(|it| it.all.p99_us),
         })
     };
     let worse = |one: Kept, other: Kept| Kept {
@@ -158,6 +164,7 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
             .map(|(one, other)| one.max(other)),
         mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
         response_us: one.response_us.zip(other.response_us).map(|(one, other)| one.max(other)),
+        p99_us: one.p99_us.zip(other.p99_us).map(|(one, other)| one.max(other)),
     };
     cases.iter().filter_map(of).reduce(worse)
 }

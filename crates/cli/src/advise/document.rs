@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
 use super::costs::{Cost, Costs, costs};
+use super::latency::{latencies, latencies_json};
 use super::text::{answer, counted, limit_name, range_source, reasons, sure};
 use super::told::{Named, cautions, growth, named, price, step_card, worth_title};
 use super::{Advice, candidate::Candidate};
@@ -102,6 +103,7 @@ fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
         "avoided": size.avoided,
         "mops": kept.mops,
         "response_us": kept.response_us,
+        "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
     })
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
 use super::choice::Verdict;
+use super::latency::{self, latencies, latencies_json};
 use super::recommend::{Limit, Measured, Winner};
 use super::told::{
     bytes, cautions, goal_json, growth, is_rough, knees_json, named, sizes_json, why_size, worth,
@@ -53,6 +54,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         };
         cells.iter().map(other).collect()
     };
+    let latency = latencies(advice, winner.chosen.policy, winner.chosen.capacity);
     let recommendation = row! {
         "kind" => "recommendation",
         "policy" => chosen.map(name),
@@ -62,6 +64,9 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "miss_ratio" => advice.worst.chosen.miss_ratio,
         "byte_miss_ratio" => advice.choice.kept.byte_miss_ratio,
         "throughput_mops" => advice.worst.chosen.mops,
+        "p50_us" => latency.map(|it| it.all.p50_us),
+        "p99_us" => latency.map(|it| it.all.p99_us),
+        "latency" => latencies_json(latency),
         "worst_trace" => worst_trace(advice),
         "share_of_best" => share_of_best(&advice.worst),
         "sample_rate" => advice.cases[advice.worst.case].loaded.origin.rate(),
@@ -105,6 +110,9 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
         "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
         "response_us" => predicted(|it| json!(it.response_us)),
+        "p50_us" => cell.latencies.as_ref().map(|it| it.all.p50_us),
+        "p99_us" => cell.latencies.as_ref().map(|it| it.all.p99_us),
+        "latency" => latencies_json(cell.latencies.as_ref()),
         "bottleneck" => predicted(|it| json!(it.bottleneck)),
         "p_star" => predicted(|it| json!(it.p_star)),
         "costs" => costs.map_or("unknown", Costs::kind),
@@ -251,9 +259,11 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let winner = &advice.choice.winner;
     if !advice.choice.is_size() {
-        return vec![why_size(advice)];
+        return [why_size(advice)].into_iter().chain(latency::needs_hits(advice)).collect();
     }
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
+    sentences.extend(latency::sentence(advice));
+    sentences.extend(latency::needs_hits(advice));
     sentences.extend(hopeless(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
     sentences.extend(growth(advice));

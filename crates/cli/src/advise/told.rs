@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
-use super::goal::{Goal, Money};
+use super::goal::{Goal, LatencyTarget, Money};
+use super::latency::{latencies, latencies_json};
 use super::recommend::{Limit, Measured};
 use super::text::{TOLD, amount, mops, share, time, why_slower};
 use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
@@ -121,6 +122,7 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
         "byte_miss_ratio": size.kept.byte_miss_ratio,
         "avoided": size.avoided,
         "throughput_mops": size.kept.mops,
+        "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
     })
 }
 
@@ -145,7 +147,14 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
         "budget": goal.budget.as_ref().map(|budget| budget.of(choice.winner.chosen.policy)),
         "budget_bytes": goal.budget.as_ref().and_then(|budget| budget.bytes),
         "target_miss_ratio": goal.miss_ratio,
-        "target_response_us": goal.response_us,
+        "target_response_us": match goal.latency {
+            Some(LatencyTarget::Mean(us)) => Some(us),
+            _ => None,
+        },
+        "target_p99_us": match goal.latency {
+            Some(LatencyTarget::P99(us)) => Some(us),
+            _ => None,
+        },
         "target_requests_per_second": goal.requests_per_second,
         "money": money,
         "nearest": nearest.map(|it| size_json(advice, &it)),
@@ -160,7 +169,7 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
     headers.extend(memory.then_some("memory"));
     headers.extend(["misses", "avoided"]);
     headers.extend((advice.unit == Unit::Bytes).then_some("bytes missed"));
-    headers.push("M/s");
+    headers.extend(["M/s", "p99"]);
     headers.extend(money.map(|_| "a month"));
     headers.push("use");
     let row = |it: Named| {
@@ -173,6 +182,8 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
         row.extend([percent(it.kept.miss_ratio), percent(it.avoided)]);
         row.extend(it.kept.byte_miss_ratio.map(percent));
         row.push(mops(it.kept.mops));
+        let known = latencies(advice, it.policy, it.capacity);
+        row.push(known.map_or_else(|| "-".to_owned(), |it| time(it.all.p99_us)));
         row.extend(money.map(|money| price(it.a_month(money))));
         row.push(advice.policies[it.policy].to_string());
         row
@@ -305,11 +316,14 @@ fn within(advice: &Advice<'_>, goal: &Goal) -> String {
 /// What is targeted, as what a cache does.
 fn targets(goal: &Goal) -> Vec<String> {
     let miss = goal.miss_ratio.map(|limit| format!("misses {} at most", percent(limit)));
-    let mean = goal.response_us.map(|us| format!("answers in {us} µs in the mean"));
+    let latency = goal.latency.map(|target| match target {
+        LatencyTarget::Mean(us) => format!("answers in {us} µs in the mean"),
+        LatencyTarget::P99(us) => format!("answers 99 % in {us} µs"),
+    });
     let rate = goal
         .requests_per_second
         .map(|rate| format!("serves {} million requests a second", mops(Some(rate / 1e6))));
-    [miss, mean, rate].into_iter().flatten().collect()
+    [miss, latency, rate].into_iter().flatten().collect()
 }
 
 fn unmet(advice: &Advice<'_>) -> String {
@@ -319,8 +333,10 @@ fn unmet(advice: &Advice<'_>) -> String {
     let kept = &advice.choice.kept;
     let mean = |us| format!(", {} in the mean", time(us));
     let mean = kept.response_us.map_or_else(String::new, mean);
+    let p99 = kept.p99_us.map_or_else(String::new, |us| format!(", 99 % within {}", time(us)));
     format!(
-        "Size: none compared{within} {}; nearest is {} with {} ({}): {} of misses, {} M/s{mean}. Room \
+        "Size: none compared{within} {}; nearest is {} with {} ({}): {} of misses, {} M/s{mean}{p99}. \
+         Room \
          for everything misses {}.",
         targets(goal).join(" and "),
         advice.policies[chosen.policy],

@@ -6,5 +6,6 @@ mod advise;
 mod book;
 mod calibrate;
 mod command;
+mod latency;
 mod model;
 mod recording;
