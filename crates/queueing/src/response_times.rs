@@ -42,8 +42,7 @@ impl ResponseTimes {
     /// assert_eq!(times.quantile(1.0), Some(0.0));
     /// ```
     pub fn add(&mut self, us: f64, weight: f64) {
-        // What max makes of -0.0 may keep its sign.
-        let us = us.max(0.0).min(f64::MAX).abs();
+        let us = if us > 0.0 { us.min(f64::MAX) } else { 0.0 };
         if weight > 0.0 && weight.is_finite() {
             *self.buckets.entry(us.to_bits() >> DROPPED).or_default() += weight;
             self.weight += weight;

@@ -25,7 +25,7 @@ const COARSE: f64 = 0.05;
 /// Whether a replay knows of delayed hits.
 pub(crate) enum Fetches {
     /// It does: fetches take time.
-    Timed(Fetching),
+    Timed(Box<Fetching>),
     /// The backend answers at once, so there are none.
     Instant,
     /// It does not: nothing says when requests come.
@@ -58,7 +58,7 @@ impl Fetches {
         let latency = FetchLatency::Fixed(ticks);
         let fetching = Fetching::new(&loaded.trace, latency, ReplayClock::Trace);
         loaded.trace.times_ns = Vec::new();
-        fetching.map_or(Fetches::Untimed, Fetches::Timed)
+        fetching.map_or(Fetches::Untimed, |fetching| Fetches::Timed(Box::new(fetching)))
     }
 }
 
@@ -155,8 +155,6 @@ impl Latencies {
         let Simulated { hits, misses, .. } = simulated;
         let waits = counted.delayed.and_then(|outcome| outcome.latency);
         let waits = waits.map_or_else(Vec::new, |latency| points_us(&latency.delayed_hits));
-        // Where nothing hits at once, a delayed hit takes what a miss does at the cache: all but
-        // the fetch, which is the greater part of it.
         let delayed = hits.delayed_by(if shares[1] > 0.0 { &waits } else { &[] });
         let kinds = [(shares[0], hits), (shares[1], &delayed), (shares[2], misses)];
         let [hits, delayed_hits, misses] = kinds.map(|(share, times)| Figures::of(share, times));
