@@ -72,9 +72,13 @@ async function labelsApart(page, name, where) {
     });
   });
   const shown = await page.$$eval('#toggles button[aria-pressed="true"]', (them) => them.length);
+  // Of a policy that the profile does not have no speed is drawn.
+  const { traces } = JSON.parse(await text(page, '#data'));
+  const known = new Set(traces[0].cells.filter((it) => it.predicted.some((here) => here !== null)).map((it) => it.policy)).size;
   for (const { id, problems: here, ends } of found) {
     here.forEach((problem) => check(false, `${name}, ${where}, ${id}: ${problem}`));
-    if (['misses', 'mops', 'response'].includes(id) && shown > 1) check(ends === shown, `${name}, ${where}, ${id}: ${ends} names of ${shown} lines`);
+    const lines = { misses: shown, mops: known, response: known }[id] ?? 0;
+    if (lines > 1) check(ends === lines, `${name}, ${where}, ${id}: ${ends} names of ${lines} lines`);
   }
 }
 
@@ -162,9 +166,9 @@ async function look(browser, report) {
   await page.setViewport(WIDE);
   await page.goto(url, { waitUntil: 'load' });
   const charts = await drawn(page);
-  check(charts.length >= 6, `${name}: ${charts.length} charts`);
+  check(charts.length >= 5, `${name}: ${charts.length} charts`);
   charts.forEach(({ coloured, width }, at) => {
-    check(coloured > 0.0002 && coloured < 0.2, `${name}: chart ${at} is lines to a share of ${coloured}`);
+    check(coloured > 0.0001 && coloured < 0.2, `${name}: chart ${at} is lines to a share of ${coloured}`);
     check(width > 200, `${name}: chart ${at} is ${width} px wide`);
   });
   check((await text(page, 'h1')).startsWith('Use '), `${name}: no answer on top`);

@@ -42,14 +42,16 @@ fn put(folder: &Path, name: &str, svg: &str) -> Result<(), Failure> {
 /// Memory, misses and both by size, and the cheapest.
 fn by_cost(advice: &Advice<'_>, costs: &Costs) -> String {
     let place = |it: &Cost| it.capacity as f64 / advice.everything.max(1) as f64 * 100.0;
-    let line = |(number, name, value): (usize, &str, fn(&Cost) -> f64)| Series {
+    let line = |number, name: &str, value: fn(&Cost) -> f64| Series {
         name: name.to_owned(),
         look: Look { number, apart: false },
         points: costs.all.iter().map(|it| (place(it), value(it))).collect(),
     };
-    let lines_of: [(usize, &str, fn(&Cost) -> f64); 3] =
-        [(0, "memory", |it| it.memory), (1, "misses", |it| it.misses), (2, "both", Cost::sum)];
-    let mut series: Vec<Series> = lines_of.into_iter().map(line).collect();
+    let mut series = vec![
+        line(0, "memory", |it| it.memory),
+        line(1, "misses", |it| it.misses),
+        line(2, "both", Cost::sum),
+    ];
     let without = costs.all.iter().map(|it| (place(it), costs.without_cache)).collect();
     let look = Look { number: 5, apart: true };
     series.push(Series { name: "no cache".to_owned(), look, points: without });

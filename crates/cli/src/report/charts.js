@@ -75,6 +75,7 @@ const LABEL_LINE = 15;
 const LABEL_GAP = 8;
 /** From the end of a line to its label. */
 const LEAD = 14;
+const LONG = 40;
 
 function textWidth(text) {
   textWidth.ctx ??= document.createElement('canvas').getContext('2d');
@@ -149,11 +150,14 @@ function nameEnds(u, named, wide) {
   return ends.map(({ name, number, x, y }, at) => {
     ctx.strokeStyle = look(number).colour;
     ctx.lineWidth = devicePixelRatio;
+    // A long lead is dotted, as it must not look like data.
+    ctx.setLineDash((u.over.clientWidth - x > LONG ? [1, 4] : []).map((length) => length * devicePixelRatio));
     const place = (left, top) => [u.bbox.left + left * devicePixelRatio, u.bbox.top + top * devicePixelRatio];
     ctx.beginPath();
     ctx.moveTo(...place(x, y));
     ctx.lineTo(...place(u.over.clientWidth + LEAD - 3, places[at]));
     ctx.stroke();
+    ctx.setLineDash([]);
     const made = label(name, u.over.clientWidth + LEAD, places[at] - LABEL_LINE / 2, 'end');
     made.style.maxWidth = `${wide}px`;
     return made;
@@ -177,7 +181,8 @@ function chart(place, { x, series, logX, logY, xName, yName, marks = [], over, o
     points: { show: false },
   });
   const kept = (values) => values.map((value) => (logY && value <= 0 ? null : value));
-  const named = series.length > 1 ? series.filter((it) => !it.thin).map((it) => ({ ...it, values: kept(it.values) })) : [];
+  const full = series.filter((it) => !it.thin);
+  const named = full.length > 1 ? full.map((it) => ({ ...it, values: kept(it.values) })) : [];
   const widest = Math.ceil(Math.max(0, ...named.map((it) => textWidth(it.name))));
   const right = widest > 0 ? widest + LEAD + 2 : 8;
   const rowsOf = (u, width) => {

@@ -317,7 +317,7 @@
     const percent = (n) => `${+n.toPrecision(3)} %`;
     const { popularity, reuse, working_set: sets, sizes: bytes } = workload;
     workloadChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
-    workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
+    if (reuse.some((row) => row[1] > 0)) workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
     workloadChart('Working set', 'distinct objects so far, and since the last point, by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
     byId('workload').classList.toggle('four', bytes !== null);
     if (bytes) workloadChart('Sizes', '% of objects and of bytes that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.shortBytes, yName: percent });
