@@ -20,6 +20,7 @@ mod fetch_args;
 mod forecast;
 #[cfg(not(feature = "full"))]
 mod left_out;
+mod lifetime_args;
 #[cfg(feature = "full")]
 mod median;
 mod model;

@@ -13,6 +13,7 @@ use super::candidate::Candidate;
 use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
+use crate::lifetime_args::Told;
 use crate::progress::Progress;
 use crate::sample::Sample;
 
@@ -76,6 +77,8 @@ pub(crate) struct Case<'a> {
     /// Of an object in the mean, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
     requests_per_second: Option<f64>,
+    /// What entries live by, if any may expire.
+    pub(crate) lifetimes: Told,
 }
 
 /// Gets a second of all keys, if times were asked for and some pass.
@@ -93,7 +96,12 @@ fn rate(loaded: &Loaded) -> Option<f64> {
 impl<'a> Case<'a> {
     /// # Errors
     /// Bad usage where a trace without sizes should be counted in bytes.
-    pub(crate) fn new(name: &'a str, mut loaded: Loaded, unit: Unit) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        name: &'a str,
+        mut loaded: Loaded,
+        unit: Unit,
+        lifetimes: Told,
+    ) -> Result<Self, Failure> {
         let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
         let objects = loaded.trace.objects.len() as u64;
         let footprint = loaded.trace.footprint_bytes();
@@ -107,7 +115,9 @@ impl<'a> Case<'a> {
         }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
-        let first_requests = curve.points(&[everything]).first().map_or(1.0, |it| it.miss_ratio);
+        // One pass knows nothing of what expires.
+        let whole = curve.points(&[everything]).into_iter().find(|_| lifetimes.is_none());
+        let first_requests = whole.map_or(1.0, |it| it.miss_ratio);
         Ok(Case {
             name,
             loaded,
@@ -122,6 +132,7 @@ impl<'a> Case<'a> {
                 .map(|bytes| bytes as f64 / objects.max(1) as f64)
                 .filter(|&bytes| bytes > 1.0),
             requests_per_second,
+            lifetimes,
         })
     }
 

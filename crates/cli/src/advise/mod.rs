@@ -24,6 +24,7 @@ use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 use crate::Done;
 use crate::failure::{Failure, note};
 use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
+use crate::lifetime_args::LifetimeArgs;
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
 use crate::report;
@@ -134,6 +135,9 @@ pub(crate) struct Args {
     goal: GoalArgs,
 
     #[command(flatten)]
+    lifetimes: LifetimeArgs,
+
+    #[command(flatten)]
     reading: TraceArgs,
 }
 
@@ -196,7 +200,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let forecast = Forecast::new(&args.forecast)?;
     check_known(&policies, &forecast)?;
-    let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
+    let lifetimes = args.lifetimes.rule();
+    let options = SweepOptions { count_work: true, lifetimes, ..args.replaying.sweep_options() };
     let question = Question { policies, forecast, options };
     check_places(args)?;
     args.goal.check(args.replaying.unit, args.trace.len())?;
@@ -295,8 +300,14 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
         SampleArg::bounds,
     );
     // Sizes are not kept where objects are counted: only their mean is.
-    let wanted = Wanted { times: args.goal.wants_times(), sizes: true, latencies: None };
-    let case = |name| Case::new(name, args.reading.load_sample(name, wanted, bounds)?, unit);
+    let (times, lifetimes) = (args.goal.wants_times(), args.lifetimes.rule());
+    let wanted = Wanted { times, sizes: true, latencies: None, lifetimes };
+    let case = |name| {
+        let loaded = args.reading.load_sample(name, wanted, bounds)?;
+        let has_times = !loaded.trace.times_ns.is_empty();
+        let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
+        Case::new(name, loaded, unit, told)
+    };
     names.into_iter().map(case).collect()
 }
 

@@ -6,5 +6,6 @@ mod advise;
 mod book;
 mod calibrate;
 mod command;
+mod lifetimes;
 mod model;
 mod recording;

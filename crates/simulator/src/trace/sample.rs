@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use frazil_policy::object_hash;
 
 use super::decode::{BATCH, Builder, Columns, Sink};
-use super::{Loaded, Operation, ReadOptions, Record, Recording, TraceError, load_into};
+use super::{Lifetimes, Loaded, Operation, ReadOptions, Record, Recording, TraceError, load_into};
 
 /// Seed of the hash that chooses. Another than a recording cache's, so that a sample of a sample
 /// is one of its objects too; and another than the one policies know objects by.
@@ -86,10 +86,10 @@ pub struct Sampled {
 }
 
 /// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the
-/// share that is wanted, halved as often as need be. Times are not kept; where they were asked for,
-/// [`Origin::span_ns`](super::Origin::span_ns) says how much of it passes.
+/// share that is wanted, halved as often as need be. Times are not kept but for lifetimes; where
+/// they were asked for, [`Origin::span_ns`](super::Origin::span_ns) says how much of it passes.
 ///
-/// Memory: 16 bytes a record that is kept, and 40 an object; the other records leave nothing.
+/// Memory: 16 bytes a record that is kept, as many again with lifetimes, and 40 an object; the other records leave nothing.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, SampleBounds, load_sample};
@@ -114,6 +114,8 @@ pub fn load_sample(
         keys: KeySample::new(bounds.rate),
         bounds,
         records: Vec::new(),
+        lives: Vec::new(),
+        lifetimes: options.lifetimes,
         objects: HashSet::default(),
         gets: 0,
         columns: Columns::default(),
@@ -127,9 +129,13 @@ pub fn load_sample(
     let mut builder =
         Builder::new(&ReadOptions { times: false, latencies: None, ..options.clone() });
     let mut batch = Vec::with_capacity(BATCH);
-    for few in kept.records.chunks(BATCH) {
+    for (number, few) in kept.records.chunks(BATCH).enumerate() {
         batch.clear();
         batch.extend(few.iter().map(Few::record));
+        let lives = kept.lives.iter().skip(number * BATCH);
+        for (record, life) in batch.iter_mut().zip(lives) {
+            (record.time_ns, record.lifetime_ns) = (life.time_ns, life.lifetime_ns);
+        }
         builder.push(&batch, kept.columns).map_err(|problem| {
             let file = super::error::shown(std::path::Path::new(spec));
             TraceError::TooLarge { file, problem }
@@ -152,10 +158,20 @@ impl Few {
     }
 }
 
+/// What lifetimes need of a record beside.
+#[derive(Clone, Copy, Default)]
+struct Life {
+    time_ns: u64,
+    lifetime_ns: u64,
+}
+
 struct Kept {
     keys: KeySample,
     bounds: SampleBounds,
     records: Vec<Few>,
+    /// By record; empty where nothing has a lifetime.
+    lives: Vec<Life>,
+    lifetimes: Lifetimes,
     objects: HashSet<u64, RandomState>,
     gets: u64,
     columns: Columns,
@@ -175,8 +191,21 @@ impl Sink for Kept {
             let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
             self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
         }
+        let lives = match self.lifetimes {
+            Lifetimes::Ignored => false,
+            Lifetimes::Fixed(_) => true,
+            Lifetimes::OfTrace => {
+                !self.lives.is_empty() || records.iter().any(|record| record.lifetime_ns > 0)
+            }
+        };
+        if lives {
+            self.lives.resize(self.records.len(), Life::default());
+        }
         for record in records.iter().filter(|record| self.keys.holds(record.id)) {
-            let &Record { id, size, operation, .. } = record;
+            let &Record { id, size, operation, time_ns, lifetime_ns, .. } = record;
+            if lives {
+                self.lives.push(Life { time_ns, lifetime_ns });
+            }
             self.objects.insert(id);
             self.records.push(Few { id, size, operation });
         }
@@ -190,6 +219,8 @@ impl Sink for Kept {
             self.keys = KeySample { most: self.keys.most / 2 };
             let keys = self.keys;
             self.objects.retain(|&id| keys.holds(id));
+            let mut records = self.records.iter();
+            self.lives.retain(|_| records.next().is_some_and(|record| keys.holds(record.id)));
             self.records.retain(|record| keys.holds(record.id));
         }
         Ok(())
