@@ -426,7 +426,7 @@ fn the_recorded_expires_as_it_did_in_the_cache() {
         let outcome = replay(Lifetimes::OfTrace);
         assert_eq!(outcome.misses(), first + second);
         assert!(outcome.expired > 100, "{outcome:?}");
-        assert!(replay(Lifetimes::Ignored).misses() + 100 < first + second);
+        assert!(replay(Lifetimes::Ignored).misses() < first + second);
         return;
     }
 }

@@ -203,11 +203,11 @@ impl Clock {
     }
 
     /// A decimal number of units in nanoseconds that something lives: 0 where the field is empty,
-    /// [`FOR_EVER`] where it is `never`, what passes 64 bits too.
+    /// [`FOR_EVER`] where it is `never` or -1.
     pub(super) fn parse_lifetime(self, field: &Field<'_>) -> Result<u64, String> {
         match field.raw {
             b"" => Ok(0),
-            b"never" => Ok(FOR_EVER),
+            b"never" | b"-1" => Ok(FOR_EVER),
             _ => self.parse(field).map_err(|error| format!("in the column of lifetimes: {error}")),
         }
     }

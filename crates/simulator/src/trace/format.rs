@@ -219,7 +219,7 @@ pub struct CsvLayout {
     /// Column of how long a fetch of the object takes, if it is missed at this record.
     pub latency: Option<usize>,
     /// Column of how long an entry lives that the record inserts: in the unit of the times, or
-    /// `never`; empty or 0 where it does not say.
+    /// `never` or -1; empty or 0 where it does not say.
     pub lifetime: Option<usize>,
     /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
     pub time_unit: TimeUnit,

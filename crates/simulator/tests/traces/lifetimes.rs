@@ -266,8 +266,9 @@ fn columns_of_lifetimes_have_a_name_or_a_number() {
     };
     let options = ReadOptions { lifetimes: Lifetimes::OfTrace, ..ReadOptions::default() };
     const S: u64 = 1_000_000_000;
-    let named = "time,key,ttl\n1,7,30\n2,7,\n3,7,0.5\n4,7,never\n5,8,0\n";
-    let expected = (vec![S, 2 * S, 3 * S, 4 * S, 5 * S], vec![30 * S, 0, S / 2, FOR_EVER, 0]);
+    let named = "time,key,ttl\n1,7,30\n2,7,\n3,7,0.5\n4,7,never\n5,8,0\n6,8,-1\n";
+    let expected =
+        ((1..=6).map(|second| second * S).collect(), vec![30 * S, 0, S / 2, FOR_EVER, 0, FOR_EVER]);
     assert_eq!(rows(named, &options).unwrap(), expected);
     // Nobody asks for it: then it need be no number.
     let unasked = ReadOptions::default();
