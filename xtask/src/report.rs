@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use crate::{step, test, tools};
 
 /// Name, and what `frazil advise` is asked.
-const REPORTS: [(&str, &str); 4] = [
+const REPORTS: [(&str, &str); 7] = [
     ("nine-policies", "--limit 400000"),
     ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),
     (
@@ -20,6 +20,14 @@ const REPORTS: [(&str, &str); 4] = [
          zipf:0.7:objects=30K:requests=300K:seed=3 --sample 8K --policy lru,mobius,lirs,mad \
          --cores 64 --backend 10us",
     ),
+    ("a-loop", "--trace loop:objects=5K:requests=100K"),
+    // LRU is slower where it is larger, and small prices have digits.
+    (
+        "prices",
+        "--trace zipf:1.0:objects=20K:requests=300K --value-bytes 100 --memory-price 0.02 \
+         --miss-price 0.0000001 --request-rate 100 --cores 2 --backend 1us",
+    ),
+    ("no-cache", "--trace loop:objects=20K:requests=20K --policy lru,s3-fifo"),
     ("bytes", "--unit bytes --policy lru,gdsf,s3-fifo,mad --columns time=1,id=2,size=3"),
 ];
 /// A trace with sizes, whose name would be a part of the page if names were.

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use clap::Args;
 use frazil_policy::{Online, PolicySpec, Work};
-use frazil_queueing::{Conditions, MAX_MPL, ModelError, Profile, peak, solve, throughput};
+use frazil_queueing::{
+    Conditions, MAX_MPL, ModelError, Profile, Simulated, SimulationOptions, peak, simulate, solve,
+    throughput,
+};
 use frazil_simulator::{Outcome, WorkSplit, parse_us};
 
 use crate::failure::{Failure, note};
@@ -23,6 +26,10 @@ const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const BACKENDS_US: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0];
 /// p* is looked for from this hit ratio on, as in paper 1.
 const LEAST_HIT_RATIO: f64 = 0.4;
+/// Requests that are simulated to know how long they take: so many for each in flight, and no
+/// fewer, nor more, than these.
+const TIMED_EACH: u64 = 50;
+const TIMED: [u64; 2] = [50_000, 1_000_000];
 
 /// Where the cache is to run.
 #[derive(Args, Debug)]
@@ -286,13 +293,8 @@ impl Forecast {
     ) -> Result<Option<Predicted>, ModelError> {
         let Some(costs) = self.costs_of(policy) else { return Ok(None) };
         let name = costs.name();
-        let &Setting { cores, backend_us, mpl } = setting;
-        let mut conditions = Conditions::new(hit_ratio, backend_us);
-        conditions.hit_turns = costs.hit_turns();
-        conditions.capacity = entries.max(1.0);
-        conditions.cores = Some(cores);
-        conditions.work = work(replayed);
-        conditions.frozen_hits = frozen_hits(replayed);
+        let &Setting { backend_us, mpl, .. } = setting;
+        let conditions = conditions(setting, costs, hit_ratio, replayed, entries);
         let throughput = |profile: &Profile, conditions: &Conditions| {
             throughput(&profile.network_under(name, conditions)?, mpl)
         };
@@ -323,6 +325,42 @@ impl Forecast {
             p_star: [best.low, best.high],
         }))
     }
+
+    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives the
+    /// means: simulated, always with the same chance. `None` if the profile does not know the policy.
+    pub(crate) fn response_times(
+        &self,
+        setting: &Setting,
+        policy: &PolicySpec,
+        hit_ratio: f64,
+        replayed: &Outcome,
+        entries: f64,
+    ) -> Result<Option<Simulated>, ModelError> {
+        let Some(costs) = self.costs_of(policy) else { return Ok(None) };
+        let Some(profile) = self.alone.get(costs.name()) else { return Ok(None) };
+        let conditions = conditions(setting, costs, hit_ratio, replayed, entries);
+        let requests = (setting.mpl as u64 * TIMED_EACH).clamp(TIMED[0], TIMED[1]);
+        let options =
+            SimulationOptions { requests, warmup: requests / 10, ..SimulationOptions::default() };
+        let network = profile.network_under(costs.name(), &conditions)?;
+        simulate(&network, setting.mpl, &options).map(Some)
+    }
+}
+
+fn conditions(
+    setting: &Setting,
+    costs: Costs<'_>,
+    hit_ratio: f64,
+    replayed: &Outcome,
+    entries: f64,
+) -> Conditions {
+    let mut conditions = Conditions::new(hit_ratio, setting.backend_us);
+    conditions.hit_turns = costs.hit_turns();
+    conditions.capacity = entries.max(1.0);
+    conditions.cores = Some(setting.cores);
+    conditions.work = work(replayed);
+    conditions.frozen_hits = frozen_hits(replayed);
+    conditions
 }
 
 /// The share of the hits that were of what was frozen, from when something was. `None` if

@@ -134,11 +134,11 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-/// A throughput with so many decimals, or with more where they would show fewer than two digits.
-pub(crate) fn mops(mops: f64, decimals: usize) -> String {
-    let first = if mops > 0.0 { -mops.log10().floor() } else { 0.0 };
+/// A number with so many decimals, or with more where they would show fewer than two digits.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let first = if value > 0.0 { -value.log10().floor() } else { 0.0 };
     let least = if first > 0.0 { first as usize + 1 } else { 0 };
-    format!("{mops:.0$}", decimals.max(least).min(20))
+    format!("{value:.0$}", decimals.max(least).min(20))
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        let of = |number| [mops(number, 3), mops(number, 0)];
+        let of = |value| [number(value, 3), number(value, 0)];
         assert_eq!(of(0.373), ["0.373", "0.37"]);
         assert_eq!(of(0.0283), ["0.028", "0.028"]);
         assert_eq!(of(0.000_018_16), ["0.000018", "0.000018"]);

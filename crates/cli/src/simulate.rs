@@ -353,6 +353,10 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "latency_mean" => outcome.latency_mean(),
             "latency_p50" => latency.map(|latency| latency.p50),
             "latency_p99" => latency.map(|latency| latency.p99),
+            "delayed_hit_latency_p50" => latency.map(|latency| latency.delayed_hits.p50()),
+            "delayed_hit_latency_p99" => latency.map(|latency| latency.delayed_hits.p99),
+            "miss_latency_p50" => latency.map(|latency| latency.misses.p50()),
+            "miss_latency_p99" => latency.map(|latency| latency.misses.p99),
             "latency_unit" => line.latency_unit(),
             "requests_per_second" => outcome.records_per_second().round(),
             "frozen_hits" => frozen_hits,
@@ -384,7 +388,7 @@ fn table(lines: &[Line<'_>]) -> String {
         )
     });
     if let Some((_, heads)) = &latency {
-        headers.push("delayed hits");
+        headers.extend(["delayed hits", "their p50", "their p99"]);
         headers.extend(heads.iter().map(String::as_str));
     }
     let bounded = lines.iter().any(|line| line.least.is_some());
@@ -416,7 +420,12 @@ fn table(lines: &[Line<'_>]) -> String {
             let mean = outcome.latency_mean().unwrap_or_default();
             let each = if **unit == "ns" { 1e6 } else { 1.0 };
             row.push(output::grouped(outcome.delayed_hits));
-            let waits = [mean, waits.p50 as f64, waits.p99 as f64];
+            let delayed = waits.delayed_hits;
+            let waits = [delayed.p50(), delayed.p99].map(|wait| wait as f64).into_iter().chain([
+                mean,
+                waits.p50 as f64,
+                waits.p99 as f64,
+            ]);
             row.extend(waits.map(|wait| format!("{:.3}", wait / each)));
         }
         if bounded {

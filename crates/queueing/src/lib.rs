@@ -45,6 +45,7 @@ mod mva;
 mod network;
 mod paper;
 mod profile;
+mod response_times;
 mod simulate;
 mod times;
 mod wide;
@@ -62,5 +63,6 @@ pub use profile::{
     Conditions, Counts, Errors, Halves, Machine, NetworkCounts, Profile, Quality, StationTimes,
     ThinkTime, Visits,
 };
+pub use response_times::ResponseTimes;
 pub use simulate::{Simulated, SimulationOptions, simulate};
 pub use times::Times;

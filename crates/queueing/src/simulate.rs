@@ -19,7 +19,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::batches::estimate;
 use crate::cores::{CORES, needs_core, work_us};
 use crate::mva::{check_mpl, check_time};
-use crate::{Distribution, ModelError, Network, Service, Solution, StationLoad, Step};
+use crate::{
+    Distribution, Kind, ModelError, Network, ResponseTimes, Service, Solution, StationLoad, Step,
+};
 
 /// How to simulate.
 ///
@@ -66,6 +68,10 @@ pub struct Simulated {
     pub low_mops: f64,
     /// Upper end of it; infinite where the batches say nothing.
     pub high_mops: f64,
+    /// What requests that hit took, from the moment at which they began.
+    pub hits: ResponseTimes,
+    /// What all others took, the backend included.
+    pub misses: ResponseTimes,
 }
 
 /// Simulates a network with `mpl` requests. O(requests × steps × log MPL).
@@ -152,6 +158,7 @@ struct Request {
     /// Visits left of the step, once they are drawn.
     visits: Option<u64>,
     has_core: bool,
+    began: f64,
 }
 
 /// Integrals over time of how many are somewhere.
@@ -205,6 +212,8 @@ struct Run<'n> {
     completed: u64,
     batch_began: f64,
     durations: Vec<f64>,
+    hits: ResponseTimes,
+    misses: ResponseTimes,
 }
 
 impl<'n> Run<'n> {
@@ -234,13 +243,16 @@ impl<'n> Run<'n> {
             completed: 0,
             batch_began: 0.0,
             durations: Vec::new(),
+            hits: ResponseTimes::default(),
+            misses: ResponseTimes::default(),
         };
         // Not all at once: where think times are constant they would stay together for long.
         let spread = network.think_us() + network.demands_us().iter().sum::<f64>();
         for request in 0..mpl as u32 {
             let route = run.draw_route();
-            run.requests.push(Request { route, step: 0, visits: None, has_core: false });
             let start = spread * run.rng.random::<f64>();
+            let idle = Request { route, step: 0, visits: None, has_core: false, began: start };
+            run.requests.push(idle);
             run.plan(start, What::Thought(request));
         }
         run
@@ -310,13 +322,13 @@ impl<'n> Run<'n> {
             match next {
                 None => {
                     self.release_core(request);
-                    self.complete();
+                    self.complete(request);
                     if self.completed >= end {
                         return;
                     }
                     let route = self.draw_route();
                     let it = &mut self.requests[request as usize];
-                    (it.route, it.step) = (route, 0);
+                    (it.route, it.step, it.began) = (route, 0, self.time);
                 }
                 Some(&(Step::Wait(us) | Step::Compute(us))) => {
                     let mut us = us;
@@ -358,11 +370,18 @@ impl<'n> Run<'n> {
         true
     }
 
-    fn complete(&mut self) {
+    fn complete(&mut self, request: u32) {
         self.completed += 1;
         let Some(counted) = self.completed.checked_sub(self.options.warmup) else { return };
+        let Request { route, began, .. } = self.requests[request as usize];
+        let times = match self.network.routes()[route].kind {
+            Kind::Hit => &mut self.hits,
+            Kind::Miss | Kind::Bypass => &mut self.misses,
+        };
+        times.add(self.time - began, 1.0);
         if counted == 0 {
             self.restart();
+            (self.hits, self.misses) = (ResponseTimes::default(), ResponseTimes::default());
         } else if counted.is_multiple_of(self.batch()) {
             self.durations.push(self.time - self.batch_began);
             self.batch_began = self.time;
@@ -537,6 +556,8 @@ impl<'n> Run<'n> {
             solution: Solution { throughput_mops: throughput, response_us, stations },
             low_mops: batch / (estimate.mean + estimate.half),
             high_mops: if most > 0.0 { batch / most } else { f64::INFINITY },
+            hits: self.hits,
+            misses: self.misses,
         }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! What a policy remembers of an object in flight ([`Policy::Pending`]) lies with its flight.
 //! A flight takes 60 bytes beside that, and O(log flights) to begin and to end. There are at
-//! most as many as records within one fetch. The histogram of latencies takes 450 KB.
+//! most as many as records within one fetch. The histograms of latencies take 450 KB each, one of
+//! delayed hits and one of misses.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +21,7 @@ use hashbrown::HashMap;
 use hdrhistogram::Histogram;
 
 use crate::fetch::Fetching;
-use crate::replay::{Latency, Outcome};
+use crate::replay::{Latency, Outcome, Waits};
 use crate::trace::{Operation, Trace};
 use crate::versatile::{Begun, Moment, VersatileCell, over_trace};
 use crate::{SweepOptions, Unit};
@@ -106,9 +107,48 @@ pub fn latencies_delayed(
     let started = Instant::now();
     cell.feed(trace, 0..trace.len());
     let outcome = cell.outcome(started.elapsed().as_secs_f64());
-    let recorded = cell.latencies.iter_recorded();
+    let latencies = cell.latencies();
+    let recorded = latencies.iter_recorded();
     let counted = recorded.map(|at| (at.value_iterated_to(), at.count_at_value())).collect();
     (outcome, counted)
+}
+
+/// What gets of one kind waited.
+struct Counted {
+    total: u64,
+    longest: u64,
+    latencies: Histogram<u64>,
+}
+
+impl Counted {
+    fn new() -> Self {
+        // It allows from one to five digits, and any bounds that are far apart.
+        let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
+        let latencies = latencies.expect("constant bounds are valid");
+        Counted { total: 0, longest: 0, latencies }
+    }
+
+    fn record(&mut self, latency: u64) {
+        self.total = self.total.saturating_add(latency);
+        self.longest = self.longest.max(latency);
+        self.latencies.saturating_record(latency);
+    }
+
+    fn reset(&mut self) {
+        self.latencies.reset();
+        (self.total, self.longest) = (0, 0);
+    }
+
+    fn waits(&self) -> Waits {
+        let quantile = |share| quantile(&self.latencies, share, self.longest);
+        let twentieths = std::array::from_fn(|step| quantile(step as f64 / 20.0));
+        Waits { total: self.total, twentieths, p99: quantile(0.99) }
+    }
+}
+
+/// The histogram gives the greatest of those that are alike to three digits.
+fn quantile(latencies: &Histogram<u64>, share: f64, longest: u64) -> u64 {
+    latencies.value_at_quantile(share).min(longest)
 }
 
 /// A cell of [`crate::sweep_delayed`].
@@ -125,9 +165,8 @@ pub(crate) struct DelayedCell<'t> {
     /// What a fetch takes on the whole, and whether it always does.
     usual: f64,
     certain: bool,
-    total: u64,
-    longest: u64,
-    latencies: Histogram<u64>,
+    delayed_hits: Counted,
+    misses: Counted,
     /// What the gets of each object waited; empty unless it was asked for.
     by_object: Vec<u64>,
 }
@@ -139,9 +178,6 @@ impl<'t> DelayedCell<'t> {
         fetching: &'t Fetching,
     ) -> Self {
         let (usual, certain) = fetching.expected();
-        // It allows from one to five digits, and any bounds that are far apart.
-        let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
-        let latencies = latencies.expect("constant bounds are valid");
         let usual = usual as f64;
         DelayedCell {
             cell,
@@ -153,9 +189,8 @@ impl<'t> DelayedCell<'t> {
             leaving: &[],
             usual,
             certain,
-            total: 0,
-            longest: 0,
-            latencies,
+            delayed_hits: Counted::new(),
+            misses: Counted::new(),
             by_object: Vec::new(),
         }
     }
@@ -207,15 +242,29 @@ impl<'t> DelayedCell<'t> {
         self.outcome = Outcome { records, ..Outcome::default() };
         self.cell.reset_counts();
         self.flights.clear();
-        self.latencies.reset();
-        (self.total, self.longest) = (0, 0);
+        self.delayed_hits.reset();
+        self.misses.reset();
+    }
+
+    /// The latencies of all gets.
+    fn latencies(&self) -> Histogram<u64> {
+        let mut all = self.misses.latencies.clone();
+        // Of the same bounds.
+        all += &self.delayed_hits.latencies;
+        all.saturating_record_n(0, self.outcome.hits);
+        all
     }
 
     /// What was counted, with the time that the caller measured.
     pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
-        // The histogram gives the greatest of those that are alike to three digits.
-        let quantile = |share| self.latencies.value_at_quantile(share).min(self.longest);
-        let latency = Latency { total: self.total, p50: quantile(0.5), p99: quantile(0.99) };
+        let (all, longest) = (self.latencies(), self.misses.longest.max(self.delayed_hits.longest));
+        let latency = Latency {
+            total: self.misses.total.saturating_add(self.delayed_hits.total),
+            p50: quantile(&all, 0.5, longest),
+            p99: quantile(&all, 0.99, longest),
+            delayed_hits: self.delayed_hits.waits(),
+            misses: self.misses.waits(),
+        };
         Outcome { latency: Some(latency), seconds, ..self.outcome }
     }
 
@@ -232,7 +281,9 @@ impl<'t> DelayedCell<'t> {
         } else if let Some(flight) = self.flights.by_object.get(&object) {
             self.outcome.delayed_hits += 1;
             self.cell.delayed_hit(at, flight.begun.place);
-            flight.ready - at.now
+            let left = flight.ready - at.now;
+            self.delayed_hits.record(left);
+            left
         } else {
             if weighs_bytes {
                 self.outcome.bytes_missed += u64::from(size);
@@ -240,14 +291,12 @@ impl<'t> DelayedCell<'t> {
             let begun = self.cell.begin(at, object.into(), size);
             let took = self.fetching.draw(record, begun.hash);
             self.flights.begin(object, size, at.now, took, begun);
+            self.misses.record(took);
             took
         };
         if let Some(waited) = self.by_object.get_mut(object as usize) {
             *waited = waited.saturating_add(latency);
         }
-        self.total = self.total.saturating_add(latency);
-        self.longest = self.longest.max(latency);
-        self.latencies.saturating_record(latency);
     }
 
     /// A set needs no fetch, and ends one: its value is the newer.

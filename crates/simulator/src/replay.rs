@@ -30,6 +30,34 @@ pub struct Latency {
     pub p50: u64,
     /// What 99 % of them do not exceed; to three digits.
     pub p99: u64,
+    /// How long delayed hits waited for what was left of a fetch.
+    pub delayed_hits: Waits,
+    /// How long misses waited for all of one.
+    pub misses: Waits,
+}
+
+/// How long the gets of a kind waited, in the unit of [`Latency`]; all 0 where there were none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Sum over these gets.
+    pub total: u64,
+    /// What 0, 5, 10, … and 100 % of them do not exceed; to three digits.
+    pub twentieths: [u64; 21],
+    /// What 99 % of them do not exceed; to three digits.
+    pub p99: u64,
+}
+
+impl Waits {
+    /// What half of them do not exceed.
+    ///
+    /// ```
+    /// let mut waits = frazil_simulator::Waits::default();
+    /// waits.twentieths[10] = 7;
+    /// assert_eq!(waits.p50(), 7);
+    /// ```
+    pub fn p50(&self) -> u64 {
+        self.twentieths[10]
+    }
 }
 
 /// What one cell counted.

@@ -6,10 +6,11 @@ use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{Loaded, Operation, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
-    lru_curve_of, sweep,
+    lru_curve_of, sweep, sweep_delayed,
 };
 
 use super::candidate::Candidate;
+use super::latency::{Counted, Fetches, Latencies};
 use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
@@ -26,6 +27,8 @@ pub(crate) struct Question {
     pub(crate) policies: Vec<Candidate>,
     pub(crate) forecast: Forecast,
     pub(crate) options: SweepOptions,
+    /// Whether it must be known of all cells how long requests take, and not of the answer's alone.
+    pub(crate) times_all: bool,
 }
 
 /// One cell with all that was counted.
@@ -41,6 +44,8 @@ pub(crate) struct Replayed {
     pub(crate) predicted: Option<Predicted>,
     /// `None` where nothing may be frozen.
     pub(crate) frozen: Option<FrozenPart>,
+    /// `None` where nobody asked, or the profile does not know the policy.
+    pub(crate) latencies: Option<Latencies>,
 }
 
 /// What is frozen of a cell.
@@ -77,6 +82,10 @@ pub(crate) struct Case<'a> {
     /// Of an object in the mean, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
     requests_per_second: Option<f64>,
+    /// When requests come, and how long fetches take.
+    pub(crate) fetches: Fetches,
+    /// Gets a second of all keys as they are replayed with fetches, if that is known.
+    pub(crate) paced: Option<f64>,
     /// What entries live by, if any may expire.
     pub(crate) lifetimes: Told,
 }
@@ -100,6 +109,7 @@ impl<'a> Case<'a> {
         name: &'a str,
         mut loaded: Loaded,
         unit: Unit,
+        (backend_us, request_rate): (f64, Option<f64>),
         lifetimes: Told,
     ) -> Result<Self, Failure> {
         let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
@@ -110,6 +120,14 @@ impl<'a> Case<'a> {
             Unit::Bytes => footprint.unwrap_or_default(),
         });
         let requests_per_second = rate(&loaded);
+        // Entries expire by the trace's own times.
+        let times_ns = lifetimes.is_some().then(|| loaded.trace.times_ns.clone());
+        let mut fetches = Fetches::of(&mut loaded, backend_us, request_rate, requests_per_second);
+        if let Some(times_ns) = times_ns {
+            loaded.trace.times_ns = times_ns;
+            // Where fetches take time nothing expires, so what is counted then does not hold.
+            fetches = fetches.unknown();
+        }
         if unit == Unit::Objects {
             loaded.trace.sizes = Vec::new();
         }
@@ -132,6 +150,8 @@ impl<'a> Case<'a> {
                 .map(|bytes| bytes as f64 / objects.max(1) as f64)
                 .filter(|&bytes| bytes > 1.0),
             requests_per_second,
+            fetches,
+            paced: request_rate.or(requests_per_second),
             lifetimes,
         })
     }
@@ -183,11 +203,6 @@ impl<'a> Case<'a> {
         };
         let resolved = resolved.and_then(known).with_context(|| self.name.to_owned());
         resolved.map_err(Failure::Usage)
-    }
-
-    /// What capacities count.
-    pub(crate) fn unit(&self) -> Unit {
-        self.unit
     }
 
     /// As it is named in sentences.
@@ -273,7 +288,68 @@ impl<'a> Case<'a> {
             }
             replayed.extend(best);
         }
+        if question.times_all {
+            self.time(question, &mut replayed.iter_mut().collect::<Vec<_>>())?;
+        }
         Ok(replayed)
+    }
+
+    /// Finds out how long requests take at some cells, where it is not known yet.
+    pub(crate) fn time_cells(
+        &mut self,
+        question: &Question,
+        wanted: &[(usize, u64)],
+    ) -> Result<(), Failure> {
+        let mut cells = std::mem::take(&mut self.cells);
+        let is_wanted = |cell: &&mut Replayed| {
+            let Measured { policy, capacity, .. } = cell.measured;
+            cell.latencies.is_none() && wanted.contains(&(policy, capacity))
+        };
+        let timed =
+            self.time(question, &mut cells.iter_mut().filter(is_wanted).collect::<Vec<_>>());
+        self.cells = cells;
+        timed
+    }
+
+    fn time(&self, question: &Question, cells: &mut [&mut Replayed]) -> Result<(), Failure> {
+        let trace = &self.loaded.trace;
+        let spec = |cell: &&mut Replayed| CellSpec {
+            policy: cell.spec,
+            capacity: self.sample.down(cell.measured.capacity),
+        };
+        let specs: Vec<CellSpec> = cells.iter().map(spec).collect();
+        let outcomes: Vec<Option<Outcome>> = match &self.fetches {
+            Fetches::Timed(fetching) => {
+                let total = trace.ids.len() as u64 * specs.len() as u64;
+                let progress = Progress::of_records("replaying fetches".to_owned(), total);
+                let options = SweepOptions { count_work: false, ..question.options };
+                let advance = |steps| progress.advance(steps);
+                let outcomes = sweep_delayed(trace, &specs, &options, fetching, &advance);
+                outcomes.into_iter().map(Some).collect()
+            }
+            Fetches::Instant | Fetches::Untimed => vec![None; specs.len()],
+        };
+        let Forecast { setting, .. } = &question.forecast;
+        for (cell, delayed) in cells.iter_mut().zip(&outcomes) {
+            let counted = Counted {
+                plain: &cell.outcome,
+                delayed: delayed.as_ref(),
+                delays_known: !matches!(self.fetches, Fetches::Untimed),
+                sample: &self.sample,
+                backend_us: setting.backend_us,
+            };
+            let (hit_ratio, entries) =
+                (1.0 - counted.shares()[2], self.entries(cell.measured.capacity));
+            let forecast = &question.forecast;
+            let simulated =
+                forecast.response_times(setting, &cell.spec, hit_ratio, &cell.raw, entries);
+            let simulated = simulated.context("the response times of a cell")?;
+            let known = simulated.as_ref().zip(cell.predicted.as_ref());
+            cell.latencies = known.and_then(|(simulated, predicted)| {
+                Latencies::of(&counted, simulated, predicted.response_us)
+            });
+        }
+        Ok(())
     }
 
     fn replayed(
@@ -291,7 +367,8 @@ impl<'a> Case<'a> {
         let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops, doubt };
         let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
         let spec = *spec;
-        let mut cell = Replayed { measured, outcome, raw, spec, predicted: None, frozen };
+        let mut cell =
+            Replayed { measured, outcome, raw, spec, predicted: None, frozen, latencies: None };
         cell.predicted = self.predict(&question.forecast, &question.forecast.setting, &cell)?;
         if let Some(predicted) = &cell.predicted {
             cell.measured.mops = Some(predicted.throughput_mops);
@@ -300,6 +377,11 @@ impl<'a> Case<'a> {
             }
         }
         Ok(cell)
+    }
+
+    /// The share of all bytes that a cell misses, where bytes are counted.
+    pub(crate) fn byte_miss_ratio(&self, cell: &Replayed) -> Option<f64> {
+        (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
     /// What a cell delivers in a setting.

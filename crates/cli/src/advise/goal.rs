@@ -28,9 +28,11 @@ pub(crate) struct GoalArgs {
     #[arg(long, value_name = "N%", value_parser = parse_percent, allow_hyphen_values = true)]
     target_miss: Option<f64>,
 
-    /// The smallest with this mean time of a request, as predicted: mean=400us.
-    #[arg(long, value_name = "mean=D", value_parser = parse_mean, allow_hyphen_values = true)]
-    target_latency: Option<f64>,
+    /// The smallest at which requests take this long at most, as predicted: in the mean (mean=400us),
+    /// or 99 % of them (p99=2ms).
+    #[arg(long, value_name = "mean=D|p99=D", value_parser = parse_latency,
+          allow_hyphen_values = true)]
+    target_latency: Option<LatencyTarget>,
 
     /// The smallest that is predicted to serve so many requests a second: 150K, 2M.
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
@@ -44,9 +46,10 @@ pub(crate) struct GoalArgs {
     #[arg(long, value_name = "PER_MILLION", value_parser = parse_price, allow_hyphen_values = true)]
     miss_price: Option<f64>,
 
-    /// Requests a second, to price misses [default: as many as in the trace, if it has times].
+    /// Requests a second, for delayed hits and to price misses [default: as many as in the trace, if
+    /// it has times].
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
-    request_rate: Option<f64>,
+    pub(crate) request_rate: Option<f64>,
 
     /// Bytes of a value, where objects are counted [default: the mean of the trace's objects, if
     /// it has sizes].
@@ -65,13 +68,24 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     share.map(|percent| percent / 100.0).ok_or_else(|| "write a share from 0% to 100%".to_owned())
 }
 
-fn parse_mean(text: &str) -> Result<f64, String> {
-    let known = "write mean=D, such as mean=400us; only the mean is predicted";
+/// How long requests may take, in µs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LatencyTarget {
+    /// In the mean.
+    Mean(f64),
+    /// 99 % of them.
+    P99(f64),
+}
+
+fn parse_latency(text: &str) -> Result<LatencyTarget, String> {
+    let known = "write mean=D or p99=D, such as mean=400us or p99=2ms";
     let (name, time) = text.split_once('=').ok_or(known)?;
-    if name != "mean" {
-        return Err(known.to_owned());
-    }
-    parse_us(time).map_err(|error| error.to_string())
+    let target = match name {
+        "mean" => LatencyTarget::Mean,
+        "p99" => LatencyTarget::P99,
+        _ => return Err(known.to_owned()),
+    };
+    parse_us(time).map(target).map_err(|error| error.to_string())
 }
 
 /// `150K`, `2M`, `2.5M/s`.
@@ -91,9 +105,9 @@ fn parse_price(text: &str) -> Result<f64, String> {
 }
 
 impl GoalArgs {
-    /// Whether misses are to be priced by the trace's own times.
-    pub(crate) fn wants_times(&self) -> bool {
-        self.memory_price.is_some() && self.request_rate.is_none()
+    /// Whether it must be known of all cells how long requests take.
+    pub(crate) fn wants_latencies(&self) -> bool {
+        self.target_latency.is_some()
     }
 
     /// What can be told before the traces are read.
@@ -101,10 +115,6 @@ impl GoalArgs {
         let problem = match (self.memory_price, self.miss_price) {
             (Some(_), None) => "--memory-price goes with --miss-price: what a million misses cost",
             (None, Some(_)) => "--miss-price goes with --memory-price: what a GiB costs a month",
-            (None, None) if self.request_rate.is_some() => {
-                "--request-rate prices misses, with --memory-price and --miss-price; what a cache \
-                 is to serve is --target-throughput"
-            }
             (Some(_), Some(_)) if traces > 1 && self.request_rate.is_none() => {
                 "several traces have several rates of requests; say --request-rate"
             }
@@ -137,7 +147,7 @@ impl GoalArgs {
         let goal = Goal {
             budget: budget.map(|it| Budget::new(it, unit, memory, cases)).transpose()?,
             miss_ratio: self.target_miss,
-            response_us: self.target_latency,
+            latency: self.target_latency,
             requests_per_second: self.target_throughput,
             money: self.money(memory, cases)?,
         };
@@ -253,6 +263,18 @@ impl Money {
         [memory, self.without_cache() * miss_ratio]
     }
 
+    /// Of several policies at a size the one that costs least; of equals the fastest.
+    pub(crate) fn cheapest<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Option<&'e Entry> {
+        let known = entries.filter(|entry| entry.measured.mops.is_some());
+        known.min_by(|one, other| {
+            let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
+            self.sum(one).total_cmp(&self.sum(other)).then_with(faster)
+        })
+    }
+
     fn sum(&self, entry: &Entry) -> f64 {
         let Measured { policy, capacity, .. } = entry.measured;
         self.a_month(policy, capacity, entry.kept.miss_ratio).iter().sum()
@@ -278,7 +300,7 @@ impl Money {
 pub(crate) struct Goal {
     pub(crate) budget: Option<Budget>,
     pub(crate) miss_ratio: Option<f64>,
-    pub(crate) response_us: Option<f64>,
+    pub(crate) latency: Option<LatencyTarget>,
     pub(crate) requests_per_second: Option<f64>,
     pub(crate) money: Option<Money>,
 }
@@ -295,9 +317,7 @@ pub(crate) enum Reached {
 
 impl Goal {
     pub(crate) fn has_targets(&self) -> bool {
-        self.miss_ratio.is_some()
-            || self.response_us.is_some()
-            || self.requests_per_second.is_some()
+        self.miss_ratio.is_some() || self.latency.is_some() || self.requests_per_second.is_some()
     }
 
     fn is_within(&self, entry: &Entry) -> bool {
@@ -311,10 +331,14 @@ impl Goal {
         let at_most = |limit: Option<f64>, value: Option<f64>| {
             limit.is_none_or(|limit| value.is_some_and(|value| value <= limit))
         };
+        let fast = self.latency.is_none_or(|target| match target {
+            LatencyTarget::Mean(us) => at_most(Some(us), kept.response_us),
+            LatencyTarget::P99(us) => at_most(Some(us), kept.p99_us),
+        });
         let enough = |least: f64| kept.mops.is_some_and(|mops| mops * 1e6 >= least);
         self.is_within(entry)
             && at_most(self.miss_ratio, Some(kept.miss_ratio))
-            && at_most(self.response_us, kept.response_us)
+            && fast
             && self.requests_per_second.is_none_or(enough)
     }
 
@@ -325,12 +349,7 @@ impl Goal {
             return row.winner_of(|entry| self.fits(entry));
         };
         let fitting = row.entries.iter().filter(|entry| self.fits(entry));
-        let known = fitting.filter(|entry| entry.measured.mops.is_some());
-        let cheaper = |one: &&Entry, other: &&Entry| {
-            let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
-            money.sum(one).total_cmp(&money.sum(other)).then_with(faster)
-        };
-        let cheapest = known.min_by(cheaper)?.measured.policy;
+        let cheapest = money.cheapest(fitting)?.measured.policy;
         row.winner_of(|entry| entry.measured.policy == cheapest)
     }
 
@@ -341,8 +360,12 @@ impl Goal {
             money.sum(entry)
         } else if self.miss_ratio.is_some() {
             kept.miss_ratio
-        } else if self.response_us.is_some() {
-            kept.response_us.unwrap_or(f64::INFINITY)
+        } else if let Some(target) = self.latency {
+            let known = match target {
+                LatencyTarget::Mean(_) => kept.response_us,
+                LatencyTarget::P99(_) => kept.p99_us,
+            };
+            known.unwrap_or(f64::INFINITY)
         } else {
             -kept.mops.unwrap_or(0.0)
         }
@@ -453,14 +476,15 @@ mod tests {
     #[test]
     fn amounts_are_read() {
         assert_eq!(parse_percent("5%"), Ok(0.05));
-        assert_eq!(parse_mean("mean=0.4ms"), Ok(400.0));
+        assert_eq!(parse_latency("mean=0.4ms"), Ok(LatencyTarget::Mean(400.0)));
+        assert_eq!(parse_latency("p99=2ms"), Ok(LatencyTarget::P99(2_000.0)));
         assert_eq!(parse_rate("2.5M/s"), Ok(2.5e6));
         assert_eq!(parse_price("0.25"), Ok(0.25));
         for text in ["", "5", "-1%", "101%", "nan%", "%"] {
             assert!(parse_percent(text).is_err(), "{text}");
         }
-        for text in ["400us", "p99=1ms", "mean=", "mean=4"] {
-            assert!(parse_mean(text).is_err(), "{text}");
+        for text in ["400us", "p98=1ms", "mean=", "mean=4", "p99=-1ms"] {
+            assert!(parse_latency(text).is_err(), "{text}");
         }
         for text in ["", "0", "-2M", "inf", "M", "1e400"] {
             assert!(parse_rate(text).is_err() && parse_price(text).is_err(), "{text}");

@@ -4,9 +4,11 @@ mod board;
 mod candidate;
 mod case;
 mod choice;
+mod costs;
 mod document;
 mod figures;
 mod goal;
+mod latency;
 mod memory;
 mod recommend;
 mod search;
@@ -69,6 +71,10 @@ const RECORDS: usize = 16_000_000;
 /// Of `frozen+POLICY`, a cache that freezes what is hottest by itself, a few shares are replayed,
 /// none among them, and the fastest counts: frozen once, when the cache is warm, to the end.
 ///
+/// How long requests take is told for hits, delayed hits, which wait for a fetch that another began,
+/// and misses. For that the answer's sizes are replayed once more, with fetches that take as long as
+/// the --backend by the trace's times, or at the --request-rate; with a --target-latency all are.
+///
 /// Of several traces each is replayed at the same sizes. A policy is then judged by the trace on
 /// which it is furthest behind the best there, and that trace is named.
 ///
@@ -83,6 +89,7 @@ const RECORDS: usize = 16_000_000;
   frazil advise --trace requests.csv.zst --cores 64 --backend 10us
   frazil advise --trace requests.csv.zst --report report.html
   frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
+  frazil advise --trace requests.csv.zst --backend 1ms --target-latency p99=1.2ms
   frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
@@ -152,6 +159,8 @@ pub(crate) struct Advice<'a> {
     /// All sizes. Of several traces, throughputs are shares of the best of each.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
+    /// Whether sizes were looked for, and not given.
+    pub(crate) searched: bool,
     /// Capacities that tables have.
     pub(crate) shown: Vec<u64>,
     /// What was asked for.
@@ -202,7 +211,8 @@ pub(crate) fn run(args: &Args) -> Done {
     check_known(&policies, &forecast)?;
     let lifetimes = args.lifetimes.rule();
     let options = SweepOptions { count_work: true, lifetimes, ..args.replaying.sweep_options() };
-    let question = Question { policies, forecast, options };
+    let times_all = args.goal.wants_latencies();
+    let question = Question { policies, forecast, options, times_all };
     check_places(args)?;
     args.goal.check(args.replaying.unit, args.trace.len())?;
     let advice = answer(args, &question)?;
@@ -281,7 +291,7 @@ fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failur
 }
 
 /// The traces, or what is kept of them.
-fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
+fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
     let unit = args.replaying.unit;
     let mut names: Vec<&str> = args.trace.iter().map(String::as_str).collect();
     if names.is_empty() {
@@ -300,20 +310,20 @@ fn cases(args: &Args) -> Result<Vec<Case<'_>>, Failure> {
         SampleArg::bounds,
     );
     // Sizes are not kept where objects are counted: only their mean is.
-    let (times, lifetimes) = (args.goal.wants_times(), args.lifetimes.rule());
-    let wanted = Wanted { times, sizes: true, latencies: None, lifetimes };
+    let lifetimes = args.lifetimes.rule();
+    let wanted = Wanted { times: true, sizes: true, latencies: None, lifetimes };
     let case = |name| {
         let loaded = args.reading.load_sample(name, wanted, bounds)?;
         let has_times = !loaded.trace.times_ns.is_empty();
         let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
-        Case::new(name, loaded, unit, told)
+        Case::new(name, loaded, unit, (backend_us, args.goal.request_rate), told)
     };
     names.into_iter().map(case).collect()
 }
 
 fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {
     let Question { policies, forecast, .. } = question;
-    let mut cases = cases(args)?;
+    let mut cases = cases(args, forecast.setting.backend_us)?;
     let unit = args.replaying.unit;
     let memory = args.goal.memory(question, unit, &cases);
     let goal = args.goal.goal(unit, &memory, &cases)?;
@@ -341,6 +351,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         board,
         choice,
+        searched: args.capacity.is_empty(),
         shown,
         goal,
         memory,

@@ -55,6 +55,13 @@ pub(super) fn explore(
         add(question, cases, &mut board, &unknown)?;
         choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     }
+    let sizes = choice.capacities(&board).into_iter().filter_map(|size| board.at(size));
+    let mut told: Vec<(usize, u64)> =
+        sizes.map(|row| (row.winner.chosen.policy, row.capacity)).collect();
+    told.push((choice.winner.chosen.policy, choice.winner.chosen.capacity));
+    for case in cases.iter_mut() {
+        case.time_cells(question, &told)?;
+    }
     let shown = [capacities, choice.capacities(&board)].concat();
     Ok(Found { board, choice, shown })
 }

@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use frazil_driver::Setup;
@@ -22,6 +23,8 @@ use crate::median::median;
 use crate::output::{self, Row, percent, row};
 use crate::progress::Progress;
 
+/// What misses wait: nothing, as in a benchmark, or what they do for memory of another machine and
+/// for flash.
 const BACKENDS_US: [f64; 3] = [0.0, 10.0, 100.0];
 /// Of everything, in percent.
 const BUDGETS: [f64; 2] = [2.0, 10.0];
@@ -39,8 +42,6 @@ const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
 const GIB: f64 = (1u64 << 30) as f64;
 /// Bytes of a key and a value in what is measured of an entry; the key is part of it.
 const VALUE_MEASURED: f64 = 8.0;
-/// Entries whose memory is measured.
-const MEMORY_ENTRIES: u64 = 1_000_000;
 /// What is asked of the mean and of the worst regret.
 const TARGET: (f64, f64) = (0.03, 0.10);
 /// Settings that the summary names.
@@ -51,14 +52,32 @@ struct Size {
     /// Of each trace.
     records: u64,
     rounds: usize,
+    /// Entries whose memory is measured.
+    entries: u64,
+    /// Of a run, if misses wait for nothing.
+    operations: f64,
+    /// How long all runs together wait for near cores.
+    patience: Duration,
 }
 
 impl Size {
     fn new(quick: bool) -> Self {
         if quick {
-            Size { records: 20_000, rounds: 2 }
+            Size {
+                records: 20_000,
+                rounds: 2,
+                entries: 100_000,
+                operations: 20_000.0,
+                patience: Duration::from_secs(1),
+            }
         } else {
-            Size { records: 300_000, rounds: 5 }
+            Size {
+                records: 300_000,
+                rounds: 5,
+                entries: 1_000_000,
+                operations: 200_000.0,
+                patience: Duration::from_secs(600),
+            }
         }
     }
 }
@@ -77,6 +96,36 @@ struct Question {
     regrets: Vec<f64>,
 }
 
+/// A policy at a size, as it was predicted and measured.
+struct Cell {
+    trace: String,
+    threads: usize,
+    backend_us: f64,
+    policy: String,
+    capacity: u64,
+    miss_ratio: f64,
+    predicted_mops: Option<f64>,
+    mops: Vec<f64>,
+}
+
+impl Cell {
+    fn row(&self) -> Row {
+        row! {
+            "kind" => "cell",
+            "trace" => self.trace,
+            "threads" => self.threads,
+            "backend_us" => self.backend_us,
+            "mpl" => MPL_A_THREAD * self.threads,
+            "policy" => self.policy,
+            "capacity" => self.capacity,
+            "miss_ratio" => self.miss_ratio,
+            "predicted_mops" => self.predicted_mops,
+            "measured_mops" => median(&self.mops),
+            "measured_mops_each" => self.mops,
+        }
+    }
+}
+
 struct Bench<'a> {
     names: Vec<&'a str>,
     setups: Vec<Setup>,
@@ -86,6 +135,7 @@ struct Bench<'a> {
     size: Size,
     profile: Option<&'a Path>,
     timer: Timer,
+    cells: Vec<Cell>,
 }
 
 /// Runs the experiment. Real traces take part if their folder is known.
@@ -101,14 +151,14 @@ pub(super) fn run(
     let setups = names.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let mut bytes_each = Vec::new();
     for &setup in &setups {
-        let entry = measured_entry_bytes(setup, MEMORY_ENTRIES, None)?;
+        let entry = measured_entry_bytes(setup, size.entries, None)?;
         let entry = entry.context("this system does not tell how much memory a process has")?;
         bytes_each.push(entry - VALUE_MEASURED + VALUE_BYTES);
     }
     let mut threads = vec![1, frazil_driver::cores().min(8)];
     threads.dedup();
-    let timer = Timer::default();
-    let mut bench = Bench { names, setups, bytes_each, threads, size, profile, timer };
+    let (timer, cells) = (Timer::new(size.operations, size.patience), Vec::new());
+    let mut bench = Bench { names, setups, bytes_each, threads, size, profile, timer, cells };
     let steps = loads.len() * (bench.threads.len() * BACKENDS_US.len() * bench.size.rounds + 1);
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
     let mut questions = Vec::new();
@@ -191,7 +241,21 @@ impl Bench<'_> {
                 regrets,
             }
         };
-        Ok(asked.iter().map(question).collect())
+        let questions = asked.iter().map(question).collect();
+        for (&(policy, capacity), mops) in cells.iter().zip(mops) {
+            let known = asked.iter().find_map(|(_, _, answer)| answer.cell(policy, capacity));
+            self.cells.extend(known.map(|known| Cell {
+                trace: load.name.clone(),
+                threads,
+                backend_us,
+                policy: self.names[policy].to_owned(),
+                capacity,
+                miss_ratio: known.miss_ratio,
+                predicted_mops: known.mops,
+                mops,
+            }));
+        }
+        Ok(questions)
     }
 
     /// Questions of costs: nothing is timed, misses are counted.
@@ -275,11 +339,18 @@ impl Bench<'_> {
     }
 }
 
+/// A policy at a size, as `frazil advise` has it.
+struct Foretold {
+    policy: usize,
+    capacity: u64,
+    miss_ratio: f64,
+    mops: Option<f64>,
+}
+
 /// What `frazil advise` says.
 struct Answer {
     choice: Choice,
-    /// Policies and capacities with the miss ratios of the simulator.
-    cells: Vec<((usize, u64), f64)>,
+    cells: Vec<Foretold>,
 }
 
 impl Answer {
@@ -290,14 +361,24 @@ impl Answer {
         };
         let recommendation = rows.iter().find(|row| row["kind"] == "recommendation");
         let recommendation = recommendation.context("no recommendation in it")?;
+        let foretold = |row: &Value| {
+            let (policy, capacity) = cell(row)?;
+            let miss_ratio = row["miss_ratio"].as_f64()?;
+            let mops = row["throughput_mops"].as_f64();
+            Some(Foretold { policy, capacity, miss_ratio, mops })
+        };
         let cells = rows.iter().filter(|row| row["kind"] == "cell");
-        let counted = |row: &Value| Some((cell(row)?, row["miss_ratio"].as_f64()?));
-        Ok(Answer { choice: cell(recommendation), cells: cells.filter_map(counted).collect() })
+        Ok(Answer { choice: cell(recommendation), cells: cells.filter_map(foretold).collect() })
+    }
+
+    fn cell(&self, policy: usize, capacity: u64) -> Option<&Foretold> {
+        self.cells.iter().find(|it| (it.policy, it.capacity) == (policy, capacity))
     }
 
     fn fewest_misses(&self, capacity: u64) -> Option<usize> {
-        let of_size = self.cells.iter().filter(|it| it.0.1 == capacity);
-        of_size.min_by(|a, b| a.1.total_cmp(&b.1)).map(|it| it.0.0)
+        let of_size = self.cells.iter().filter(|it| it.capacity == capacity);
+        let fewest = of_size.min_by(|a, b| a.miss_ratio.total_cmp(&b.miss_ratio));
+        fewest.map(|it| it.policy)
     }
 }
 
@@ -339,6 +420,10 @@ fn report(bench: &Bench<'_>, questions: &[Question]) -> Report {
         "{} of {} runs disturbed every time they were tried\n",
         bench.timer.disturbed, bench.timer.runs
     );
+    if let Some(ns) = bench.timer.transfer_ns() {
+        summary +=
+            &format!("with several threads: while a line took {ns:.0} ns from core to core\n");
+    }
     let mut expectations = Vec::new();
     for (is_cost, what) in [(false, "throughput"), (true, "costs")] {
         let Some((mean, worst)) = of(0, is_cost) else { continue };
@@ -360,7 +445,8 @@ fn report(bench: &Bench<'_>, questions: &[Question]) -> Report {
             ),
         ]);
     }
-    let measurements = questions.iter().map(|it| of_question(it, &rules)).collect();
+    let answers = questions.iter().map(|it| of_question(it, &rules));
+    let measurements = answers.chain(bench.cells.iter().map(Cell::row)).collect();
     Report { measurements, expectations, figures: Vec::new(), summary }
 }
 
@@ -372,6 +458,7 @@ fn of_question(question: &Question, rules: &[String]) -> Row {
         .map(|(rule, &regret)| (rule.clone(), regret.into()))
         .collect();
     row! {
+        "kind" => "question",
         "trace" => question.trace,
         "setting" => question.what,
         "regret_of" => if question.is_cost { "cost" } else { "throughput" },

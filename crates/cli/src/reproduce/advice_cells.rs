@@ -1,9 +1,9 @@
 //! What [`super::advice`] measures: traces, asked for once of an empty cache, and what that takes.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use frazil_driver::{Backend, Ours, Setup, Stream, one_pass, replay, trace_streams};
+use frazil_driver::{Backend, Distance, Ours, Setup, Stream, one_pass, replay, trace_streams};
 use frazil_simulator::trace::{self, ReadOptions, Trace, printable};
 
 use crate::failure::{Failure, note};
@@ -19,19 +19,16 @@ const QUICK: &str = "mix:objects=2K:requests=20K:seed=1";
 const NO_TRACES: [&str; 8] = ["md", "json", "jsonl", "toml", "html", "svg", "png", "sh"];
 /// Folders within folders, at most.
 const DEPTH: u8 = 4;
-/// A short trace is asked for of several caches, until operations take some milliseconds: so many,
-/// or fewer if misses wait,
-const LEAST_OPERATIONS: f64 = 200_000.0;
-/// by half for so many microseconds.
+/// Half as many operations take as long as others if misses wait for so many microseconds.
 const HALF_US: f64 = 10.0;
-/// of no more caches than these.
+/// Caches that a short trace is asked for of, at most.
 const MOST_CACHES: usize = 64;
 /// Requests in flight for each thread.
 pub(super) const MPL_A_THREAD: usize = 16;
 /// A thread that got less of the processor was disturbed: the run is repeated,
 const LEAST_SHARE: f64 = 0.95;
 /// so many times at most.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 8;
 
 /// A trace.
 pub(super) struct Load {
@@ -63,11 +60,8 @@ impl Load {
             };
             return specs.iter().map(of).collect();
         };
-        let mut files = Vec::new();
-        files_in(folder, DEPTH, &mut files)?;
-        files.sort();
         let mut loads = Vec::new();
-        for file in files {
+        for file in files(folder)? {
             let within = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
             match Load::read(printable(&within), file.display().to_string(), limit) {
                 Ok(load) if load.trace.is_empty() => note(&format!("{within}: no requests")),
@@ -107,6 +101,14 @@ impl Load {
     }
 }
 
+/// Those below a folder that may be traces, in order.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    files_in(folder, DEPTH, &mut files)?;
+    files.sort();
+    Ok(files)
+}
+
 fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let failed = |error| anyhow::Error::new(error).context(folder.display().to_string());
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -121,14 +123,30 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
     Ok(())
 }
 
-/// What has been timed, and how much of it was disturbed.
-#[derive(Default)]
+/// Times runs, those of several threads while cores are as near to each other as they get: how far
+/// they are is up to the host of a virtual machine, and changes what all policies do by a factor.
 pub(super) struct Timer {
+    distance: Distance,
+    /// Of a run, at least, if misses wait for nothing.
+    operations: f64,
     pub(super) runs: usize,
     pub(super) disturbed: usize,
 }
 
 impl Timer {
+    /// A trace with fewer operations is asked for of several caches. Runs wait no longer than
+    /// `patience` for near cores, all together.
+    pub(super) fn new(operations: f64, patience: Duration) -> Self {
+        let distance = Distance::least().with_patience(patience);
+        Timer { distance, operations, runs: 0, disturbed: 0 }
+    }
+
+    /// How long a line takes from core to core in runs of several threads; `None` where that is
+    /// not known.
+    pub(super) fn transfer_ns(&self) -> Option<f64> {
+        self.distance.transfer_ns()
+    }
+
     /// Million requests a second from a trace's beginning to its end.
     pub(super) fn mops(
         &mut self,
@@ -138,22 +156,32 @@ impl Timer {
         backend_us: f64,
     ) -> f64 {
         let operations = streams.iter().map(Stream::len).sum::<usize>().max(1) as f64;
-        let least = LEAST_OPERATIONS / (1.0 + backend_us / HALF_US);
+        let least = self.operations / (1.0 + backend_us / HALF_US);
         let count = ((least / operations).ceil() as usize).clamp(1, MOST_CACHES);
         let latency = Duration::from_secs_f64(backend_us / 1e6);
         let backend = Backend::new(latency, MPL_A_THREAD * streams.len());
+        let meet = streams.len() > 1;
         self.runs += 1;
-        let mut last = 0.0;
-        for _ in 0..ATTEMPTS {
+        let mut attempts = ATTEMPTS;
+        loop {
             let caches: Vec<_> =
                 (0..count).map(|_| Ours::<u64>::new(policy, capacity, 0)).collect();
+            if meet {
+                self.distance.wait();
+            }
+            let began = Instant::now();
             let replay = replay(&caches, streams, (backend_us > 0.0).then_some(backend));
-            last = replay.mops;
-            if replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE) {
-                return last;
+            let near = !meet || self.distance.is_kept();
+            let had_cores = replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE);
+            if near && had_cores {
+                return replay.mops;
+            }
+            self.distance.spend(began.elapsed());
+            attempts -= 1;
+            if attempts == 0 || !self.distance.has_patience() {
+                self.disturbed += 1;
+                return replay.mops;
             }
         }
-        self.disturbed += 1;
-        last
     }
 }

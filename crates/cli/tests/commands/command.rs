@@ -171,6 +171,8 @@ fn fetches_that_take_time_are_waited_for() {
     let keys = ["hits", "delayed_hits", "misses", "latency_total", "latency_p50", "latency_p99"];
     let numbers = |row: &Value| keys.map(|key| row[key].as_u64().unwrap());
     assert_eq!(numbers(&row), [1, 1, 2, 2 + 1 + 2, 1, 2]);
+    let kinds = ["delayed_hit_latency_p50", "delayed_hit_latency_p99", "miss_latency_p99"];
+    assert_eq!(kinds.map(|key| row[key].as_u64().unwrap()), [1, 1, 2]);
     assert_eq!((&row["latency_mean"], &row["latency_unit"]), (&1.25.into(), &"requests".into()));
     // The second comes at 1 s, halfway to the next, and waits for a tenth of what is left.
     let (row, said) = run(&["--fetch-latency", "1100ms", "--clock", "trace"]);
@@ -698,7 +700,7 @@ fn reproduce_refuses_what_makes_no_sense() {
     fails(
         &["reproduce", "mobius", "--traces", "."],
         2,
-        &["advice, frozenhot, delayed-hits and prototype alone"],
+        &["advice, advice-sizes, frozenhot, delayed-hits and prototype alone"],
     );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");

@@ -6,6 +6,7 @@ mod advise;
 mod book;
 mod calibrate;
 mod command;
+mod latency;
 mod lifetimes;
 mod model;
 mod recording;

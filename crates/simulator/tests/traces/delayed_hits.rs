@@ -256,23 +256,21 @@ fn of_fetches_that_are_back_together_the_older_is_first() {
 }
 
 /// LRU slot by slot, as paper 5's simulator has it: arrival, look-up, then at the end of the
-/// slot what is due.
-fn slot_by_slot(ids: &[u32], capacity: usize, ticks: u64) -> [u64; 4] {
+/// slot what is due. What hits, delayed hits and misses waited.
+fn slot_by_slot(ids: &[u32], capacity: usize, ticks: u64) -> [Vec<u64>; 3] {
     let mut resident: Vec<u32> = Vec::new(); // The newest last.
     let mut due: Vec<(u64, u32)> = Vec::new();
-    let mut counts = [0; 4];
+    let mut waits = [const { Vec::new() }; 3];
     for (slot, &id) in (0u64..).zip(ids) {
         if let Some(place) = resident.iter().position(|&other| other == id) {
             resident.remove(place);
             resident.push(id);
-            counts[0] += 1;
+            waits[0].push(0);
         } else if let Some(&(done, _)) = due.iter().find(|&&(_, other)| other == id) {
-            counts[1] += 1;
-            counts[3] += done - slot + 1;
+            waits[1].push(done - slot + 1);
         } else {
             due.push((slot + ticks - 1, id));
-            counts[2] += 1;
-            counts[3] += ticks;
+            waits[2].push(ticks);
         }
         if let Some(place) = due.iter().position(|&(done, _)| done == slot) {
             let (_, id) = due.remove(place);
@@ -282,7 +280,15 @@ fn slot_by_slot(ids: &[u32], capacity: usize, ticks: u64) -> [u64; 4] {
             resident.push(id);
         }
     }
-    counts
+    waits
+}
+
+/// What a share of these does not exceed; 0 if there are none.
+fn quantile(waits: &[u64], share: f64) -> u64 {
+    let mut sorted = waits.to_vec();
+    sorted.sort_unstable();
+    let place = (share * sorted.len() as f64).ceil().max(1.0) as usize - 1;
+    sorted.get(place).copied().unwrap_or(0)
 }
 
 proptest! {
@@ -293,7 +299,19 @@ proptest! {
         ticks in 1u64..30,
     ) {
         let outcome = by_requests(&trace(&ids, &[]), "lru", capacity as u64, ticks);
-        prop_assert_eq!(counts(&outcome), slot_by_slot(&ids, capacity, ticks));
+        let waits = slot_by_slot(&ids, capacity, ticks);
+        let all = waits.concat();
+        let [hits, delayed, misses] = waits.each_ref().map(|waits| waits.len() as u64);
+        prop_assert_eq!(counts(&outcome), [hits, delayed, misses, all.iter().sum()]);
+        let latency = outcome.latency.expect("fetches take time");
+        prop_assert_eq!([latency.p50, latency.p99], [0.5, 0.99].map(|share| quantile(&all, share)));
+        for (told, waits) in [(latency.delayed_hits, &waits[1]), (latency.misses, &waits[2])] {
+            prop_assert_eq!(told.total, waits.iter().sum::<u64>());
+            prop_assert_eq!(told.p99, quantile(waits, 0.99));
+            for (step, twentieth) in (0u32..).zip(told.twentieths) {
+                prop_assert_eq!(twentieth, quantile(waits, f64::from(step) / 20.0));
+            }
+        }
     }
 
     /// Whatever the policy and the lengths of fetches: requests add up, and nobody waits

@@ -1,0 +1,306 @@
+//! How long requests take at a cell: hits, delayed hits, misses and all of them, by their means and
+//! percentiles (`docs/design/latency.md`).
+//!
+//! What a request takes at the cache is the queueing model's, simulated. How many wait for a fetch
+//! that another began, and how long, comes from a replay in which fetches take as long as the
+//! backend, by the trace's own times or at the rate of requests that was said.
+
+use frazil_queueing::{ResponseTimes, Simulated};
+use frazil_simulator::trace::{Loaded, Operation};
+use frazil_simulator::{FetchLatency, Fetching, Outcome, ReplayClock, Waits};
+use serde_json::{Value, json};
+
+use super::Advice;
+use super::case::Case;
+use super::goal::LatencyTarget;
+use super::text::{on_worst, time};
+use crate::output::{grouped, percent};
+use crate::sample::Sample;
+
+/// Parts of a twentieth of the delayed hits, which are taken to lie evenly in it.
+const PARTS: u32 = 5;
+/// More records than this that share a time with the one before are told.
+const COARSE: f64 = 0.05;
+
+/// Whether a replay knows of delayed hits.
+pub(crate) enum Fetches {
+    /// It does: fetches take time.
+    Timed(Fetching),
+    /// The backend answers at once, so there are none.
+    Instant,
+    /// It does not: nothing says when requests come, or entries expire, which they do not there.
+    Untimed,
+}
+
+impl Fetches {
+    /// Of a trace, whose times it takes; `said` is the rate of requests for all keys that was
+    /// asked for, and `own` that of the trace.
+    pub(crate) fn of(
+        loaded: &mut Loaded,
+        backend_us: f64,
+        said: Option<f64>,
+        own: Option<f64>,
+    ) -> Fetches {
+        let ticks = (backend_us * 1e3).round() as u64;
+        if ticks == 0 {
+            return Fetches::Instant;
+        }
+        match (said, own) {
+            (Some(said), Some(own)) => {
+                let first = loaded.trace.times_ns.iter().min().copied().unwrap_or_default();
+                let paced = |time: &u64| ((time - first) as f64 * (own / said)) as u64;
+                loaded.trace.times_ns = loaded.trace.times_ns.iter().map(paced).collect();
+            }
+            (Some(said), None) => loaded.trace.times_ns = evenly(loaded, said),
+            (None, None) => loaded.trace.times_ns = Vec::new(),
+            (None, Some(_)) => {}
+        }
+        let latency = FetchLatency::Fixed(ticks);
+        let fetching = Fetching::new(&loaded.trace, latency, ReplayClock::Trace);
+        loaded.trace.times_ns = Vec::new();
+        fetching.map_or(Fetches::Untimed, Fetches::Timed)
+    }
+
+    /// The same where nothing can be counted with fetches.
+    pub(crate) fn unknown(self) -> Fetches {
+        match self {
+            Fetches::Instant => Fetches::Instant,
+            Fetches::Timed(_) | Fetches::Untimed => Fetches::Untimed,
+        }
+    }
+}
+
+/// Times for records that have none: gets come evenly, so many a second of all keys.
+fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
+    let is_get =
+        |record: usize| trace.operations.get(record).is_none_or(|&it| it == Operation::Get);
+    let gets = (0..trace.len()).filter(|&record| is_get(record)).count() as u64;
+    // A sample is as many gets as `correction` says less than a fair one.
+    let each_ns = 1e9 / (rate * origin.rate()) * origin.correction(gets);
+    let mut before = 0u64;
+    let time = |record| {
+        before += u64::from(is_get(record));
+        (before as f64 * each_ns) as u64
+    };
+    (0..trace.len()).map(time).collect()
+}
+
+/// How long requests of a kind take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Figures {
+    /// Of all requests.
+    pub(crate) share: f64,
+    pub(crate) mean_us: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+impl Figures {
+    fn of(share: f64, times: &ResponseTimes) -> Option<Figures> {
+        let (mean_us, p50_us) = times.mean().zip(times.quantile(0.5))?;
+        Some(Figures { share, mean_us, p50_us, p99_us: times.quantile(0.99)? })
+    }
+
+    fn json(&self) -> Value {
+        let &Figures { share, mean_us, p50_us, p99_us } = self;
+        json!({ "share": share, "mean_us": mean_us, "p50_us": p50_us, "p99_us": p99_us })
+    }
+}
+
+/// How long requests take at a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Latencies {
+    pub(crate) hits: Option<Figures>,
+    /// `None` where there are none, or none are known of.
+    pub(crate) delayed_hits: Option<Figures>,
+    pub(crate) misses: Option<Figures>,
+    pub(crate) all: Figures,
+    /// Whether it is known how many hits are delayed.
+    pub(crate) delays_known: bool,
+}
+
+/// What was counted of a cell.
+pub(crate) struct Counted<'a> {
+    /// Without fetches that take time.
+    pub(crate) plain: &'a Outcome,
+    /// With them, of the sample, if it is known when requests come.
+    pub(crate) delayed: Option<&'a Outcome>,
+    /// Whether there can be delayed hits that nothing is known of.
+    pub(crate) delays_known: bool,
+    pub(crate) sample: &'a Sample,
+    pub(crate) backend_us: f64,
+}
+
+impl Counted<'_> {
+    /// The shares of hits, delayed hits and misses.
+    pub(crate) fn shares(&self) -> [f64; 3] {
+        let corrected = self.delayed.map(|outcome| self.sample.corrected(outcome));
+        let outcome = corrected.as_ref().unwrap_or(self.plain);
+        let of = |count: u64| count as f64 / outcome.requests.max(1) as f64;
+        [of(outcome.hits), of(outcome.delayed_hits), of(outcome.misses())]
+    }
+
+    /// How much longer a request takes in the mean because some wait for others' fetches, beside
+    /// what misses are known to wait.
+    fn longer_us(&self, [_, delayed, misses]: [f64; 3]) -> f64 {
+        let waits = self.delayed.and_then(|outcome| Some((outcome, outcome.latency?.delayed_hits)));
+        let wait_us = waits.map_or(0.0, |(outcome, waits)| {
+            waits.total as f64 / 1e3 / outcome.delayed_hits.max(1) as f64
+        });
+        delayed * wait_us + (misses - self.plain.miss_ratio()) * self.backend_us
+    }
+}
+
+impl Latencies {
+    /// Of a cell at which requests take the times of `simulated` at the cache and `response_us` in
+    /// the mean, delayed hits left out.
+    pub(crate) fn of(
+        counted: &Counted<'_>,
+        simulated: &Simulated,
+        response_us: f64,
+    ) -> Option<Latencies> {
+        let shares = counted.shares();
+        let Simulated { hits, misses, .. } = simulated;
+        let waits = counted.delayed.and_then(|outcome| outcome.latency);
+        let waits = waits.map_or_else(Vec::new, |latency| points_us(&latency.delayed_hits));
+        // Where nothing hits at once, a delayed hit takes what a miss does at the cache: all but
+        // the fetch, which is the greater part of it.
+        let delayed = hits.delayed_by(if shares[1] > 0.0 { &waits } else { &[] });
+        let kinds = [(shares[0], hits), (shares[1], &delayed), (shares[2], misses)];
+        let [hits, delayed_hits, misses] = kinds.map(|(share, times)| Figures::of(share, times));
+        let all = Figures::of(1.0, &ResponseTimes::mixed(&kinds))?;
+        Some(Latencies {
+            hits,
+            delayed_hits,
+            misses,
+            // The exact solution's, and not that of what was simulated of it.
+            all: Figures { mean_us: response_us + counted.longer_us(shares), ..all },
+            delays_known: counted.delays_known,
+        })
+    }
+
+    fn json(&self) -> Value {
+        let of = |figures: &Option<Figures>| figures.as_ref().map(Figures::json);
+        json!({
+            "hits": of(&self.hits),
+            "delayed_hits": of(&self.delayed_hits),
+            "misses": of(&self.misses),
+            "all": self.all.json(),
+            "delayed_hits_known": self.delays_known,
+        })
+    }
+}
+
+/// Waits that are about equally likely, in µs: straight lines between twentieths.
+fn points_us(waits: &Waits) -> Vec<f64> {
+    let between = |pair: &[u64]| {
+        let (low, high) = (pair[0] as f64 / 1e3, pair[1] as f64 / 1e3);
+        (0..PARTS).map(move |part| low + (high - low) * (f64::from(part) + 0.5) / f64::from(PARTS))
+    };
+    waits.twentieths.windows(2).flat_map(between).collect()
+}
+
+/// The latencies of a policy at a size, of several traces where the 99th percentile is longest.
+pub(super) fn latencies<'a>(
+    advice: &'a Advice<'_>,
+    policy: usize,
+    capacity: u64,
+) -> Option<&'a Latencies> {
+    let of = |case: &'a Case<'_>| case.cell(policy, capacity)?.latencies.as_ref();
+    let all = advice.cases.iter().filter_map(of);
+    all.max_by(|one, other| one.all.p99_us.total_cmp(&other.all.p99_us))
+}
+
+/// For scripts. `null` where they are not known.
+pub(super) fn latencies_json(latencies: Option<&Latencies>) -> Value {
+    latencies.map_or(Value::Null, Latencies::json)
+}
+
+/// How long requests take with what is recommended.
+pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
+    let chosen = &advice.choice.winner.chosen;
+    let case = &advice.cases[advice.worst.case];
+    let latencies = case.cell(chosen.policy, chosen.capacity)?.latencies.as_ref()?;
+    let Latencies { hits, delayed_hits, misses, all, .. } = latencies;
+    let kinds = [("hits", hits), ("delayed hits", delayed_hits), ("misses", misses)];
+    let kind = |(name, figures): (&str, &Option<Figures>)| {
+        let Figures { share, p50_us, p99_us, .. } = figures.as_ref()?;
+        let of_all = percent(*share);
+        Some(format!("{name} ({of_all} of requests) {} and {}", time(*p50_us), time(*p99_us)))
+    };
+    let kinds: Vec<String> = kinds.into_iter().filter_map(kind).collect();
+    Some(format!(
+        "Latency{} that half of them and that 99 % stay below: {}; all {} and {}, {} in the mean.{}",
+        on_worst(advice),
+        kinds.join(", "),
+        time(all.p50_us),
+        time(all.p99_us),
+        time(all.mean_us),
+        pace(case)
+    ))
+}
+
+/// From what the delayed hits are known, or why they are not.
+fn pace(case: &Case<'_>) -> String {
+    let fetching = match &case.fetches {
+        Fetches::Timed(fetching) => fetching,
+        Fetches::Instant => return String::new(),
+        Fetches::Untimed if case.lifetimes.is_some() => {
+            return " Delayed hits are not known where entries expire.".to_owned();
+        }
+        Fetches::Untimed => {
+            return " Delayed hits are not known, as the trace has no times; --request-rate says how \
+                    many requests come in a second."
+                .to_owned();
+        }
+    };
+    let rate = case.paced.map_or_else(String::new, |rate| {
+        let rate = if rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) };
+        format!(" Delayed hits are those at {rate} requests a second.")
+    });
+    let coarse = fetching.spread() as f64 / case.loaded.trace.len().max(1) as f64;
+    if coarse < COARSE {
+        return rate;
+    }
+    format!(
+        "{rate} {} of the records share a time with the one before and are spread evenly up to the \
+         next, so that there may be more.",
+        percent(coarse)
+    )
+}
+
+/// What a target for the 99th percentile needs that is shorter than a fetch: almost no misses.
+pub(super) fn needs_hits(advice: &Advice<'_>) -> Option<String> {
+    let Some(LatencyTarget::P99(target_us)) = advice.goal.as_ref()?.latency else { return None };
+    let backend_us = advice.forecast.setting.backend_us;
+    if target_us >= backend_us {
+        return None;
+    }
+    let least = advice.board.most_floor();
+    let chosen = &advice.choice.winner.chosen;
+    let misses = latencies(advice, chosen.policy, chosen.capacity)?.misses;
+    let possible = if least >= 0.01 {
+        format!("; room for everything misses {}, so no size does", percent(least))
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "A 99th percentile below the {} of a fetch takes a miss ratio below 1 %, here {}{possible}.",
+        time(backend_us),
+        percent(misses.map_or(0.0, |it| it.share))
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_lie_between_the_twentieths() {
+        let waits =
+            Waits { twentieths: std::array::from_fn(|at| at as u64 * 5_000), ..Waits::default() };
+        let points = points_us(&waits);
+        assert_eq!((points.len(), points[0], points[99]), (100, 0.5, 99.5));
+        assert!(points.is_sorted());
+    }
+}

@@ -1,0 +1,83 @@
+//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for that.
+
+use serde_json::Value;
+
+use super::command::{Folder, GENERATED, fails, frazil, json_lines};
+
+fn advised(args: &[&str]) -> (Value, Vec<Value>) {
+    let mut rows = json_lines(&frazil(&[&["advise", "--output", "json"], args].concat()));
+    (rows.pop().unwrap(), rows)
+}
+
+fn number(row: &Value, kind: &str, key: &str) -> f64 {
+    row["latency"][kind][key].as_f64().unwrap()
+}
+
+const CELL: [&str; 8] =
+    ["--policy", "lru", "--capacity", "50", "--cores", "2", "--backend", "100us"];
+
+/// A generated trace has a request a µs, so its delayed hits are those of a replay by its clock.
+#[test]
+fn delayed_hits_are_those_of_a_replay() {
+    let (answer, cells) = advised(&[&["--trace", GENERATED], &CELL[..]].concat());
+    let replay = ["simulate", "--trace", GENERATED, "--policy", "lru", "--capacity", "50"];
+    let replay =
+        [&replay[..], &["--fetch-latency", "100us", "--clock", "trace", "--output", "json"]];
+    let replayed = json_lines(&frazil(&replay.concat())).remove(0);
+    let share = |key: &str| replayed[key].as_f64().unwrap() / 20_000.0;
+    for (kind, key) in [("hits", "hits"), ("delayed_hits", "delayed_hits"), ("misses", "misses")] {
+        assert!((number(&answer, kind, "share") - share(key)).abs() < 1e-9, "{kind}: {answer}");
+    }
+    assert!(number(&answer, "delayed_hits", "share") > 0.01);
+    let wait = replayed["delayed_hit_latency_p50"].as_f64().unwrap() / 1e3;
+    let told = number(&answer, "delayed_hits", "p50_us");
+    assert!(wait * 0.97 <= told && told <= wait * 1.1 + 2.0, "{told}, {wait}");
+    assert!(number(&answer, "misses", "p50_us") >= 99.0);
+    let p50 = ["hits", "delayed_hits", "misses"].map(|kind| number(&answer, kind, "p50_us"));
+    assert!(p50.is_sorted(), "{p50:?}");
+    assert_eq!(cells[0]["p99_us"], answer["p99_us"]);
+    assert_eq!(answer["latency"]["delayed_hits_known"], true);
+}
+
+#[test]
+fn without_times_delayed_hits_are_not_known() {
+    let folder = Folder::new("latency-untimed");
+    let rows = (0..20_000u64).map(|at| format!("{}\n", at * at % 997 % 300)).collect::<String>();
+    let trace = folder.file("untimed.csv", rows);
+    let common = ["--trace", &trace, "--columns", "id=1", "--header", "no"];
+    let common = [&common[..], &CELL[..]].concat();
+    let (answer, _) = advised(&common);
+    assert_eq!(answer["latency"]["delayed_hits_known"], false);
+    assert!(answer["latency"]["delayed_hits"].is_null() && answer["p99_us"].is_number());
+    assert!(answer["reason"].as_str().unwrap().contains("not known, as the trace has no times"));
+    let at_rate = |rate| {
+        let (answer, _) = advised(&[&common[..], &["--request-rate", rate]].concat());
+        answer["latency"]["delayed_hits"]["share"].as_f64().unwrap_or(0.0)
+    };
+    // 100 requests come in a fetch, ten, or hardly any.
+    let shares = ["1M", "100K", "100"].map(at_rate);
+    assert!(shares[0] > shares[1] && shares[1] > 0.0 && shares[2] == 0.0, "{shares:?}");
+}
+
+#[test]
+fn the_99th_percentile_may_be_asked_for() {
+    let of = |target: &str| {
+        let args = ["--trace", GENERATED, "--policy", "lru", "--cores", "2"];
+        advised(&[&args[..], &["--target-latency", target]].concat())
+    };
+    let (answer, cells) = of("p99=110us");
+    assert_eq!(
+        (&answer["goal"]["reached"], &answer["goal"]["target_p99_us"]),
+        (&true.into(), &110.0.into())
+    );
+    let fitting = cells.iter().filter(|cell| cell["p99_us"].as_f64().unwrap() <= 110.0);
+    let least = fitting.map(|cell| cell["capacity"].as_u64().unwrap()).min();
+    assert_eq!(answer["capacity"].as_u64(), least, "{answer}");
+    // A twentieth of the requests are the first for their objects, and wait.
+    let (answer, _) = of("p99=50us");
+    assert_eq!(answer["goal"]["reached"], false, "{answer}");
+    let reason = answer["reason"].as_str().unwrap();
+    assert!(reason.contains("below 1 %") && reason.contains("no size does"), "{reason}");
+    let bad = ["advise", "--trace", GENERATED, "--target-latency", "p50=1ms"];
+    fails(&bad, 2, &["mean=D or p99=D"]);
+}
