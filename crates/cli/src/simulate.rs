@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Done {
     output::print(&match args.replaying.output {
         Output::Json => output::json(&rows(&lines)),
         Output::Csv => output::csv(&rows(&lines)),
-        Output::Table => table(&lines),
+        Output::Table => table(&lines) + &lifetimes_below(&lines),
     })
 }
 
@@ -435,8 +435,11 @@ fn table(lines: &[Line<'_>]) -> String {
         row.push(format!("{:.1}", outcome.records_per_second() / 1e6));
         row
     };
-    let rows = lines.iter().map(row).collect();
-    let told: Vec<_> =
-        lines.iter().filter_map(|it| Some((it.trace, it.lifetimes.as_deref()?))).collect();
-    output::table(&headers, &["trace", "policy"], rows) + &output::lifetimes(&told)
+    output::table(&headers, &["trace", "policy"], lines.iter().map(row).collect())
+}
+
+/// What entries lived by, below the table.
+fn lifetimes_below(lines: &[Line<'_>]) -> String {
+    let told = lines.iter().filter_map(|it| Some((it.trace, it.lifetimes.as_deref()?)));
+    output::lifetimes(&told.collect::<Vec<_>>())
 }

@@ -190,7 +190,7 @@ impl<'t> ExpiringCell<'t> {
     /// The end of an entry that is inserted now, 0 if it has none.
     fn deadline(&mut self, object: u64, lifetime_ns: u64) -> u64 {
         let until = self.now.saturating_add(lifetime_ns);
-        if lifetime_ns == 0 || until >= EXPIRED {
+        if lifetime_ns == 0 || until == EXPIRED {
             return 0;
         }
         self.inserted += 1;
