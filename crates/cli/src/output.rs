@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use clap::ValueEnum;
+use frazil_simulator::trace::printable;
 use serde_json::{Map, Value};
 
 use crate::Done;
@@ -89,6 +90,17 @@ pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> 
         }
     }
     table.trim_fmt() + "\n"
+}
+
+/// By what lifetimes traces were replayed, a line each, below a table; the lines come in the
+/// order of the traces.
+pub(crate) fn lifetimes(told: &[(&str, &str)]) -> String {
+    let mut told = told.to_vec();
+    told.dedup();
+    let one = told.len() == 1;
+    let of = |trace: &str| if one { String::new() } else { format!(" of {}", printable(trace)) };
+    let line = |&(trace, told): &(&str, &str)| format!("lifetimes{}: {told}\n", of(trace));
+    told.iter().map(line).collect()
 }
 
 /// `1234567` as `1,234,567`.

@@ -28,7 +28,7 @@ pub(crate) enum Fetches {
     Timed(Box<Fetching>),
     /// The backend answers at once, so there are none.
     Instant,
-    /// It does not: nothing says when requests come.
+    /// It does not: nothing says when requests come, or entries expire, which they do not there.
     Untimed,
 }
 
@@ -59,6 +59,14 @@ impl Fetches {
         let fetching = Fetching::new(&loaded.trace, latency, ReplayClock::Trace);
         loaded.trace.times_ns = Vec::new();
         fetching.map_or(Fetches::Untimed, |fetching| Fetches::Timed(Box::new(fetching)))
+    }
+
+    /// The same where nothing can be counted with fetches.
+    pub(crate) fn unknown(self) -> Fetches {
+        match self {
+            Fetches::Instant => Fetches::Instant,
+            Fetches::Timed(_) | Fetches::Untimed => Fetches::Untimed,
+        }
     }
 }
 
@@ -235,6 +243,9 @@ fn pace(case: &Case<'_>) -> String {
     let fetching = match &case.fetches {
         Fetches::Timed(fetching) => fetching,
         Fetches::Instant => return String::new(),
+        Fetches::Untimed if case.lifetimes.is_some() => {
+            return " Delayed hits are not known where entries expire.".to_owned();
+        }
         Fetches::Untimed => {
             return " Delayed hits are not known, as the trace has no times; --request-rate says how \
                     many requests come in a second."

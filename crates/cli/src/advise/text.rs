@@ -119,6 +119,8 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "costs_of" => costs.map(Costs::name),
         "frozen_share" => cell.frozen.map(|it| it.share),
         "frozen_hits" => cell.frozen.and_then(|it| it.hits),
+        "expired" => case.lifetimes.as_ref().map(|_| cell.outcome.expired),
+        "lifetimes" => case.lifetimes,
     }
 }
 

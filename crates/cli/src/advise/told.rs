@@ -553,5 +553,12 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
              of which a longer trace has fewer; ask again with one."
         ));
     }
+    for case in &advice.cases {
+        if let Some(lifetimes) = &case.lifetimes {
+            let several = advice.cases.len() > 1;
+            let of = if several { format!(" of {}", case.title()) } else { String::new() };
+            told.push(format!("Entries expire, by lifetimes{of}: {lifetimes}."));
+        }
+    }
     told
 }

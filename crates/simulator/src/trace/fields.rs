@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use memchr::memchr;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Operation;
 use super::error::{excerpt, expected};
+use super::{FOR_EVER, Operation};
 
 /// One field of a line, without the blanks or quotes around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +200,16 @@ impl Clock {
     #[inline]
     pub(super) fn whole(self, units: u64) -> Option<u64> {
         if self.keep { units.checked_mul(self.unit_ns) } else { Some(0) }
+    }
+
+    /// A decimal number of units in nanoseconds that something lives: 0 where the field is empty,
+    /// [`FOR_EVER`] where it is `never` or -1.
+    pub(super) fn parse_lifetime(self, field: &Field<'_>) -> Result<u64, String> {
+        match field.raw {
+            b"" => Ok(0),
+            b"never" | b"-1" => Ok(FOR_EVER),
+            _ => self.parse(field).map_err(|error| format!("in the column of lifetimes: {error}")),
+        }
     }
 
     /// A decimal number of units in nanoseconds, cut to whole ones.

@@ -186,7 +186,7 @@ impl FromStr for TimeUnit {
 ///
 /// Columns count from 1. A column that is not told is found by its name in a
 /// header line: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
-/// `size`; `op` or `operation`; `latency`; and a few more of the kind. Where there is no
+/// `size`; `op` or `operation`; `latency`; `ttl`; and a few more of the kind. Where there is no
 /// such header and no column was told, the columns are `time, id, size`; of
 /// two, `time, id`; of one, `id`.
 ///
@@ -218,6 +218,9 @@ pub struct CsvLayout {
     pub operation: Option<usize>,
     /// Column of how long a fetch of the object takes, if it is missed at this record.
     pub latency: Option<usize>,
+    /// Column of how long an entry lives that the record inserts: in the unit of the times, or
+    /// `never` or -1; empty or 0 where it does not say.
+    pub lifetime: Option<usize>,
     /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
     pub time_unit: TimeUnit,
 }
@@ -232,6 +235,7 @@ impl Default for CsvLayout {
             size: None,
             operation: None,
             latency: None,
+            lifetime: None,
             time_unit: TimeUnit::Seconds,
         }
     }

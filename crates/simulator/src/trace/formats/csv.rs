@@ -27,10 +27,11 @@ enum Role {
     Size,
     Operation,
     Latency,
+    Lifetime,
 }
 
 /// The columns that matter, counted from 1 as in a [`CsvLayout`].
-type Told = [(Role, Option<usize>); 5];
+type Told = [(Role, Option<usize>); 6];
 
 /// Decoder of separated columns.
 pub(super) struct Csv {
@@ -39,6 +40,7 @@ pub(super) struct Csv {
     told: Told,
     clock: Clock,
     latencies: Clock,
+    lifetimes: Clock,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
 }
@@ -48,6 +50,7 @@ impl Csv {
         layout: &CsvLayout,
         times: bool,
         latencies: Option<LatencyUnit>,
+        lifetimes: bool,
     ) -> Result<Self, TraceError> {
         let wrong = |problem: String| Err(TraceError::Layout { problem });
         let told = [
@@ -56,6 +59,7 @@ impl Csv {
             (Role::Size, layout.size),
             (Role::Operation, layout.operation),
             (Role::Latency, layout.latency),
+            (Role::Lifetime, layout.lifetime),
         ];
         let columns: Vec<usize> = told.iter().filter_map(|&(_, column)| column).collect();
         for (index, &column) in columns.iter().enumerate() {
@@ -80,6 +84,7 @@ impl Csv {
             told,
             clock: Clock { unit_ns, keep: times },
             latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
+            lifetimes: Clock { unit_ns, keep: lifetimes },
             roles: Vec::new(),
         })
     }
@@ -89,12 +94,13 @@ impl Csv {
         let fields: Vec<Field<'_>> =
             Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
         let mut named = named_roles(&fields);
-        if !self.latencies.keep {
+        for role in &mut named {
             // What nobody asks for need not be numbers.
-            named
-                .iter_mut()
-                .filter(|role| **role == Role::Latency)
-                .for_each(|role| *role = Role::Ignored);
+            if (*role == Role::Latency && !self.latencies.keep)
+                || (*role == Role::Lifetime && !self.lifetimes.keep)
+            {
+                *role = Role::Ignored;
+            }
         }
         let names_id = named.contains(&Role::Id);
         let told = self.told.iter().any(|(_, column)| column.is_some());
@@ -123,6 +129,8 @@ impl Csv {
                 self.roles[column - 1] = role;
             }
         }
+        // Lifetimes mean nothing without times.
+        self.clock.keep |= self.lifetimes.keep && self.roles.contains(&Role::Lifetime);
         Ok(header)
     }
 
@@ -145,6 +153,10 @@ impl Csv {
                     let wrong = |error| format!("in the column of latencies: {error}");
                     record.latency = self.latencies.parse(&field).map_err(wrong)?;
                 }
+                Role::Lifetime if self.lifetimes.keep => {
+                    record.lifetime_ns = self.lifetimes.parse_lifetime(&field)?;
+                }
+                Role::Lifetime => {}
             }
         }
         Ok(record)
@@ -221,6 +233,7 @@ impl Csv {
             Role::Id => record.id = value,
             Role::Size => record.size = u32::try_from(value).ok()?,
             Role::Latency => record.latency = self.latencies.whole(value)?,
+            Role::Lifetime => record.lifetime_ns = self.lifetimes.whole(value)?,
             Role::Operation => return None,
         }
         at += digits;
@@ -247,6 +260,7 @@ fn named_roles(fields: &[Field<'_>]) -> Vec<Role> {
             }
             b"op" | b"operation" => Role::Operation,
             b"latency" | b"fetch_latency" => Role::Latency,
+            b"ttl" | b"lifetime" | b"time_to_live" => Role::Lifetime,
             _ => Role::Ignored,
         };
         let taken = roles.contains(&role);
@@ -278,8 +292,9 @@ fn by_order(fields: usize) -> Told {
         2 => (2, Some(1), None),
         _ => (2, Some(1), Some(3)),
     };
-    let (operation, latency) = ((Role::Operation, None), (Role::Latency, None));
-    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency]
+    let [operation, latency, lifetime] =
+        [Role::Operation, Role::Latency, Role::Lifetime].map(|role| (role, None));
+    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency, lifetime]
 }
 
 #[cfg(test)]
@@ -336,8 +351,13 @@ mod tests {
             time_unit: TimeUnit::Milliseconds,
             ..CsvLayout::default()
         };
-        let expected =
-            Record { time_ns: 5_000_000, id: 2, size: 1, operation: Operation::Set, latency: 0 };
+        let expected = Record {
+            time_ns: 5_000_000,
+            id: 2,
+            size: 1,
+            operation: Operation::Set,
+            ..Record::default()
+        };
         let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
         assert_eq!(read, [expected]);
         // What is told wins over names, and names give the rest.
@@ -379,7 +399,7 @@ mod tests {
             (None, None, b'5', "a separator can't be a digit"),
         ] {
             let layout = CsvLayout { id, size, separator, ..CsvLayout::default() };
-            let error = Csv::new(&layout, true, None).err().unwrap().to_string();
+            let error = Csv::new(&layout, true, None, true).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let no_id = CsvLayout { time: Some(1), ..CsvLayout::default() };
@@ -424,7 +444,7 @@ mod tests {
                 separator: if blank { b' ' } else { b',' },
                 ..CsvLayout::default()
             };
-            let mut csv = Csv::new(&layout, true, None).unwrap();
+            let mut csv = Csv::new(&layout, true, None, true).unwrap();
             let _ = csv.settle(b"1,2,3".as_slice()).unwrap();
             let rest = format!("{line}\n{after}");
             if let Some((record, length)) = csv.plain_line(rest.as_bytes()) {
