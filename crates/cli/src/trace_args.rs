@@ -42,7 +42,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "yes|no", value_parser = parse_yes_no)]
     header: Option<bool>,
 
-    /// Unit of the times and lifetimes of a CSV trace: s, ms, us or ns [default: s].
+    /// Unit of the times and lifetimes of a CSV trace: s, ms, us or ns [default: s, or what the
+    /// first time is since 1970, if it is too large for that].
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 
@@ -258,7 +259,7 @@ impl TraceArgs {
             operation: column(Column::Operation),
             latency: column(Column::Latency),
             lifetime: column(Column::Lifetime),
-            time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
+            time_unit: self.time_unit,
         })
     }
 }

@@ -5,7 +5,7 @@
 //! does so too, by a wheel, within milliseconds. So a later get misses, and room is free in
 //! between. The rules are in `docs/design/lifetimes-in-traces.md`.
 //!
-//! 16 bytes an object of a trace in memory, or about 50 one of a stream that has a lifetime, and
+//! 24 bytes an object of a trace in memory, or about 60 one of a stream that has a lifetime, and
 //! 24 a deadline that is still to come, of which there are about as many as residents;
 //! O(log deadlines) to insert and to expire.
 
@@ -31,6 +31,8 @@ const SLACK: usize = 1024;
 struct Life {
     /// When its entry is over; 0 if it is not, or there is none; or [`EXPIRED`].
     until: u64,
+    /// Which insertion that is of: an object that is inserted twice may end at one time.
+    number: u64,
     /// The lifetime that a record said last; 0 if none did.
     told: u64,
 }
@@ -158,8 +160,8 @@ impl<'t> ExpiringCell<'t> {
             (None, 0) => FOR_EVER,
             (None, lifetime_ns) => lifetime_ns,
         };
-        // One that is the same for all need not be kept.
-        let kept = if self.fixed.is_some() { 0 } else { told };
+        // One that is the same for all need not be kept, and none is as good as one without an end.
+        let kept = if self.fixed.is_some() || told == FOR_EVER { 0 } else { told };
         match operation {
             Operation::Get if hit => {
                 if kept != life.told {
@@ -169,10 +171,17 @@ impl<'t> ExpiringCell<'t> {
             Operation::Get | Operation::Set => {
                 let missed = operation == Operation::Get && life.until == EXPIRED;
                 self.expired += u64::from(missed);
-                let until = self.deadline(object, told);
-                self.lives.set(object, Life { until, told: kept });
+                self.inserted += 1;
+                let until = self.end(told);
+                let number = if until > 0 { self.inserted } else { 0 };
+                self.lives.set(object, Life { until, number, told: kept });
+                if until > 0 {
+                    self.wait_for(object, until);
+                }
             }
-            Operation::Delete => self.lives.set(object, Life { until: 0, ..life }),
+            Operation::Delete => {
+                self.lives.set(object, Life { told: life.told, ..Life::default() });
+            }
         }
     }
 
@@ -188,35 +197,36 @@ impl<'t> ExpiringCell<'t> {
     }
 
     /// The end of an entry that is inserted now, 0 if it has none.
-    fn deadline(&mut self, object: u64, lifetime_ns: u64) -> u64 {
+    fn end(&self, lifetime_ns: u64) -> u64 {
         let until = self.now.saturating_add(lifetime_ns);
-        if lifetime_ns == 0 || until == EXPIRED {
-            return 0;
-        }
-        self.inserted += 1;
+        if lifetime_ns == 0 || until == EXPIRED { 0 } else { until }
+    }
+
+    /// Adds the end of the last insertion, which the object's life must have already: deadlines
+    /// that no life has are thrown away.
+    fn wait_for(&mut self, object: u64, until: u64) {
         self.deadlines.push(Reverse((until, self.inserted, object)));
         if self.deadlines.len() > self.room {
             self.throw_away();
         }
-        until
     }
 
     /// Removes what is over.
     #[inline]
     fn expire(&mut self) {
-        while let Some(&Reverse((until, _, object))) = self.deadlines.peek() {
+        while let Some(&Reverse((until, number, object))) = self.deadlines.peek() {
             if until > self.now {
                 break;
             }
             self.deadlines.pop();
             let life = self.lives.of(object);
             // Another was inserted since, or it was deleted.
-            if life.until != until {
+            if (life.until, life.number) != (until, number) {
                 continue;
             }
             // What was evicted before its time did not expire.
             let until = if self.cell.expire(object) { EXPIRED } else { 0 };
-            self.lives.set(object, Life { until, ..life });
+            self.lives.set(object, Life { until, number: 0, told: life.told });
         }
     }
 
@@ -224,11 +234,12 @@ impl<'t> ExpiringCell<'t> {
     /// and not as insertions.
     fn throw_away(&mut self) {
         let (cell, lives) = (&self.cell, &mut self.lives);
-        self.deadlines.retain(|&Reverse((until, _, object))| {
+        self.deadlines.retain(|&Reverse((until, number, object))| {
             let life = lives.of(object);
-            let holds = life.until == until && cell.holds(object);
-            if life.until == until && !holds {
-                lives.set(object, Life { until: 0, ..life });
+            let is_last = (life.until, life.number) == (until, number);
+            let holds = is_last && cell.holds(object);
+            if is_last && !holds {
+                lives.set(object, Life { told: life.told, ..Life::default() });
             }
             holds
         });

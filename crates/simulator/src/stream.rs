@@ -69,6 +69,7 @@ pub fn replay_stream(
     let mut replay: Option<Replay> = None;
     let (mut sizes, mut times) = (true, true);
     let fixed = matches!(options.lifetimes, Lifetimes::Fixed(_));
+    let of_trace = options.lifetimes == Lifetimes::OfTrace;
     let read =
         &ReadOptions { lifetimes: options.lifetimes, times: read.times || fixed, ..read.clone() };
     let mut sink = |records: &[Record], traits: StreamTraits| {
@@ -82,7 +83,7 @@ pub fn replay_stream(
             Replay { cell, expires: fixed, warmup_left: options.warmup, seconds: 0.0 }
         });
         let says = |record: &Record| record.lifetime_ns > 0;
-        replay.expires |= traits.times && records.iter().any(says);
+        replay.expires |= of_trace && traits.times && records.iter().any(says);
         replay.feed(records);
     };
     let origin = trace::stream(spec, read, &mut sink)?;

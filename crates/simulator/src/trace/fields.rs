@@ -202,14 +202,24 @@ impl Clock {
         if self.keep { units.checked_mul(self.unit_ns) } else { Some(0) }
     }
 
-    /// A decimal number of units in nanoseconds that something lives: 0 where the field is empty,
-    /// [`FOR_EVER`] where it is `never` or -1.
+    /// A decimal number of units in nanoseconds that something lives: 0 where the field says
+    /// nothing, [`FOR_EVER`] where it is `never`, -1, or beyond 64 bits.
     pub(super) fn parse_lifetime(self, field: &Field<'_>) -> Result<u64, String> {
-        match field.raw {
-            b"" => Ok(0),
-            b"never" | b"-1" => Ok(FOR_EVER),
-            _ => self.parse(field).map_err(|error| format!("in the column of lifetimes: {error}")),
+        let is =
+            |words: &[&str]| words.iter().any(|it| field.raw.eq_ignore_ascii_case(it.as_bytes()));
+        if is(&["", "null", "none"]) {
+            return Ok(0);
         }
+        if is(&["never", "inf", "-1"]) {
+            return Ok(FOR_EVER);
+        }
+        let is_number = field.raw.iter().all(|it| it.is_ascii_digit());
+        let problem = match self.parse(field) {
+            Err(_) if is_number => return Ok(FOR_EVER),
+            Err(problem) => problem,
+            Ok(ns) => return Ok(ns),
+        };
+        Err(format!("in the column of lifetimes, which --ttl none leaves aside: {problem}"))
     }
 
     /// A decimal number of units in nanoseconds, cut to whole ones.

@@ -138,6 +138,24 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
+    /// The unit in which this is a time since 1970; seconds if it may be one of anything.
+    ///
+    /// ```
+    /// use frazil_simulator::trace::TimeUnit;
+    /// let some_day = 1_764_000_000; // in 2025
+    /// assert_eq!(TimeUnit::since_1970(some_day), TimeUnit::Seconds);
+    /// assert_eq!(TimeUnit::since_1970(some_day * 1_000), TimeUnit::Milliseconds);
+    /// ```
+    pub fn since_1970(time: u64) -> Self {
+        // Each is a date from 1973 on in its unit, and after the year 5000 in the one before.
+        match time {
+            ..100_000_000_000 => Self::Seconds,
+            ..100_000_000_000_000 => Self::Milliseconds,
+            ..100_000_000_000_000_000 => Self::Microseconds,
+            _ => Self::Nanoseconds,
+        }
+    }
+
     /// Nanoseconds in one unit.
     ///
     /// ```
@@ -197,7 +215,7 @@ impl FromStr for TimeUnit {
 ///     separator: b';',
 ///     id: Some(1),
 ///     time: Some(4),
-///     time_unit: TimeUnit::Milliseconds,
+///     time_unit: Some(TimeUnit::Milliseconds),
 ///     ..CsvLayout::default()
 /// };
 /// assert_eq!(layout.size, None);
@@ -221,8 +239,10 @@ pub struct CsvLayout {
     /// Column of how long an entry lives that the record inserts: in the unit of the times, or
     /// `never` or -1; empty or 0 where it does not say.
     pub lifetime: Option<usize>,
-    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
-    pub time_unit: TimeUnit,
+    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`. `None`: seconds,
+    /// unless the first time of a CSV file is as large as milliseconds, microseconds or
+    /// nanoseconds since 1970 are.
+    pub time_unit: Option<TimeUnit>,
 }
 
 impl Default for CsvLayout {
@@ -236,7 +256,7 @@ impl Default for CsvLayout {
             operation: None,
             latency: None,
             lifetime: None,
-            time_unit: TimeUnit::Seconds,
+            time_unit: None,
         }
     }
 }

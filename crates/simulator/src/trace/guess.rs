@@ -113,8 +113,7 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
     let most = |fits: &dyn Fn(&[u8]) -> bool| {
         2 * records.iter().filter(|line| fits(line)).count() >= records.len()
     };
-    let told =
-        CsvLayout { time_unit: TimeUnit::default(), ..layout.clone() } != CsvLayout::default();
+    let told = CsvLayout { time_unit: None, ..layout.clone() } != CsvLayout::default();
     if told {
         return Ok(Format::Csv);
     }

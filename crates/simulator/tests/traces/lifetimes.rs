@@ -312,3 +312,23 @@ fn a_recording_says_whether_its_cache_had_lifetimes() {
         }
     }
 }
+
+/// More ends are to come than are kept without a look at which of them still count.
+#[test]
+fn thousands_of_ends_at_one_time_are_all_kept() {
+    let objects = 3_000;
+    let all = 0..objects;
+    let trace = Trace {
+        ids: all.clone().chain(all.clone()).collect(),
+        times_ns: all.clone().map(|_| 0).chain(all.clone().map(|_| 2_000)).collect(),
+        objects: all.map(u64::from).collect(),
+        ..Trace::default()
+    };
+    for lifetime_ns in [1_000, 2_001] {
+        let options =
+            SweepOptions { lifetimes: Lifetimes::Fixed(lifetime_ns), ..SweepOptions::default() };
+        let outcome = replayed(&trace, "lru".parse().unwrap(), 5_000, &options);
+        let expired = if lifetime_ns < 2_000 { u64::from(objects) } else { 0 };
+        assert_eq!((outcome.expired, outcome.hits), (expired, u64::from(objects) - expired));
+    }
+}

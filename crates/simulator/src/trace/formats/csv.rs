@@ -13,7 +13,7 @@ use crate::trace::error::{TraceError, expected};
 use crate::trace::fields::{
     Clock, Field, Fields, leading_number, parse_id, parse_operation, parse_size,
 };
-use crate::trace::{CsvLayout, LatencyUnit, Record};
+use crate::trace::{CsvLayout, LatencyUnit, Record, TimeUnit};
 
 /// The last column that may be asked for.
 const MAX_COLUMNS: usize = 1024;
@@ -40,7 +40,10 @@ pub(super) struct Csv {
     told: Told,
     clock: Clock,
     latencies: Clock,
+    latencies_are_times: bool,
     lifetimes: Clock,
+    /// Whether the unit of the times hangs on the first of them, which has not come yet.
+    guesses: bool,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
 }
@@ -73,7 +76,7 @@ impl Csv {
         if matches!(layout.separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
             return wrong("a separator can't be a digit, a quote or a line end".to_owned());
         }
-        let unit_ns = layout.time_unit.nanoseconds();
+        let unit_ns = layout.time_unit.unwrap_or_default().nanoseconds();
         let latency_unit = match latencies {
             Some(LatencyUnit::Time) => unit_ns,
             Some(LatencyUnit::Requests) | None => 1,
@@ -84,7 +87,9 @@ impl Csv {
             told,
             clock: Clock { unit_ns, keep: times },
             latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
+            latencies_are_times: latencies == Some(LatencyUnit::Time),
             lifetimes: Clock { unit_ns, keep: lifetimes },
+            guesses: layout.time_unit.is_none(),
             roles: Vec::new(),
         })
     }
@@ -139,6 +144,10 @@ impl Csv {
         let mut fields = Fields::of(line, self.separator);
         for (index, &role) in self.roles.iter().enumerate() {
             let Some(field) = fields.next() else {
+                // Some leave out the separator before an empty one.
+                if role == Role::Lifetime {
+                    continue;
+                }
                 let what = format!("{} fields ({index} found)", self.roles.len());
                 return Err(expected(&what, line));
             };
@@ -180,6 +189,7 @@ impl LineFormat for Csv {
         if self.roles.is_empty() && self.settle(line)? {
             return Ok(());
         }
+        self.guess_unit(line);
         out.push(self.record(line)?);
         Ok(())
     }
@@ -193,6 +203,9 @@ impl LineFormat for Csv {
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
         let mut record = Record { size: 1, ..Record::default() };
         let mut at = 0;
+        if self.guesses {
+            return None;
+        }
         let (&last, before) = self.roles.split_last()?;
         for &role in before {
             at = self.plain_field(role, rest, at, &mut record)?;
@@ -212,6 +225,25 @@ impl LineFormat for Csv {
 }
 
 impl Csv {
+    /// Takes the unit of the times from the first of them, unless it was told.
+    fn guess_unit(&mut self, line: &[u8]) {
+        if !std::mem::take(&mut self.guesses) {
+            return;
+        }
+        let column = self.roles.iter().position(|&role| role == Role::Time);
+        let field = column.and_then(|at| Fields::of(line, self.separator).nth(at)?.ok());
+        let whole = field.and_then(|field| {
+            let digits = field.raw.iter().take_while(|it| it.is_ascii_digit()).count();
+            std::str::from_utf8(&field.raw[..digits]).ok()?.parse().ok()
+        });
+        // What is no number is an error soon.
+        let unit_ns = TimeUnit::since_1970(whole.unwrap_or(0)).nanoseconds();
+        (self.clock.unit_ns, self.lifetimes.unit_ns) = (unit_ns, unit_ns);
+        if self.latencies_are_times {
+            self.latencies.unit_ns = unit_ns;
+        }
+    }
+
     /// Parses a field of digits at `at`, with blanks around it; returns where it ends.
     #[inline]
     fn plain_field(
@@ -301,7 +333,7 @@ fn by_order(fields: usize) -> Told {
 mod tests {
     use super::super::testing::{decoded, in_blocks, keeping_times, problem};
     use super::*;
-    use crate::trace::{Format, Operation, ReadOptions, TimeUnit};
+    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions};
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
@@ -348,7 +380,7 @@ mod tests {
             id: Some(1),
             operation: Some(3),
             time: Some(4),
-            time_unit: TimeUnit::Milliseconds,
+            time_unit: Some(TimeUnit::Milliseconds),
             ..CsvLayout::default()
         };
         let expected = Record {
@@ -452,5 +484,35 @@ mod tests {
                 prop_assert_eq!(csv.record(line.trim_end_matches('\r').as_bytes()), Ok(record));
             }
         }
+    }
+
+    #[test]
+    fn the_first_time_says_its_unit() {
+        let second = 1_764_000_000_u64;
+        for (times, ns) in [(1, 1_000_000_000), (1_000, 1_000_000), (1_000_000_000, 1)] {
+            let text = format!("time,id,ttl\n{},1,5\n7,2,\n8,3\n", second * times);
+            let mut csv = Csv::new(&CsvLayout::default(), true, None, true).unwrap();
+            let mut records = Vec::new();
+            text.lines().for_each(|line| csv.line(line.as_bytes(), &mut records).unwrap());
+            let times: Vec<u64> = records.iter().map(|it| it.time_ns).collect();
+            assert_eq!(times, [second * 1_000_000_000, 7 * ns, 8 * ns]);
+            let lifetimes: Vec<u64> = records.iter().map(|it| it.lifetime_ns).collect();
+            assert_eq!(lifetimes, [5 * ns, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn lifetimes_may_be_words_or_beyond_all_bounds() {
+        let mut csv = Csv::new(&CsvLayout::default(), true, None, true).unwrap();
+        let mut records = Vec::new();
+        let mut read = |line: &str| csv.line(line.as_bytes(), &mut records);
+        read("time,id,ttl").unwrap();
+        for lifetime in ["never", "-1", "Inf", "99999999999999999999999", "null", "NONE"] {
+            read(&format!("1,1,{lifetime}")).unwrap();
+        }
+        let problem = read("1,1,soon").unwrap_err();
+        assert!(problem.contains("--ttl none"), "{problem}");
+        let lifetimes: Vec<u64> = records.iter().map(|it| it.lifetime_ns).collect();
+        assert_eq!(lifetimes, [FOR_EVER, FOR_EVER, FOR_EVER, FOR_EVER, 0, 0]);
     }
 }

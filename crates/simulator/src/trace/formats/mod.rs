@@ -27,7 +27,7 @@ pub(super) fn open(
     let (layout, times) = (&options.csv, options.keeps_times());
     let lifetimes = options.lifetimes == Lifetimes::OfTrace;
     let keep = |unit_ns| Clock { unit_ns, keep: times };
-    let unit = keep(layout.time_unit.nanoseconds());
+    let unit = keep(layout.time_unit.unwrap_or_default().nanoseconds());
     Ok(match format {
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
         Format::Cache2k => Box::new(cache2k::Cache2k::default()),
