@@ -148,10 +148,10 @@ impl TimeUnit {
     /// ```
     pub fn since_1970(time: u64) -> Self {
         // Each is a date from 1973 on in its unit, and after the year 5000 in the one before.
-        match time {
-            ..100_000_000_000 => Self::Seconds,
-            ..100_000_000_000_000 => Self::Milliseconds,
-            ..100_000_000_000_000_000 => Self::Microseconds,
+        match time.checked_ilog10().unwrap_or(0) {
+            0..11 => Self::Seconds,
+            11..14 => Self::Milliseconds,
+            14..17 => Self::Microseconds,
             _ => Self::Nanoseconds,
         }
     }

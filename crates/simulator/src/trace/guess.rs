@@ -10,7 +10,7 @@
 use super::decode::line_content;
 use super::error::excerpt;
 use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
-use super::{CsvLayout, Format, TimeUnit};
+use super::{CsvLayout, Format};
 
 /// Lines looked at.
 const LINES: usize = 64;
