@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use frazil_simulator::trace::{
-    CsvLayout, Format, LatencyUnit, ReadOptions, SampleBounds, load_sample, read, write,
+    CsvLayout, Format, LatencyUnit, Lifetimes, ReadOptions, SampleBounds, load_sample, read, write,
 };
 
 use crate::write_anew;
@@ -34,6 +34,7 @@ pub fn feed(input: &[u8]) {
         size: Some(3),
         operation: Some(4),
         latency: Some(2),
+        lifetime: Some(5),
         ..CsvLayout::default()
     };
     let options = ReadOptions {
@@ -42,6 +43,7 @@ pub fn feed(input: &[u8]) {
         limit: Some(MOST),
         times: choice & 16 != 0,
         latencies: (choice & 32 != 0).then_some(LatencyUnit::Time),
+        lifetimes: if choice & 48 == 48 { Lifetimes::OfTrace } else { Lifetimes::Ignored },
         ..ReadOptions::default()
     };
     let Ok(loaded) = read(&path, &options) else { return };

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use crate::{step, test, tools};
 
 /// Name, and what `frazil advise` is asked.
-const REPORTS: [(&str, &str); 4] = [
+const REPORTS: [(&str, &str); 7] = [
     ("nine-policies", "--limit 400000"),
     ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),
     (
@@ -20,8 +20,29 @@ const REPORTS: [(&str, &str); 4] = [
          zipf:0.7:objects=30K:requests=300K:seed=3 --sample 8K --policy lru,mobius,lirs,mad \
          --cores 64 --backend 10us",
     ),
+    ("a-loop", "--trace loop:objects=5K:requests=100K"),
+    // Small prices have digits too.
+    (
+        PRICES,
+        "--trace zipf:1.0:objects=20K:requests=300K --policy lru,fifo --value-bytes 100 \
+         --memory-price 0.02 --miss-price 0.0000001 --request-rate 100 --cores 2 --backend 1us",
+    ),
+    ("no-cache", "--trace loop:objects=20K:requests=20K --policy lru,s3-fifo"),
     ("bytes", "--unit bytes --policy lru,gdsf,s3-fifo,mad --columns time=1,id=2,size=3"),
 ];
+const PRICES: &str = "prices";
+/// Of a machine where hits of LRU take turns, so that it is slower where it is larger.
+const TURNS: &str = "machine = { description = \"here\", cores = 2 }
+stations.lock.service_us = 1
+think.look-up.mean_us = 0.1
+quality = { runs = 10, disturbed = 0 }
+[networks.lru]
+hit = { think.look-up = 1, stations.lock = 1 }
+miss = { think.look-up = 1 }
+[networks.fifo]
+hit = { think.look-up = 1 }
+miss = { think.look-up = 1 }
+";
 /// A trace with sizes, whose name would be a part of the page if names were.
 const SIZED: &str = "<img src=x onerror=alert(1)>.csv";
 
@@ -41,6 +62,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         format!("{},{id},{}\n", at / 50, 1_000 + id * 37 % 900_000)
     });
     std::fs::write(&sized, rows.collect::<String>())?;
+    let turns = folder.join("turns.toml");
+    std::fs::write(&turns, TURNS)?;
     let mut pages = Vec::new();
     for (name, question) in REPORTS {
         let page = folder.join(format!("{name}.html"));
@@ -48,6 +71,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         advise.arg("advise").args(question.split_whitespace());
         if name == "bytes" {
             advise.arg("--trace").arg(&sized);
+        }
+        if name == PRICES {
+            advise.arg("--profile").arg(&turns);
         }
         let output = advise.arg("--report").arg(&page).output().context("target/debug/frazil")?;
         let told = String::from_utf8_lossy(&output.stderr);

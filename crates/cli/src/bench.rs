@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::Args as ClapArgs;
 use frazil_driver::{Backend, Measured, Ours, Schedule, Setup, Stream, Value, Workload};
-use frazil_simulator::trace::{Trace, printable};
+use frazil_simulator::trace::{Lifetimes, Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit, parse_us};
 
 use crate::Done;
@@ -181,7 +181,12 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let trace = match &workload {
         Workload::File(_) => {
-            let wanted = Wanted { times: false, sizes: false, latencies: None };
+            let wanted = Wanted {
+                times: false,
+                sizes: false,
+                latencies: None,
+                lifetimes: Lifetimes::Ignored,
+            };
             Some(args.reading.load(&args.workload, wanted)?.trace)
         }
         _ => None,

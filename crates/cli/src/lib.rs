@@ -20,6 +20,7 @@ mod fetch_args;
 mod forecast;
 #[cfg(not(feature = "full"))]
 mod left_out;
+mod lifetime_args;
 #[cfg(feature = "full")]
 mod median;
 mod model;
@@ -69,7 +70,8 @@ enum Verb {
     Model(model::Args),
     #[cfg(feature = "full")]
     Calibrate(calibrate::Args),
-    Advise(advise::Args),
+    // So many flags that the others would be small beside it.
+    Advise(Box<advise::Args>),
     #[cfg(feature = "full")]
     Bench(bench::Args),
     #[cfg(feature = "full")]

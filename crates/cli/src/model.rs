@@ -535,9 +535,10 @@ fn table(args: &Args, lines: &[Line], verdict: &Row) -> String {
     headers.extend(["response us", "bottleneck"]);
     headers.extend(args.stations.then_some("stations: utilisation, queue"));
     let row = |line: &Line| {
-        let mut row = vec![format!("{:.4}", line.hit_ratio), output::mops(line.throughput_mops, 4)];
+        let mut row =
+            vec![format!("{:.4}", line.hit_ratio), output::number(line.throughput_mops, 4)];
         if let Some((low, high)) = line.interval {
-            row.push(format!("{} to {}", output::mops(low, 4), output::mops(high, 4)));
+            row.push(format!("{} to {}", output::number(low, 4), output::number(high, 4)));
         }
         if args.bypass.is_some() {
             row.push(output::percent(line.bypassed));

@@ -4,10 +4,11 @@ use anyhow::anyhow;
 use clap::Args as ClapArgs;
 use frazil_policy::{Online, PolicySpec, SpecError};
 use frazil_simulator::trace::{SampleBounds, printable};
-use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, Unit, sweep};
+use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, SweepOptions, Unit, sweep};
 
 use crate::Done;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
+use crate::lifetime_args::{LifetimeArgs, Told};
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::ReplayArgs;
@@ -28,6 +29,9 @@ const LEAST: f64 = 1e-4;
 /// Other policies are replayed in miniature, once for each capacity: a sample of the objects
 /// against the same share of the capacity. A trace of no more objects than the sample is
 /// replayed whole.
+///
+/// One pass knows nothing of lifetimes: where entries expire, by --ttl or by what the trace says,
+/// LRU is replayed as the others are.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil mrc --trace trace.csv.zst
@@ -61,6 +65,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
+    // Below those, which have no heading of their own.
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
+
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -79,6 +87,9 @@ struct Point<'a> {
     error: Option<f64>,
     rate: f64,
     requests_per_second: f64,
+    /// Gets that missed what had expired, and what entries lived by, if any may expire.
+    expired: Option<u64>,
+    lifetimes: Told,
 }
 
 /// Runs the verb. Prints only once every trace is done.
@@ -122,10 +133,14 @@ fn curves<'a>(
     // A pipe can be read once. LRU is replayed then as the others are.
     let once = trace == "-" && !policies.iter().all(stacked);
     let named = || policies.iter().zip(&args.policy);
-    let (lru, others): (Vec<_>, Vec<_>) = named().partition(|(it, _)| stacked(it) && !once);
+    let replayed = once || args.lifetimes.is_asked_for();
+    let (lru, others): (Vec<_>, Vec<_>) = named().partition(|(it, _)| stacked(it) && !replayed);
     let mut points = Vec::new();
     if let Some((_, name)) = lru.first() {
-        points.extend(stack_curve(args, trace, name)?);
+        match stack_curve(args, trace, name)? {
+            Some(curve) => points.extend(curve),
+            None => return miniatures(args, trace, &named().collect::<Vec<_>>()),
+        }
     }
     if !others.is_empty() {
         points.extend(miniatures(args, trace, &others)?);
@@ -156,10 +171,22 @@ fn capacities(args: &Args, all: u64) -> Result<Vec<u64>, Failure> {
     Ok(resolved)
 }
 
-fn stack_curve<'a>(args: &Args, trace: &'a str, name: &'a str) -> Result<Vec<Point<'a>>, Failure> {
+/// LRU's curve from one pass; `None` if entries of the trace expire.
+fn stack_curve<'a>(
+    args: &Args,
+    trace: &'a str,
+    name: &'a str,
+) -> Result<Option<Vec<Point<'a>>>, Failure> {
     let unit = args.replaying.unit;
     let sample = args.sample.unwrap_or(SampleArg::All).of_curve();
-    let (curve, origin) = args.reading.lru_curve(trace, unit, sample)?;
+    let (curve, origin) = args.reading.lru_curve(trace, unit, sample, args.lifetimes.rule())?;
+    // No fixed lifetime comes here, and of others it is known with them whether there are times.
+    if args.lifetimes.told(trace, &origin, true)?.is_some() {
+        if trace != "-" {
+            return Ok(None);
+        }
+        note("standard input says lifetimes, which LRU's curve ignores; --ttl trace replays them");
+    }
     // Says what of a recording should be known.
     Sample::of(trace, &origin, curve.requests);
     if curve.requests == 0 {
@@ -178,8 +205,10 @@ fn stack_curve<'a>(args: &Args, trace: &'a str, name: &'a str) -> Result<Vec<Poi
         error: it.error,
         rate: curve.rate,
         requests_per_second: curve.records as f64 / curve.seconds.max(1e-9),
+        expired: None,
+        lifetimes: None,
     };
-    Ok(curve.points(&capacities(args, all)?).into_iter().map(point).collect())
+    Ok(Some(curve.points(&capacities(args, all)?).into_iter().map(point).collect()))
 }
 
 fn no_requests(trace: &str) -> Failure {
@@ -197,8 +226,11 @@ fn miniatures<'a>(
         SampleBounds { rate: 1.0, objects: sample::OBJECTS, records: RECORDS },
         SampleArg::bounds,
     );
-    let wanted = Wanted { times: false, sizes: unit == Unit::Bytes, latencies: None };
+    let (sizes, lifetimes) = (unit == Unit::Bytes, args.lifetimes.rule());
+    let wanted = Wanted { times: false, sizes, latencies: None, lifetimes };
     let loaded = args.reading.load_sample(trace, wanted, bounds)?;
+    let has_times = !loaded.trace.times_ns.is_empty();
+    let told = args.lifetimes.told(trace, &loaded.origin, has_times)?;
     let sample = Sample::of_trace(trace, &loaded.origin, &loaded.trace);
     let objects = loaded.trace.objects.len() as u64;
     let all = match unit {
@@ -213,7 +245,7 @@ fn miniatures<'a>(
     let cells: Vec<CellSpec> = policies.iter().flat_map(|&(&policy, _)| of(policy)).collect();
     let total = loaded.trace.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
-    let options = args.replaying.sweep_options();
+    let options = SweepOptions { lifetimes, ..args.replaying.sweep_options() };
     let outcomes = sweep(&loaded.trace, &cells, &options, &|steps| progress.advance(steps));
     if outcomes.iter().any(|outcome| outcome.requests == 0) {
         return Err(no_requests(trace));
@@ -234,6 +266,8 @@ fn miniatures<'a>(
             error: None,
             rate,
             requests_per_second: outcome.records_per_second(),
+            expired: told.as_ref().map(|_| outcome.expired),
+            lifetimes: told.clone(),
         }
     };
     Ok(names.zip(&outcomes).map(point).collect())
@@ -250,6 +284,8 @@ fn rows(points: &[Point<'_>]) -> Vec<Row> {
             "miss_ratio" => point.miss_ratio,
             "byte_miss_ratio" => point.byte_miss_ratio,
             "standard_error" => point.error,
+            "expired" => point.expired,
+            "lifetimes" => point.lifetimes,
             "sample_rate" => point.rate,
             "method" => point.method,
             "requests_per_second" => point.requests_per_second.round(),
@@ -290,5 +326,8 @@ fn table(points: &[Point<'_>]) -> String {
         row.push(format!("{:.1}", point.requests_per_second / 1e6));
         row
     };
-    output::table(&headers, &["trace", "policy", "method"], points.iter().map(row).collect())
+    let rows = points.iter().map(row).collect();
+    let told: Vec<_> =
+        points.iter().filter_map(|it| Some((it.trace, it.lifetimes.as_deref()?))).collect();
+    output::table(&headers, &["trace", "policy", "method"], rows) + &output::lifetimes(&told)
 }

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use clap::ValueEnum;
+use frazil_simulator::trace::printable;
 use serde_json::{Map, Value};
 
 use crate::Done;
@@ -91,6 +92,17 @@ pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> 
     table.trim_fmt() + "\n"
 }
 
+/// By what lifetimes traces were replayed, a line each, below a table; the lines come in the
+/// order of the traces.
+pub(crate) fn lifetimes(told: &[(&str, &str)]) -> String {
+    let mut told = told.to_vec();
+    told.dedup();
+    let one = told.len() == 1;
+    let of = |trace: &str| if one { String::new() } else { format!(" of {}", printable(trace)) };
+    let line = |&(trace, told): &(&str, &str)| format!("lifetimes{}: {told}\n", of(trace));
+    told.iter().map(line).collect()
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -122,11 +134,11 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-/// A throughput with so many decimals, or with more where they would show fewer than two digits.
-pub(crate) fn mops(mops: f64, decimals: usize) -> String {
-    let first = if mops > 0.0 { -mops.log10().floor() } else { 0.0 };
+/// A number with so many decimals, or with more where they would show fewer than two digits.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let first = if value > 0.0 { -value.log10().floor() } else { 0.0 };
     let least = if first > 0.0 { first as usize + 1 } else { 0 };
-    format!("{mops:.0$}", decimals.max(least).min(20))
+    format!("{value:.0$}", decimals.max(least).min(20))
 }
 
 #[cfg(test)]
@@ -141,7 +153,7 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        let of = |number| [mops(number, 3), mops(number, 0)];
+        let of = |value| [number(value, 3), number(value, 0)];
         assert_eq!(of(0.373), ["0.373", "0.37"]);
         assert_eq!(of(0.0283), ["0.028", "0.028"]);
         assert_eq!(of(0.000_018_16), ["0.000018", "0.000018"]);

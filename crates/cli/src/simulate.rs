@@ -3,15 +3,16 @@
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::{PolicySpec, Work};
-use frazil_simulator::trace::printable;
+use frazil_simulator::trace::{Loaded, printable};
 use frazil_simulator::{
     CapacitySpec, CellSpec, Outcome, ReplayClock, SweepOptions, Unit, sweep, sweep_delayed,
 };
 
 use crate::Done;
 use crate::belatedly::{Choice, bounds};
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::fetch_args::FetchArgs;
+use crate::lifetime_args::{LifetimeArgs, Told};
 use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::ReplayArgs;
@@ -35,6 +36,9 @@ use crate::trace_args::{TraceArgs, Wanted};
 /// With --fetch-latency a miss begins a fetch, its object enters the cache when that is
 /// back, and requests that come meanwhile are delayed hits, which wait for what is left of
 /// it. The rows then say how long requests waited, hits not at all.
+///
+/// Where the trace says how long entries live, or --ttl does, they are removed when their time is
+/// over. The rows then say how many gets missed what had expired.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
@@ -43,6 +47,7 @@ use crate::trace_args::{TraceArgs, Wanted};
   frazil simulate --trace disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
   frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json
+  frazil simulate --trace requests.frazil --policy lru,s3-fifo --capacity 10K --ttl 5m
   frazil simulate --trace trace.csv.zst --policy lru,belady --capacity 1%peak \\
       --fetch-latency 20ms --clock trace
   frazil simulate --trace log.csv --columns time=1,id=2,latency=3 --time-unit ms \\
@@ -89,6 +94,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
+    // Below those, which have no heading of their own.
+    #[command(flatten)]
+    lifetimes: LifetimeArgs,
+
     #[command(flatten)]
     reading: TraceArgs,
 }
@@ -119,6 +128,8 @@ struct Line<'a> {
     frozen_hits: Option<u64>,
     /// By which its latencies are, if fetches took time.
     clock: Option<ReplayClock>,
+    /// What entries lived by, if any may expire.
+    lifetimes: Told,
 }
 
 impl Line<'_> {
@@ -140,7 +151,7 @@ pub(crate) fn run(args: &Args) -> Done {
     output::print(&match args.replaying.output {
         Output::Json => output::json(&rows(&lines)),
         Output::Csv => output::csv(&rows(&lines)),
-        Output::Table => table(&lines),
+        Output::Table => table(&lines) + &lifetimes_below(&lines),
     })
 }
 
@@ -155,6 +166,7 @@ fn simulate<'a>(
         resize_on_get: args.resize_on_get,
         // What is frozen is counted as work.
         count_work: policies.iter().any(|choice| is_frozen(*choice)),
+        lifetimes: args.lifetimes.rule(),
         ..args.replaying.sweep_options()
     };
     let mut capacities = Vec::new();
@@ -162,7 +174,8 @@ fn simulate<'a>(
         capacities.push(capacity.known(args.replaying.unit).map_err(Failure::usage)?);
     }
     let latency = args.fetching.latency()?;
-    let cells = match (policies, capacities.as_slice()) {
+    check_lifetimes(args, policies)?;
+    let (cells, lifetimes) = match (policies, capacities.as_slice()) {
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)
         (&[Choice::Policy(policy)], &[Some(capacity)])
@@ -172,7 +185,9 @@ fn simulate<'a>(
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
             let sample = Sample::of(trace, &origin, outcome.requests + args.warmup);
             let outcome = sample.corrected(&outcome);
-            vec![Cell { choice: Choice::Policy(policy), capacity, outcome, least: None }]
+            // Without times that were needed it would have failed.
+            let told = args.lifetimes.told(trace, &origin, true)?;
+            (vec![Cell { choice: Choice::Policy(policy), capacity, outcome, least: None }], told)
         }
         _ => sweep_cells(args, trace, policies, &options)?,
     };
@@ -192,6 +207,7 @@ fn simulate<'a>(
         least: cell.least,
         frozen_hits: is_frozen(cell.choice).then(|| cell.outcome.work.on_hits.get(Work::FrozenHit)),
         clock: latency.map(|_| args.fetching.clock()),
+        lifetimes: lifetimes.clone(),
     };
     Ok(cells.into_iter().zip(names).map(line).collect())
 }
@@ -203,11 +219,13 @@ fn sweep_cells(
     trace: &str,
     policies: &[Choice],
     options: &SweepOptions,
-) -> Result<Vec<Cell>, Failure> {
+) -> Result<(Vec<Cell>, Told), Failure> {
     let times = args.fetching.wants_times();
     let latencies = args.fetching.wants_latencies()?;
-    let wanted = Wanted { times, sizes: args.replaying.unit == Unit::Bytes, latencies };
+    let sizes = args.replaying.unit == Unit::Bytes;
+    let wanted = Wanted { times, sizes, latencies, lifetimes: options.lifetimes };
     let loaded = args.reading.load(trace, wanted)?;
+    let lifetimes = lifetimes(args, trace, policies, &loaded)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
             return Err(Failure::usage(anyhow!(
@@ -263,7 +281,53 @@ fn sweep_cells(
              the unit of the fetches right?"
         )));
     }
-    Ok(cells)
+    Ok((cells, lifetimes))
+}
+
+/// Fails where `--ttl` asks for what no trace makes possible.
+fn check_lifetimes(args: &Args, policies: &[Choice]) -> Result<(), Failure> {
+    if !args.lifetimes.is_asked_for() {
+        return Ok(());
+    }
+    if args.fetching.latency()?.is_some() {
+        return Err(Failure::usage(anyhow!(
+            "--ttl cannot be replayed with --fetch-latency, where nothing expires"
+        )));
+    }
+    check_future(policies)
+}
+
+/// Fails if a policy knows the future, in which entries are to expire.
+fn check_future(policies: &[Choice]) -> Result<(), Failure> {
+    let mut policies = policies.iter().filter_map(|choice| choice.policy());
+    match policies.find(PolicySpec::is_offline) {
+        Some(policy) => Err(Failure::usage(anyhow!(
+            "policy `{policy}` knows what is asked for, but not what will have expired then; --ttl \
+             none replays it with entries that live for ever"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What entries of a trace in memory live by.
+fn lifetimes(
+    args: &Args,
+    name: &str,
+    policies: &[Choice],
+    loaded: &Loaded,
+) -> Result<Told, Failure> {
+    let told = args.lifetimes.told(name, &loaded.origin, !loaded.trace.times_ns.is_empty())?;
+    if told.is_some() && args.fetching.latency()?.is_some() {
+        note(&format!(
+            "{}: its lifetimes are ignored, as nothing expires with --fetch-latency",
+            printable(name)
+        ));
+        return Ok(None);
+    }
+    if told.is_some() {
+        check_future(policies)?;
+    }
+    Ok(told)
 }
 
 fn rows(lines: &[Line<'_>]) -> Vec<Row> {
@@ -280,6 +344,8 @@ fn rows(lines: &[Line<'_>]) -> Vec<Row> {
             "hits" => outcome.hits,
             "delayed_hits" => outcome.delayed_hits,
             "misses" => outcome.misses(),
+            "expired" => line.lifetimes.as_ref().map(|_| outcome.expired),
+            "lifetimes" => line.lifetimes,
             "miss_ratio" => outcome.miss_ratio(),
             "byte_miss_ratio" => byte_miss_ratio,
             "latency_total" => latency.map(|latency| latency.total),
@@ -304,6 +370,10 @@ fn table(lines: &[Line<'_>]) -> String {
     let mut headers = vec!["trace", "policy", "capacity", "requests", "misses", "miss ratio"];
     if bytes {
         headers.push("byte miss ratio");
+    }
+    let expiring = lines.iter().any(|line| line.lifetimes.is_some());
+    if expiring {
+        headers.push("expired");
     }
     let frozen = lines.iter().any(|line| line.frozen_hits.is_some());
     if frozen {
@@ -339,6 +409,10 @@ fn table(lines: &[Line<'_>]) -> String {
         if bytes {
             row.push(format!("{:.6}", outcome.byte_miss_ratio()));
         }
+        if expiring {
+            let expired = line.lifetimes.as_ref().map(|_| output::grouped(outcome.expired));
+            row.push(expired.unwrap_or("-".to_owned()));
+        }
         if frozen {
             row.push(line.frozen_hits.map_or("-".to_owned(), output::grouped));
         }
@@ -362,4 +436,10 @@ fn table(lines: &[Line<'_>]) -> String {
         row
     };
     output::table(&headers, &["trace", "policy"], lines.iter().map(row).collect())
+}
+
+/// What entries lived by, below the table.
+fn lifetimes_below(lines: &[Line<'_>]) -> String {
+    let told = lines.iter().filter_map(|it| Some((it.trace, it.lifetimes.as_deref()?)));
+    output::lifetimes(&told.collect::<Vec<_>>())
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, LatencyUnit, Loaded, Origin, ReadOptions, SampleBounds, TimeUnit,
-    printable,
+    self, CsvLayout, Format, LatencyUnit, Lifetimes, Loaded, Origin, ReadOptions, SampleBounds,
+    TimeUnit, printable,
 };
 use frazil_simulator::{
     CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve,
@@ -14,6 +14,7 @@ use frazil_simulator::{
 };
 
 use crate::failure::{Failure, note};
+use crate::lifetime_args::note_left_out;
 use crate::output::grouped;
 use crate::progress::Progress;
 
@@ -28,7 +29,7 @@ pub(crate) struct TraceArgs {
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4,latency=5. Only id must be given [default: by the names in
+    /// time=1,id=2,size=3,operation=4,latency=5,ttl=6. Only id must be given [default: by the names in
     /// the header; without one time,id,size, or time,id, or id].
     #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, usize)>,
@@ -41,7 +42,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "yes|no", value_parser = parse_yes_no)]
     header: Option<bool>,
 
-    /// Unit of the times of a CSV trace: s, ms, us or ns [default: s].
+    /// Unit of the times and lifetimes of a CSV trace: s, ms, us or ns [default: s, or what the
+    /// first time is since 1970, if it is too large for that].
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 
@@ -60,6 +62,7 @@ enum Column {
     Size,
     Operation,
     Latency,
+    Lifetime,
 }
 
 fn parse_format(text: &str) -> Result<FormatArg, String> {
@@ -71,7 +74,9 @@ fn parse_format(text: &str) -> Result<FormatArg, String> {
 
 fn parse_column(text: &str) -> Result<(Column, usize), String> {
     let expected = || {
-        format!("`{text}` is not a column; write time=N, id=N, size=N, operation=N or latency=N")
+        format!(
+            "`{text}` is not a column; write time=N, id=N, size=N, operation=N, latency=N or ttl=N"
+        )
     };
     let (name, number) = text.split_once('=').ok_or_else(expected)?;
     let column = match name {
@@ -80,6 +85,7 @@ fn parse_column(text: &str) -> Result<(Column, usize), String> {
         "size" => Column::Size,
         "operation" | "op" => Column::Operation,
         "latency" => Column::Latency,
+        "ttl" => Column::Lifetime,
         _ => return Err(expected()),
     };
     match number.parse() {
@@ -123,6 +129,7 @@ pub(crate) struct Wanted {
     pub(crate) times: bool,
     pub(crate) sizes: bool,
     pub(crate) latencies: Option<LatencyUnit>,
+    pub(crate) lifetimes: Lifetimes,
 }
 
 impl TraceArgs {
@@ -130,7 +137,7 @@ impl TraceArgs {
     /// format on standard error.
     pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
         let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
-        self.note_origin(spec, &loaded.origin);
+        self.note_origin(spec, &loaded.origin, wanted);
         Ok(loaded)
     }
 
@@ -143,25 +150,27 @@ impl TraceArgs {
     ) -> Result<Loaded, Failure> {
         let load = |options: &ReadOptions<'_>| trace::load_sample(spec, options, bounds);
         let loaded = self.read(spec, wanted, load)??;
-        self.note_origin(spec, &loaded.origin);
+        self.note_origin(spec, &loaded.origin, wanted);
         if loaded.trace.is_empty() {
             return Err(nothing_sampled(spec));
         }
         Ok(loaded)
     }
 
-    /// LRU's curve of the trace `spec`, from one pass.
+    /// LRU's curve of the trace `spec`, from one pass, in which nothing expires: what the trace
+    /// says of lifetimes is read for its origin.
     pub(crate) fn lru_curve(
         &self,
         spec: &str,
         unit: Unit,
         sample: CurveSample,
+        lifetimes: Lifetimes,
     ) -> Result<(Curve, Origin), Failure> {
-        let wanted = Wanted { times: false, sizes: true, latencies: None };
+        let wanted = Wanted { times: false, sizes: true, latencies: None, lifetimes };
         let curve = |options: &ReadOptions<'_>| lru_curve(spec, options, unit, sample);
         let (curve, origin) =
             self.read(spec, wanted, curve)?.map_err(|error| of_stream(spec, error))?;
-        self.note_origin(spec, &origin);
+        self.note_origin(spec, &origin, wanted);
         if curve.objects == 0 {
             return Err(nothing_sampled(spec));
         }
@@ -175,11 +184,12 @@ impl TraceArgs {
         cell: CellSpec,
         options: &SweepOptions,
     ) -> Result<(Outcome, Origin), Failure> {
-        let wanted = Wanted { times: false, sizes: true, latencies: None };
+        let lifetimes = options.lifetimes;
+        let wanted = Wanted { times: false, sizes: true, latencies: None, lifetimes };
         let replay = |read: &ReadOptions<'_>| replay_stream(spec, read, cell, options);
         let (outcome, origin) =
             self.read(spec, wanted, replay)?.map_err(|error| of_stream(spec, error))?;
-        self.note_origin(spec, &origin);
+        self.note_origin(spec, &origin, wanted);
         Ok((outcome, origin))
     }
 
@@ -203,12 +213,16 @@ impl TraceArgs {
             times: wanted.times,
             sizes: wanted.sizes,
             latencies: wanted.latencies,
+            lifetimes: wanted.lifetimes,
             progress: Some(&|position, total| progress.set(position, total)),
         }))
     }
 
     /// Says what people should know of where a trace comes from.
-    fn note_origin(&self, spec: &str, origin: &Origin) {
+    fn note_origin(&self, spec: &str, origin: &Origin, wanted: Wanted) {
+        if wanted.lifetimes == Lifetimes::OfTrace {
+            note_left_out(spec, origin);
+        }
         if let (Some(format), true) = (origin.format, origin.guessed) {
             note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
         }
@@ -244,7 +258,8 @@ impl TraceArgs {
             size: column(Column::Size),
             operation: column(Column::Operation),
             latency: column(Column::Latency),
-            time_unit: self.time_unit.unwrap_or(TimeUnit::Seconds),
+            lifetime: column(Column::Lifetime),
+            time_unit: self.time_unit,
         })
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand};
-use frazil_simulator::trace::{self, Format, Loaded, TraceInfo};
+use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceInfo};
 
 use crate::Done;
 use crate::failure::{Failure, note};
+use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
 
@@ -76,6 +77,10 @@ fn parse_format(text: &str) -> Result<Format, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
+/// All that a trace can hold but how long fetches take.
+const WANTED: Wanted =
+    Wanted { times: true, sizes: true, latencies: None, lifetimes: Lifetimes::OfTrace };
+
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Done {
     match &args.verb {
@@ -87,8 +92,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn info(args: &InfoArgs) -> Done {
     let mut infos = Vec::new();
     for name in args.files.iter().chain(&args.trace) {
-        let loaded =
-            args.reading.load(name, Wanted { times: true, sizes: true, latencies: None })?;
+        let loaded = args.reading.load(name, WANTED)?;
         infos.push((name.as_str(), trace::info(&loaded.trace), loaded));
     }
     let rows = infos.iter().map(|(name, info, loaded)| info_row(name, info, loaded));
@@ -110,6 +114,8 @@ fn span_seconds(info: &TraceInfo) -> Option<f64> {
 }
 
 fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
+    let lifetimes = loaded.origin.lifetimes;
+    let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     row! {
         "trace" => name,
         "format" => loaded.origin.format.map(|format| format.to_string()),
@@ -124,6 +130,9 @@ fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
         "footprint_bytes" => info.footprint_bytes,
         "requested_bytes" => info.requested_bytes,
         "span_seconds" => span_seconds(info),
+        "lifetimes" => lifetimes.map(|it| it.records),
+        "lifetime_median_seconds" => seconds(lifetimes.and_then(|it| it.median_ns)),
+        "lifetime_longest_seconds" => seconds(lifetimes.and_then(|it| it.longest_ns)),
         "zipf_alpha" => info.zipf_alpha,
         "one_hit_wonder_share" => info.one_hit_wonder_share,
         "mean_requests" => info.mean_requests,
@@ -132,6 +141,17 @@ fn info_row(name: &str, info: &TraceInfo, loaded: &Loaded) -> Row {
         "top_10_percent_share" => info.top_10_percent_share,
         "decode_records_per_second" => decode_rate(info, loaded).round(),
     }
+}
+
+fn lifetimes_text(loaded: &Loaded) -> String {
+    let Some(told) = loaded.origin.lifetimes else { return "none in the trace".to_owned() };
+    let lasting = match (told.median_ns, told.longest_ns) {
+        (Some(median), Some(longest)) => {
+            format!(", median {}, longest {}", span(median), span(longest))
+        }
+        _ => ", without end".to_owned(),
+    };
+    format!("of {} records{lasting}", grouped(told.records))
 }
 
 fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
@@ -149,6 +169,7 @@ fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
         ("footprint", info.footprint_bytes.map_or_else(none, bytes)),
         ("bytes requested", info.requested_bytes.map_or_else(none, bytes)),
         ("time span", span_seconds(info).map_or_else(none, |s| format!("{s:.3} s"))),
+        ("lifetimes", lifetimes_text(loaded)),
         (
             "popularity",
             info.zipf_alpha.map_or_else(
@@ -179,8 +200,7 @@ fn convert(args: &ConvertArgs) -> Done {
     if args.out.is_dir() {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
-    let loaded =
-        args.reading.load(&args.input, Wanted { times: true, sizes: true, latencies: None })?;
+    let loaded = args.reading.load(&args.input, WANTED)?;
     if loaded.origin.rate() < 1.0 && args.to != Format::Frazil {
         note(&format!(
             "{} is a sample of {} of the keys, which {} can't say",
@@ -188,6 +208,10 @@ fn convert(args: &ConvertArgs) -> Done {
             percent(loaded.origin.rate()),
             args.to
         ));
+    }
+    let carries = matches!(args.to, Format::Csv | Format::Twitter | Format::Frazil);
+    if loaded.origin.lifetimes.is_some() && !carries {
+        note(&format!("{} says lifetimes, which {} can't", args.input, args.to));
     }
     trace::save(&loaded.trace, loaded.origin.recording, args.to, &args.out)?;
     note(&format!(

@@ -85,7 +85,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
         let ends_timed_miss = frozen::arrive(&stripe.local, hash);
-        self.core.hooks.recorder.note_insertion(hash, weight);
+        self.core.hooks.recorder.note_insertion(hash, weight, &term);
         let admission = Admission { hash, mixed, weight, incoming: &term };
         if ends_timed_miss {
             return self.admit_timed(stripe, admission, key, value, refused);

@@ -6,8 +6,8 @@ use std::error::Error;
 use std::fmt;
 
 use crate::{
-    BLOCK_HEAD, END_BYTES, HAS_SIZES, HEADER_BYTES, Header, MAGIC, Operation, PAYLOAD_BYTES,
-    RECORD_BYTES_MIN, Record, VERSION, checksum, header_checksum,
+    BLOCK_HEAD, END_BYTES, FOR_EVER, HAS_SIZES, HEADER_BYTES, Header, LIFETIMES_SHIFT, Lifetimes,
+    MAGIC, Operation, PAYLOAD_BYTES, RECORD_BYTES_MIN, Record, VERSION, checksum, header_checksum,
 };
 
 /// Why bytes are no recording.
@@ -43,12 +43,19 @@ pub struct End {
 /// Reads a file piece by piece.
 ///
 /// ```
-/// use frazil_recording::{Decoder, Encoder, Header, Operation, Record};
+/// use frazil_recording::{Decoder, Encoder, Header, Lifetimes, Operation, Record};
 ///
-/// let header = Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
+/// let lifetimes = Lifetimes::Told;
+/// let header = Header { rate: 1.0, start_unix_ns: 0, has_sizes: false, lifetimes };
 /// let mut file = Vec::new();
 /// let mut encoder = Encoder::new(&mut file, &header)?;
-/// let record = Record { time_ns: 5, id: 7, size: None, operation: Operation::Delete };
+/// let record = Record {
+///     time_ns: 5,
+///     id: 7,
+///     size: None,
+///     operation: Operation::Set,
+///     lifetime_ns: Some(60_000_000_000),
+/// };
 /// encoder.push(&record)?;
 /// encoder.finish(2, Some(9))?;
 ///
@@ -63,6 +70,7 @@ pub struct End {
 #[derive(Debug, Default)]
 pub struct Decoder {
     header: Option<Header>,
+    version: u32,
     end: Option<End>,
     /// Offset of the next byte.
     offset: u64,
@@ -84,9 +92,9 @@ impl Decoder {
                 Err("expected nothing after the end of the recording".to_owned())
             }
             Some(header) => {
-                let has_sizes = header.has_sizes;
+                let layout = Layout { has_sizes: header.has_sizes, version: self.version };
                 let held = out.len();
-                self.read_block(bytes, has_sizes, out).inspect_err(|_| out.truncate(held))
+                self.read_block(bytes, layout, out).inspect_err(|_| out.truncate(held))
             }
         };
         let used = used.map_err(|problem| DecodeError { offset: self.offset, problem })?;
@@ -115,29 +123,39 @@ impl Decoder {
         }
         let Some(bytes) = bytes.get(..HEADER_BYTES) else { return Ok(0) };
         let version = u32_at(bytes, 8);
-        if version != VERSION {
-            return Err(format!("expected version {VERSION} of recordings, found {version}"));
+        if !(1..=VERSION).contains(&version) {
+            return Err(format!("expected version 1 to {VERSION} of recordings, found {version}"));
         }
+        self.version = version;
         self.before = u64_at(bytes, 32);
         if checks(|| header_checksum(&bytes[..32]) != self.before) {
             return Err("the header does not have its checksum: it is damaged".to_owned());
         }
         let (flags, rate) = (u32_at(bytes, 12), f64::from_bits(u64_at(bytes, 16)));
-        if flags & !HAS_SIZES != 0 {
-            return Err(format!("expected flags 0 or 1, found {flags}"));
+        let most = if version == 1 { HAS_SIZES } else { HAS_SIZES | 3 << LIFETIMES_SHIFT };
+        if flags & !most != 0 {
+            return Err(format!("expected flags of 0 to {most}, found {flags}"));
         }
+        let lifetimes = match flags >> LIFETIMES_SHIFT {
+            _ if version == 1 => Lifetimes::Unknown,
+            0 => Lifetimes::None,
+            1 => Lifetimes::Told,
+            2 => Lifetimes::Moved,
+            _ => Lifetimes::Unknown,
+        };
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(format!("expected a rate above 0 and at most 1, found {rate}"));
         }
         let has_sizes = flags & HAS_SIZES != 0;
-        self.header = Some(Header { rate, start_unix_ns: u64_at(bytes, 24), has_sizes });
+        let start_unix_ns = u64_at(bytes, 24);
+        self.header = Some(Header { rate, start_unix_ns, has_sizes, lifetimes });
         Ok(HEADER_BYTES)
     }
 
     fn read_block(
         &mut self,
         bytes: &[u8],
-        has_sizes: bool,
+        layout: Layout,
         out: &mut Vec<Record>,
     ) -> Result<usize, String> {
         let Some((head, rest)) = bytes.split_at_checked(BLOCK_HEAD) else { return Ok(0) };
@@ -162,7 +180,7 @@ impl Decoder {
         if is_end {
             self.read_end(payload)?;
         } else {
-            read_records(payload, records, u64_at(head, 8), has_sizes, out)?;
+            read_records(payload, records, u64_at(head, 8), layout, out)?;
         }
         self.before = sum;
         self.records += records as u64;
@@ -180,11 +198,18 @@ impl Decoder {
     }
 }
 
+/// How the records of a file are laid out.
+#[derive(Clone, Copy)]
+struct Layout {
+    has_sizes: bool,
+    version: u32,
+}
+
 fn read_records(
     mut payload: &[u8],
     records: usize,
     mut time_ns: u64,
-    has_sizes: bool,
+    layout: Layout,
     out: &mut Vec<Record>,
 ) -> Result<(), String> {
     let cut = || "the records of the block are not as long as it says".to_owned();
@@ -194,14 +219,21 @@ fn read_records(
         let (id, rest) = payload.split_first_chunk().ok_or_else(cut)?;
         payload = rest;
         let sized = take_varint(&mut payload).ok_or_else(cut)?;
-        let size = has_sizes.then_some(sized >> 2);
+        let told = layout.version > 1 && sized & 4 != 0;
+        let lifetime_ns = match told.then(|| take_varint(&mut payload).ok_or_else(cut)) {
+            None => None,
+            Some(told) => Some(told?).map(|ns| if ns == 0 { FOR_EVER } else { ns }),
+        };
+        let bits = if layout.version > 1 { 3 } else { 2 };
+        let size = layout.has_sizes.then_some(sized >> bits);
         let (operation, size) = match sized & 3 {
             0 => (Operation::Get, size),
             1 => (Operation::Set, size),
             2 => (Operation::Delete, None),
             _ => (Operation::Get, None),
         };
-        out.push(Record { time_ns, id: u64::from_le_bytes(*id), size, operation });
+        let id = u64::from_le_bytes(*id);
+        out.push(Record { time_ns, id, size, operation, lifetime_ns });
     }
     if payload.is_empty() { Ok(()) } else { Err(cut()) }
 }

@@ -3,19 +3,26 @@
 use std::io::{self, Write};
 
 use crate::{
-    BLOCK_HEAD, HAS_SIZES, Header, MAGIC, Operation, PAYLOAD_BYTES, RECORD_BYTES_MAX, Record,
-    SIZE_MAX, VERSION, checksum, header_checksum,
+    BLOCK_HEAD, FOR_EVER, HAS_SIZES, Header, LIFETIMES_SHIFT, MAGIC, Operation, PAYLOAD_BYTES,
+    RECORD_BYTES_MAX, Record, SIZE_MAX, VERSION, checksum, header_checksum,
 };
 
 /// Writes a file, block by block. Holds one block, 16 KiB.
 ///
 /// ```
-/// use frazil_recording::{Encoder, Header, Operation, Record};
+/// use frazil_recording::{Encoder, Header, Lifetimes, Operation, Record};
 ///
-/// let header = Header { rate: 0.01, start_unix_ns: 0, has_sizes: true };
+/// let lifetimes = Lifetimes::None;
+/// let header = Header { rate: 0.01, start_unix_ns: 0, has_sizes: true, lifetimes };
 /// let mut file = Vec::new();
 /// let mut encoder = Encoder::new(&mut file, &header)?;
-/// let record = Record { time_ns: 5, id: 7, size: Some(100), operation: Operation::Get };
+/// let record = Record {
+///     time_ns: 5,
+///     id: 7,
+///     size: Some(100),
+///     operation: Operation::Get,
+///     lifetime_ns: None,
+/// };
 /// encoder.push(&record)?;
 /// assert_eq!(encoder.finish(0, None)?, 40 + (24 + 11) + (24 + 24));
 /// assert_eq!(file.len(), 123);
@@ -47,7 +54,8 @@ impl<W: Write> Encoder<W> {
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
-        bytes.extend((if header.has_sizes { HAS_SIZES } else { 0 }).to_le_bytes());
+        let sizes = if header.has_sizes { HAS_SIZES } else { 0 };
+        bytes.extend((sizes | (header.lifetimes as u32) << LIFETIMES_SHIFT).to_le_bytes());
         bytes.extend(header.rate.to_le_bytes());
         bytes.extend(header.start_unix_ns.to_le_bytes());
         let before = header_checksum(&bytes);
@@ -88,7 +96,13 @@ impl<W: Write> Encoder<W> {
             Operation::Delete => (2, 0),
         };
         let size = if self.has_sizes { size } else { 0 };
-        put_varint(&mut self.payload, size << 2 | operation);
+        let lifetime_ns = record.lifetime_ns.filter(|_| record.operation != Operation::Delete);
+        let has_lifetime = u64::from(lifetime_ns.is_some());
+        put_varint(&mut self.payload, size << 3 | has_lifetime << 2 | operation);
+        if let Some(lifetime_ns) = lifetime_ns {
+            let lifetime_ns = if lifetime_ns == FOR_EVER { 0 } else { lifetime_ns.max(1) };
+            put_varint(&mut self.payload, lifetime_ns);
+        }
         self.records += 1;
         if self.payload.len() + RECORD_BYTES_MAX > PAYLOAD_BYTES {
             return self.end_block();

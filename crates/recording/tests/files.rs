@@ -1,23 +1,33 @@
 //! Files as they should be, cut short, and damaged at every byte.
 
-use frazil_recording::{DecodeError, Decoder, Encoder, End, Header, Operation, Record};
+use frazil_recording::{
+    DecodeError, Decoder, Encoder, End, FOR_EVER, Header, Lifetimes, Operation, Record,
+};
 
 fn header(has_sizes: bool) -> Header {
-    Header { rate: 0.25, start_unix_ns: 1_700_000_000_000_000_000, has_sizes }
+    let lifetimes = Lifetimes::Moved;
+    Header { rate: 0.25, start_unix_ns: 1_700_000_000_000_000_000, has_sizes, lifetimes }
 }
 
 /// Numbers of every length, in no order.
 fn records(count: u64, has_sizes: bool) -> Vec<Record> {
     let number = |index: u64| (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let record = |index: u64| {
-        let size = (number(index) >> 2) >> (index % 62);
+        let size = (number(index) >> 3) >> (index % 61);
         let (operation, size) = match index % 5 {
             0 | 1 => (Operation::Get, has_sizes.then_some(size)),
             2 => (Operation::Get, None),
             3 => (Operation::Set, has_sizes.then_some(size)),
             _ => (Operation::Delete, None),
         };
-        Record { time_ns: number(index) >> (index % 64), id: number(index), size, operation }
+        let lifetime_ns = match index % 7 {
+            _ if operation == Operation::Delete => None,
+            0 | 1 => Some((number(index + 9) >> (index % 64)).max(1)),
+            2 => Some(FOR_EVER),
+            _ => None,
+        };
+        let (time_ns, id) = (number(index) >> (index % 64), number(index));
+        Record { time_ns, id, size, operation, lifetime_ns }
     };
     (0..count).map(record).collect()
 }
@@ -68,7 +78,13 @@ fn what_is_written_is_read() {
 
 #[test]
 fn a_size_beyond_the_largest_is_the_largest() {
-    let record = Record { time_ns: 0, id: 1, size: Some(u64::MAX), operation: Operation::Set };
+    let record = Record {
+        time_ns: 0,
+        id: 1,
+        size: Some(u64::MAX),
+        operation: Operation::Set,
+        lifetime_ns: None,
+    };
     let (file, _) = file(&[record], true, 1);
     assert_eq!(decoded(&file).unwrap().2[0].size, Some(frazil_recording::SIZE_MAX));
 }
@@ -142,6 +158,25 @@ fn headers_that_make_no_sense_are_refused() {
         assert!(problem(rate, b"").contains("expected a rate"), "{rate}");
     }
     assert!(problem(0.5, b"time,id").contains("expected the beginning"));
-    assert!(problem(0.5, b"\x89frazil\n\x02").contains("expected version 1"));
-    assert!(problem(0.5, b"\x89frazil\n\x01\0\0\0\x01\0\0\0\x01").contains("checksum"));
+    assert!(problem(0.5, b"\x89frazil\n\x03").contains("expected version 1 to 2"));
+    assert!(problem(0.5, b"\x89frazil\n\x02\0\0\0\x01\0\0\0\x01").contains("checksum"));
+}
+
+/// A file that was written before lifetimes were: two gets and a set with sizes, and a delete.
+const VERSION_1: &[u8] = include_bytes!("version-1.frazil");
+
+#[test]
+fn files_of_version_1_are_read() {
+    let (decoder, at, read) = decoded(VERSION_1).unwrap();
+    assert_eq!(at, VERSION_1.len());
+    let record =
+        |time_ns, id, size, operation| Record { time_ns, id, size, operation, lifetime_ns: None };
+    let expected = [
+        record(5, 7, Some(1_000), Operation::Get),
+        record(9, 8, None, Operation::Get),
+        record(9, 7, Some(3), Operation::Set),
+        record(20, 7, None, Operation::Delete),
+    ];
+    assert_eq!(read, expected);
+    assert_eq!(decoder.header().unwrap().lifetimes, Lifetimes::Unknown);
 }

@@ -1,14 +1,23 @@
 //! Durations as users write them: a number and a unit, such as `100us`.
 
 /// Units, and the µs that each has. The longer of two that end alike comes first.
-const UNITS: [(&str, f64); 6] =
-    [("ns", 1e-3), ("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("min", 6e7), ("s", 1e6)];
+const UNITS: [(&str, f64); 9] = [
+    ("ns", 1e-3),
+    ("us", 1.0),
+    ("µs", 1.0),
+    ("ms", 1e3),
+    ("min", 6e7),
+    ("s", 1e6),
+    ("m", 6e7),
+    ("h", 3.6e9),
+    ("d", 8.64e10),
+];
 
 /// Why a text is no duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number with one of the known units.
-    #[error("expected a duration with its unit, such as 500ns, 100us, 5ms or 1s")]
+    #[error("expected a duration with its unit, such as 500ns, 100us, 5ms, 1s, 5m or 1h")]
     Unreadable,
     /// Shorter or longer than anything that is counted here.
     #[error("expected a duration of 0, or from 1ns to 30 years")]
@@ -55,7 +64,7 @@ mod tests {
             assert_eq!(parse_us(text), Ok(us), "{text}");
         }
         for text in
-            ["", "100", "us", "-1us", "+1us", "infs", "nans", "1e400s", "1us2", "1h", "0.1ns"]
+            ["", "100", "us", "-1us", "+1us", "infs", "nans", "1e400s", "1us2", "1y", "0.1ns"]
         {
             assert!(parse_us(text).is_err(), "{text}");
         }

@@ -20,6 +20,7 @@ mod capacity;
 mod curve;
 mod delayed;
 mod duration;
+mod expiring;
 mod fetch;
 mod fetch_latency;
 mod index;

@@ -70,6 +70,9 @@ pub struct Outcome {
     /// Gets that found a fetch of their object under way and waited for it; 0 unless
     /// fetches take time.
     pub delayed_hits: u64,
+    /// Gets among the misses that would have found their object, had it not expired; 0 unless
+    /// entries have lifetimes.
+    pub expired: u64,
     /// How long gets waited; `None` unless fetches take time.
     pub latency: Option<Latency>,
     /// Bytes asked for; 0 unless the unit is bytes.
@@ -467,5 +470,10 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
             self.policy.remove(&mut self.residents, slot);
             self.release(slot);
         }
+    }
+
+    /// Whether an object is resident.
+    pub(crate) fn holds(&self, object: I::Object) -> bool {
+        self.residents.index.find(object).is_some()
     }
 }

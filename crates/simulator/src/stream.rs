@@ -2,15 +2,19 @@
 //!
 //! The records are replayed as they are decoded and then forgotten, so memory is
 //! that of the cache: 14 to 27 bytes a resident for the index, 12 to 16 for the
-//! slots, and the policy's own.
+//! slots, and the policy's own; with lifetimes some 50 bytes an object that says one, or that
+//! has expired, come to it.
 
 use std::time::Instant;
 
 use frazil_policy::PolicySpec;
 
+use crate::expiring::{ExpiringCell, When};
 use crate::replay::Outcome;
-use crate::trace::{self, Operation, Origin, ReadOptions, Record, StreamTraits, TraceError};
-use crate::versatile::{Request, VersatileCell, over_stream};
+use crate::trace::{
+    self, Lifetimes, Operation, Origin, ReadOptions, Record, StreamTraits, TraceError,
+};
+use crate::versatile::{Request, over_stream};
 use crate::{CapacityError, CellSpec, SweepOptions, Unit, sample_capacity};
 
 /// Why a stream could not be replayed.
@@ -25,6 +29,9 @@ pub enum StreamError {
     /// The policy must know the future.
     #[error("policy `{0}` must know the whole trace, and cannot run on a stream")]
     Offline(PolicySpec),
+    /// All entries should live equally long, and nothing says when they are inserted.
+    #[error("the trace has no times, without which nothing can expire")]
+    NoTimes,
     /// More objects than a stack has room for.
     #[error("more than a billion distinct objects; take a sample of them")]
     TooManyObjects,
@@ -60,20 +67,31 @@ pub fn replay_stream(
         return Err(StreamError::Offline(cell.policy));
     }
     let mut replay: Option<Replay> = None;
-    let mut sizes = true;
+    let (mut sizes, mut times) = (true, true);
+    let fixed = matches!(options.lifetimes, Lifetimes::Fixed(_));
+    let of_trace = options.lifetimes == Lifetimes::OfTrace;
+    let read =
+        &ReadOptions { lifetimes: options.lifetimes, times: read.times || fixed, ..read.clone() };
     let mut sink = |records: &[Record], traits: StreamTraits| {
         sizes &= traits.sizes;
+        times &= traits.times;
         // How large it is to be depends on what the trace is a sample of.
         let replay = replay.get_or_insert_with(|| {
             let capacity = sample_capacity(cell.capacity, traits.rate);
             let cell = over_stream(&cell.policy, capacity, options);
-            Replay { cell, warmup_left: options.warmup, seconds: 0.0 }
+            let cell = ExpiringCell::over_stream(cell, options.lifetimes);
+            Replay { cell, expires: fixed, warmup_left: options.warmup, seconds: 0.0 }
         });
+        let says = |record: &Record| record.lifetime_ns > 0;
+        replay.expires |= of_trace && traits.times && records.iter().any(says);
         replay.feed(records);
     };
     let origin = trace::stream(spec, read, &mut sink)?;
     if options.unit == Unit::Bytes && !sizes {
         return Err(CapacityError::NoSizes.into());
+    }
+    if fixed && !times {
+        return Err(StreamError::NoTimes);
     }
     // A trace without records is an error of its own.
     let outcome = replay.map(|it| it.cell.outcome(it.seconds)).unwrap_or_default();
@@ -82,7 +100,9 @@ pub fn replay_stream(
 
 /// A cell that is fed batch by batch.
 struct Replay {
-    cell: Box<dyn VersatileCell>,
+    cell: ExpiringCell<'static>,
+    /// Whether anything may: from the first batch on in which a record says a lifetime.
+    expires: bool,
     warmup_left: u64,
     seconds: f64,
 }
@@ -109,6 +129,12 @@ impl Replay {
     fn feed_all(&mut self, records: &[Record]) {
         let request =
             |&Record { id, size, operation, .. }: &Record| Request { object: id, size, operation };
-        self.cell.feed_all(records.iter().map(request));
+        if !self.expires {
+            return self.cell.feed_endless(records.iter().map(request));
+        }
+        for record in records {
+            let &Record { time_ns, lifetime_ns, .. } = record;
+            self.cell.step(request(record), When { time_ns, lifetime_ns });
+        }
     }
 }

@@ -15,10 +15,11 @@ use frazil_policy::{NEVER, Online, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
+use crate::expiring::ExpiringCell;
 use crate::fetch::Fetching;
 use crate::index::{AnyIndex, DenseIndex};
 use crate::replay::{Bytes, Cell, Kind, Objects, Outcome};
-use crate::trace::{Operation, Trace};
+use crate::trace::{Lifetimes, Operation, Trace};
 use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
 /// Records between two reports of progress.
@@ -49,6 +50,9 @@ pub struct SweepOptions {
     pub threads: usize,
     /// Whether the policies' work is counted ([`Outcome::work`]).
     pub count_work: bool,
+    /// How long entries live. Nothing expires in a trace without times, nor in one without
+    /// lifetimes unless all have the same, nor where fetches take time.
+    pub lifetimes: Lifetimes,
 }
 
 impl Default for SweepOptions {
@@ -59,6 +63,7 @@ impl Default for SweepOptions {
             resize_on_get: false,
             threads: 1,
             count_work: false,
+            lifetimes: Lifetimes::Ignored,
         }
     }
 }
@@ -195,6 +200,7 @@ fn run_cells(
             let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
             let outcome = match fetching {
                 Some(fetching) => replay.run(&mut replay.delayed(policy, know, fetching)),
+                None if replay.expires() => replay.run(&mut replay.expiring(policy, know)),
                 None if options.count_work => replay.run(&mut replay.versatile(policy, know)),
                 None => policy.visit(*capacity, know, &replay),
             };
@@ -271,7 +277,39 @@ impl Replayable for DelayedCell<'_> {
     }
 }
 
+impl Replayable for ExpiringCell<'_> {
+    fn replay(&mut self, trace: &Trace, range: Range<usize>) {
+        self.feed(trace, range);
+    }
+    fn reset_counts(&mut self) {
+        self.reset_counts();
+    }
+    fn outcome(&self, seconds: f64) -> Outcome {
+        self.outcome(seconds)
+    }
+}
+
 impl<'a> Replay<'a> {
+    /// Whether anything may expire.
+    fn expires(&self) -> bool {
+        let Trace { times_ns, lifetimes_ns, .. } = self.trace;
+        let some = match self.options.lifetimes {
+            Lifetimes::Ignored => false,
+            Lifetimes::OfTrace => !lifetimes_ns.is_empty(),
+            Lifetimes::Fixed(_) => true,
+        };
+        some && !times_ns.is_empty()
+    }
+
+    fn expiring(
+        &self,
+        policy: &PolicySpec,
+        future: impl FnOnce() -> Arc<[u32]>,
+    ) -> ExpiringCell<'a> {
+        let cell = self.versatile(policy, future);
+        ExpiringCell::over_trace(cell, self.options.lifetimes, self.trace.objects.len())
+    }
+
     fn cell<P: Policy, K: Kind>(&self, policy: P, kind: K) -> Cell<DenseIndex<'a>, P, K> {
         let index = DenseIndex::of(self.trace);
         Cell::new(index, policy, self.capacity, self.options.resize_on_get, kind)

@@ -1,5 +1,5 @@
 //! The cell that does all that is not asked for most: it counts work, replays streams, has
-//! fetches take time, and runs policies with an overlay.
+//! fetches take time or entries expire, and runs policies with an overlay.
 //!
 //! What it is to do it asks at run time, and whoever drives it does not know the policy: the
 //! code for a policy is the same for all those uses, compiled once. Against a cell compiled for
@@ -89,6 +89,15 @@ pub(crate) trait VersatileCell {
     /// Replays requests of objects that the index knows.
     fn feed(&mut self, requests: &[Request]);
 
+    /// Replays one. True if its object was resident, or is deleted.
+    fn step(&mut self, request: Request) -> bool;
+
+    /// Whether an object is resident.
+    fn holds(&self, object: u64) -> bool;
+
+    /// Removes an object if it is resident, and says whether it was.
+    fn expire(&mut self, object: u64) -> bool;
+
     /// Forgets what was counted so far: the end of a warm-up. What is remembered of fetches
     /// under way goes with it.
     fn reset_counts(&mut self);
@@ -173,11 +182,12 @@ impl<P: Policy> Owner<'_, P> {
         self.cell.residents.kind.fetch_ticks = Some(at.fetch_ticks);
     }
 
-    /// One record, where no fetch takes time.
-    fn step(&mut self, object: u64, size: u32, operation: Operation) {
+    /// One record, where no fetch takes time. True if its object was resident, or is deleted.
+    fn replay(&mut self, object: u64, size: u32, operation: Operation) -> bool {
         self.cell.outcome.records += 1;
         if operation == Operation::Delete {
-            return self.forget(object);
+            self.forget(object);
+            return true;
         }
         self.cell.residents.now += 1;
         let hit = self.look_up(object, size, operation);
@@ -188,6 +198,7 @@ impl<P: Policy> Owner<'_, P> {
         if operation == Operation::Get {
             self.cell.outcome.count_get(hit, self.cell.residents.kind.weighs_bytes(), size);
         }
+        hit
     }
 
     #[inline(never)]
@@ -236,8 +247,22 @@ impl<P: Policy> Owner<'_, P> {
 impl<P: Policy> VersatileCell for Owner<'_, P> {
     fn feed(&mut self, requests: &[Request]) {
         for &Request { object, size, operation } in requests {
-            self.step(object, size, operation);
+            self.replay(object, size, operation);
         }
+    }
+
+    fn step(&mut self, Request { object, size, operation }: Request) -> bool {
+        self.replay(object, size, operation)
+    }
+
+    fn holds(&self, object: u64) -> bool {
+        self.cell.holds(object)
+    }
+
+    fn expire(&mut self, object: u64) -> bool {
+        let held = self.cell.holds(object);
+        self.forget(object);
+        held
     }
 
     fn reset_counts(&mut self) {

@@ -12,6 +12,8 @@ const CONTENDERS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) miss_ratio: f64,
+    /// Of bytes, where these are counted.
+    pub(crate) byte_miss_ratio: Option<f64>,
     /// `None` where nothing is known of what the policy costs.
     pub(crate) mops: Option<f64>,
     pub(crate) response_us: Option<f64>,
@@ -145,6 +147,7 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
         let cell = case.cell(policy, cell.capacity)?;
         Some(Kept {
             miss_ratio: cell.measured.miss_ratio,
+            byte_miss_ratio: case.byte_miss_ratio(cell),
             mops: cell.measured.mops,
             response_us: match &cell.latencies {
                 Some(latencies) => Some(latencies.all.mean_us),
@@ -155,6 +158,10 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
     };
     let worse = |one: Kept, other: Kept| Kept {
         miss_ratio: one.miss_ratio.max(other.miss_ratio),
+        byte_miss_ratio: one
+            .byte_miss_ratio
+            .zip(other.byte_miss_ratio)
+            .map(|(one, other)| one.max(other)),
         mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
         response_us: one.response_us.zip(other.response_us).map(|(one, other)| one.max(other)),
         p99_us: one.p99_us.zip(other.p99_us).map(|(one, other)| one.max(other)),

@@ -14,6 +14,7 @@ use super::latency::{Counted, Fetches, Latencies};
 use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
+use crate::lifetime_args::Told;
 use crate::progress::Progress;
 use crate::sample::Sample;
 
@@ -85,6 +86,8 @@ pub(crate) struct Case<'a> {
     pub(crate) fetches: Fetches,
     /// Gets a second of all keys as they are replayed with fetches, if that is known.
     pub(crate) paced: Option<f64>,
+    /// What entries live by, if any may expire.
+    pub(crate) lifetimes: Told,
 }
 
 /// Gets a second of all keys, if times were asked for and some pass.
@@ -106,8 +109,8 @@ impl<'a> Case<'a> {
         name: &'a str,
         mut loaded: Loaded,
         unit: Unit,
-        backend_us: f64,
-        request_rate: Option<f64>,
+        (backend_us, request_rate): (f64, Option<f64>),
+        lifetimes: Told,
     ) -> Result<Self, Failure> {
         let sample = Sample::of_trace(name, &loaded.origin, &loaded.trace);
         let objects = loaded.trace.objects.len() as u64;
@@ -117,13 +120,22 @@ impl<'a> Case<'a> {
             Unit::Bytes => footprint.unwrap_or_default(),
         });
         let requests_per_second = rate(&loaded);
-        let fetches = Fetches::of(&mut loaded, backend_us, request_rate, requests_per_second);
+        // Entries expire by the trace's own times.
+        let times_ns = lifetimes.is_some().then(|| loaded.trace.times_ns.clone());
+        let mut fetches = Fetches::of(&mut loaded, backend_us, request_rate, requests_per_second);
+        if let Some(times_ns) = times_ns {
+            loaded.trace.times_ns = times_ns;
+            // Where fetches take time nothing expires, so what is counted then does not hold.
+            fetches = fetches.unknown();
+        }
         if unit == Unit::Objects {
             loaded.trace.sizes = Vec::new();
         }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
-        let first_requests = curve.points(&[everything]).first().map_or(1.0, |it| it.miss_ratio);
+        // One pass knows nothing of what expires.
+        let whole = curve.points(&[everything]).into_iter().find(|_| lifetimes.is_none());
+        let first_requests = whole.map_or(1.0, |it| it.miss_ratio);
         Ok(Case {
             name,
             loaded,
@@ -140,6 +152,7 @@ impl<'a> Case<'a> {
             requests_per_second,
             fetches,
             paced: request_rate.or(requests_per_second),
+            lifetimes,
         })
     }
 
@@ -190,11 +203,6 @@ impl<'a> Case<'a> {
         };
         let resolved = resolved.and_then(known).with_context(|| self.name.to_owned());
         resolved.map_err(Failure::Usage)
-    }
-
-    /// What capacities count.
-    pub(crate) fn unit(&self) -> Unit {
-        self.unit
     }
 
     /// As it is named in sentences.
@@ -369,6 +377,11 @@ impl<'a> Case<'a> {
             }
         }
         Ok(cell)
+    }
+
+    /// The share of all bytes that a cell misses, where bytes are counted.
+    pub(crate) fn byte_miss_ratio(&self, cell: &Replayed) -> Option<f64> {
+        (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
     /// What a cell delivers in a setting.

@@ -1,14 +1,16 @@
 //! The advice as data for a report: all that the page shows, for every setting it offers.
 
+use std::collections::BTreeMap;
 use std::thread;
 
-use frazil_simulator::{CurvePoint, Unit, WorkloadProfile};
+use frazil_simulator::{CurvePoint, WorkloadProfile};
 use serde_json::{Value, json};
 
 use super::case::{Case, Question, Replayed};
+use super::costs::{Cost, Costs, costs};
 use super::latency::{latencies, latencies_json};
-use super::text::{answer, counted, reasons, sure};
-use super::told::{Named, cautions, named, worth_title};
+use super::text::{answer, counted, limit_name, range_source, reasons, sure};
+use super::told::{Named, cautions, growth, named, price, step_card, worth_title};
 use super::{Advice, candidate::Candidate};
 use crate::failure::Failure;
 use crate::forecast::{Predicted, Setting};
@@ -17,8 +19,10 @@ use crate::{date, progress::Progress};
 
 /// Points of LRU's curve.
 const POINTS: u16 = 120;
-/// The smallest capacity of that curve, of all there is.
+/// The smallest capacity of that curve, of all there is, where no smaller one was replayed.
 const LEAST: f64 = 1e-4;
+/// Limits that have words of their own; of another `%` stands for the station.
+const LIMITS: [&str; 4] = ["backend", "cores", "none", "%"];
 
 /// What a report is made from.
 pub(super) fn document(
@@ -49,19 +53,42 @@ pub(super) fn document(
         "recommended": {
             "policy": chosen.policy,
             "capacity": chosen.capacity,
-            "marginal_gain": advice.marginal_gain,
-            "step": advice.step,
+            "step": step_card(advice),
             "trace": advice.worst.case,
             "is_size": advice.choice.is_size(),
         },
         "avoidable": advice.board.avoidable,
+        "growth": growth(advice),
+        "range_source": range_source(advice),
+        "limits": LIMITS.map(|name| (name, limit_name(name))).into_iter().collect::<BTreeMap<_, _>>(),
+        "costs": costs(advice).map(|it| of_costs(&it)),
         "worth_title": worth_title(advice),
-        "bytes_each": advice.memory.bytes_each(chosen.policy),
+        "bytes_each": advice.memory.bytes_of_each(),
         "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
         "traces": traces,
     }))
+}
+
+fn of_costs(costs: &Costs) -> Value {
+    let of = |it: &Cost| {
+        json!({
+            "capacity": it.capacity,
+            "policy": it.policy,
+            "memory": it.memory,
+            "misses": it.misses,
+            "sum": it.sum(),
+        })
+    };
+    json!({
+        "title": format!("What a month costs, {}, of {}", costs.prices, costs.rate),
+        "key": "At each size of the policy that is cheapest there: memory, misses, and both.",
+        "cheapest": costs.cheapest,
+        "without_cache": costs.without_cache,
+        "all": costs.all.iter().map(of).collect::<Vec<_>>(),
+        "chosen": costs.chosen.as_ref().map(of),
+    })
 }
 
 fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
@@ -70,9 +97,9 @@ fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
         "name": size.names.join(", "),
         "capacity": size.capacity,
         "policy": size.policy,
-        "a_month": advice.money().map(|money| size.a_month(money)),
-        "bytes": advice.memory.bytes(size.policy, size.capacity),
+        "a_month": advice.money().map(|money| price(size.a_month(money))),
         "miss_ratio": kept.miss_ratio,
+        "byte_miss_ratio": kept.byte_miss_ratio,
         "avoided": size.avoided,
         "mops": kept.mops,
         "response_us": kept.response_us,
@@ -106,7 +133,7 @@ fn of_case(
         shares.into_iter().map(done).collect::<Result<Vec<Vec<Value>>, Failure>>()
     })?
     .concat();
-    let curve = case.curve.points(&capacities(case.everything));
+    let curve = case.curve.points(&capacities(case));
     let point = |it: CurvePoint| json!([it.capacity, it.miss_ratio, it.error]);
     Ok(json!({
         "name": case.title(),
@@ -120,10 +147,13 @@ fn of_case(
     }))
 }
 
-/// From a ten thousandth of everything to all of it, evenly by the logarithm.
-fn capacities(everything: u64) -> Vec<u64> {
+/// From the smallest to everything, evenly by the logarithm.
+fn capacities(case: &Case<'_>) -> Vec<u64> {
+    let everything = case.everything;
+    let smallest = case.cells.first().map_or(everything, |cell| cell.measured.capacity);
+    let least = (smallest as f64 / everything.max(1) as f64).clamp(1e-9, LEAST);
     let at = |step: u16| {
-        let share = LEAST.powf(1.0 - f64::from(step) / f64::from(POINTS));
+        let share = least.powf(1.0 - f64::from(step) / f64::from(POINTS));
         ((everything as f64 * share).round() as u64).max(1)
     };
     let mut capacities: Vec<u64> = (0..=POINTS).map(at).collect();
@@ -144,12 +174,11 @@ fn of_cell(
         Ok(here.as_ref().map(of_prediction))
     };
     let predicted = settings.iter().map(predict).collect::<Result<Vec<_>, Failure>>()?;
-    let bytes = case.unit() == Unit::Bytes;
     Ok(json!({
         "policy": cell.measured.policy,
         "capacity": cell.measured.capacity,
         "miss_ratio": cell.measured.miss_ratio,
-        "byte_miss_ratio": bytes.then(|| cell.outcome.byte_miss_ratio()),
+        "byte_miss_ratio": case.byte_miss_ratio(cell),
         "predicted": predicted,
     }))
 }

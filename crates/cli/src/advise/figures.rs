@@ -3,28 +3,65 @@
 use std::path::Path;
 
 use anyhow::Context;
-use frazil_simulator::{UpToSize, WorkingSet};
+use frazil_simulator::{Unit, UpToSize, WorkingSet};
 
 use super::Advice;
 use super::case::{Case, Replayed};
-use super::told::{Named, named};
+use super::costs::{Cost, Costs, costs};
+use super::told::named;
 use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::{Failure, note};
 
-/// Writes them into a folder, which is made if need be: for each trace what each policy does at
-/// each size, and what the workload is like.
+/// More lines are named in a legend: beside the plot there is no room for their names.
+const MOST_ENDS: usize = 12;
+
+/// Writes them into a folder, which is made if need be: what sizes cost, if there are prices; for
+/// each trace what each policy does at each size, and what the workload is like.
 pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    if let Some(costs) = costs(advice) {
+        put(folder, "advise-cost.svg", &by_cost(advice, &costs))?;
+    }
     for (number, case) in advice.cases.iter().enumerate() {
         let of_several =
             if advice.cases.len() > 1 { format!("-{}", number + 1) } else { String::new() };
         for (name, svg) in [("size", over_size(advice, case)), ("workload", workload(case))] {
-            let file = folder.join(format!("advise-{name}{of_several}.svg"));
-            std::fs::write(&file, svg).with_context(|| file.display().to_string())?;
-            note(&format!("wrote {}", file.display()));
+            put(folder, &format!("advise-{name}{of_several}.svg"), &svg)?;
         }
     }
     Ok(())
+}
+
+fn put(folder: &Path, name: &str, svg: &str) -> Result<(), Failure> {
+    let file = folder.join(name);
+    std::fs::write(&file, svg).with_context(|| file.display().to_string())?;
+    note(&format!("wrote {}", file.display()));
+    Ok(())
+}
+
+/// Memory, misses and both by size, and the cheapest.
+fn by_cost(advice: &Advice<'_>, costs: &Costs) -> String {
+    let place = |it: &Cost| it.capacity as f64 / advice.everything.max(1) as f64 * 100.0;
+    let line = |number, name: &str, value: fn(&Cost) -> f64| Series {
+        name: name.to_owned(),
+        look: Look { number, apart: false },
+        points: costs.all.iter().map(|it| (place(it), value(it))).collect(),
+    };
+    let mut series = vec![
+        line(0, "memory", |it| it.memory),
+        line(1, "misses", |it| it.misses),
+        line(2, "both", Cost::sum),
+    ];
+    let without = costs.all.iter().map(|it| (place(it), costs.without_cache)).collect();
+    let look = Look { number: 5, apart: true };
+    series.push(Series { name: "no cache".to_owned(), look, points: without });
+    let x = format!("capacity, % of all {}; {}", advice.unit, costs.rate);
+    let marks = costs.chosen.iter().map(|it| (place(it), costs.cheapest.clone())).collect();
+    let panel = lines("A month", &x, &costs.prices, series);
+    draw::figure(
+        "What memory and misses cost",
+        &[Panel { logarithmic_x: true, named_at_ends: true, marks, ..panel }],
+    )
 }
 
 /// Miss ratio, throughput and latency of each policy.
@@ -41,35 +78,32 @@ fn over_size(advice: &Advice<'_>, case: &Case<'_>) -> String {
                 points: cells.filter_map(|cell| Some((place(cell), value(cell)?))).collect(),
             }
         });
-        let mut series: Vec<Series> = series.collect();
+        let series: Vec<Series> = series.collect();
         let logarithmic = is_wide(&series);
-        series.extend(marks(advice, case, &series));
-        Panel { logarithmic_x: true, logarithmic, ..lines(title, &x, y, series) }
+        let named_at_ends = series.len() <= MOST_ENDS;
+        let marks = marks(advice, case);
+        let panel = lines(title, &x, y, series);
+        Panel { logarithmic_x: true, logarithmic, named_at_ends, marks, ..panel }
     };
     let predicted = |cell: &Replayed| Some(cell.predicted.as_ref()?.response_us);
-    let panels = [
-        panel("Misses", "% of requests", |cell| Some(cell.measured.miss_ratio * 100.0)),
+    let mut panels =
+        vec![panel("Misses", "% of requests", |cell| Some(cell.measured.miss_ratio * 100.0))];
+    if advice.unit == Unit::Bytes {
+        panels.push(panel("Bytes missed", "% of bytes", |cell| {
+            Some(cell.outcome.byte_miss_ratio() * 100.0)
+        }));
+    }
+    panels.extend([
         panel("Throughput", "M requests/s", |cell| cell.measured.mops),
         panel("Latency", "mean, µs", predicted),
-    ];
+    ]);
     draw::figure(&case.title(), &panels)
 }
 
-/// An upright line at each of the sizes that have a name.
-fn marks(advice: &Advice<'_>, case: &Case<'_>, series: &[Series]) -> Vec<Series> {
-    let values = || series.iter().flat_map(|it| &it.points).map(|point| point.1);
-    let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
-    let mark = |(number, size): (usize, Named)| {
-        let at = size.capacity as f64 / case.everything.max(1) as f64 * 100.0;
-        Series {
-            name: size.names.join(", "),
-            look: Look { number: advice.policies.len() + number, apart: true },
-            points: vec![(at, low), (at, high)],
-        }
-    };
-    // Of policies of unknown cost there may be nothing to mark.
-    let all = if low <= high { named(advice) } else { Vec::new() };
-    all.into_iter().enumerate().map(mark).collect()
+/// The sizes that have a name.
+fn marks(advice: &Advice<'_>, case: &Case<'_>) -> Vec<(f64, String)> {
+    let place = |capacity: u64| capacity as f64 / case.everything.max(1) as f64 * 100.0;
+    named(advice).iter().map(|it| (place(it.capacity), it.names.join(", "))).collect()
 }
 
 /// Whether the lowest lines would lie on the axis.

@@ -263,6 +263,18 @@ impl Money {
         [memory, self.without_cache() * miss_ratio]
     }
 
+    /// Of several policies at a size the one that costs least; of equals the fastest.
+    pub(crate) fn cheapest<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Option<&'e Entry> {
+        let known = entries.filter(|entry| entry.measured.mops.is_some());
+        known.min_by(|one, other| {
+            let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
+            self.sum(one).total_cmp(&self.sum(other)).then_with(faster)
+        })
+    }
+
     fn sum(&self, entry: &Entry) -> f64 {
         let Measured { policy, capacity, .. } = entry.measured;
         self.a_month(policy, capacity, entry.kept.miss_ratio).iter().sum()
@@ -337,12 +349,7 @@ impl Goal {
             return row.winner_of(|entry| self.fits(entry));
         };
         let fitting = row.entries.iter().filter(|entry| self.fits(entry));
-        let known = fitting.filter(|entry| entry.measured.mops.is_some());
-        let cheaper = |one: &&Entry, other: &&Entry| {
-            let faster = || other.kept.mops.unwrap_or(0.0).total_cmp(&one.kept.mops.unwrap_or(0.0));
-            money.sum(one).total_cmp(&money.sum(other)).then_with(faster)
-        };
-        let cheapest = known.min_by(cheaper)?.measured.policy;
+        let cheapest = money.cheapest(fitting)?.measured.policy;
         row.winner_of(|entry| entry.measured.policy == cheapest)
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Advice;
 use super::case::Case;
 use super::goal::LatencyTarget;
-use super::text::on_worst;
+use super::text::{on_worst, time};
 use crate::output::{grouped, percent};
 use crate::sample::Sample;
 
@@ -28,7 +28,7 @@ pub(crate) enum Fetches {
     Timed(Box<Fetching>),
     /// The backend answers at once, so there are none.
     Instant,
-    /// It does not: nothing says when requests come.
+    /// It does not: nothing says when requests come, or entries expire, which they do not there.
     Untimed,
 }
 
@@ -59,6 +59,14 @@ impl Fetches {
         let fetching = Fetching::new(&loaded.trace, latency, ReplayClock::Trace);
         loaded.trace.times_ns = Vec::new();
         fetching.map_or(Fetches::Untimed, |fetching| Fetches::Timed(Box::new(fetching)))
+    }
+
+    /// The same where nothing can be counted with fetches.
+    pub(crate) fn unknown(self) -> Fetches {
+        match self {
+            Fetches::Instant => Fetches::Instant,
+            Fetches::Timed(_) | Fetches::Untimed => Fetches::Untimed,
+        }
     }
 }
 
@@ -206,18 +214,6 @@ pub(super) fn latencies_json(latencies: Option<&Latencies>) -> Value {
     latencies.map_or(Value::Null, Latencies::json)
 }
 
-/// A time with as many digits as are of use.
-pub(super) fn time(us: f64) -> String {
-    match us {
-        ..1.0 => format!("{:.0} ns", us * 1e3),
-        ..10.0 => format!("{us:.2} µs"),
-        ..100.0 => format!("{us:.1} µs"),
-        ..10_000.0 => format!("{us:.0} µs"),
-        ..1e7 => format!("{:.1} ms", us / 1e3),
-        _ => format!("{:.1} s", us / 1e6),
-    }
-}
-
 /// How long requests take with what is recommended.
 pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
     let chosen = &advice.choice.winner.chosen;
@@ -247,6 +243,9 @@ fn pace(case: &Case<'_>) -> String {
     let fetching = match &case.fetches {
         Fetches::Timed(fetching) => fetching,
         Fetches::Instant => return String::new(),
+        Fetches::Untimed if case.lifetimes.is_some() => {
+            return " Delayed hits are not known where entries expire.".to_owned();
+        }
         Fetches::Untimed => {
             return " Delayed hits are not known, as the trace has no times; --request-rate says how \
                     many requests come in a second."
@@ -301,11 +300,5 @@ mod tests {
         let points = points_us(&waits);
         assert_eq!((points.len(), points[0], points[99]), (100, 0.5, 99.5));
         assert!(points.is_sorted());
-    }
-
-    #[test]
-    fn times_have_few_digits() {
-        let told = [0.123, 1.234, 12.34, 123.4, 12_340.0, 12_340_000.0].map(time);
-        assert_eq!(told, ["123 ns", "1.23 µs", "12.3 µs", "123 µs", "12.3 ms", "12.3 s"]);
     }
 }

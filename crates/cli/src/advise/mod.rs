@@ -4,6 +4,7 @@ mod board;
 mod candidate;
 mod case;
 mod choice;
+mod costs;
 mod document;
 mod figures;
 mod goal;
@@ -25,6 +26,7 @@ use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 use crate::Done;
 use crate::failure::{Failure, note};
 use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
+use crate::lifetime_args::LifetimeArgs;
 use crate::output::{self, Output};
 use crate::replay_args::ReplayArgs;
 use crate::report;
@@ -140,6 +142,9 @@ pub(crate) struct Args {
     goal: GoalArgs,
 
     #[command(flatten)]
+    lifetimes: LifetimeArgs,
+
+    #[command(flatten)]
     reading: TraceArgs,
 }
 
@@ -154,6 +159,8 @@ pub(crate) struct Advice<'a> {
     /// All sizes. Of several traces, throughputs are shares of the best of each.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
+    /// Whether sizes were looked for, and not given.
+    pub(crate) searched: bool,
     /// Capacities that tables have.
     pub(crate) shown: Vec<u64>,
     /// What was asked for.
@@ -202,7 +209,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let forecast = Forecast::new(&args.forecast)?;
     check_known(&policies, &forecast)?;
-    let options = SweepOptions { count_work: true, ..args.replaying.sweep_options() };
+    let lifetimes = args.lifetimes.rule();
+    let options = SweepOptions { count_work: true, lifetimes, ..args.replaying.sweep_options() };
     let times_all = args.goal.wants_latencies();
     let question = Question { policies, forecast, options, times_all };
     check_places(args)?;
@@ -302,10 +310,13 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         SampleArg::bounds,
     );
     // Sizes are not kept where objects are counted: only their mean is.
-    let wanted = Wanted { times: true, sizes: true, latencies: None };
+    let lifetimes = args.lifetimes.rule();
+    let wanted = Wanted { times: true, sizes: true, latencies: None, lifetimes };
     let case = |name| {
         let loaded = args.reading.load_sample(name, wanted, bounds)?;
-        Case::new(name, loaded, unit, backend_us, args.goal.request_rate)
+        let has_times = !loaded.trace.times_ns.is_empty();
+        let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
+        Case::new(name, loaded, unit, (backend_us, args.goal.request_rate), told)
     };
     names.into_iter().map(case).collect()
 }
@@ -340,6 +351,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         cases,
         board,
         choice,
+        searched: args.capacity.is_empty(),
         shown,
         goal,
         memory,

@@ -11,7 +11,9 @@ use super::case::{Case, FrozenPart, Replayed};
 use super::choice::Verdict;
 use super::latency::{self, latencies, latencies_json};
 use super::recommend::{Limit, Measured, Winner};
-use super::told::{bytes, cautions, goal_json, is_rough, knees_json, sizes_json, why_size, worth};
+use super::told::{
+    bytes, cautions, goal_json, growth, is_rough, knees_json, named, sizes_json, why_size, worth,
+};
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
@@ -60,6 +62,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "unit" => advice.unit.to_string(),
         "share_of_everything" => chosen.map(|it| it.capacity as f64 / advice.everything.max(1) as f64),
         "miss_ratio" => advice.worst.chosen.miss_ratio,
+        "byte_miss_ratio" => advice.choice.kept.byte_miss_ratio,
         "throughput_mops" => advice.worst.chosen.mops,
         "p50_us" => latency.map(|it| it.all.p50_us),
         "p99_us" => latency.map(|it| it.all.p99_us),
@@ -78,6 +81,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "marginal_gain" => advice.marginal_gain,
         "do_not_grow_past" => advice.limits.iter().map(limit).collect::<Vec<_>>(),
         "sizes" => sizes_json(advice),
+        "cliff" => named(advice).iter().find(|it| it.is_cliff()).map(|it| it.capacity),
         "knees" => knees_json(advice),
         "goal" => goal_json(advice),
         "avoidable" => advice.board.avoidable,
@@ -100,6 +104,7 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "requests" => cell.outcome.requests,
         "misses" => cell.outcome.misses(),
         "miss_ratio" => cell.measured.miss_ratio,
+        "byte_miss_ratio" => case.byte_miss_ratio(cell),
         "work_per_hit" => cell.measured.work_per_hit,
         "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
@@ -114,6 +119,8 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "costs_of" => costs.map(Costs::name),
         "frozen_share" => cell.frozen.map(|it| it.share),
         "frozen_hits" => cell.frozen.and_then(|it| it.hits),
+        "expired" => case.lifetimes.as_ref().map(|_| cell.outcome.expired),
+        "lifetimes" => case.lifetimes,
     }
 }
 
@@ -174,9 +181,16 @@ pub(crate) fn table(advice: &Advice<'_>) -> String {
 fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
     let misses = by_size(advice, case, |cell| percent(cell.measured.miss_ratio));
     let speeds = by_size(advice, case, |cell| mops(cell.measured.mops));
+    let bytes = match advice.unit {
+        Unit::Objects => String::new(),
+        Unit::Bytes => {
+            let of = |cell: &Replayed| case.byte_miss_ratio(cell).map_or_else(String::new, percent);
+            format!("Share of bytes that is missed:\n\n{}\n", by_size(advice, case, of))
+        }
+    };
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     format!(
-        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:\n\n{misses}\n\
+        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:\n\n{misses}\n{bytes}\
          Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
         case.title(),
         grouped(case.requests()),
@@ -254,19 +268,7 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     sentences.extend(latency::needs_hits(advice));
     sentences.extend(hopeless(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
-    let slower = |limit: &Limit| {
-        format!(
-            "{} past {}, which makes it slower ({} M/s, {} at the largest)",
-            advice.policies[limit.best.policy],
-            amount(advice.unit, limit.best.capacity),
-            mops(limit.best.mops),
-            mops(limit.largest.mops)
-        )
-    };
-    if !advice.limits.is_empty() {
-        let list: Vec<String> = advice.limits.iter().map(slower).collect();
-        sentences.push(format!("Do not grow {}.", list.join(", nor ")));
-    }
+    sentences.extend(growth(advice));
     if !winner.beaten.is_empty() {
         let list: Vec<String> = winner.beaten.iter().map(|cell| figures(advice, cell)).collect();
         sentences.push(format!("Runners-up: {}.", list.join(", ")));
@@ -495,15 +497,11 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity)?;
     let Predicted { range_mops: [low, high], response_us, bottleneck, p_star, .. } =
         cell.predicted.as_ref()?;
-    let limit = match bottleneck.as_str() {
-        "backend" => "most requests wait for the backend".to_owned(),
-        "cores" => "the cores are busy".to_owned(),
-        "none" => "nothing takes turns".to_owned(),
-        station => format!("requests queue for turns at `{station}`"),
-    };
+    let limit = limit_name(bottleneck);
+    // Where more hits are never slower a larger cache may be all the same: that is not said.
     let peak = match p_star {
-        [_, high] if *high > NEVER => "more hits at this size are never slower".to_owned(),
-        [_, high] => format!("beyond {} of hits at this size it falls", percent(*high)),
+        [_, high] if *high > NEVER => String::new(),
+        [_, high] => format!(", and beyond {} of hits at this size it falls", percent(*high)),
     };
     let sure = if advice.forecast.is_measured() {
         ""
@@ -516,25 +514,48 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     } else if told[0] == told[1] {
         format!("{} M/s, as what was measured hardly spreads", told[0])
     } else {
-        let source = if advice.forecast.knows_errors() {
-            "how far calibrations differ"
-        } else {
-            "the spread of what was measured"
-        };
-        format!("{} to {} M/s, from {source}", told[0], told[1])
+        format!("{} to {} M/s, {}", told[0], told[1], range_source(advice))
     };
     let there = on_worst(advice);
     Some(format!(
-        "Throughput{there}: {range}{sure}; a request takes {response_us:.1} µs; {limit}, and {peak}."
+        "Throughput{there}: {range}{sure}; a request takes {}; {limit}{peak}.",
+        time(*response_us)
     ))
+}
+
+/// Where the range of a throughput is from.
+pub(super) fn range_source(advice: &Advice<'_>) -> &'static str {
+    if advice.forecast.knows_errors() {
+        "from how far calibrations differ"
+    } else {
+        "from the spread of what was measured"
+    }
+}
+
+/// What limits the throughput. Of a name that is none of these a station where requests take
+/// turns.
+pub(super) fn limit_name(bottleneck: &str) -> String {
+    match bottleneck {
+        "backend" => "most requests wait for the backend".to_owned(),
+        "cores" => "the cores are busy".to_owned(),
+        "none" => "nothing takes turns".to_owned(),
+        station => format!("requests queue for turns at {station}"),
+    }
+}
+
+/// A time of so many microseconds, with three digits.
+pub(super) fn time(us: f64) -> String {
+    let (value, unit) = if us < 1000.0 { (us, "µs") } else { (us / 1000.0, "ms") };
+    let decimals = 2 - value.max(1e-9).log10().floor() as i32;
+    format!("{value:.0$} {unit}", decimals.clamp(0, 11) as usize)
 }
 
 pub(super) fn mops(mops: Option<f64>) -> String {
     match mops {
         None => "-".to_owned(),
-        Some(mops) if mops < 1.0 => output::mops(mops, 3),
-        Some(mops) if mops < 100.0 => output::mops(mops, 2),
-        Some(mops) => output::mops(mops, 0),
+        Some(mops) if mops < 1.0 => output::number(mops, 3),
+        Some(mops) if mops < 100.0 => output::number(mops, 2),
+        Some(mops) => output::number(mops, 0),
     }
 }
 

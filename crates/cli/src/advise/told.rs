@@ -7,11 +7,12 @@ use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
 use super::goal::{Goal, LatencyTarget, Money};
-use super::latency::{latencies, latencies_json, time};
-use super::recommend::Measured;
-use super::text::{TOLD, amount, mops, share, why_slower};
-use super::worth::{AMPLE, FRUGAL, Shape, knees};
+use super::latency::{latencies, latencies_json};
+use super::recommend::{Limit, Measured};
+use super::text::{TOLD, amount, mops, share, time, why_slower};
+use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
 use crate::output::{self, grouped, percent};
+use frazil_simulator::Unit;
 
 /// Of fewer requests than these a hundredth is less than what chance does to a miss ratio.
 const FEW: u64 = 10_000;
@@ -20,6 +21,8 @@ const FILLING: f64 = 0.5;
 
 /// A size that serves so many times as much is pointed out.
 const FASTER: f64 = 1.25;
+
+const CLIFF_NAME: &str = "cliff";
 
 /// One of the sizes on the table, with its names.
 pub(super) struct Named {
@@ -32,6 +35,11 @@ pub(super) struct Named {
 }
 
 impl Named {
+    /// Whether most is gained there at once.
+    pub(super) fn is_cliff(&self) -> bool {
+        self.names.contains(&CLIFF_NAME)
+    }
+
     /// A month of memory and misses.
     pub(super) fn a_month(&self, money: &Money) -> f64 {
         money.a_month(self.policy, self.capacity, self.kept.miss_ratio).iter().sum()
@@ -51,8 +59,10 @@ pub(super) fn named(advice: &Advice<'_>) -> Vec<Named> {
             None => all.extend(of_policy(advice, name, row, row.winner.chosen.policy)),
         }
     }
-    if let ([only], Shape::Cliff) = (&mut all[..], sizes.shape) {
-        only.names = vec!["cliff"];
+    let is_cliff = sizes.shape == Shape::Cliff || lru_below_cliff(advice).is_some();
+    let balanced = all.iter_mut().find(|it| it.names.contains(&"balanced"));
+    if let Some(cliff) = balanced.filter(|_| is_cliff) {
+        cliff.names = vec![CLIFF_NAME];
     }
     if !matches!(advice.choice.verdict, Verdict::Goal | Verdict::Unmet) {
         return all;
@@ -84,11 +94,17 @@ fn avoided(advice: &Advice<'_>, row: &Row, policy: usize) -> Option<f64> {
 /// The sizes for scripts: each name with what it stands for, `null` where no size does.
 pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
     let all = named(advice);
-    let of = |name: &str| {
-        let named = all.iter().find(|it| it.names.contains(&name) || it.names.contains(&"cliff"));
-        named.map(|it| size_json(advice, it))
+    let named = |name: &str| all.iter().find(|it| it.names.contains(&name));
+    let of = |at: Option<usize>, name: &str| {
+        let size = named(name).or_else(|| named(CLIFF_NAME)).filter(|_| at.is_some());
+        size.map(|it| size_json(advice, it))
     };
-    json!({ "frugal": of("frugal"), "balanced": of("balanced"), "ample": of("ample") })
+    let sizes = advice.choice.sizes;
+    json!({
+        "frugal": of(sizes.and_then(|it| it.frugal), "frugal"),
+        "balanced": of(sizes.map(|it| it.balanced), "balanced"),
+        "ample": of(sizes.and_then(|it| it.ample), "ample"),
+    })
 }
 
 /// The capacities of the curve's knees, for scripts. None where no cache helps.
@@ -103,6 +119,7 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
         "bytes": advice.memory.bytes(size.policy, size.capacity),
         "policy": advice.policies[size.policy].to_string(),
         "miss_ratio": size.kept.miss_ratio,
+        "byte_miss_ratio": size.kept.byte_miss_ratio,
         "avoided": size.avoided,
         "throughput_mops": size.kept.mops,
         "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
@@ -150,7 +167,9 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
     let money = advice.money();
     let mut headers = vec!["size", "capacity", "of all"];
     headers.extend(memory.then_some("memory"));
-    headers.extend(["misses", "avoided", "M/s", "p99"]);
+    headers.extend(["misses", "avoided"]);
+    headers.extend((advice.unit == Unit::Bytes).then_some("bytes missed"));
+    headers.extend(["M/s", "p99"]);
     headers.extend(money.map(|_| "a month"));
     headers.push("use");
     let row = |it: Named| {
@@ -160,7 +179,9 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
             share(advice.everything, it.capacity),
         ];
         row.extend(memory.then(|| bytes_of(advice, it.policy, it.capacity)));
-        row.extend([percent(it.kept.miss_ratio), percent(it.avoided), mops(it.kept.mops)]);
+        row.extend([percent(it.kept.miss_ratio), percent(it.avoided)]);
+        row.extend(it.kept.byte_miss_ratio.map(percent));
+        row.push(mops(it.kept.mops));
         let known = latencies(advice, it.policy, it.capacity);
         row.push(known.map_or_else(|| "-".to_owned(), |it| time(it.all.p99_us)));
         row.extend(money.map(|money| price(it.a_month(money))));
@@ -198,8 +219,24 @@ fn a_month(advice: &Advice<'_>, money: &Money) -> [f64; 2] {
     money.a_month(chosen.policy, chosen.capacity, advice.choice.kept.miss_ratio)
 }
 
-fn price(sum: f64) -> String {
-    if sum < 100.0 { format!("{sum:.2}") } else { grouped(sum.round() as u64) }
+/// An amount of money, of which small ones have two digits too.
+pub(super) fn price(sum: f64) -> String {
+    if sum < 100.0 { output::number(sum, 2) } else { grouped(sum.round() as u64) }
+}
+
+/// What a GiB costs, and what misses do.
+pub(super) fn prices(money: &Money) -> String {
+    format!("at {} a GiB and {} a million misses", money.memory_price, money.miss_price)
+}
+
+/// How many requests there are to miss.
+pub(super) fn request_rate(money: &Money) -> String {
+    let rate = money.requests_per_second;
+    format!(
+        "{} requests a second{}",
+        if rate < 100.0 { output::number(rate, 0) } else { grouped(rate.round() as u64) },
+        if money.rate_of_trace { " as in the trace" } else { "" }
+    )
 }
 
 /// Why this size, what it costs and what it buys.
@@ -213,10 +250,11 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
         (Verdict::Goal, _) => asked(advice),
         (Verdict::Balanced, Shape::Cliff) => cliff(advice),
         (Verdict::Balanced, Shape::Straight) => straight(advice),
-        (Verdict::Balanced, Shape::Knee) => "the balanced one, from which on a further percent of \
-                                             memory avoids less than a percent of the avoidable \
-                                             misses"
-            .to_owned(),
+        (Verdict::Balanced, Shape::Knee) => format!(
+            "{}the balanced one, from which on a further percent of memory avoids less than a \
+             percent of the avoidable misses",
+            if advice.searched { "" } else { "of those compared " }
+        ),
     };
     let unreached = if advice.goal.is_none() { unreached(advice) } else { String::new() };
     format!("Size: {rule}; {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
@@ -256,12 +294,10 @@ fn asked(advice: &Advice<'_>) -> String {
     };
     let [memory, misses] = a_month(advice, money);
     format!(
-        "the cheapest{within}{reach}, at {} a GiB and {} a million misses, of {} requests a \
-         second{}: {} for memory and {} for misses a month, and {} without a cache",
-        money.memory_price,
-        money.miss_price,
-        price(money.requests_per_second),
-        if money.rate_of_trace { " as in the trace" } else { "" },
+        "the cheapest{within}{reach}, {}, of {}: {} for memory and {} for misses a month, and {} without a \
+         cache",
+        prices(money),
+        request_rate(money),
         price(memory),
         price(misses),
         price(money.without_cache())
@@ -295,7 +331,8 @@ fn unmet(advice: &Advice<'_>) -> String {
     let within = within(advice, goal);
     let chosen = &advice.choice.winner.chosen;
     let kept = &advice.choice.kept;
-    let mean = kept.response_us.map_or_else(String::new, |us| format!(", {us:.1} µs in the mean"));
+    let mean = |us| format!(", {} in the mean", time(us));
+    let mean = kept.response_us.map_or_else(String::new, mean);
     let p99 = kept.p99_us.map_or_else(String::new, |us| format!(", 99 % within {}", time(us)));
     format!(
         "Size: none compared{within} {}; nearest is {} with {} ({}): {} of misses, {} M/s{mean}{p99}. \
@@ -358,15 +395,87 @@ fn cliff(advice: &Advice<'_>) -> String {
     })
 }
 
+/// Of a loop LRU finds nothing until all of it fits, whatever others do: a room a little smaller
+/// than what is balanced, and what LRU avoids with that. `None` where it is not so, or LRU is none
+/// of those compared.
+fn lru_below_cliff(advice: &Advice<'_>) -> Option<(u64, f64)> {
+    let sizes = advice.choice.sizes.filter(|it| it.shape == Shape::Straight)?;
+    advice.policies.iter().find(|policy| policy.to_string() == "lru")?;
+    let all = advice.board.rows.get(sizes.balanced)?.capacity;
+    let below = (all as f64 / CLIFF_WITHIN) as u64;
+    let mut most: f64 = 0.0;
+    for case in &advice.cases {
+        let misses: Vec<f64> =
+            case.curve.points(&[below, all]).iter().map(|point| point.miss_ratio).collect();
+        let [before, after] = misses[..] else { return None };
+        let avoidable = 1.0 - case.least_misses();
+        if avoidable < HOPELESS || before - after < CLIFF * avoidable {
+            return None;
+        }
+        most = most.max((1.0 - before) / avoidable);
+    }
+    (0 < below && below < all).then_some((below, most))
+}
+
 fn straight(advice: &Advice<'_>) -> String {
-    if advice.choice.winner.chosen.capacity < advice.everything {
+    let chosen = &advice.choice.winner.chosen;
+    if let Some((below, avoided)) = lru_below_cliff(advice) {
+        return format!(
+            "the cliff of a loop: lru avoids {} of the avoidable misses with {}, and the rest at \
+             once; with what wins at smaller sizes each percent of memory avoids about as much as \
+             any other",
+            percent(avoided),
+            amount(advice.unit, below)
+        );
+    }
+    if advice.searched {
         return "there is no knee: each percent of memory avoids about as much as any other, so \
-                that it is the largest compared or, where memory is too dear, none"
+                that it is room for everything or, where memory is too dear, none"
             .to_owned();
     }
-    "there is no knee: each percent of memory avoids about as much as any other, so that it is room \
-     for everything or, where memory is too dear, none"
-        .to_owned()
+    // A few sizes that were given show no line.
+    let row = advice.board.at(chosen.capacity);
+    let avoided = row.and_then(|row| avoided(advice, row, chosen.policy)).unwrap_or_default();
+    if avoided < HOPELESS {
+        format!(
+            "the smallest compared, as none of them avoids even {} of the avoidable misses",
+            percent(HOPELESS)
+        )
+    } else {
+        "the largest that counts of those compared, as none smaller stands out".to_owned()
+    }
+}
+
+/// Which policies more memory makes slower.
+pub(super) fn growth(advice: &Advice<'_>) -> Option<String> {
+    let slower = |limit: &Limit| {
+        format!(
+            "{} past {}, which makes it slower ({} M/s, {} at the largest)",
+            advice.policies[limit.best.policy],
+            amount(advice.unit, limit.best.capacity),
+            mops(limit.best.mops),
+            mops(limit.largest.mops)
+        )
+    };
+    let list: Vec<String> = advice.limits.iter().map(slower).collect();
+    (!list.is_empty()).then(|| format!("Do not grow {}.", list.join(", nor ")))
+}
+
+/// The step as a card: what it is, what it gains, and to which size it goes.
+pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
+    let Some(gain) = advice.marginal_gain else {
+        return ["More memory", "nothing more", "it holds everything"].map(str::to_owned);
+    };
+    let times = advice.step as f64 / advice.choice.winner.chosen.capacity.max(1) as f64;
+    let title = if (times - 2.0).abs() < 0.05 {
+        "Twice the memory".to_owned()
+    } else {
+        format!("{times:.1} times the memory")
+    };
+    let sign = if gain < 0.0 { '−' } else { '+' };
+    let to = amount(advice.unit, advice.step);
+    let all = if advice.step >= advice.everything { ", room for all" } else { "" };
+    [title, format!("{sign}{:.1} %", gain.abs() * 100.0), format!("of throughput, with {to}{all}")]
 }
 
 /// What twice the memory would do to the throughput.
@@ -443,6 +552,13 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
             "Beware: the trace is short for this size: {when}. Until then misses are first requests, \
              of which a longer trace has fewer; ask again with one."
         ));
+    }
+    for case in &advice.cases {
+        if let Some(lifetimes) = &case.lifetimes {
+            let several = advice.cases.len() > 1;
+            let of = if several { format!(" of {}", case.title()) } else { String::new() };
+            told.push(format!("Entries expire, by lifetimes{of}: {lifetimes}."));
+        }
     }
     told
 }

@@ -13,15 +13,17 @@ pub(crate) const HOPELESS: f64 = 0.01;
 /// A curve that is nowhere farther from its chord has no knee.
 const STRAIGHT: f64 = 0.05;
 /// What is gained at once, of all that can be, where it is called a cliff.
-const CLIFF: f64 = 0.5;
+pub(crate) const CLIFF: f64 = 0.5;
 /// Sizes between which a cliff is known to be are at most so far apart.
-const CLIFF_WITHIN: f64 = 1.3;
+pub(crate) const CLIFF_WITHIN: f64 = 1.3;
 /// Sizes are not told from each other more exactly.
 const NEAR: f64 = 1.12;
 /// Nor by less than this share of what there is to save.
 pub(crate) const SLIGHT: f64 = 0.01;
-/// A share of everything: what is smaller is not looked at.
-const LEAST: f64 = 1e-4;
+/// Shares of everything: what is smaller is not looked at,
+const LEAST: f64 = 1e-6;
+/// and from here on down steps are larger.
+const SMALL: f64 = 1e-3;
 
 /// A size, and the misses that it leaves of those that it could avoid: from 1, which no cache
 /// does, to 0, which room for everything does.
@@ -168,7 +170,8 @@ impl Gap {
             if upper as f64 <= least {
                 return None;
             }
-            (upper as f64 / 4.0).max(least).round() as u64
+            let parts = if upper as f64 > everything as f64 * SMALL { 4.0 } else { 16.0 };
+            (upper as f64 / parts).max(least).round() as u64
         } else {
             if upper as f64 <= lower as f64 * NEAR {
                 return None;
@@ -382,6 +385,14 @@ mod tests {
     }
 
     #[test]
+    fn a_useful_set_that_is_small_is_found() {
+        // Twelve of a hundred thousand.
+        let (sizes, shape) = three(|share| if share < 1.2e-4 { 1.0 } else { 0.0 });
+        assert!(sizes.iter().all(|&size| near(size, 1.2e-4)), "{sizes:?}");
+        assert_eq!(shape, Shape::Cliff);
+    }
+
+    #[test]
     fn a_knee_outside_of_what_the_names_promise_moves_them() {
         // Two fifths at once, and then evenly: balanced is before half is avoided.
         let early = [(1_000, 0.6), (50_000, 0.3), (100_000, 0.0)];
@@ -411,6 +422,7 @@ mod tests {
         assert_eq!(Gap { lower: 100, upper: 110 }.middle(1_000), None);
         assert_eq!(Gap { lower: 100, upper: 400 }.middle(1_000), Some(200));
         assert_eq!(Gap { lower: 0, upper: 400 }.middle(1_000), Some(100));
+        assert_eq!(Gap { lower: 0, upper: 400 }.middle(1_000_000), Some(25));
         assert_eq!(Gap { lower: u64::MAX - 1, upper: u64::MAX }.middle(u64::MAX), None);
         let huge = Gap { lower: 1, upper: u64::MAX }.middle(u64::MAX);
         assert!(huge.is_some_and(|middle| middle > 1 << 31));

@@ -4,26 +4,37 @@
 const format = {
   count: (n) => Math.round(n).toLocaleString('en-US'),
   percent: (share) => (share === null ? '–' : `${(share * 100).toFixed(2)} %`),
-  mops: (n) => (n === null || n === undefined ? '–' : format.digits(n)),
+  mops: (n) => (n === null || n === undefined ? '–' : n >= 100 ? n.toFixed(0) : n >= 1 ? n.toFixed(2) : format.small(n, 3)),
+  /** So many decimals, or more where they would show fewer than two digits. */
+  small: (n, decimals) => n.toFixed(Math.min(20, Math.max(decimals, n > 0 ? 1 - Math.floor(Math.log10(n)) : 0))),
   us: (n) => (n === null || n === undefined ? '–' : n < 1000 ? `${format.digits(n)} µs` : `${format.digits(n / 1000)} ms`),
   digits: (n) => (n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n.toPrecision(3)),
   bytes: (n) => {
-    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-    const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(n, 1)) / 10)));
-    const scaled = n / 1024 ** power;
-    return `${Number.isInteger(scaled) || power === 0 ? scaled : scaled.toFixed(1)} ${units[power]}`;
+    const [scaled, unit] = format.scaled(n);
+    return unit === 'B' ? `${Math.round(n)} B` : `${scaled.toFixed(1)} ${unit}`;
   },
+  /** For an axis: 64 MiB. */
+  shortBytes: (n) => {
+    const [scaled, unit] = format.scaled(n);
+    return `${+scaled.toPrecision(3)} ${unit}`;
+  },
+  /** What would be rounded up to 1024.0 has the next unit. */
+  scaled: (n) => {
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+    let power = 0;
+    while (n / 1024 ** power >= 1023.95 && power < units.length - 1) power += 1;
+    return [n / 1024 ** power, units[power]];
+  },
+  /** For an axis: a size, and its share of everything below. */
+  sizeOf: (name, everything) => (n) => `${name(n)}\n${+((n / everything) * 100).toPrecision(2)} %`,
+  /** An amount of money for an axis. */
+  price: (n) => (n >= 1000 ? format.short(n) : `${+n.toPrecision(2)}`),
   /** For an axis: 10k, 1.5M. */
   short: (n) => {
     const [unit, name] = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']].find(([least]) => n >= least) ?? [1, ''];
     return `${+(n / unit).toPrecision(3)}${name}`;
   },
 };
-
-/** What limits throughput, in words. */
-function limitName(bottleneck) {
-  return { backend: 'waiting for the backend', cores: 'the cores are busy', none: 'nothing takes turns' }[bottleneck] ?? `turns at ${bottleneck}`;
-}
 
 /** A new element with text, which is never taken for markup. */
 function element(tag, text, className) {

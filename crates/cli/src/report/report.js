@@ -9,7 +9,8 @@
 
   const trace = () => data.traces[state.trace];
   const objects = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
-  const amount = (capacity) => objects(capacity) + (data.bytes_each ? ` (${format.bytes(capacity * data.bytes_each)})` : '');
+  /** With the memory, which is another for each policy. */
+  const amount = (capacity, policy) => objects(capacity) + (data.bytes_each[policy] ? ` (${format.bytes(capacity * data.bytes_each[policy])})` : '');
   const shareOf = (capacity, all = trace().everything) => (capacity > all ? 'over 100 %' : format.percent(capacity / all));
   const everything = () => Math.max(...data.traces.map((it) => it.everything));
   const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);
@@ -22,6 +23,9 @@
     const { cores, backend_us, mpl } = data.settings[number];
     return `${cores} core${cores === 1 ? '' : 's'}, ${format.count(mpl)} requests at a time, ${format.us(backend_us)} for a miss`;
   };
+  /** What limits throughput, in words. */
+  const limitName = (bottleneck) => data.limits[bottleneck] ?? data.limits['%'].replace('%', bottleneck);
+  const isChosen = (it) => data.recommended.is_size && it.capacity === data.recommended.capacity && it.policy === data.recommended.policy;
   const settingName = () => settingOf(state.setting);
 
   function sentences(list, texts) {
@@ -36,6 +40,9 @@
     byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${it.sample_rate < 1 ? `about ${format.count(it.objects)} objects, of which ${format.percent(it.sample_rate)} were replayed` : `${format.count(it.objects)} objects`}`).join(' · ');
     sentences(byId('reasons'), data.reasons);
     sentences(byId('sure'), [...data.sure, ...data.assumptions]);
+    byId('costs').hidden = data.costs === null;
+    if (data.costs) [byId('cap-costs').textContent, byId('cost-key').textContent] = [data.costs.title, data.costs.key];
+    byId('missed-bytes').hidden = data.unit !== 'bytes';
     byId('command').textContent = data.command;
     byId('version').textContent = `frazil ${data.frazil}, ${data.made}`;
     document.title = `Frazil: ${data.answer}`;
@@ -46,25 +53,20 @@
     byId('worth').hidden = data.sizes.length === 0;
     byId('worth-name').textContent = `${data.worth_title}, for ${settingOf(data.setting)}`;
     const money = data.sizes.some((it) => it.a_month !== null);
-    const chosen = (it) => data.recommended.is_size && it.capacity === data.recommended.capacity && it.policy === data.recommended.policy;
+    const inBytes = data.unit === 'bytes';
     const rows = data.sizes.map((it) => {
       const speed = it.mops === null ? ['–', '–'] : [format.mops(it.mops), format.us(it.response_us)];
-      const row = fillRow(element('tr'), 'td', [[it.name + (chosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...speed, ...(money ? [format.count(Math.round(it.a_month))] : []), [data.policies[it.policy], 'word']]);
-      if (chosen(it)) row.className = 'chosen';
+      const row = fillRow(element('tr'), 'td', [[it.name + (isChosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity, it.policy), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...(inBytes ? [format.percent(it.byte_miss_ratio)] : []), ...speed, ...(money ? [it.a_month] : []), [data.policies[it.policy], 'word']]);
+      if (isChosen(it)) row.className = 'chosen';
       return row;
     });
-    fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
+    fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', ...(inBytes ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
   }
 
   /** What the size after the recommended one gains, for the setting that was asked for. */
   function stepCard() {
-    const { capacity, step, marginal_gain: gain } = data.recommended;
-    const times = step / capacity;
-    const title = Math.abs(times - 2) < 0.05 ? 'Twice the memory' : `${times.toFixed(1)} times the memory`;
-    if (gain === null) return ['More memory', 'nothing more', 'it holds everything'];
-    if (data.setting !== state.setting) return [title, '–', `told for ${settingOf(data.setting)}`];
-    const room = step >= everything() ? 'room for everything' : amount(step);
-    return [title, `${gain < 0 ? '−' : '+'}${Math.abs(gain * 100).toFixed(1)} %`, `of throughput, with ${room}`];
+    const { step } = data.recommended;
+    return data.setting === state.setting ? step : [step[0], '–', `told for ${settingOf(data.setting)}`];
   }
 
   function fillCards() {
@@ -73,13 +75,13 @@
     const here = predicted(cell);
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
     const { cores } = data.settings[state.setting];
-    const range = low === high ? '' : `${low} to ${high} by the spread of costs; `;
+    const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
     const anything = ['All that can be avoided', format.percent(data.avoidable), 'of misses, with room for everything'];
     definitions(byId('cards'), !data.recommended.is_size ? [anything] : [
       ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
-      ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity)}`],
+      ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity, policy)}`],
       ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? on + limitName(here.bottleneck) : ''],
       stepCard(),
     ]);
@@ -143,32 +145,17 @@
     draw();
   }
 
-  /** A dashed line at the recommended size, dotted ones at the others that are named, and a ring around each. */
-  function markChosen(ctx, u, valueOf) {
-    const { policy, capacity, is_size: isSize } = data.recommended;
+  const sizeName = data.unit === 'bytes' ? format.shortBytes : format.short;
+
+  /** The sizes that have names, for a chart. */
+  function marks() {
+    return data.sizes.map((it) => ({ size: it.capacity, name: it.name, chosen: isChosen(it) }));
+  }
+
+  /** A ring around what is recommended, smaller ones around the others that are named. */
+  function ringChosen(ctx, u, valueOf) {
     const { ink, warn } = theme();
     ctx.lineWidth = 1.5 * devicePixelRatio;
-    ctx.strokeStyle = ink;
-    const mark = (size, name, dash) => {
-      const at = u.valToPos(size, 'x', true);
-      ctx.setLineDash(dash.map((length) => length * devicePixelRatio));
-      ctx.beginPath();
-      ctx.moveTo(at, u.bbox.top);
-      ctx.lineTo(at, u.bbox.top + u.bbox.height);
-      ctx.stroke();
-      ctx.setLineDash([]);
-      ctx.save();
-      ctx.fillStyle = ink;
-      ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-      const left = at > u.bbox.left + u.bbox.width / 2;
-      ctx.textAlign = left ? 'right' : 'left';
-      ctx.fillText(name, at + (left ? -4 : 4) * devicePixelRatio, u.bbox.top + u.bbox.height - 6 * devicePixelRatio - named.indexOf(name) * 13 * devicePixelRatio);
-      ctx.restore();
-    };
-    const named = data.sizes.map((it) => it.name);
-    const others = data.sizes.filter((it) => !isSize || it.capacity !== capacity);
-    others.forEach((it) => mark(it.capacity, it.name, [1.5, 4]));
-    if (isSize) mark(capacity, data.sizes.find((it) => it.capacity === capacity)?.name ?? '', [5, 4]);
     const ring = (cell, r) => {
       const value = cell && valueOf(cell);
       if (value === null || value === undefined) return;
@@ -176,10 +163,29 @@
       ctx.arc(u.valToPos(cell.capacity, 'x', true), u.valToPos(value, 'y', true), r * devicePixelRatio, 0, 2 * Math.PI);
       ctx.stroke();
     };
-    if (isSize && !state.hidden.has(policy)) ring(cellOf(policy, capacity), 8);
-    others.filter((it) => !state.hidden.has(it.policy)).forEach((it) => ring(cellOf(it.policy, it.capacity), 5));
+    ctx.strokeStyle = ink;
+    data.sizes.filter((it) => !state.hidden.has(it.policy)).forEach((it) => ring(cellOf(it.policy, it.capacity), isChosen(it) ? 8 : 5));
     ctx.strokeStyle = warn;
     trace().cells.filter((cell) => !state.hidden.has(cell.policy) && isPast(cell)).forEach((cell) => ring(cell, 6));
+  }
+
+  /** Memory, misses and both by size: none without prices. */
+  function drawCosts() {
+    const { costs } = data;
+    if (costs === null) return [];
+    const { all, chosen, without_cache: without } = costs;
+    const line = (name, number, value) => ({ name, number, values: all.map(value) });
+    const series = [
+      line('memory', 0, (it) => it.memory),
+      line('misses', 1, (it) => it.misses),
+      line('both', 3, (it) => it.sum),
+      { ...line('no cache', 5, () => without), plain: true },
+    ];
+    return [chart(byId('cost'), {
+      x: all.map((it) => it.capacity), series, logX: byId('log-size').checked, logY: byId('log-value').checked,
+      xName: sizeName, yName: format.price, shares: everything(),
+      marks: chosen ? [{ size: chosen.capacity, name: costs.cheapest, chosen: true }] : [],
+    })];
   }
 
   function overSize(id, valueOf, yName, extra) {
@@ -199,8 +205,8 @@
     }
     return chart(byId(id), {
       x, series, logX: byId('log-size').checked, logY: byId('log-value').checked,
-      xName: data.unit === 'bytes' ? format.bytes : format.short, yName,
-      marks: (ctx, u) => markChosen(ctx, u, valueOf), onCursor: (value) => value !== null && lookNear(value), sync: 'size',
+      xName: sizeName, yName, shares: trace().everything, marks: marks(),
+      over: (ctx, u) => ringChosen(ctx, u, valueOf), onCursor: (value) => value !== null && lookNear(value), sync: 'size',
     });
   }
 
@@ -215,13 +221,22 @@
     const of = (key) => (cell) => predicted(cell)?.[key] ?? null;
     charts = [
       overSize('misses', (cell) => (cell ? cell.miss_ratio * 100 : null), (n) => `${+n.toPrecision(3)} %`, lruCurve),
+      ...(data.unit === 'bytes' ? [overSize('bytes', (cell) => (cell ? cell.byte_miss_ratio * 100 : null), (n) => `${+n.toPrecision(3)} %`)] : []),
+      ...drawCosts(),
       overSize('mops', of('mops'), format.short),
       overSize('response', of('response_us'), (n) => (n >= 1000 ? `${format.short(n / 1000)} ms` : `${+n.toPrecision(3)} µs`)),
     ];
     byId('size').max = sizes().length - 1;
     byId('size').disabled = sizes().length < 2;
     const past = trace().cells.some((cell) => !state.hidden.has(cell.policy) && isPast(cell));
-    byId('key').textContent = `${data.recommended.is_size ? 'Dashed: the size that is recommended, ringed what is. Dotted: the other sizes that are named. ' : 'No size is recommended. '}${past ? 'Ringed in another colour: more hits than p*, so that a larger cache is a slower one. ' : 'No policy shown hits more than p* here: more hits are never slower. '}For ${settingName()}.`;
+    const growth = data.setting === state.setting ? data.growth : null;
+    byId('key').textContent = [
+      data.recommended.is_size ? 'Dashed: the size that is recommended, ringed what is. Dotted: the other sizes that are named.' : 'No size is recommended.',
+      lruCurve() ? 'Thin: lru at every size.' : '',
+      past ? 'Ringed in another colour: more hits than p*, the hit ratio from which on more of them make it slower.' : '',
+      growth ?? '',
+      `For ${settingName()}.`,
+    ].filter(Boolean).join(' ');
     fillCards();
     fillAll();
     lookAt(Math.min(state.size, sizes().length - 1));
@@ -236,8 +251,7 @@
 
   function rowOf(cell, withSize) {
     const here = predicted(cell);
-    const { policy, capacity } = data.recommended;
-    const chosen = data.recommended.is_size && cell.policy === policy && cell.capacity === capacity;
+    const chosen = isChosen(cell);
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
     const spread = low === high ? '' : ` (${low}–${high})`;
     const limit = here ? `${limitName(here.bottleneck)}${isPast(cell) ? `; past p* of ${format.percent(here.p_star[1])} hits` : ''}` : 'costs unknown';
@@ -245,7 +259,7 @@
     const cells = [name, format.percent(cell.miss_ratio)];
     if (data.unit === 'bytes') cells.push(format.percent(cell.byte_miss_ratio));
     cells.push(here ? format.mops(here.mops) + spread : '–', here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
-    if (withSize) cells.unshift(amount(cell.capacity));
+    if (withSize) cells.unshift(amount(cell.capacity, cell.policy));
     const row = fillRow(element('tr'), 'td', cells);
     if (chosen) row.className = 'chosen';
     return row;
@@ -303,14 +317,14 @@
     const percent = (n) => `${+n.toPrecision(3)} %`;
     const { popularity, reuse, working_set: sets, sizes: bytes } = workload;
     workloadChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
-    workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
-    workloadChart('Working set', 'distinct objects so far (discs), and since the last point (squares), by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
+    if (reuse.some((row) => row[1] > 0)) workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
+    workloadChart('Working set', 'distinct objects so far, and since the last point, by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
     byId('workload').classList.toggle('four', bytes !== null);
-    if (bytes) workloadChart('Sizes', '% of objects (discs) and of bytes (squares) that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.bytes, yName: percent });
+    if (bytes) workloadChart('Sizes', '% of objects and of bytes that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.shortBytes, yName: percent });
   }
 
   function resize() {
-    for (const it of [...charts, ...workloadCharts]) it.setSize({ width: Math.max(it.root.parentNode.clientWidth, 200), height: HEIGHT });
+    for (const it of [...charts, ...workloadCharts]) it.setSize({ width: Math.max(it.root.parentNode.clientWidth, 200), height: it.height });
   }
 
   fillPage();

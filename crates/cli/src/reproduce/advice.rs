@@ -73,7 +73,7 @@ impl Size {
         } else {
             Size {
                 records: 300_000,
-                rounds: 5,
+                rounds: 3,
                 entries: 1_000_000,
                 operations: 200_000.0,
                 patience: Duration::from_secs(600),

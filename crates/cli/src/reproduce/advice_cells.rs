@@ -60,11 +60,8 @@ impl Load {
             };
             return specs.iter().map(of).collect();
         };
-        let mut files = Vec::new();
-        files_in(folder, DEPTH, &mut files)?;
-        files.sort();
         let mut loads = Vec::new();
-        for file in files {
+        for file in files(folder)? {
             let within = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
             match Load::read(printable(&within), file.display().to_string(), limit) {
                 Ok(load) if load.trace.is_empty() => note(&format!("{within}: no requests")),
@@ -102,6 +99,14 @@ impl Load {
         let streams = self.streams(1)?;
         Ok(1.0 - one_pass(&Ours::<u64>::new(policy, capacity, 0), &streams[0]).hit_ratio())
     }
+}
+
+/// Those below a folder that may be traces, in order.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    files_in(folder, DEPTH, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Failure> {

@@ -295,8 +295,8 @@ fn gains(findings: &Findings) -> String {
             policy.to_owned(),
             threads.to_string(),
             backend_us.to_string(),
-            output::mops(cell.base.mops(), 2),
-            output::mops(cell.frozen.mops(), 2),
+            output::number(cell.base.mops(), 2),
+            output::number(cell.frozen.mops(), 2),
             format!("{:.2}", cell.gain()),
             output::percent(cell.base.hit_ratio()),
             output::percent(cell.frozen.hit_ratio()),
@@ -341,7 +341,7 @@ fn phases(findings: &Findings) -> String {
             if time.is_zero() {
                 continue;
             }
-            let mops = history.mops(phase).map_or("-".to_owned(), |mops| output::mops(mops, 2));
+            let mops = history.mops(phase).map_or("-".to_owned(), |mops| output::number(mops, 2));
             rows.push(vec![
                 history.load.to_owned(),
                 format!("{percent} %"),
@@ -393,7 +393,7 @@ fn beside(findings: &Findings) -> String {
         vec![
             format!("{} %", spot.percent),
             spot.policy.to_owned(),
-            output::mops(side.mops(), 2),
+            output::number(side.mops(), 2),
             output::percent(side.hit_ratio()),
         ]
     };
@@ -411,7 +411,7 @@ fn lifetimes(findings: &Findings) -> String {
         let mops = history.mops_since_frozen();
         vec![
             history.lifetime.to_string(),
-            mops.map_or("-".to_owned(), |mops| output::mops(mops, 2)),
+            mops.map_or("-".to_owned(), |mops| output::number(mops, 2)),
             output::percent(history.time_in(Frozen)),
             history.state.refreshes.to_string(),
         ]

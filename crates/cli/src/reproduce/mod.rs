@@ -7,6 +7,7 @@
 mod accuracy;
 mod advice;
 mod advice_cells;
+mod advice_sizes;
 mod cells;
 mod classes;
 mod delayed_cells;
@@ -55,6 +56,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
   frazil reproduce advice --traces /data/traces --out /tmp/advice
+  frazil reproduce advice-sizes --traces /data/traces --out /tmp/sizes
   frazil reproduce mitigations --out /tmp/mitigations
   frazil reproduce prototype --traces /data/traces --out /tmp/prototype")]
 pub(crate) struct Args {
@@ -75,10 +77,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of advice, frozenhot, delayed-hits and prototype: a folder with the traces that
-    /// docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
-    /// arc/OLTP.lis.zst; of advice any folder, of which all traces take part. Without it generated
-    /// ones must do.
+    /// Of advice, advice-sizes, frozenhot, delayed-hits and prototype: a folder with the traces
+    /// that docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
+    /// arc/OLTP.lis.zst; of advice and advice-sizes any folder, of which all traces take part.
+    /// Without it generated ones must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -117,6 +119,9 @@ enum Experiment {
     /// What frazil advise recommends for each trace and a dozen settings, measured beside all else
     /// that it could have, and beside fixed rules. Some twenty minutes with real traces.
     Advice,
+    /// The sizes that frazil advise tells of each trace, as a table and drawn on its curve. Half a
+    /// minute with real traces.
+    AdviceSizes,
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
@@ -172,16 +177,22 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(us) = args.origin {
         return origin::serve(Duration::from_secs_f64(us / 1e6));
     }
-    let takes_traces =
-        [Experiment::Advice, Experiment::Frozenhot, Experiment::DelayedHits, Experiment::Prototype];
+    let takes_traces = [
+        Experiment::Advice,
+        Experiment::AdviceSizes,
+        Experiment::Frozenhot,
+        Experiment::DelayedHits,
+        Experiment::Prototype,
+    ];
     if args.traces.is_some() && !takes_traces.contains(&args.name) {
         return Err(Failure::usage(anyhow!(
-            "--traces goes with advice, frozenhot, delayed-hits and prototype alone"
+            "--traces goes with advice, advice-sizes, frozenhot, delayed-hits and prototype alone"
         )));
     }
     let name = match args.name {
         Experiment::Accuracy => "accuracy",
         Experiment::Advice => "advice",
+        Experiment::AdviceSizes => "advice-sizes",
         Experiment::DelayedHits => "delayed-hits",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
@@ -198,6 +209,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Advice => {
             advice::run(args.quick, args.traces.as_deref(), args.profile.as_deref())?
         }
+        Experiment::AdviceSizes => advice_sizes::run(args.quick, args.traces.as_deref())?,
         Experiment::DelayedHits => delayed_hits::run(args.quick, args.traces.as_deref())?,
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,

@@ -150,6 +150,120 @@ fn advice_is_drawn_and_told_as_a_page() {
     assert!(!told.contains("Beware: nothing"), "{told}");
 }
 
+/// The data of a report.
+fn document(page: &str) -> Value {
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, data) = page.split_once("type=\"application/json\">").unwrap();
+    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// The terminal, scripts and the report have one source for what they claim.
+#[test]
+fn all_places_say_the_same() {
+    let folder = Folder::new("advise-same");
+    let page = folder.path("report.html");
+    // Hits of LRU take turns that misses do not take.
+    let profile = "machine = { description = \"here\", cores = 2 }\nstations.lock.service_us = 1\n\
+                   think.look-up.mean_us = 0.1\nquality = { runs = 10, disturbed = 0 }\n\
+                   [networks.lru]\nhit = { think.look-up = 1, stations.lock = 1 }\n\
+                   miss = { think.look-up = 1 }\n[networks.fifo]\n\
+                   hit = { think.look-up = 1 }\nmiss = { think.look-up = 1 }\n";
+    let profile = folder.file("turns.toml", profile);
+    let slower = ["--trace", GENERATED, "--policy", "lru,fifo", "--cores", "2"];
+    let slower = [&slower[..], &["--backend", "1us", "--profile", &profile]].concat();
+    let prices = ["--memory-price", "1e-3", "--miss-price", "1e-7", "--request-rate", "10"];
+    let prices = [&["--trace", GENERATED, "--value-bytes", "100"], &prices[..]].concat();
+    let few = ["--trace", GENERATED, "--policy", "lru", "--capacity", "10,20"];
+    for args in [&slower[..], &prices, &few] {
+        let text = told(&[args, &["--report", &page]].concat());
+        let (answer, _) = advised(args);
+        let report = document(&page);
+        assert!(text.contains(report["answer"].as_str().unwrap()), "{text}");
+        let reason = answer["reason"].as_str().unwrap();
+        for key in ["cautions", "reasons", "sure"] {
+            for sentence in report[key].as_array().unwrap() {
+                let sentence = sentence.as_str().unwrap();
+                assert!(text.contains(sentence) && reason.contains(sentence), "{sentence}: {text}");
+            }
+        }
+        for size in report["sizes"].as_array().unwrap() {
+            let line = text.lines().find(|it| it.starts_with(size["name"].as_str().unwrap()));
+            let costs = size["a_month"].as_str().unwrap_or_default();
+            assert!(line.unwrap().contains(costs) && costs != "0.00", "{size}: {text}");
+        }
+        let limits = answer["do_not_grow_past"].as_array().unwrap();
+        assert_eq!(report["growth"].is_null(), limits.is_empty(), "{answer}");
+        for limit in limits {
+            let told = format!("{} past ", limit["policy"].as_str().unwrap());
+            assert!(report["growth"].as_str().unwrap().contains(&told), "{report}");
+        }
+        let whole = std::fs::read_to_string(&page).unwrap();
+        assert!(!whole.contains("never slower") && !text.contains("never slower"), "{text}");
+    }
+    let (answer, _) = advised(&slower);
+    assert!(!answer["do_not_grow_past"].as_array().unwrap().is_empty(), "{answer}");
+    // Two sizes show no line.
+    assert!(!told(&few).contains("no knee"));
+    let none = ["--trace", "loop:objects=2K:requests=50K", "--policy", "lru"];
+    let none = told(&[&none[..], &["--capacity", "10,20"]].concat());
+    assert!(none.contains("the smallest compared, as none of them avoids even 1.00 %"), "{none}");
+}
+
+/// Where memory has a price, what sizes cost stands first.
+#[test]
+fn costs_are_drawn() {
+    let folder = Folder::new("advise-costs");
+    let [page, drawn] = [folder.path("report.html"), folder.path("figures")];
+    let args = ["--trace", GENERATED, "--policy", "lru,mobius", "--value-bytes", "1000"];
+    let prices = ["--memory-price", "2000", "--miss-price", "0.1", "--request-rate", "50"];
+    let args = [&args[..], &prices].concat();
+    told(&[&args[..], &["--report", &page, "--figures", &drawn]].concat());
+    let (answer, _) = advised(&args);
+    let costs = &document(&page)["costs"];
+    let money = &answer["goal"]["money"];
+    let keys = [("memory", "memory_a_month"), ("misses", "misses_a_month")];
+    for (one, other) in keys {
+        assert_eq!(costs["chosen"][one], money[other], "{costs}");
+    }
+    assert_eq!(costs["without_cache"], money["no_cache_a_month"]);
+    let all = costs["all"].as_array().unwrap();
+    let sums = || all.iter().map(|it| it["sum"].as_f64().unwrap());
+    assert_eq!(costs["chosen"]["sum"].as_f64(), Some(sums().fold(f64::INFINITY, f64::min)));
+    assert!(all.len() > 9 && all.iter().any(|it| it["capacity"] == answer["capacity"]), "{costs}");
+    let svg = std::fs::read_to_string(format!("{drawn}/advise-cost.svg")).unwrap();
+    let cheapest = costs["cheapest"].as_str().unwrap();
+    for name in ["memory", "misses", "both", "no cache", cheapest] {
+        assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
+    }
+}
+
+/// Where bytes are counted, what is missed of them is told, and a useful set that is tiny is found.
+#[test]
+fn bytes_that_are_missed_are_told() {
+    let folder = Folder::new("advise-bytes");
+    // Twenty small objects, asked for again and again among large ones that come once.
+    let row = |at: u64| match at % 4 {
+        0 => format!("{},{},100000\n", at / 50, at + 1_000),
+        _ => format!("{},{},1000\n", at / 50, at * 7 % 20),
+    };
+    let trace = folder.file("bytes.csv", (0..20_000).map(row).collect::<String>());
+    let drawn = folder.path("figures");
+    let args = ["--trace", &trace, "--unit", "bytes", "--policy", "lru,s3-fifo"];
+    let (answer, cells) = advised(&args);
+    let ratio = |row: &Value| row["byte_miss_ratio"].as_f64().unwrap();
+    assert!(cells.iter().all(|cell| ratio(cell) > 0.9), "{answer}");
+    assert!(ratio(&answer) > 0.9 && answer["miss_ratio"].as_f64().unwrap() < 0.3, "{answer}");
+    assert_eq!(answer["sizes"]["balanced"]["byte_miss_ratio"], answer["byte_miss_ratio"]);
+    let balanced = three(&answer)[1].unwrap();
+    assert!((15_000..1_000_000).contains(&balanced), "{answer}");
+    let text = told(&[&args[..], &["--figures", &drawn]].concat());
+    assert!(text.contains("bytes missed") && text.contains("Share of bytes"), "{text}");
+    let svg = std::fs::read_to_string(format!("{drawn}/advise-size.svg")).unwrap();
+    assert!(svg.contains(">Bytes missed: % of bytes</text>"), "{svg}");
+    let (objects, cells) = advised(&["--trace", GENERATED, "--policy", "lru"]);
+    assert!(objects["byte_miss_ratio"].is_null() && cells[0]["byte_miss_ratio"].is_null());
+}
+
 #[test]
 fn advice_depends_on_cores_and_the_backend() {
     let mops = |flags: &[&str]| {
@@ -350,6 +464,12 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     let [frugal, balanced, ample] = three(&answer).map(Option::unwrap);
     assert!((1_000..1_130).contains(&frugal), "{frugal}");
     assert_eq!((balanced, ample), (2_000, 2_000));
+    assert!(answer["cliff"].is_null(), "{answer}");
+    let among = of("loop:objects=2K:requests=100K", "lru,lirs");
+    let (answer, _) = advised(&among);
+    assert_eq!((three(&answer)[2], &answer["cliff"]), (Some(2_000), &2_000.into()));
+    let text = told(&among);
+    assert!(text.contains("\ncliff ") && text.contains("the cliff of a loop: lru"), "{text}");
     assert!(told(&straight).contains("there is no knee"));
     let once = of("loop:objects=20K:requests=20K", "lru,s3-fifo");
     let (answer, _) = advised(&once);

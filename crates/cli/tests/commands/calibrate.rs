@@ -59,14 +59,15 @@ fn what_is_written_is_what_the_model_reads() {
     assert!(skips(&profile.networks["sieve"].miss.stations, "sieve.skip"));
     assert!(skips(&profile.networks["clock"].miss.think, "clock.skip"));
     assert!(profile.stations["lru.hit"].spread_us.is_some());
-    // A miss takes longer than a hit; by most, because what else the machine does is in the costs.
+    // A miss takes longer than a hit; by most, because what else the machine does is in the costs,
+    // some of which may be beyond what the model takes: --force writes them all the same.
     let is_longer = |name: &&&str| {
         let alone = |hit_ratio| {
             let conditions = Conditions { cores: Some(1), ..Conditions::new(hit_ratio, 0.0) };
-            let network = profile.network_under(name, &conditions).unwrap();
-            frazil_queueing::solve(&network, 1).unwrap().response_us
+            let network = profile.network_under(name, &conditions).ok()?;
+            Some(frazil_queueing::solve(&network, 1).ok()?.response_us)
         };
-        alone(0.0) >= alone(1.0)
+        alone(0.0).zip(alone(1.0)).is_some_and(|(miss, hit)| miss >= hit)
     };
     assert!(names.iter().filter(is_longer).count() >= 2, "{:?}", profile.networks);
 

@@ -700,7 +700,7 @@ fn reproduce_refuses_what_makes_no_sense() {
     fails(
         &["reproduce", "mobius", "--traces", "."],
         2,
-        &["advice, frozenhot, delayed-hits and prototype alone"],
+        &["advice, advice-sizes, frozenhot, delayed-hits and prototype alone"],
     );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");

@@ -7,5 +7,6 @@ mod book;
 mod calibrate;
 mod command;
 mod latency;
+mod lifetimes;
 mod model;
 mod recording;

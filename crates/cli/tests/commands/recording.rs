@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use frazil_recording::{Encoder, Header, Operation, Record};
+use frazil_recording::{Encoder, Header, Lifetimes, Operation, Record};
 use serde_json::Value;
 
 /// A file that is gone when this is.
@@ -20,11 +20,12 @@ impl Drop for Temporary {
 /// as many gets again as that makes.
 fn recording(test: &str, cut: usize) -> Temporary {
     let mut file = Vec::new();
-    let header = Header { rate: 0.1, start_unix_ns: 1, has_sizes: false };
+    let header =
+        Header { rate: 0.1, start_unix_ns: 1, has_sizes: false, lifetimes: Lifetimes::None };
     let mut encoder = Encoder::new(&mut file, &header).unwrap();
     for time_ns in 0..1_000 {
         let (id, operation) = (time_ns % 100, Operation::Get);
-        encoder.push(&Record { time_ns, id, size: None, operation }).unwrap();
+        encoder.push(&Record { time_ns, id, size: None, operation, lifetime_ns: None }).unwrap();
     }
     encoder.finish(2, Some(15_000)).unwrap();
     let path = std::env::temp_dir().join(format!("frazil-{test}-{}.frazil", std::process::id()));

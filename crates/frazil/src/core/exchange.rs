@@ -45,7 +45,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return false;
         }
         self.order.read_clock(self);
-        H::arrived(self, hash, weight);
+        H::arrived(self, hash, weight, incoming);
         if self.is_too_heavy(weight) {
             self.order.pass_over(self, hash, weight);
             return self.refuse_exchange(mixed, found, (key, value), operation);

@@ -51,7 +51,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
     /// A key of this hash is about to be admitted by an exchange; its entry weighs so much. Counts
     /// the request.
     #[cfg(feature = "loading")]
-    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64);
+    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64, incoming: &Self::Incoming);
 
     /// A slot was filled, and is about to be published. It is the caller's alone.
     fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
@@ -149,7 +149,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
 
     #[cfg(feature = "loading")]
     #[inline(always)]
-    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, _: u64) {
+    fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, _: u64, (): &()) {
         core.stripe().local.reads.arrive(hash);
     }
 

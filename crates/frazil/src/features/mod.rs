@@ -104,11 +104,11 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[cfg(feature = "loading")]
     #[inline(always)]
-    fn arrived<S>(core: &Featured<K, V, S>, hash: u64, weight: u64) {
+    fn arrived<S>(core: &Featured<K, V, S>, hash: u64, weight: u64, term: &Term) {
         if frozen::arrive(&core.stripe().local, hash) {
             core.end_timed_miss();
         }
-        core.hooks.recorder.note_insertion(hash, weight);
+        core.hooks.recorder.note_insertion(hash, weight, term);
     }
 
     #[inline(always)]

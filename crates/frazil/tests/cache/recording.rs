@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use frazil::{Cache, Policy, Recorded};
 use frazil_driver::Simulated;
-use frazil_simulator::trace::{Operation, ReadOptions, Recording, Trace, load, read};
+use frazil_simulator::trace::{
+    FOR_EVER, Lifetimes, Operation, ReadOptions, RecordedLifetimes, Recording, Trace, load, read,
+};
 use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
 type Tested = Cache<u64, u64, Simulated>;
@@ -340,4 +342,91 @@ fn many_threads_are_put_in_order() {
     let expected = threads * asked / 2;
     assert!(gets as u64 <= expected * 11 / 10, "{gets}, not {expected}");
     assert!(at_most >= expected * 9 / 10, "{gets} and {} lost, not {expected}", summary.lost);
+}
+
+fn with_lifetimes(path: &Path) -> (Trace, Recording) {
+    let options = ReadOptions { lifetimes: Lifetimes::OfTrace, ..ReadOptions::default() };
+    let loaded = read(path, &options).unwrap();
+    (loaded.trace, loaded.origin.recording.unwrap())
+}
+
+#[test]
+fn insertions_have_their_lifetimes() {
+    const S: u64 = 1_000_000_000;
+    let record = |builder: frazil::Builder<u64, u64>| {
+        let file = Temporary::new();
+        let cache: Tested = builder.with_hasher(Simulated::default()).build();
+        let recording = cache.record(&file.0, 1.0).unwrap();
+        cache.insert(1, 1);
+        cache.get(&1);
+        cache.get(&2);
+        cache.insert(2, 2);
+        _ = cache.get_or_insert_with(&3, || 3);
+        recording.finish().unwrap();
+        with_lifetimes(&file.0)
+    };
+    let hour = Duration::from_secs(3_600);
+    let (trace, facts) = record(Cache::builder(100).time_to_live(hour));
+    assert_eq!(trace.lifetimes_ns, [3_600 * S, 0, 3_600 * S, 3_600 * S]);
+    assert_eq!(facts.lifetimes, RecordedLifetimes::Told);
+    let odd = |key: &u64, _: &u64| (key % 2 == 1).then_some(Duration::from_millis(1_500));
+    let (trace, facts) = record(Cache::builder(100).expire_after(odd));
+    assert_eq!(trace.lifetimes_ns, [3 * S / 2, 0, FOR_EVER, 3 * S / 2]);
+    assert_eq!(facts.lifetimes, RecordedLifetimes::Told);
+    let (trace, facts) = record(Cache::builder(100).time_to_idle(hour));
+    assert_eq!(trace.lifetimes_ns, [FOR_EVER, 0, FOR_EVER, FOR_EVER]);
+    assert_eq!(facts.lifetimes, RecordedLifetimes::Moved);
+    let (trace, facts) = record(Cache::builder(100));
+    assert!(trace.lifetimes_ns.is_empty() && trace.times_ns.is_empty());
+    assert_eq!(facts.lifetimes, RecordedLifetimes::None);
+}
+
+/// Requests, of which those for every third key insert what outlives the test. How many missed,
+/// and how long it took.
+fn replay_mortal(cache: &Tested, trace: &Trace) -> (u64, Duration) {
+    let (begun, mut misses) = (Instant::now(), 0);
+    for &id in &trace.ids {
+        let key = u64::from(id);
+        if cache.get(&key).is_none() {
+            misses += 1;
+            match key % 3 {
+                0 => cache.insert_for(key, key, Duration::from_secs(3_600)),
+                _ => cache.insert(key, key),
+            }
+        }
+    }
+    (misses, begun.elapsed())
+}
+
+/// All that expires does so between two rounds of requests, and long after the one and before the
+/// other, so that no tick of a clock decides.
+#[test]
+fn the_recorded_expires_as_it_did_in_the_cache() {
+    let trace = load("zipf:0.8:objects=2K:requests=3K:seed=5", &Default::default()).unwrap().trace;
+    let begun = Instant::now();
+    for lifetime in [500, 1_000, 2_000, 4_000].into_iter().cycle().map(Duration::from_millis) {
+        assert!(begun.elapsed() < HANG_LIMIT, "3,000 requests never took less than 4 s");
+        let file = Temporary::new();
+        let builder = Cache::builder(500).policy(Policy::Lru).time_to_live(lifetime);
+        let cache: Tested = builder.with_hasher(Simulated::default()).build();
+        let recording = cache.record(&file.0, 1.0).unwrap();
+        let (first, took) = replay_mortal(&cache, &trace);
+        std::thread::sleep(lifetime + Duration::from_millis(100));
+        let (second, took_again) = replay_mortal(&cache, &trace);
+        let summary = recording.finish().unwrap();
+        if summary.lost > 0 || took.max(took_again) > lifetime / 2 {
+            continue;
+        }
+        let (again, _) = with_lifetimes(&file.0);
+        let cell = CellSpec { policy: "lru".parse().unwrap(), capacity: 500 };
+        let replay = |lifetimes| {
+            let options = SweepOptions { lifetimes, ..SweepOptions::default() };
+            sweep(&again, &[cell], &options, &|_| ())[0]
+        };
+        let outcome = replay(Lifetimes::OfTrace);
+        assert_eq!(outcome.misses(), first + second);
+        assert!(outcome.expired > 100, "{outcome:?}");
+        assert!(replay(Lifetimes::Ignored).misses() < first + second);
+        return;
+    }
 }

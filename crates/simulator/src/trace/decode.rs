@@ -13,8 +13,12 @@ use memchr::memchr;
 
 use super::error::{Position, RecordError, TraceError, expected};
 use super::intern::Interner;
+use super::lifetimes::LifetimeTally;
 use super::source::{BLOCK_BYTES, BlockSizes, Blocks};
-use super::{Format, Operation, ReadOptions, Record, Recording, Trace, formats, guess};
+use super::{
+    Format, LifetimeSummary, Lifetimes, Operation, ReadOptions, Record, Recording, Trace, formats,
+    guess,
+};
 
 /// Records decoded before their ids are mapped.
 pub(super) const BATCH: usize = 512;
@@ -166,18 +170,26 @@ pub(super) struct Limited<'a> {
     sink: &'a mut dyn Sink,
     limit: u64,
     taken: u64,
+    /// `None` where nobody asks for lifetimes.
+    lifetimes: Option<LifetimeTally>,
 }
 
 impl<'a> Limited<'a> {
     pub(super) fn of(sink: &'a mut dyn Sink, options: &ReadOptions<'_>) -> Self {
-        Self { sink, limit: options.limit.unwrap_or(u64::MAX), taken: 0 }
+        let limit = options.limit.unwrap_or(u64::MAX);
+        let asked = options.lifetimes == Lifetimes::OfTrace;
+        Self { sink, limit, taken: 0, lifetimes: asked.then(LifetimeTally::default) }
     }
 
     /// Passes records on; `Ok(false)` once the limit is reached.
     pub(super) fn push(&mut self, records: &[Record], columns: Columns) -> Result<bool, String> {
         let wanted = (self.limit - self.taken).min(records.len() as u64);
         if wanted > 0 {
-            self.sink.push(&records[..wanted as usize], columns)?;
+            let records = &records[..wanted as usize];
+            if let Some(lifetimes) = &mut self.lifetimes {
+                lifetimes.see(records, columns.times);
+            }
+            self.sink.push(records, columns)?;
         }
         self.taken += wanted;
         Ok(self.taken < self.limit)
@@ -189,6 +201,8 @@ pub(super) struct Builder {
     trace: Trace,
     interner: Interner,
     keep: Columns,
+    /// Whether lifetimes are kept, and the times where there are any.
+    lifetimes: bool,
 }
 
 impl Builder {
@@ -197,15 +211,44 @@ impl Builder {
             trace: Trace::default(),
             interner: Interner::default(),
             keep: Columns {
-                times: options.times,
+                times: options.keeps_times(),
                 sizes: options.sizes,
                 latencies: options.latencies.is_some(),
             },
+            lifetimes: options.lifetimes == Lifetimes::OfTrace,
         }
     }
 
     pub(super) fn finish(self) -> Trace {
         Trace { objects: self.interner.objects, ..self.trace }
+    }
+}
+
+impl Builder {
+    /// Keeps the lifetimes from the first batch on that has one, and the times with them. What
+    /// was inserted before lives for ever, whenever that was.
+    fn keep_lifetimes(
+        &mut self,
+        records: &[Record],
+        columns: Columns,
+    ) -> Result<(), std::collections::TryReserveError> {
+        let trace = &mut self.trace;
+        let says = records.iter().any(|record| record.lifetime_ns > 0);
+        if !says && trace.lifetimes_ns.is_empty() {
+            return Ok(());
+        }
+        let held = trace.ids.len() - records.len();
+        let extend = |column: &mut Vec<u64>, of: fn(&Record) -> u64| {
+            column.try_reserve(trace.ids.len() - column.len())?;
+            column.resize(held, 0);
+            column.extend(records.iter().map(of));
+            Ok::<(), std::collections::TryReserveError>(())
+        };
+        extend(&mut trace.lifetimes_ns, |record| record.lifetime_ns)?;
+        if columns.times && !self.keep.times {
+            extend(&mut trace.times_ns, |record| record.time_ns)?;
+        }
+        Ok(())
     }
 }
 
@@ -234,6 +277,10 @@ impl Sink for Builder {
             trace.latencies.try_reserve(records.len()).map_err(memory)?;
             trace.latencies.extend(records.iter().map(|record| record.latency));
         }
+        if self.lifetimes {
+            self.keep_lifetimes(records, columns).map_err(memory)?;
+        }
+        let trace = &mut self.trace;
         let gets = records.iter().all(|record| record.operation == Operation::Get);
         if !gets || !trace.operations.is_empty() {
             let missing = trace.ids.len() - trace.operations.len();
@@ -249,13 +296,20 @@ impl Sink for Builder {
 /// The usual sizes of blocks.
 pub(super) const BLOCK_SIZES: BlockSizes = BlockSizes { block: BLOCK_BYTES, room: MAX_LINE };
 
-/// Decodes the blocks of `file` into a sink; returns the format, and how it was recorded.
+/// What a file turned out to be.
+pub(super) struct Decoded {
+    pub(super) format: Format,
+    pub(super) recording: Option<Recording>,
+    pub(super) lifetimes: Option<LifetimeSummary>,
+}
+
+/// Decodes the blocks of `file` into a sink.
 pub(super) fn decode_file(
     file: &str,
     blocks: &mut Blocks,
     options: &ReadOptions<'_>,
     sink: &mut dyn Sink,
-) -> Result<(Format, Option<Recording>), TraceError> {
+) -> Result<Decoded, TraceError> {
     let mut block = blocks.next()?;
     let format = match options.format {
         Some(format) => format,
@@ -308,7 +362,8 @@ pub(super) fn decode_file(
         let file = file.to_owned();
         return Err(TraceError::Empty { file });
     }
-    Ok((format, decoder.recording()))
+    let lifetimes = sink.lifetimes.as_ref().and_then(LifetimeTally::summary);
+    Ok(Decoded { format, recording: decoder.recording(), lifetimes })
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use memchr::memchr;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Operation;
 use super::error::{excerpt, expected};
+use super::{FOR_EVER, Operation};
 
 /// One field of a line, without the blanks or quotes around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +200,26 @@ impl Clock {
     #[inline]
     pub(super) fn whole(self, units: u64) -> Option<u64> {
         if self.keep { units.checked_mul(self.unit_ns) } else { Some(0) }
+    }
+
+    /// A decimal number of units in nanoseconds that something lives: 0 where the field says
+    /// nothing, [`FOR_EVER`] where it is `never`, -1, or beyond 64 bits.
+    pub(super) fn parse_lifetime(self, field: &Field<'_>) -> Result<u64, String> {
+        let is =
+            |words: &[&str]| words.iter().any(|it| field.raw.eq_ignore_ascii_case(it.as_bytes()));
+        if is(&["", "null", "none"]) {
+            return Ok(0);
+        }
+        if is(&["never", "inf", "-1"]) {
+            return Ok(FOR_EVER);
+        }
+        let is_number = field.raw.iter().all(|it| it.is_ascii_digit());
+        let problem = match self.parse(field) {
+            Err(_) if is_number => return Ok(FOR_EVER),
+            Err(problem) => problem,
+            Ok(ns) => return Ok(ns),
+        };
+        Err(format!("in the column of lifetimes, which --ttl none leaves aside: {problem}"))
     }
 
     /// A decimal number of units in nanoseconds, cut to whole ones.

@@ -138,6 +138,24 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
+    /// The unit in which this is a time since 1970; seconds if it may be one of anything.
+    ///
+    /// ```
+    /// use frazil_simulator::trace::TimeUnit;
+    /// let some_day = 1_764_000_000; // in 2025
+    /// assert_eq!(TimeUnit::since_1970(some_day), TimeUnit::Seconds);
+    /// assert_eq!(TimeUnit::since_1970(some_day * 1_000), TimeUnit::Milliseconds);
+    /// ```
+    pub fn since_1970(time: u64) -> Self {
+        // Each is a date from 1973 on in its unit, and after the year 5000 in the one before.
+        match time.checked_ilog10().unwrap_or(0) {
+            0..11 => Self::Seconds,
+            11..14 => Self::Milliseconds,
+            14..17 => Self::Microseconds,
+            _ => Self::Nanoseconds,
+        }
+    }
+
     /// Nanoseconds in one unit.
     ///
     /// ```
@@ -186,7 +204,7 @@ impl FromStr for TimeUnit {
 ///
 /// Columns count from 1. A column that is not told is found by its name in a
 /// header line: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
-/// `size`; `op` or `operation`; `latency`; and a few more of the kind. Where there is no
+/// `size`; `op` or `operation`; `latency`; `ttl`; and a few more of the kind. Where there is no
 /// such header and no column was told, the columns are `time, id, size`; of
 /// two, `time, id`; of one, `id`.
 ///
@@ -197,7 +215,7 @@ impl FromStr for TimeUnit {
 ///     separator: b';',
 ///     id: Some(1),
 ///     time: Some(4),
-///     time_unit: TimeUnit::Milliseconds,
+///     time_unit: Some(TimeUnit::Milliseconds),
 ///     ..CsvLayout::default()
 /// };
 /// assert_eq!(layout.size, None);
@@ -218,8 +236,13 @@ pub struct CsvLayout {
     pub operation: Option<usize>,
     /// Column of how long a fetch of the object takes, if it is missed at this record.
     pub latency: Option<usize>,
-    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`.
-    pub time_unit: TimeUnit,
+    /// Column of how long an entry lives that the record inserts: in the unit of the times, or
+    /// `never` or -1; empty or 0 where it does not say.
+    pub lifetime: Option<usize>,
+    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`. `None`: seconds,
+    /// unless the first time of a CSV file is as large as milliseconds, microseconds or
+    /// nanoseconds since 1970 are.
+    pub time_unit: Option<TimeUnit>,
 }
 
 impl Default for CsvLayout {
@@ -232,7 +255,8 @@ impl Default for CsvLayout {
             size: None,
             operation: None,
             latency: None,
-            time_unit: TimeUnit::Seconds,
+            lifetime: None,
+            time_unit: None,
         }
     }
 }

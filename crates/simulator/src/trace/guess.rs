@@ -10,7 +10,7 @@
 use super::decode::line_content;
 use super::error::excerpt;
 use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
-use super::{CsvLayout, Format, TimeUnit};
+use super::{CsvLayout, Format};
 
 /// Lines looked at.
 const LINES: usize = 64;
@@ -113,8 +113,7 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
     let most = |fits: &dyn Fn(&[u8]) -> bool| {
         2 * records.iter().filter(|line| fits(line)).count() >= records.len()
     };
-    let told =
-        CsvLayout { time_unit: TimeUnit::default(), ..layout.clone() } != CsvLayout::default();
+    let told = CsvLayout { time_unit: None, ..layout.clone() } != CsvLayout::default();
     if told {
         return Ok(Format::Csv);
     }

@@ -3,8 +3,8 @@
 //! Decoding costs as much as replaying five to twenty policies, so a file is
 //! read once, its ids are mapped to `0..objects` in order of first appearance,
 //! and every cell of a sweep shares the result. A record takes 4 bytes, plus 4
-//! where the trace has sizes, 8 where times are asked for, 8 where latencies are, and 1 where it has
-//! operations other than get.
+//! where the trace has sizes, 8 where times are asked for, 8 where latencies are, 1 where it has
+//! operations other than get, and 16 where it has lifetimes and those are asked for.
 
 //!
 //! [`load`] takes a file or a generator's specification, [`read`] a file:
@@ -23,6 +23,7 @@ mod generate;
 mod guess;
 mod info;
 mod intern;
+mod lifetimes;
 mod sample;
 mod save;
 mod source;
@@ -37,6 +38,7 @@ pub use error::{TraceError, printable};
 pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
 pub(crate) use intern::Interner;
+pub use lifetimes::{FOR_EVER, LifetimeSummary, Lifetimes, RecordedLifetimes};
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
 pub use source::Compression;
@@ -69,6 +71,9 @@ pub struct Record {
     /// How long a fetch takes that a miss of this record begins, as [`ReadOptions::latencies`]
     /// has it; 0 where the format has none.
     pub latency: u64,
+    /// How long an entry lives that this record inserts, in nanoseconds, or [`FOR_EVER`]; 0 where
+    /// the record does not say, or [`ReadOptions::lifetimes`] does not ask for it.
+    pub lifetime_ns: u64,
 }
 
 /// A decoded trace. All columns that are not empty are as long as `ids`.
@@ -85,6 +90,9 @@ pub struct Trace {
     /// How long a fetch takes that a miss of the record begins; empty unless the format has
     /// that and it was asked for.
     pub latencies: Vec<u64>,
+    /// How long an entry lives that the record inserts, in nanoseconds, or [`FOR_EVER`], or 0 where
+    /// the record does not say. Empty unless a record does and it was asked for.
+    pub lifetimes_ns: Vec<u64>,
     /// Original id per dense object number.
     pub objects: Vec<u64>,
 }
@@ -165,8 +173,18 @@ pub struct ReadOptions<'a> {
     pub sizes: bool,
     /// Keep how long fetches take, if the trace says it. By default it is not kept.
     pub latencies: Option<LatencyUnit>,
+    /// By which lifetimes the trace is to be replayed, and so what is kept for that: lifetimes,
+    /// and from the first record that has one on the times; or the times. By default nothing.
+    pub lifetimes: Lifetimes,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
+}
+
+impl ReadOptions<'_> {
+    /// Whether all times are kept, whatever the trace says of lifetimes.
+    fn keeps_times(&self) -> bool {
+        self.times || matches!(self.lifetimes, Lifetimes::Fixed(_))
+    }
 }
 
 impl Default for ReadOptions<'_> {
@@ -178,6 +196,7 @@ impl Default for ReadOptions<'_> {
             times: false,
             sizes: true,
             latencies: None,
+            lifetimes: Lifetimes::Ignored,
             progress: None,
         }
     }
@@ -207,6 +226,8 @@ pub struct Origin {
     pub recording: Option<Recording>,
     /// What was kept of it, if not all was ([`load_sample`]).
     pub sampled: Option<Sampled>,
+    /// What its records say of lifetimes. `None` if nothing, or nobody asked for it.
+    pub lifetimes: Option<LifetimeSummary>,
     /// Nanoseconds from its earliest record to its latest. `None` unless [`load_sample`] was asked
     /// for times, and there are some.
     pub span_ns: Option<u64>,
@@ -244,6 +265,8 @@ pub struct Recording {
     /// Gets of all keys while it was recorded; `None` if it does not say, or its end was
     /// not read.
     pub gets: Option<u64>,
+    /// What the cache had of lifetimes.
+    pub lifetimes: RecordedLifetimes,
 }
 
 impl Recording {
@@ -255,8 +278,14 @@ impl Recording {
     /// for hits (Waldspurger and others, FAST '15: SHARDS-adj). 1 where nothing is known.
     ///
     /// ```
-    /// use frazil_simulator::trace::Recording;
-    /// let recording = Recording { rate: 0.1, start_unix_ns: 0, lost: Some(0), gets: Some(5_000) };
+    /// use frazil_simulator::trace::{RecordedLifetimes, Recording};
+    /// let recording = Recording {
+    ///     rate: 0.1,
+    ///     start_unix_ns: 0,
+    ///     lost: Some(0),
+    ///     gets: Some(5_000),
+    ///     lifetimes: RecordedLifetimes::None,
+    /// };
     /// assert_eq!(recording.correction(1_000), 0.5);
     /// ```
     pub fn correction(&self, gets: u64) -> f64 {
@@ -334,7 +363,7 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// not fit in memory. `spec` as for [`load`].
 ///
 /// `sink` is given each batch, and what holds for the whole trace.
-/// Memory is constant. Of the options, `times` and `sizes` have no effect.
+/// Memory is constant. Of the options, `sizes` has no effect.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, stream};
@@ -363,7 +392,8 @@ pub fn stream(
             self.rate = recording.rate;
         }
         fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
-            (self.sink)(records, StreamTraits { sizes: columns.sizes, rate: self.rate });
+            let Columns { times, sizes, .. } = columns;
+            (self.sink)(records, StreamTraits { times, sizes, rate: self.rate });
             Ok(())
         }
     }
@@ -373,6 +403,8 @@ pub fn stream(
 /// What holds for all records of a [`stream()`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamTraits {
+    /// Whether the trace has times.
+    pub times: bool,
     /// Whether the trace has sizes; otherwise they are all 1.
     pub sizes: bool,
     /// The share of all objects whose requests it holds, as [`Origin::rate`].
@@ -392,6 +424,7 @@ fn load_into(
     let start = Instant::now();
     generator.generate(spec, options, sink)?;
     Ok(Origin {
+        lifetimes: None,
         format: None,
         guessed: false,
         compression: Compression::None,
@@ -409,13 +442,14 @@ fn read_into(
 ) -> Result<Origin, TraceError> {
     let start = Instant::now();
     let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
-    let (format, recording) = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
+    let decoded = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
     Ok(Origin {
-        format: Some(format),
+        format: Some(decoded.format),
+        lifetimes: decoded.lifetimes,
         guessed: options.format.is_none(),
         compression: blocks.compression,
         decode_seconds: start.elapsed().as_secs_f64(),
-        recording,
+        recording: decoded.recording,
         sampled: None,
         span_ns: None,
     })

@@ -7,15 +7,17 @@
 use std::io::{BufWriter, Write};
 
 use super::formats::MSR_TICK_NS;
-use super::{Format, Operation, Recording, Trace, TraceError};
+use super::{FOR_EVER, Format, Operation, RecordedLifetimes, Recording, Trace, TraceError};
 
 /// Writes a trace.
 ///
-/// - `csv` has the columns `time,id,size,operation` that the trace has, times in seconds.
+/// - `csv` has the columns `time,id,size,operation,ttl` that the trace has, times in seconds.
 /// - `oracle-general` has times in whole seconds, rounded down, counted from the first record
 ///   where they would pass 32 bits; sizes are 1 where the trace has none.
 /// - `frazil` has the rate and the date of `recording`, how `trace` was recorded; without it
 ///   the rate is 1.
+/// - `twitter` has lifetimes in whole seconds, rounded up, and cannot tell of a get that it inserts
+///   for ever. Other formats have none.
 /// - `twitter` and `msr` set what a trace doesn't tell (client, host, …) to 0; so do all formats
 ///   with a time for a trace without.
 ///
@@ -58,6 +60,7 @@ struct Row {
     id: u64,
     size: u32,
     operation: Operation,
+    lifetime_ns: u64,
 }
 
 fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
@@ -67,6 +70,7 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
         id: trace.objects[id as usize],
         size: trace.sizes.get(index).copied().unwrap_or(1),
         operation: trace.operations.get(index).copied().unwrap_or_default(),
+        lifetime_ns: trace.lifetimes_ns.get(index).copied().unwrap_or_default(),
     })
 }
 
@@ -141,16 +145,23 @@ fn write_recording(
     let has_sizes = !trace.sizes.is_empty();
     let (rate, start_unix_ns) =
         recording.map_or((1.0, 0), |recording| (recording.rate, recording.start_unix_ns));
-    let header = frazil_recording::Header { rate, start_unix_ns, has_sizes };
+    let lifetimes = match recording.map(|recording| recording.lifetimes) {
+        Some(known) if known != RecordedLifetimes::None => known,
+        _ if !trace.lifetimes_ns.is_empty() => RecordedLifetimes::Told,
+        _ => RecordedLifetimes::None,
+    };
+    let header = frazil_recording::Header { rate, start_unix_ns, has_sizes, lifetimes };
     let mut encoder = frazil_recording::Encoder::new(out, &header)?;
-    for Row { time_ns, id, size, operation, .. } in rows(trace) {
+    for Row { time_ns, id, size, operation, lifetime_ns, .. } in rows(trace) {
         let operation = match operation {
             Operation::Get => frazil_recording::Operation::Get,
             Operation::Set => frazil_recording::Operation::Set,
             Operation::Delete => frazil_recording::Operation::Delete,
         };
         let size = has_sizes.then_some(u64::from(size));
-        encoder.push(&frazil_recording::Record { time_ns, id, size, operation })?;
+        let lifetime_ns = (lifetime_ns > 0).then_some(lifetime_ns);
+        let record = frazil_recording::Record { time_ns, id, size, operation, lifetime_ns };
+        encoder.push(&record)?;
     }
     let lost = recording.and_then(|recording| recording.lost).unwrap_or_default();
     encoder.finish(lost, recording.and_then(|recording| recording.gets))?;
@@ -172,9 +183,11 @@ fn write_csv(trace: &Trace, out: &mut dyn Write) -> std::io::Result<()> {
     let times = !trace.times_ns.is_empty();
     let sizes = !trace.sizes.is_empty();
     let operations = !trace.operations.is_empty();
+    let lifetimes = !trace.lifetimes_ns.is_empty();
     let name = |has: bool, name: &'static str| if has { name } else { "" };
     let (time, size) = (name(times, "time,"), name(sizes, ",size"));
-    writeln!(out, "{time}id{size}{}", name(operations, ",operation"))?;
+    let (operation, lifetime) = (name(operations, ",operation"), name(lifetimes, ",ttl"));
+    writeln!(out, "{time}id{size}{operation}{lifetime}")?;
     for row in rows(trace) {
         if times {
             write!(out, "{},", Seconds(row.time_ns))?;
@@ -185,6 +198,12 @@ fn write_csv(trace: &Trace, out: &mut dyn Write) -> std::io::Result<()> {
         }
         if operations {
             write!(out, ",{}", name_of(row.operation))?;
+        }
+        match row.lifetime_ns {
+            _ if !lifetimes => {}
+            0 => write!(out, ",")?,
+            FOR_EVER => write!(out, ",never")?,
+            lifetime_ns => write!(out, ",{}", Seconds(lifetime_ns))?,
         }
         out.write_all(b"\n")?;
     }
@@ -200,7 +219,11 @@ fn write_line(format: Format, row: &Row, out: &mut dyn Write) -> std::io::Result
         Format::DelayedHits => writeln!(out, "{time};{id}"),
         Format::Twitter => {
             let operation = name_of(row.operation);
-            writeln!(out, "{time},{id},0,{size},0,{operation},0")
+            let lifetime_s = match row.lifetime_ns {
+                FOR_EVER => 0,
+                lifetime_ns => lifetime_ns.div_ceil(NANOSECONDS),
+            };
+            writeln!(out, "{time},{id},0,{size},0,{operation},{lifetime_s}")
         }
         Format::Msr => {
             let ticks = row.time_ns / MSR_TICK_NS;

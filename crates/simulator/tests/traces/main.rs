@@ -4,6 +4,7 @@
 
 mod curves;
 mod delayed_hits;
+mod lifetimes;
 mod operations;
 mod reference;
 mod trace_files;

@@ -71,10 +71,29 @@ pub(crate) struct Term {
     deadline: u64,
     limit: u64,
     bound: u64,
+    /// The clock's time when it was inserted; 0 where nothing has ever had a lifetime.
+    #[cfg(feature = "recording")]
+    begun: u64,
 }
 
 impl Term {
-    pub(crate) const NEVER: Term = Term { deadline: 0, limit: 0, bound: 0 };
+    pub(crate) const NEVER: Term = Term {
+        deadline: 0,
+        limit: 0,
+        bound: 0,
+        #[cfg(feature = "recording")]
+        begun: 0,
+    };
+
+    /// How long it lives, as a recording has it: 0 where nothing has ever had a lifetime.
+    #[cfg(feature = "recording")]
+    pub(crate) fn recorded_ns(&self) -> u64 {
+        match self.limit {
+            0 if self.begun == 0 => 0,
+            0 => frazil_recording::FOR_EVER,
+            limit => limit.saturating_sub(self.begun).max(1),
+        }
+    }
 }
 
 /// What a cache's builder says of all lifetimes.
@@ -207,7 +226,13 @@ impl Deadlines {
         } else {
             after(now, self.spans.live).max(limit)
         };
-        Term { deadline: earlier(limit, idle), limit, bound }
+        Term {
+            deadline: earlier(limit, idle),
+            limit,
+            bound,
+            #[cfg(feature = "recording")]
+            begun: now,
+        }
     }
 
     /// The deadline of a slot, or 0. `None` if it has passed.

@@ -141,6 +141,17 @@ impl<K, V> Expiry<K, V> {
         if stale { Ending::Removed } else { ending }
     }
 
+    /// What a recording that begins now says of lifetimes.
+    #[cfg(feature = "recording")]
+    pub(crate) fn recorded(&self) -> frazil_recording::Lifetimes {
+        use frazil_recording::Lifetimes;
+        if self.to_idle.is_some() || self.of_read.is_some() {
+            return Lifetimes::Moved;
+        }
+        let some = self.is_set || self.deadlines().is_some();
+        if some { Lifetimes::Told } else { Lifetimes::None }
+    }
+
     /// How long entries live whose insertion does not say so.
     pub(crate) fn time_to_live(&self) -> Option<Duration> {
         (self.to_live < END).then(|| Duration::from_nanos(self.to_live))

@@ -29,6 +29,13 @@ impl<K, V> Terms<K, V> {
 #[derive(Clone, Copy)]
 pub(crate) struct Term;
 
+#[cfg(feature = "recording")]
+impl Term {
+    pub(crate) fn recorded_ns(&self) -> u64 {
+        0
+    }
+}
+
 /// Expiry of a cache.
 pub(crate) struct Expiry<K, V>(PhantomData<fn(K, V)>);
 
@@ -52,6 +59,11 @@ impl<K, V> Expiry<K, V> {
 
     pub(crate) fn heap_bytes(&self) -> usize {
         0
+    }
+
+    #[cfg(feature = "recording")]
+    pub(crate) fn recorded(&self) -> frazil_recording::Lifetimes {
+        frazil_recording::Lifetimes::None
     }
 }
 

@@ -1,5 +1,6 @@
 //! In the place of `record/`: nothing is recorded.
 
+use crate::features::expiry::Term;
 use crate::features::gate::Gate;
 
 /// The part of a cache that would choose and note.
@@ -40,7 +41,7 @@ impl Recorder {
     pub(crate) fn note(&self, _: u64, _: Event, _: u64) {}
 
     #[inline(always)]
-    pub(crate) fn note_insertion(&self, hash: u64, weight: u64) {
+    pub(crate) fn note_insertion(&self, hash: u64, weight: u64, _: &Term) {
         self.note(hash, Event::Insert, weight);
     }
 }

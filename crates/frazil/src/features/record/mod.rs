@@ -22,13 +22,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use frazil_recording::{Encoder, Header, SIZE_MAX};
+use frazil_recording::{Encoder, Header, Lifetimes, SIZE_MAX};
 
 use crate::clock::coarse_ns;
 use crate::core::local::Stripes;
 use crate::events;
 use crate::features::Featured;
 use crate::features::Local;
+use crate::features::expiry::Term;
 use crate::features::gate::{self, Asker, Gate};
 use crate::sync::atomic::{
     AtomicU64,
@@ -82,23 +83,42 @@ impl Recorder {
     #[cold]
     #[inline(never)]
     pub(crate) fn note(&self, hash: u64, event: Event, weight: u64) {
+        self.note_with(hash, event, weight, 0);
+    }
+
+    #[inline(always)]
+    fn note_with(&self, hash: u64, event: Event, weight: u64, lifetime_ns: u64) {
         if let Some(logs) = self.logs.get()
             && self.records(hash)
         {
             let time_ns = coarse_ns();
-            logs.push(&Note { time_ns, hash, weight: weight.min(SIZE_MAX), event });
+            let weight = weight.min(SIZE_MAX);
+            logs.push(&Note { time_ns, hash, weight, lifetime_ns, event });
         }
     }
 
-    /// Notes an insertion, if somebody looks at operations on keys of this hash.
+    /// Notes an insertion of an entry that lives so long, if somebody looks at operations on keys
+    /// of this hash.
     #[inline(always)]
-    pub(crate) fn note_insertion(&self, hash: u64, weight: u64) {
+    pub(crate) fn note_insertion(&self, hash: u64, weight: u64, term: &Term) {
         if self.wants(hash) {
-            self.note(hash, Event::Insert, weight);
+            self.note_admission(hash, weight, term);
         }
     }
 
-    fn begin(&self, path: &Path, rate: f64, has_sizes: bool) -> io::Result<()> {
+    #[cold]
+    #[inline(never)]
+    fn note_admission(&self, hash: u64, weight: u64, term: &Term) {
+        self.note_with(hash, Event::Insert, weight, term.recorded_ns());
+    }
+
+    fn begin(
+        &self,
+        path: &Path,
+        rate: f64,
+        has_sizes: bool,
+        lifetimes: Lifetimes,
+    ) -> io::Result<()> {
         if !(rate > 0.0 && rate <= 1.0) {
             let problem = format!("the rate is {rate}, expected above 0 and at most 1");
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
@@ -118,7 +138,7 @@ impl Recorder {
         let start_unix_ns =
             since_1970.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         let begun_ns = coarse_ns();
-        let header = Header { rate, start_unix_ns, has_sizes };
+        let header = Header { rate, start_unix_ns, has_sizes, lifetimes };
         let created = File::create(path).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
         })?;
@@ -235,7 +255,8 @@ impl<K, V, S> Featured<K, V, S> {
     /// Begins to record.
     pub(crate) fn record(&self, path: &Path, rate: f64) -> io::Result<Recording<'_>> {
         let gets_before = gets(&self.stripes);
-        self.hooks.recorder.begin(path, rate, self.weights.is_some())?;
+        let (has_sizes, lifetimes) = (self.weights.is_some(), self.hooks.expiry.recorded());
+        self.hooks.recorder.begin(path, rate, has_sizes, lifetimes)?;
         events::event!(self, DEBUG, "recording began", path = %path.display(), rate);
         Ok(Recording {
             recorder: &self.hooks.recorder,

@@ -7,7 +7,8 @@
 //! time as a whole.
 //!
 //! **Pairs.** A miss waits for the insertion that serves it, on whatever thread, and both
-//! become one get, in the insertion's place: it is there that the cache changes. What waits longer
+//! become one get, in the insertion's place: it is there that the cache changes, and with the
+//! insertion's lifetime. What waits longer
 //! than a second is written without a size.
 //!
 //! 40 ns a note or so.
@@ -124,7 +125,7 @@ impl Pairs {
     }
 
     fn see(&mut self, note: &Note) {
-        let &Note { time_ns, hash, weight, event } = note;
+        let &Note { time_ns, hash, weight, lifetime_ns, event } = note;
         if event == Event::Miss {
             let (count, since_ns) = self.waiting.entry(hash).or_insert((0, time_ns));
             *count += 1;
@@ -138,15 +139,18 @@ impl Pairs {
         }
         let served = self.waiting.remove(&hash);
         let size = (event != Event::Remove).then_some(weight);
+        let lifetime_ns = (lifetime_ns > 0).then_some(lifetime_ns);
+        let mut write = |size, operation| {
+            let id = scramble(hash);
+            self.out.write(Record { time_ns, id, size, operation, lifetime_ns });
+        };
         for _ in 0..served.map_or(0, |(count, _)| count) {
-            self.out.write(time_ns, hash, size, Operation::Get);
+            write(size, Operation::Get);
         }
         match event {
-            Event::Hit => self.out.write(time_ns, hash, size, Operation::Get),
-            Event::Insert if served.is_none() => {
-                self.out.write(time_ns, hash, size, Operation::Set);
-            }
-            Event::Remove => self.out.write(time_ns, hash, None, Operation::Delete),
+            Event::Hit => write(size, Operation::Get),
+            Event::Insert if served.is_none() => write(size, Operation::Set),
+            Event::Remove => write(None, Operation::Delete),
             // Served what waited.
             Event::Insert | Event::Miss => {}
         }
@@ -164,7 +168,9 @@ impl Pairs {
         // Unless it was served, even if another of its kind waits again.
         let waits = self.waiting.get(&hash).is_some_and(|waiting| waiting.1 == since_ns);
         if waits && let Some((count, _)) = self.waiting.remove(&hash) {
-            (0..count).for_each(|_| self.out.write(now_ns, hash, None, Operation::Get));
+            let (id, operation) = (scramble(hash), Operation::Get);
+            let record = Record { time_ns: now_ns, id, size: None, operation, lifetime_ns: None };
+            (0..count).for_each(|_| self.out.write(record));
         }
     }
 }
@@ -178,10 +184,11 @@ struct Output {
 }
 
 impl Output {
-    fn write(&mut self, time_ns: u64, hash: u64, size: Option<u64>, operation: Operation) {
+    /// Writes a record that has the clock's time.
+    fn write(&mut self, record: Record) {
         // What was given up may be dated a little later than what comes next.
-        self.last_ns = self.last_ns.max(time_ns.saturating_sub(self.begun_ns));
-        let record = Record { time_ns: self.last_ns, id: scramble(hash), size, operation };
+        self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.begun_ns));
+        let record = Record { time_ns: self.last_ns, ..record };
         self.attempt(|file| file.push(&record));
     }
 
@@ -222,7 +229,7 @@ mod tests {
     #[test]
     fn what_was_lost_before_the_writer_ran_is_counted() {
         let logs = EventLogs::new();
-        let note = Note { time_ns: 9, hash: 3, weight: 1, event: Event::Hit };
+        let note = Note { time_ns: 9, hash: 3, weight: 1, lifetime_ns: 0, event: Event::Hit };
         while logs.lost() < 7 {
             logs.push(&note);
         }
@@ -232,7 +239,12 @@ mod tests {
         }
         logs.stop.store(true, Relaxed);
         let path = std::env::temp_dir().join(format!("frazil-late-{}", std::process::id()));
-        let header = frazil_recording::Header { rate: 1.0, start_unix_ns: 0, has_sizes: false };
+        let header = frazil_recording::Header {
+            rate: 1.0,
+            start_unix_ns: 0,
+            has_sizes: false,
+            lifetimes: frazil_recording::Lifetimes::None,
+        };
         let file = BufWriter::new(File::create(&path).unwrap());
         let ended = run(&logs, Encoder::new(file, &header).unwrap(), before);
         std::fs::remove_file(&path).unwrap();
@@ -242,7 +254,8 @@ mod tests {
     /// What threads noted in one tick is dealt out evenly, and what is not old enough waits.
     #[test]
     fn notes_of_many_tapes_come_in_one_order() {
-        let note = |time_ns, hash| Note { time_ns, hash, weight: 1, event: Event::Hit };
+        let note =
+            |time_ns, hash| Note { time_ns, hash, weight: 1, lifetime_ns: 0, event: Event::Hit };
         let mut order = Order {
             held: vec![
                 vec![note(1, 10), note(1, 11), note(1, 12), note(1, 13), note(3, 14)],

@@ -13,7 +13,7 @@ use crate::trace::error::{TraceError, expected};
 use crate::trace::fields::{
     Clock, Field, Fields, leading_number, parse_id, parse_operation, parse_size,
 };
-use crate::trace::{CsvLayout, LatencyUnit, Record};
+use crate::trace::{CsvLayout, LatencyUnit, Record, TimeUnit};
 
 /// The last column that may be asked for.
 const MAX_COLUMNS: usize = 1024;
@@ -27,10 +27,11 @@ enum Role {
     Size,
     Operation,
     Latency,
+    Lifetime,
 }
 
 /// The columns that matter, counted from 1 as in a [`CsvLayout`].
-type Told = [(Role, Option<usize>); 5];
+type Told = [(Role, Option<usize>); 6];
 
 /// Decoder of separated columns.
 pub(super) struct Csv {
@@ -39,6 +40,10 @@ pub(super) struct Csv {
     told: Told,
     clock: Clock,
     latencies: Clock,
+    latencies_are_times: bool,
+    lifetimes: Clock,
+    /// Whether the unit of the times hangs on the first of them, which has not come yet.
+    guesses: bool,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
 }
@@ -48,6 +53,7 @@ impl Csv {
         layout: &CsvLayout,
         times: bool,
         latencies: Option<LatencyUnit>,
+        lifetimes: bool,
     ) -> Result<Self, TraceError> {
         let wrong = |problem: String| Err(TraceError::Layout { problem });
         let told = [
@@ -56,6 +62,7 @@ impl Csv {
             (Role::Size, layout.size),
             (Role::Operation, layout.operation),
             (Role::Latency, layout.latency),
+            (Role::Lifetime, layout.lifetime),
         ];
         let columns: Vec<usize> = told.iter().filter_map(|&(_, column)| column).collect();
         for (index, &column) in columns.iter().enumerate() {
@@ -69,7 +76,7 @@ impl Csv {
         if matches!(layout.separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
             return wrong("a separator can't be a digit, a quote or a line end".to_owned());
         }
-        let unit_ns = layout.time_unit.nanoseconds();
+        let unit_ns = layout.time_unit.unwrap_or_default().nanoseconds();
         let latency_unit = match latencies {
             Some(LatencyUnit::Time) => unit_ns,
             Some(LatencyUnit::Requests) | None => 1,
@@ -80,6 +87,9 @@ impl Csv {
             told,
             clock: Clock { unit_ns, keep: times },
             latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
+            latencies_are_times: latencies == Some(LatencyUnit::Time),
+            lifetimes: Clock { unit_ns, keep: lifetimes },
+            guesses: layout.time_unit.is_none(),
             roles: Vec::new(),
         })
     }
@@ -89,12 +99,13 @@ impl Csv {
         let fields: Vec<Field<'_>> =
             Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
         let mut named = named_roles(&fields);
-        if !self.latencies.keep {
+        for role in &mut named {
             // What nobody asks for need not be numbers.
-            named
-                .iter_mut()
-                .filter(|role| **role == Role::Latency)
-                .for_each(|role| *role = Role::Ignored);
+            if (*role == Role::Latency && !self.latencies.keep)
+                || (*role == Role::Lifetime && !self.lifetimes.keep)
+            {
+                *role = Role::Ignored;
+            }
         }
         let names_id = named.contains(&Role::Id);
         let told = self.told.iter().any(|(_, column)| column.is_some());
@@ -123,6 +134,8 @@ impl Csv {
                 self.roles[column - 1] = role;
             }
         }
+        // Lifetimes mean nothing without times.
+        self.clock.keep |= self.lifetimes.keep && self.roles.contains(&Role::Lifetime);
         Ok(header)
     }
 
@@ -131,6 +144,10 @@ impl Csv {
         let mut fields = Fields::of(line, self.separator);
         for (index, &role) in self.roles.iter().enumerate() {
             let Some(field) = fields.next() else {
+                // Some leave out the separator before an empty one.
+                if role == Role::Lifetime {
+                    continue;
+                }
                 let what = format!("{} fields ({index} found)", self.roles.len());
                 return Err(expected(&what, line));
             };
@@ -145,6 +162,10 @@ impl Csv {
                     let wrong = |error| format!("in the column of latencies: {error}");
                     record.latency = self.latencies.parse(&field).map_err(wrong)?;
                 }
+                Role::Lifetime if self.lifetimes.keep => {
+                    record.lifetime_ns = self.lifetimes.parse_lifetime(&field)?;
+                }
+                Role::Lifetime => {}
             }
         }
         Ok(record)
@@ -168,6 +189,7 @@ impl LineFormat for Csv {
         if self.roles.is_empty() && self.settle(line)? {
             return Ok(());
         }
+        self.guess_unit(line);
         out.push(self.record(line)?);
         Ok(())
     }
@@ -181,6 +203,9 @@ impl LineFormat for Csv {
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
         let mut record = Record { size: 1, ..Record::default() };
         let mut at = 0;
+        if self.guesses {
+            return None;
+        }
         let (&last, before) = self.roles.split_last()?;
         for &role in before {
             at = self.plain_field(role, rest, at, &mut record)?;
@@ -200,6 +225,25 @@ impl LineFormat for Csv {
 }
 
 impl Csv {
+    /// Takes the unit of the times from the first of them, unless it was told.
+    fn guess_unit(&mut self, line: &[u8]) {
+        if !std::mem::take(&mut self.guesses) {
+            return;
+        }
+        let column = self.roles.iter().position(|&role| role == Role::Time);
+        let field = column.and_then(|at| Fields::of(line, self.separator).nth(at)?.ok());
+        let whole = field.and_then(|field| {
+            let digits = field.raw.iter().take_while(|it| it.is_ascii_digit()).count();
+            std::str::from_utf8(&field.raw[..digits]).ok()?.parse().ok()
+        });
+        // What is no number is an error soon.
+        let unit_ns = TimeUnit::since_1970(whole.unwrap_or(0)).nanoseconds();
+        (self.clock.unit_ns, self.lifetimes.unit_ns) = (unit_ns, unit_ns);
+        if self.latencies_are_times {
+            self.latencies.unit_ns = unit_ns;
+        }
+    }
+
     /// Parses a field of digits at `at`, with blanks around it; returns where it ends.
     #[inline]
     fn plain_field(
@@ -221,6 +265,7 @@ impl Csv {
             Role::Id => record.id = value,
             Role::Size => record.size = u32::try_from(value).ok()?,
             Role::Latency => record.latency = self.latencies.whole(value)?,
+            Role::Lifetime => record.lifetime_ns = self.lifetimes.whole(value)?,
             Role::Operation => return None,
         }
         at += digits;
@@ -247,6 +292,7 @@ fn named_roles(fields: &[Field<'_>]) -> Vec<Role> {
             }
             b"op" | b"operation" => Role::Operation,
             b"latency" | b"fetch_latency" => Role::Latency,
+            b"ttl" | b"lifetime" | b"time_to_live" => Role::Lifetime,
             _ => Role::Ignored,
         };
         let taken = roles.contains(&role);
@@ -278,15 +324,16 @@ fn by_order(fields: usize) -> Told {
         2 => (2, Some(1), None),
         _ => (2, Some(1), Some(3)),
     };
-    let (operation, latency) = ((Role::Operation, None), (Role::Latency, None));
-    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency]
+    let [operation, latency, lifetime] =
+        [Role::Operation, Role::Latency, Role::Lifetime].map(|role| (role, None));
+    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency, lifetime]
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{decoded, in_blocks, keeping_times, problem};
     use super::*;
-    use crate::trace::{Format, Operation, ReadOptions, TimeUnit};
+    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions};
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
@@ -333,11 +380,16 @@ mod tests {
             id: Some(1),
             operation: Some(3),
             time: Some(4),
-            time_unit: TimeUnit::Milliseconds,
+            time_unit: Some(TimeUnit::Milliseconds),
             ..CsvLayout::default()
         };
-        let expected =
-            Record { time_ns: 5_000_000, id: 2, size: 1, operation: Operation::Set, latency: 0 };
+        let expected = Record {
+            time_ns: 5_000_000,
+            id: 2,
+            size: 1,
+            operation: Operation::Set,
+            ..Record::default()
+        };
         let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
         assert_eq!(read, [expected]);
         // What is told wins over names, and names give the rest.
@@ -379,7 +431,7 @@ mod tests {
             (None, None, b'5', "a separator can't be a digit"),
         ] {
             let layout = CsvLayout { id, size, separator, ..CsvLayout::default() };
-            let error = Csv::new(&layout, true, None).err().unwrap().to_string();
+            let error = Csv::new(&layout, true, None, true).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let no_id = CsvLayout { time: Some(1), ..CsvLayout::default() };
@@ -424,7 +476,7 @@ mod tests {
                 separator: if blank { b' ' } else { b',' },
                 ..CsvLayout::default()
             };
-            let mut csv = Csv::new(&layout, true, None).unwrap();
+            let mut csv = Csv::new(&layout, true, None, true).unwrap();
             let _ = csv.settle(b"1,2,3".as_slice()).unwrap();
             let rest = format!("{line}\n{after}");
             if let Some((record, length)) = csv.plain_line(rest.as_bytes()) {
@@ -432,5 +484,35 @@ mod tests {
                 prop_assert_eq!(csv.record(line.trim_end_matches('\r').as_bytes()), Ok(record));
             }
         }
+    }
+
+    #[test]
+    fn the_first_time_says_its_unit() {
+        let second = 1_764_000_000_u64;
+        for (times, ns) in [(1, 1_000_000_000), (1_000, 1_000_000), (1_000_000_000, 1)] {
+            let text = format!("time,id,ttl\n{},1,5\n7,2,\n8,3\n", second * times);
+            let mut csv = Csv::new(&CsvLayout::default(), true, None, true).unwrap();
+            let mut records = Vec::new();
+            text.lines().for_each(|line| csv.line(line.as_bytes(), &mut records).unwrap());
+            let times: Vec<u64> = records.iter().map(|it| it.time_ns).collect();
+            assert_eq!(times, [second * 1_000_000_000, 7 * ns, 8 * ns]);
+            let lifetimes: Vec<u64> = records.iter().map(|it| it.lifetime_ns).collect();
+            assert_eq!(lifetimes, [5 * ns, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn lifetimes_may_be_words_or_beyond_all_bounds() {
+        let mut csv = Csv::new(&CsvLayout::default(), true, None, true).unwrap();
+        let mut records = Vec::new();
+        let mut read = |line: &str| csv.line(line.as_bytes(), &mut records);
+        read("time,id,ttl").unwrap();
+        for lifetime in ["never", "-1", "Inf", "99999999999999999999999", "null", "NONE"] {
+            read(&format!("1,1,{lifetime}")).unwrap();
+        }
+        let problem = read("1,1,soon").unwrap_err();
+        assert!(problem.contains("--ttl none"), "{problem}");
+        let lifetimes: Vec<u64> = records.iter().map(|it| it.lifetime_ns).collect();
+        assert_eq!(lifetimes, [FOR_EVER, FOR_EVER, FOR_EVER, FOR_EVER, 0, 0]);
     }
 }

@@ -13,7 +13,7 @@ mod twitter;
 
 use super::decode::{Decode, LineFormat, Lines};
 use super::fields::Clock;
-use super::{CsvLayout, Format, ReadOptions, TraceError};
+use super::{CsvLayout, Format, Lifetimes, ReadOptions, TraceError};
 
 pub(super) use csv::names_id;
 pub(super) use msr::TICK_NS as MSR_TICK_NS;
@@ -24,15 +24,18 @@ pub(super) fn open(
     format: Format,
     options: &ReadOptions<'_>,
 ) -> Result<Box<dyn Decode>, TraceError> {
-    let (layout, times) = (&options.csv, options.times);
+    let (layout, times) = (&options.csv, options.keeps_times());
+    let lifetimes = options.lifetimes == Lifetimes::OfTrace;
     let keep = |unit_ns| Clock { unit_ns, keep: times };
-    let unit = keep(layout.time_unit.nanoseconds());
+    let unit = keep(layout.time_unit.unwrap_or_default().nanoseconds());
     Ok(match format {
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
         Format::Cache2k => Box::new(cache2k::Cache2k::default()),
         Format::Frazil => Box::new(recorded::Recorded::default()),
-        Format::Csv => Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies)?)),
-        Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(keep(1_000_000_000)))),
+        Format::Csv => {
+            Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies, lifetimes)?))
+        }
+        Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(times, lifetimes))),
         Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)))),
         Format::Plain => Box::new(Lines::of(ids::Plain)),
         Format::Lirs => Box::new(Lines::of(ids::Lirs)),
@@ -48,8 +51,8 @@ pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn 
     let clock = Clock { unit_ns: 1, keep: false };
     Some(match format {
         Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
-        Format::Csv => Box::new(csv::Csv::new(layout, false, None).ok()?),
-        Format::Twitter => Box::new(twitter::Twitter::new(clock)),
+        Format::Csv => Box::new(csv::Csv::new(layout, false, None, false).ok()?),
+        Format::Twitter => Box::new(twitter::Twitter::new(false, false)),
         Format::Msr => Box::new(msr::Msr::new(clock)),
         Format::Plain => Box::new(ids::Plain),
         Format::Lirs => Box::new(ids::Lirs),

@@ -39,7 +39,7 @@ impl LineFormat for Msr {
             id: parse_number(&offset, "an offset")? ^ (number << 56),
             size: parse_size(&size)?,
             operation: parse_operation(&operation)?,
-            latency: 0,
+            ..Record::default()
         });
         Ok(())
     }

@@ -60,6 +60,7 @@ impl Decode for Recorded {
             start_unix_ns: header.start_unix_ns,
             lost: self.decoder.end().map(|end| end.lost),
             gets: self.decoder.end().and_then(|end| end.gets),
+            lifetimes: header.lifetimes,
         })
     }
 }
@@ -79,6 +80,7 @@ fn converted(record: &frazil_recording::Record) -> Result<Record, String> {
             frazil_recording::Operation::Delete => Operation::Delete,
         },
         latency: 0,
+        lifetime_ns: record.lifetime_ns.unwrap_or(0),
     })
 }
 
@@ -87,11 +89,12 @@ mod tests {
     use super::super::testing::{decoded, problem};
     use super::*;
     use crate::trace::Format;
-    use frazil_recording::{Encoder, Header, Operation as Op, Record as Written};
+    use frazil_recording::{Encoder, Header, Lifetimes, Operation as Op, Record as Written};
 
     fn file(records: &[Written]) -> Vec<u8> {
         let mut file = Vec::new();
-        let header = Header { rate: 0.5, start_unix_ns: 1, has_sizes: true };
+        let lifetimes = Lifetimes::Told;
+        let header = Header { rate: 0.5, start_unix_ns: 1, has_sizes: true, lifetimes };
         let mut encoder = Encoder::new(&mut file, &header).unwrap();
         records.iter().for_each(|record| encoder.push(record).unwrap());
         encoder.finish(3, Some(4)).unwrap();
@@ -99,7 +102,7 @@ mod tests {
     }
 
     fn written(time_ns: u64, size: Option<u64>, operation: Op) -> Written {
-        Written { time_ns, id: 7, size, operation }
+        Written { time_ns, id: 7, size, operation, lifetime_ns: None }
     }
 
     #[test]
@@ -148,7 +151,13 @@ mod tests {
             decoder.decode(file, true, &mut Vec::new()).unwrap();
             decoder.recording().unwrap()
         };
-        let whole = Recording { rate: 0.5, start_unix_ns: 1, lost: Some(3), gets: Some(4) };
+        let whole = Recording {
+            rate: 0.5,
+            start_unix_ns: 1,
+            lost: Some(3),
+            gets: Some(4),
+            lifetimes: Lifetimes::Told,
+        };
         assert_eq!(facts(&file), whole);
         let cut = &file[..file.len() - 1];
         assert_eq!(facts(cut), Recording { lost: None, gets: None, ..whole });

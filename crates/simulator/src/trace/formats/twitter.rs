@@ -1,7 +1,7 @@
 //! Twitter's cache traces: `timestamp_s,key,key_size,value_size,client,operation,ttl`.
 //!
-//! The size is that of key and value together, as the cache holds both. Client
-//! and time to live are left aside.
+//! The size is that of key and value together, as the cache holds both. The client is left
+//! aside. A time to live of 0, as all gets have, says nothing.
 
 use crate::trace::Record;
 use crate::trace::decode::{Columns, LineFormat};
@@ -10,17 +10,20 @@ use crate::trace::fields::{Clock, parse_id, parse_operation, parse_size, size_of
 /// Decoder of Twitter's traces.
 pub(super) struct Twitter {
     clock: Clock,
+    lifetimes: Clock,
 }
 
 impl Twitter {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { clock }
+    /// Lifetimes mean nothing without times: who keeps those keeps both.
+    pub(super) fn new(times: bool, lifetimes: bool) -> Self {
+        let keep = |keep| Clock { unit_ns: 1_000_000_000, keep };
+        Self { clock: keep(times || lifetimes), lifetimes: keep(lifetimes) }
     }
 }
 
 impl LineFormat for Twitter {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
-        let [time, key, key_size, value_size, _client, operation, _ttl] = split(line, b',')?;
+        let [time, key, key_size, value_size, _client, operation, lifetime] = split(line, b',')?;
         let key_size = u64::from(parse_size(&key_size)?);
         out.push(Record {
             time_ns: self.clock.parse(&time)?,
@@ -28,6 +31,10 @@ impl LineFormat for Twitter {
             size: size_of(key_size + u64::from(parse_size(&value_size)?))?,
             operation: parse_operation(&operation)?,
             latency: 0,
+            lifetime_ns: match self.lifetimes.keep {
+                true => self.lifetimes.parse_lifetime(&lifetime)?,
+                false => 0,
+            },
         });
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! dark background, which no plotting library could be told to do. Panels stand side by
 //! side under one title and one legend. O(points).
 
+mod labels;
+
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 400.0;
@@ -16,6 +18,8 @@ const TOP: f64 = 76.0;
 const BOTTOM: f64 = 46.0;
 /// A row of the legend.
 const ROW: f64 = 18.0;
+/// From the end of a line to its name.
+const LEAD: f64 = 16.0;
 
 /// Each can be told from a white and from a dark page: their contrast is 3 and more.
 const COLOURS: [&str; 10] = [
@@ -28,6 +32,8 @@ svg{--ink:#1f2328;--grid:#d8dee4;--paper:#fff}\
 @media(prefers-color-scheme:dark){svg{--ink:#e6edf3;--grid:#3d444d;--paper:#0d1117}}\
 .paper{fill:var(--paper)}.grid{stroke:var(--grid)}.axis{stroke:var(--ink)}\
 text{fill:var(--ink);font:12px sans-serif}.title{font-weight:bold;font-size:14px}\
+.mark{stroke:var(--ink);stroke-dasharray:3 3}.lead{stroke-width:1;stroke-opacity:.6}\
+.name{paint-order:stroke;stroke:var(--paper);stroke-width:4px}\
 .end{text-anchor:end}.mid{text-anchor:middle}polyline{stroke-width:2}\
 polyline.set{stroke-dasharray:6 3}rect.set{fill-opacity:.35}";
 
@@ -77,7 +83,20 @@ pub(crate) struct Panel {
     pub(crate) logarithmic_x: bool,
     /// Whether the vertical axis is.
     pub(crate) logarithmic: bool,
+    /// Upright lines with names, in order of place.
+    pub(crate) marks: Vec<(f64, String)>,
+    /// Whether lines are named at their ends, and not in a legend; without a name they are not.
+    pub(crate) named_at_ends: bool,
     pub(crate) series: Vec<Series>,
+}
+
+impl Panel {
+    /// Where the plot ends on the right, beside the names of its lines.
+    fn right(&self) -> f64 {
+        let names = self.series.iter().map(|series| labels::width(&series.name));
+        let widest = names.fold(0.0, f64::max);
+        WIDTH - RIGHT - if self.named_at_ends && widest > 0.0 { widest + LEAD } else { 0.0 }
+    }
 }
 
 /// A panel of lines.
@@ -90,6 +109,8 @@ pub(crate) fn lines(title: impl Into<String>, x: &str, y: &str, series: Vec<Seri
         labels: Vec::new(),
         logarithmic_x: false,
         logarithmic: false,
+        marks: Vec::new(),
+        named_at_ends: false,
         series,
     }
 }
@@ -107,15 +128,7 @@ pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     let rows = legends.iter().map(|legend| legend.rows).max().unwrap_or(1);
     let down = ROW * (rows - 1) as f64;
     let (width, height) = (WIDTH * count.max(1) as f64, HEIGHT + down);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         width=\"{width}\" height=\"{height}\" role=\"img\">\n<title>{title}</title>\n\
-         <style>{STYLE}{colours}</style>\n\
-         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
-        title = escaped(title),
-        colours = colours(),
-    );
-    text(&mut svg, "title", 12.0, 20.0, title);
+    let mut svg = opened(title, width, height);
     let mut left = 0.0;
     for (group, legend) in groups.iter().zip(&legends) {
         shifted(&mut svg, (left, 0.0), |svg| legend.draw(svg, group));
@@ -125,6 +138,34 @@ pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
         }
     }
     svg + "</svg>\n"
+}
+
+/// Panels in rows of so many, of which none has a legend.
+// Of experiments only.
+#[cfg_attr(not(feature = "full"), allow(dead_code))]
+pub(crate) fn grid(title: &str, panels: &[Panel], columns: usize) -> String {
+    let columns = columns.max(1);
+    let rows = panels.len().div_ceil(columns).max(1);
+    let mut svg = opened(title, WIDTH * columns as f64, HEIGHT * rows as f64);
+    for (at, panel) in panels.iter().enumerate() {
+        let place = (WIDTH * (at % columns) as f64, HEIGHT * (at / columns) as f64);
+        shifted(&mut svg, place, |svg| draw(svg, panel));
+    }
+    svg + "</svg>\n"
+}
+
+/// What a file begins with.
+fn opened(title: &str, width: f64, height: f64) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" role=\"img\">\n<title>{title}</title>\n\
+         <style>{STYLE}{colours}</style>\n\
+         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n",
+        title = escaped(title),
+        colours = colours(),
+    );
+    text(&mut svg, "title", 12.0, 20.0, title);
+    svg
 }
 
 fn colours() -> String {
@@ -151,7 +192,7 @@ impl Legend {
     fn new(panels: &[Panel]) -> Self {
         let right = WIDTH * panels.len() as f64 - 12.0;
         let (mut x, mut rows) = (12.0, 1);
-        let series = panels.first().into_iter().flat_map(|panel| &panel.series);
+        let series = Self::series(panels);
         let place = |series: &Series| {
             let width = 48.0 + 6.7 * series.name.chars().count() as f64;
             if x + width > right && x > 12.0 {
@@ -163,9 +204,14 @@ impl Legend {
         Legend { places: series.map(place).collect(), rows }
     }
 
+    /// What it names: nothing where lines are named at their ends.
+    fn series(panels: &[Panel]) -> impl Iterator<Item = &Series> {
+        let first = panels.first().filter(|panel| !panel.named_at_ends);
+        first.into_iter().flat_map(|panel| &panel.series)
+    }
+
     fn draw(&self, svg: &mut String, panels: &[Panel]) {
-        let series = panels.first().into_iter().flat_map(|panel| &panel.series);
-        for (series, &(x, y)) in series.zip(&self.places) {
+        for (series, &(x, y)) in Self::series(panels).zip(&self.places) {
             polyline(svg, series.look, &[(x, y), (x + 26.0, y)]);
             marker(svg, series.look, (x + 13.0, y));
             text(svg, "", x + 31.0, y + 4.0, &series.name);
@@ -217,7 +263,8 @@ fn step(span: f64) -> f64 {
     step * power
 }
 
-fn draw(svg: &mut String, panel: &Panel) {
+/// Where the values of a panel lie, across and up; the plot begins below so much.
+fn scales(panel: &Panel, top: f64) -> (Scale, Scale) {
     let values = || panel.series.iter().flat_map(|series| &series.points);
     let finite = |value: &f64| value.is_finite();
     let highest = values().map(|point| point.1).filter(finite).fold(0.0, f64::max).max(1e-6);
@@ -230,17 +277,36 @@ fn draw(svg: &mut String, panel: &Panel) {
         let lowest = values().map(|point| point.1).filter(finite).fold(0.0, f64::min);
         (lowest * 1.05, highest * 1.05, false)
     };
-    let y = Scale { lowest: y.0, highest: y.1, logarithmic: y.2, start: HEIGHT - BOTTOM, end: TOP };
+    let y = Scale { lowest: y.0, highest: y.1, logarithmic: y.2, start: HEIGHT - BOTTOM, end: top };
     let ends = match panel.shape {
         Shape::Bars => (-0.5, panel.labels.len() as f64 - 0.5),
         Shape::Lines => values()
             .map(|point| point.0)
             .fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x))),
     };
-    let (start, end) = (LEFT, WIDTH - RIGHT);
     let logarithmic = panel.logarithmic_x;
-    let x = Scale { lowest: ends.0, highest: ends.1, logarithmic, start, end };
+    let x = Scale { lowest: ends.0, highest: ends.1, logarithmic, start: LEFT, end: panel.right() };
+    (x, y)
+}
+
+fn draw(svg: &mut String, panel: &Panel) {
+    // Across nothing depends on where the plot begins.
+    let marks = marks(panel, &scales(panel, TOP).0);
+    let rows = marks.iter().map(|mark| mark.row + 1).max().unwrap_or(0);
+    let top = TOP + labels::LINE * rows as f64;
+    let (x, y) = scales(panel, top);
     axes(svg, panel, &x, &y);
+    let base = |mark: &Mark<'_>| top - 5.0 - labels::LINE * mark.row as f64;
+    for mark in &marks {
+        line(svg, "mark", (mark.at, y.start), (mark.at, base(mark) + 3.0), 1);
+    }
+    // Above the lines, which may lead to a name of a higher row.
+    for mark in &marks {
+        text(svg, "name", mark.left, base(mark), mark.name);
+    }
+    if panel.named_at_ends {
+        name_ends(svg, panel, &x, &y);
+    }
     for (number, series) in panel.series.iter().enumerate() {
         let points = series.points.iter().filter(|point| point.1.is_finite());
         let look = series.look;
@@ -270,6 +336,42 @@ fn draw(svg: &mut String, panel: &Panel) {
                 }
             }
         }
+    }
+}
+
+/// An upright line.
+struct Mark<'a> {
+    at: f64,
+    /// Where its name stands above the plot.
+    row: usize,
+    left: f64,
+    name: &'a str,
+}
+
+fn marks<'a>(panel: &'a Panel, x: &Scale) -> Vec<Mark<'a>> {
+    let marks: Vec<(f64, &str)> =
+        panel.marks.iter().map(|(at, name)| (x.place(*at), name.as_str())).collect();
+    let rows = labels::rows(&marks, x.start, WIDTH - RIGHT);
+    let mark = |(&(at, name), (row, left))| Mark { at, row, left, name };
+    marks.iter().zip(rows).map(mark).collect()
+}
+
+/// The name of each line beside its end, with a thin line to it where others are in the way.
+fn name_ends(svg: &mut String, panel: &Panel, x: &Scale, y: &Scale) {
+    let end = |series: &'_ Series| {
+        let (at, value) = series.points.iter().rfind(|point| point.1.is_finite())?;
+        Some((x.place(*at), y.place(*value)))
+    };
+    let named = panel.series.iter().filter(|series| !series.name.is_empty());
+    let ends: Vec<(&Series, (f64, f64))> =
+        named.filter_map(|series| Some((series, end(series)?))).collect();
+    let places: Vec<f64> = ends.iter().map(|(_, end)| end.1).collect();
+    let low = y.end + 4.0;
+    for ((series, from), at) in ends.iter().zip(labels::spread(&places, low, y.start - 2.0)) {
+        let left = x.end + LEAD;
+        let class = format!("lead {}", series.look.class());
+        line(svg, &class, *from, (left - 3.0, at), 1);
+        text(svg, "", left, at + 4.0, &series.name);
     }
 }
 
@@ -378,10 +480,13 @@ mod tests {
             labels: vec!["\"one\"".to_owned()],
             logarithmic_x: logarithmic,
             logarithmic,
+            marks: vec![(1.0, "<here>".to_owned())],
+            named_at_ends: false,
             series: vec![series("x", vec![(0.0, f64::NAN), (1.0, 2.0)]), series("y", vec![])],
         };
         let svg = figure("<t>", &[panel(Shape::Lines, true), panel(Shape::Bars, false)]);
-        assert!(svg.contains("&lt;a &amp; b&gt;") && svg.contains("&quot;one&quot;"));
+        assert!(svg.contains("&lt;a &amp; b&gt;") && svg.contains(">&lt;here&gt;<"));
+        assert!(svg.contains("&quot;one&quot;"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         // Two in the legend, and one point.
         assert_eq!(svg.matches("<path").count(), 3);
@@ -403,6 +508,8 @@ mod tests {
             labels: Vec::new(),
             logarithmic_x: false,
             logarithmic: false,
+            marks: Vec::new(),
+            named_at_ends: false,
             series: names.iter().enumerate().map(series).collect(),
         };
         let narrow = Legend::new(&[panel()]);

@@ -1,0 +1,59 @@
+//! What memory and misses cost by size, to draw.
+
+use super::Advice;
+use super::board::Row;
+use super::recommend::Measured;
+use super::told::{price, prices, request_rate};
+
+/// A month of the cheapest policy at a size.
+pub(super) struct Cost {
+    pub(super) capacity: u64,
+    pub(super) policy: usize,
+    pub(super) memory: f64,
+    pub(super) misses: f64,
+}
+
+impl Cost {
+    pub(super) fn sum(&self) -> f64 {
+        self.memory + self.misses
+    }
+}
+
+/// All that a chart of costs shows.
+pub(super) struct Costs {
+    /// What a GiB and misses cost.
+    pub(super) prices: String,
+    /// Of how many requests.
+    pub(super) rate: String,
+    /// A month in which all is missed.
+    pub(super) without_cache: f64,
+    /// By size.
+    pub(super) all: Vec<Cost>,
+    /// What is recommended; `None` if that is no cache.
+    pub(super) chosen: Option<Cost>,
+    /// Its name in a chart.
+    pub(super) cheapest: String,
+}
+
+/// `None` unless there are prices.
+pub(super) fn costs(advice: &Advice<'_>) -> Option<Costs> {
+    let money = advice.money()?;
+    let of = |capacity, policy, miss_ratio| {
+        let [memory, misses] = money.a_month(policy, capacity, miss_ratio);
+        Cost { capacity, policy, memory, misses }
+    };
+    let cheapest = |row: &Row| {
+        let entry = money.cheapest(row.entries.iter())?;
+        Some(of(row.capacity, entry.measured.policy, entry.kept.miss_ratio))
+    };
+    let Measured { policy, capacity, .. } = advice.choice.winner.chosen;
+    let chosen = of(capacity, policy, advice.choice.kept.miss_ratio);
+    Some(Costs {
+        prices: prices(money),
+        rate: request_rate(money),
+        without_cache: money.without_cache(),
+        all: advice.board.rows.iter().filter_map(cheapest).collect(),
+        cheapest: format!("cheapest: {}", price(chosen.sum())),
+        chosen: advice.choice.is_size().then_some(chosen),
+    })
+}

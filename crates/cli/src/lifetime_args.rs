@@ -1,0 +1,136 @@
+//! The flag that says how long entries live, and what comes of it with a trace.
+
+use anyhow::anyhow;
+use clap::Args;
+use frazil_simulator::trace::{LifetimeSummary, Lifetimes, Origin, RecordedLifetimes, printable};
+
+use crate::failure::{Failure, note};
+
+/// Whether entries expire.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Lifetimes")]
+pub(crate) struct LifetimeArgs {
+    /// How long entries live from their insertion on, by the times in the trace: all of them
+    /// equally long (10s, 5m, 1h, 7d), as long as the trace says, or for ever. What is over is
+    /// removed, and a get of it misses [default: trace, if it says anything and has times].
+    #[arg(long, value_name = "D|trace|none")]
+    ttl: Option<Lifetimes>,
+}
+
+/// What lifetimes a trace is replayed with, for people.
+pub(crate) type Told = Option<String>;
+
+impl LifetimeArgs {
+    /// What is to be read and replayed.
+    pub(crate) fn rule(&self) -> Lifetimes {
+        self.ttl.unwrap_or(Lifetimes::OfTrace)
+    }
+
+    /// Whether anything may expire because the command line says so.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.ttl.is_some_and(|rule| rule != Lifetimes::Ignored)
+    }
+
+    /// What a trace is replayed with, of which it is known whether it `has_times`: `None` if
+    /// nothing expires. Says on standard error which lifetimes of it are ignored.
+    ///
+    /// # Errors
+    /// Bad usage where `--ttl` asks for what the trace cannot give.
+    pub(crate) fn told(
+        &self,
+        name: &str,
+        origin: &Origin,
+        has_times: bool,
+    ) -> Result<Told, Failure> {
+        let name = printable(name);
+        let no_times = "has no times, without which nothing can expire";
+        if let Some(Lifetimes::Fixed(ns)) = self.ttl {
+            if !has_times {
+                return Err(Failure::usage(anyhow!("--ttl: {name} {no_times}")));
+            }
+            return Ok(Some(format!("{} for all", span(ns))));
+        }
+        match (self.ttl, origin.lifetimes) {
+            (Some(Lifetimes::Ignored), _) => Ok(None),
+            (_, Some(LifetimeSummary { has_times: true, median_ns, .. })) => {
+                let median = median_ns.map(|ns| format!(", median {}", span(ns)));
+                Ok(Some(format!("of the trace{}", median.unwrap_or_default())))
+            }
+            (Some(_), Some(_)) => {
+                Err(Failure::usage(anyhow!("--ttl trace: {name} says lifetimes, but {no_times}")))
+            }
+            (Some(_), None) => {
+                Err(Failure::usage(anyhow!("--ttl trace: {name} says nothing of lifetimes")))
+            }
+            (None, Some(_)) => {
+                note(&format!("{name}: {no_times}; its lifetimes are ignored"));
+                Ok(None)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Says what a recording leaves out of the lifetimes that its cache had, or may have had.
+pub(crate) fn note_left_out(name: &str, origin: &Origin) {
+    let Some(recording) = origin.recording else { return };
+    let what = match (recording.lifetimes, origin.lifetimes) {
+        (RecordedLifetimes::Unknown, None) => {
+            "was recorded before recordings told of lifetimes; if entries of its cache expired, that \
+             is ignored (--ttl D gives all the same)"
+        }
+        (RecordedLifetimes::Told, None) => {
+            "entries of its cache could expire, but no record says when; that is ignored (--ttl D \
+             gives all the same)"
+        }
+        (RecordedLifetimes::Moved, _) => {
+            "uses of entries moved their ends in its cache (time to idle, or expire_after_read), \
+             which no record says; that is ignored"
+        }
+        _ => return,
+    };
+    note(&format!("{}: {what}", printable(name)));
+}
+
+/// Nanoseconds with the largest unit of which there is one, to three digits.
+pub(crate) fn span(ns: u64) -> String {
+    const UNITS: [(&str, f64); 7] = [
+        ("d", 86_400e9),
+        ("h", 3_600e9),
+        ("min", 60e9),
+        ("s", 1e9),
+        ("ms", 1e6),
+        ("µs", 1e3),
+        ("ns", 1.0),
+    ];
+    let exact = ns as f64;
+    let (unit, each) = UNITS.into_iter().find(|&(_, each)| exact >= each).unwrap_or(("ns", 1.0));
+    let number = exact / each;
+    let decimals = if number >= 100.0 { 0 } else { 2 - usize::from(number >= 10.0) };
+    let text = format!("{number:.decimals$}");
+    let short = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_the_unit_that_suits_them() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_500, "1.5 µs"),
+            (250_000_000, "250 ms"),
+            (10_000_000_000, "10 s"),
+            (300_000_000_000, "5 min"),
+            (3_600_000_000_000, "1 h"),
+            (3_601_000_000_000, "1 h"),
+            (90 * 86_400_000_000_000, "90 d"),
+            (500 * 86_400_000_000_000, "500 d"),
+        ] {
+            assert_eq!(span(ns), text);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A cell in which entries expire.
+//!
+//! An entry that is inserted at time t with a lifetime of L is over at t + L. It is removed then,
+//! before the first record that is not earlier, as a delete removes it: the cache of a program
+//! does so too, by a wheel, within milliseconds. So a later get misses, and room is free in
+//! between. The rules are in `docs/design/lifetimes-in-traces.md`.
+//!
+//! 24 bytes an object of a trace in memory, or about 60 one of a stream that has a lifetime, and
+//! 24 a deadline that is still to come, of which there are about as many as residents;
+//! O(log deadlines) to insert and to expire.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::replay::Outcome;
+use crate::trace::{FOR_EVER, Lifetimes, Operation, Trace};
+use crate::versatile::{Request, VersatileCell};
+
+/// In the place of a deadline: the entry has expired, and was not asked for since.
+const EXPIRED: u64 = u64::MAX;
+
+/// Deadlines to come, beside twice the live ones, before the others are thrown away.
+const SLACK: usize = 1024;
+
+/// What is known of an object.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Life {
+    /// When its entry is over; 0 if it is not, or there is none; or [`EXPIRED`].
+    until: u64,
+    /// Which insertion that is of: an object that is inserted twice may end at one time.
+    number: u64,
+    /// The lifetime that a record said last; 0 if none did.
+    told: u64,
+}
+
+/// The objects' lives, by number over a trace, by id over a stream.
+enum Lives {
+    Dense(Vec<Life>),
+    Hashed(HashMap<u64, Life, RandomState>),
+}
+
+impl Lives {
+    fn of(&self, object: u64) -> Life {
+        match self {
+            Lives::Dense(lives) => lives.get(object as usize).copied().unwrap_or_default(),
+            Lives::Hashed(lives) => lives.get(&object).copied().unwrap_or_default(),
+        }
+    }
+
+    fn set(&mut self, object: u64, life: Life) {
+        match self {
+            Lives::Dense(lives) => {
+                if let Some(place) = lives.get_mut(object as usize) {
+                    *place = life;
+                }
+            }
+            Lives::Hashed(lives) if life == Life::default() => {
+                lives.remove(&object);
+            }
+            Lives::Hashed(lives) => {
+                lives.insert(object, life);
+            }
+        }
+    }
+}
+
+/// When a request comes, and the lifetime that its record says, or 0.
+#[derive(Clone, Copy)]
+pub(crate) struct When {
+    pub(crate) time_ns: u64,
+    pub(crate) lifetime_ns: u64,
+}
+
+/// A cell of a sweep or a stream whose entries expire.
+pub(crate) struct ExpiringCell<'t> {
+    cell: Box<dyn VersatileCell + 't>,
+    /// What all have, if all have the same.
+    fixed: Option<u64>,
+    lives: Lives,
+    /// The earliest on top, and of those the one inserted first. Some hold no more.
+    deadlines: BinaryHeap<Reverse<(u64, u64, u64)>>,
+    /// How many there may be before those that hold no more are thrown away.
+    room: usize,
+    inserted: u64,
+    /// The clock, which never goes back.
+    now: u64,
+    /// Gets that missed what had expired.
+    expired: u64,
+}
+
+impl<'t> ExpiringCell<'t> {
+    /// Over a trace in memory, whose objects are numbers below `objects`.
+    pub(crate) fn over_trace(
+        cell: Box<dyn VersatileCell + 't>,
+        lifetimes: Lifetimes,
+        objects: usize,
+    ) -> Self {
+        ExpiringCell::new(cell, lifetimes, Lives::Dense(vec![Life::default(); objects]))
+    }
+
+    /// Over a stream.
+    pub(crate) fn over_stream(cell: Box<dyn VersatileCell + 't>, lifetimes: Lifetimes) -> Self {
+        ExpiringCell::new(cell, lifetimes, Lives::Hashed(HashMap::default()))
+    }
+
+    fn new(cell: Box<dyn VersatileCell + 't>, lifetimes: Lifetimes, lives: Lives) -> Self {
+        let fixed = match lifetimes {
+            Lifetimes::Fixed(lifetime_ns) => Some(lifetime_ns.max(1)),
+            Lifetimes::Ignored => Some(FOR_EVER),
+            Lifetimes::OfTrace => None,
+        };
+        ExpiringCell {
+            cell,
+            fixed,
+            lives,
+            deadlines: BinaryHeap::new(),
+            room: SLACK,
+            inserted: 0,
+            now: 0,
+            expired: 0,
+        }
+    }
+
+    /// Replays the records `range` of the trace whose objects the index knows.
+    pub(crate) fn feed(&mut self, trace: &Trace, range: Range<usize>) {
+        for record in range {
+            let request = Request {
+                object: trace.ids[record].into(),
+                size: trace.sizes.get(record).copied().unwrap_or(1),
+                operation: trace.operations.get(record).copied().unwrap_or_default(),
+            };
+            let when = When {
+                time_ns: trace.times_ns.get(record).copied().unwrap_or_default(),
+                lifetime_ns: trace.lifetimes_ns.get(record).copied().unwrap_or_default(),
+            };
+            self.step(request, when);
+        }
+    }
+
+    /// Replays requests before the first one whose entry may expire.
+    pub(crate) fn feed_endless(&mut self, requests: impl Iterator<Item = Request>) {
+        self.cell.feed_all(requests);
+    }
+
+    /// One record.
+    pub(crate) fn step(&mut self, request: Request, when: When) {
+        self.now = self.now.max(when.time_ns);
+        self.expire();
+        let hit = self.cell.step(request);
+        let Request { object, operation, .. } = request;
+        let life = self.lives.of(object);
+        let told = match (self.fixed, when.lifetime_ns) {
+            (Some(fixed), _) => fixed,
+            (None, 0) if operation == Operation::Get => life.told,
+            // A set that does not say ends no time at all.
+            (None, 0) => FOR_EVER,
+            (None, lifetime_ns) => lifetime_ns,
+        };
+        // One that is the same for all need not be kept, and none is as good as one without an end.
+        let kept = if self.fixed.is_some() || told == FOR_EVER { 0 } else { told };
+        match operation {
+            Operation::Get if hit => {
+                if kept != life.told {
+                    self.lives.set(object, Life { told: kept, ..life });
+                }
+            }
+            Operation::Get | Operation::Set => {
+                let missed = operation == Operation::Get && life.until == EXPIRED;
+                self.expired += u64::from(missed);
+                self.inserted += 1;
+                let until = self.end(told);
+                let number = if until > 0 { self.inserted } else { 0 };
+                self.lives.set(object, Life { until, number, told: kept });
+                if until > 0 {
+                    self.wait_for(object, until);
+                }
+            }
+            Operation::Delete => {
+                self.lives.set(object, Life { told: life.told, ..Life::default() });
+            }
+        }
+    }
+
+    /// Forgets what was counted so far: the end of a warm-up.
+    pub(crate) fn reset_counts(&mut self) {
+        self.cell.reset_counts();
+        self.expired = 0;
+    }
+
+    /// What was counted, with the time that the caller measured.
+    pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
+        Outcome { expired: self.expired, ..self.cell.outcome(seconds) }
+    }
+
+    /// The end of an entry that is inserted now, 0 if it has none.
+    fn end(&self, lifetime_ns: u64) -> u64 {
+        let until = self.now.saturating_add(lifetime_ns);
+        if lifetime_ns == 0 || until == EXPIRED { 0 } else { until }
+    }
+
+    /// Adds the end of the last insertion, which the object's life must have already: deadlines
+    /// that no life has are thrown away.
+    fn wait_for(&mut self, object: u64, until: u64) {
+        self.deadlines.push(Reverse((until, self.inserted, object)));
+        if self.deadlines.len() > self.room {
+            self.throw_away();
+        }
+    }
+
+    /// Removes what is over.
+    #[inline]
+    fn expire(&mut self) {
+        while let Some(&Reverse((until, number, object))) = self.deadlines.peek() {
+            if until > self.now {
+                break;
+            }
+            self.deadlines.pop();
+            let life = self.lives.of(object);
+            // Another was inserted since, or it was deleted.
+            if (life.until, life.number) != (until, number) {
+                continue;
+            }
+            // What was evicted before its time did not expire.
+            let until = if self.cell.expire(object) { EXPIRED } else { 0 };
+            self.lives.set(object, Life { until, number: 0, told: life.told });
+        }
+    }
+
+    /// Throws away the deadlines of what is there no more, so that there are as many as residents,
+    /// and not as insertions.
+    fn throw_away(&mut self) {
+        let (cell, lives) = (&self.cell, &mut self.lives);
+        self.deadlines.retain(|&Reverse((until, number, object))| {
+            let life = lives.of(object);
+            let is_last = (life.until, life.number) == (until, number);
+            let holds = is_last && cell.holds(object);
+            if is_last && !holds {
+                lives.set(object, Life { told: life.told, ..Life::default() });
+            }
+            holds
+        });
+        self.room = 2 * self.deadlines.len() + SLACK;
+    }
+}
