@@ -231,7 +231,9 @@ fn spread(times: &mut [u64]) -> u64 {
             gap = next - time;
         }
         for (place, other) in times[start..start + len].iter_mut().enumerate().skip(1) {
-            *other = time + (u128::from(gap) * place as u128 / len as u128) as u64;
+            // The end of all times may be near.
+            let later = (u128::from(gap) * place as u128 / len as u128) as u64;
+            *other = time.saturating_add(later);
             moved += 1;
         }
         start += len;
@@ -255,6 +257,8 @@ mod tests {
         assert_eq!(spread_out(&[1, 4, 4, 4]), (vec![1, 4, 5, 6], 2));
         assert_eq!(spread_out(&[7, 7]), (vec![7, 7], 1));
         assert_eq!(spread_out(&[0, 0, 0, 1]), (vec![0, 0, 0, 1], 2));
+        let end = u64::MAX;
+        assert_eq!(spread_out(&[4, end, end]), (vec![4, end, end], 1));
     }
 
     #[test]

@@ -241,6 +241,12 @@ impl<'a> Case<'a> {
             let problem = "holds no requests, only sets and deletes";
             return Err(anyhow!("{}: {problem}", self.name).into());
         }
+        let all_fits = self.cells.iter().any(|cell| cell.measured.capacity >= self.everything);
+        if self.lifetimes.is_some() && !all_fits {
+            // What expires is missed again, which LRU's curve does not know.
+            let whole = self.replay(question, &[(0, self.everything)], "replaying")?;
+            self.first_requests = whole.first().map_or(1.0, |cell| cell.measured.miss_ratio);
+        }
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl Fetches {
         match (said, own) {
             (Some(said), Some(own)) => {
                 let first = loaded.trace.times_ns.iter().min().copied().unwrap_or_default();
-                let paced = |time: &u64| ((time - first) as f64 * (own / said)) as u64;
+                let paced = |time: &u64| far((time - first) as f64 * (own / said));
                 loaded.trace.times_ns = loaded.trace.times_ns.iter().map(paced).collect();
             }
             (Some(said), None) => loaded.trace.times_ns = evenly(loaded, said),
@@ -70,6 +70,12 @@ impl Fetches {
     }
 }
 
+/// A time of a replay that begins at 0: no later than a century and a half, to which fetches and
+/// waits can be added.
+fn far(ns: f64) -> u64 {
+    (ns as u64).min(u64::MAX / 4)
+}
+
 /// Times for records that have none: gets come evenly, so many a second of all keys.
 fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
     let is_get =
@@ -80,7 +86,7 @@ fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
     let mut before = 0u64;
     let time = |record| {
         before += u64::from(is_get(record));
-        (before as f64 * each_ns) as u64
+        far(before as f64 * each_ns)
     };
     (0..trace.len()).map(time).collect()
 }
@@ -228,7 +234,7 @@ pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
     };
     let kinds: Vec<String> = kinds.into_iter().filter_map(kind).collect();
     Some(format!(
-        "Latency{} that half of them and that 99 % stay below: {}; all {} and {}, {} in the mean.{}",
+        "Latency{}, median and 99th percentile: {}; all {} and {}, {} in the mean.{}",
         on_worst(advice),
         kinds.join(", "),
         time(all.p50_us),
@@ -257,7 +263,7 @@ fn pace(case: &Case<'_>) -> String {
         format!(" Delayed hits are those at {rate} requests a second.")
     });
     let coarse = fetching.spread() as f64 / case.loaded.trace.len().max(1) as f64;
-    if coarse < COARSE {
+    if coarse < COARSE || case.requests_per_second().is_none() {
         return rate;
     }
     format!(

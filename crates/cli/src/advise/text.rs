@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
 use super::choice::Verdict;
-use super::latency::{self, latencies, latencies_json};
-use super::recommend::{Limit, Measured, Winner};
+use super::latency::{self, latencies_json};
+use super::recommend::{Limit, Measured, TIE, Winner};
 use super::told::{
     bytes, cautions, goal_json, growth, is_rough, knees_json, named, sizes_json, why_size, worth,
 };
@@ -54,7 +54,8 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         };
         cells.iter().map(other).collect()
     };
-    let latency = latencies(advice, winner.chosen.policy, winner.chosen.capacity);
+    let there = advice.cases[advice.worst.case].cell(winner.chosen.policy, winner.chosen.capacity);
+    let latency = there.and_then(|cell| cell.latencies.as_ref());
     let recommendation = row! {
         "kind" => "recommendation",
         "policy" => chosen.map(name),
@@ -431,8 +432,13 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
 fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
     // Those that do not do what is asked for are beaten too, however fast they are.
     match winner.beaten.first().map(|cell| cell.mops) {
-        Some(Some(_)) if advice.money().is_some() => "the cheapest of all at this size",
-        Some(Some(fastest)) if Some(fastest) > winner.chosen.mops => {
+        Some(Some(_)) if advice.money().is_some() => match &advice.goal {
+            Some(goal) if goal.budget.is_some() || goal.has_targets() => {
+                "the cheapest at this size of those that do what is asked for"
+            }
+            _ => "the cheapest of all at this size",
+        },
+        Some(Some(fastest)) if fastest >= winner.chosen.mops.unwrap_or(0.0) * (1.0 - TIE) => {
             "the fastest of those that do what is asked for"
         }
         Some(Some(_)) => "the most by over 5 %",
@@ -519,7 +525,8 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let there = on_worst(advice);
     Some(format!(
         "Throughput{there}: {range}{sure}; a request takes {}; {limit}{peak}.",
-        time(*response_us)
+        // Delayed hits and all, where they are known.
+        time(cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us))
     ))
 }
 

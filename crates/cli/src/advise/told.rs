@@ -317,8 +317,8 @@ fn within(advice: &Advice<'_>, goal: &Goal) -> String {
 fn targets(goal: &Goal) -> Vec<String> {
     let miss = goal.miss_ratio.map(|limit| format!("misses {} at most", percent(limit)));
     let latency = goal.latency.map(|target| match target {
-        LatencyTarget::Mean(us) => format!("answers in {us} µs in the mean"),
-        LatencyTarget::P99(us) => format!("answers 99 % in {us} µs"),
+        LatencyTarget::Mean(us) => format!("answers in {} in the mean", time(us)),
+        LatencyTarget::P99(us) => format!("answers 99 % in {}", time(us)),
     });
     let rate = goal
         .requests_per_second

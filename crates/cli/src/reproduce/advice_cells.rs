@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use frazil_driver::{Backend, Distance, Ours, Setup, Stream, one_pass, replay, trace_streams};
-use frazil_simulator::trace::{self, ReadOptions, Trace, printable};
+use frazil_simulator::trace::{self, Operation, ReadOptions, Trace, printable};
 
 use crate::failure::{Failure, note};
 
@@ -64,7 +64,7 @@ impl Load {
         for file in files(folder)? {
             let within = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
             match Load::read(printable(&within), file.display().to_string(), limit) {
-                Ok(load) if load.trace.is_empty() => note(&format!("{within}: no requests")),
+                Ok(load) if !load.has_gets() => note(&format!("{within}: left out: no requests")),
                 Ok(load) => loads.push(load),
                 Err(Failure::Failed(error) | Failure::Usage(error)) => {
                     note(&format!("{within}: left out: {error:#}"));
@@ -77,6 +77,11 @@ impl Load {
             return Err(Failure::usage(problem));
         }
         Ok(loads)
+    }
+
+    fn has_gets(&self) -> bool {
+        let Trace { ids, operations, .. } = &self.trace;
+        (0..ids.len()).any(|at| operations.get(at).is_none_or(|&it| it == Operation::Get))
     }
 
     /// Distinct objects.

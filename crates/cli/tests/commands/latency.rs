@@ -81,3 +81,25 @@ fn the_99th_percentile_may_be_asked_for() {
     let bad = ["advise", "--trace", GENERATED, "--target-latency", "p50=1ms"];
     fails(&bad, 2, &["mean=D or p99=D"]);
 }
+
+/// Where every size misses more than a hundredth, a 99th percentile is a fetch at all of them.
+#[test]
+fn nearest_to_a_target_that_none_reaches_is_what_misses_least() {
+    let goal = ["--trace", GENERATED, "--policy", "fifo,lru", "--target-latency", "p99=50us"];
+    let (answer, cells) = advised(&goal);
+    assert_eq!(answer["goal"]["reached"], false, "{answer}");
+    let misses = |row: &Value| row["miss_ratio"].as_f64().unwrap();
+    let least = cells.iter().map(misses).fold(1.0, f64::min);
+    assert!(least > 0.01, "{least}");
+    assert_eq!(misses(&answer["goal"]["nearest"]), least, "{answer}");
+}
+
+/// The end of all times is near where few requests come in a second.
+#[test]
+fn requests_may_come_as_seldom_as_one_likes() {
+    for rate in ["1e-7", "1e-300"] {
+        let (answer, _) =
+            advised(&[&["--trace", GENERATED, "--request-rate", rate], &CELL[..]].concat());
+        assert!(answer["capacity"].is_u64(), "{answer}");
+    }
+}

@@ -194,3 +194,19 @@ fn a_copy_keeps_lifetimes_where_its_format_has_them() {
     assert!(text.contains("lifetimes           of 2 records, median 15 s, longest 15 s"), "{text}");
     assert!(convert("plain").contains("says lifetimes, which plain can't"));
 }
+
+/// What room for everything would avoid is known although only a small size is compared.
+#[test]
+fn a_small_size_is_judged_by_what_all_would_avoid() {
+    let trace = "zipf:1.0:objects=1K:requests=20K:seed=1";
+    let words = ["advise", "--trace", trace, "--policy", "lru", "--capacity", "10", "--ttl"];
+    let avoidable = |ttl: &str| {
+        let (rows, _) = rows(&[&words[..], &[ttl]].concat());
+        let answer = rows.last().unwrap();
+        assert_eq!(answer["capacity"], 10, "{answer}");
+        answer["avoidable"].as_f64().unwrap()
+    };
+    let (for_ever, soon) = (avoidable("none"), avoidable("1ms"));
+    assert_eq!(avoidable("1h"), for_ever);
+    assert!(soon < for_ever && soon > 0.2, "{soon}, {for_ever}");
+}
