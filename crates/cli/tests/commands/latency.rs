@@ -82,6 +82,21 @@ fn the_99th_percentile_may_be_asked_for() {
     fails(&bad, 2, &["mean=D or p99=D"]);
 }
 
+/// Of a thousand requests in a fetch many wait for less than all of it, so the mean is below that of
+/// the model, which has each of them as a miss or a hit.
+#[test]
+fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
+    let goal = ["--policy", "lru", "--backend", "1ms", "--target-latency", "mean=400us"];
+    let (answer, cells) = advised(&[&["--trace", GENERATED], &goal[..]].concat());
+    let least = |mean: &dyn Fn(&Value) -> f64| {
+        let fitting = cells.iter().filter(|cell| mean(cell) <= 400.0);
+        fitting.map(|cell| cell["capacity"].as_u64().unwrap()).min()
+    };
+    let capacity = least(&|cell| number(cell, "all", "mean_us"));
+    assert_eq!(answer["capacity"].as_u64(), capacity, "{answer}");
+    assert!(capacity < least(&|cell| cell["response_us"].as_f64().unwrap()), "{answer}");
+}
+
 /// Where every size misses more than a hundredth, a 99th percentile is a fetch at all of them.
 #[test]
 fn nearest_to_a_target_that_none_reaches_is_what_misses_least() {
