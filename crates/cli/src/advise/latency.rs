@@ -131,7 +131,7 @@ pub(crate) struct Counted<'a> {
     pub(crate) plain: &'a Outcome,
     /// With them, of the sample, if it is known when requests come.
     pub(crate) delayed: Option<&'a Outcome>,
-    /// Whether there can be delayed hits that nothing is known of.
+    /// Whether it is known how many hits are delayed.
     pub(crate) delays_known: bool,
     pub(crate) sample: &'a Sample,
     pub(crate) backend_us: f64,

@@ -500,18 +500,7 @@ mod tests {
             look: Look { number, apart: false },
             points: vec![(0.0, 1.0)],
         };
-        let panel = || Panel {
-            title: String::new(),
-            x_label: String::new(),
-            y_label: String::new(),
-            shape: Shape::Lines,
-            labels: Vec::new(),
-            logarithmic_x: false,
-            logarithmic: false,
-            marks: Vec::new(),
-            named_at_ends: false,
-            series: names.iter().enumerate().map(series).collect(),
-        };
+        let panel = || lines("", "", "", names.iter().enumerate().map(series).collect());
         let narrow = Legend::new(&[panel()]);
         assert!(narrow.rows > 1);
         for (&(x, y), name) in narrow.places.iter().zip(names) {
