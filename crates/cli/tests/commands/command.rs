@@ -555,7 +555,8 @@ fn check_shared_writes(speeds: &[&Value]) {
         assert!(!rows.is_empty(), "{policy}");
         rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
     };
-    assert!(writes(10, "mobius") < writes(10, "mobius:batch=1"));
+    assert!(writes(10, "mobius") < writes(10, "mobius-w/d"));
+    assert!(writes(10, "mobius-w/d") < writes(10, "mobius:batch=1"));
     for (fewer, more) in [
         ("mobius", "sieve"),
         ("s3-fifo", "sieve"),
@@ -579,7 +580,7 @@ fn check_figures(folder: &Path) {
         ("figure-7", "mobius sieve s3-fifo fifo clock lru-delayed w-tinylfu"),
         ("figure-8", "mobius sieve s3-fifo fifo clock lru-delayed w-tinylfu"),
         ("figure-9", "mobius sieve s3-fifo clock lru-delayed w-tinylfu two-queue"),
-        ("figure-10", "mobius mobius:batch=1 sieve s3-fifo"),
+        ("figure-10", "mobius mobius-w/d mobius:batch=1 sieve s3-fifo"),
         ("shared-writes", "mobius sieve s3-fifo fifo clock lru lru-delayed w-tinylfu two-queue"),
     ] {
         let svg = folder.join(format!("mobius-{name}.svg"));
