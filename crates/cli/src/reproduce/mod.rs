@@ -21,10 +21,8 @@ mod frozenhot;
 mod mitigations;
 mod mobius;
 mod mobius_traces;
-mod origin;
 mod prototype;
 mod queueing;
-mod shard;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,7 +128,8 @@ enum Experiment {
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
-    /// The cache before origins that answer after 68, 103 and 226 ms, LRU against LRU-MAD, and the
+    /// A client, a load balancer, cache shards, flow and network manager, each in threads of its
+    /// own, before origins that answer after 68, 103 and 226 ms: LRU against LRU-MAD, and the
     /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
     Prototype,
 }
@@ -180,7 +179,7 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy and advice alone")));
     }
     if let Some(us) = args.origin {
-        return origin::serve(Duration::from_secs_f64(us / 1e6));
+        return prototype::origin::serve(Duration::from_secs_f64(us / 1e6));
     }
     let takes_traces = [
         Experiment::Advice,
