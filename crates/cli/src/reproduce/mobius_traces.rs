@@ -325,7 +325,7 @@ fn figure_11(findings: &Findings) -> String {
         lines(load, "threads", "M requests/s", each(&ALL, &axis(&findings.threads), speed))
     };
     let panels: Vec<_> = findings.loads.iter().map(panel).collect();
-    draw::grid(&titled("Throughput of traces by threads"), &panels, 2)
+    draw::figure(&titled("Throughput of traces by threads"), &panels)
 }
 
 fn figure_12(findings: &Findings) -> String {
