@@ -1,8 +1,9 @@
 //! What other work has of the machine's processors.
 //!
-//! Linux says how long all processors were busy, whoever had them, how long the host of a virtual
-//! machine had them meanwhile, and how long each process had them: to some 10 ms. Elsewhere nothing
-//! is known.
+//! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
+//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too how
+//! long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand times a
+//! second it saw less than they had.) Elsewhere nothing is known.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,9 @@ use std::time::{Duration, Instant};
 pub struct Processors {
     at: Instant,
     count: usize,
-    /// Time of all of them in which they were not idle, or the host had them.
-    busy: Duration,
-    /// What our processes had of it.
+    /// Time of all of them in which nobody wanted them.
+    idle: Duration,
+    /// What our processes had.
     ours: Duration,
 }
 
@@ -27,10 +28,10 @@ impl Processors {
     /// assert!(share.is_none_or(|share| share >= 0.0));
     /// ```
     pub fn now(children: &[u32]) -> Option<Self> {
-        let (busy, count) = machine(&std::fs::read_to_string("/proc/stat").ok()?)?;
+        let (idle, count) = machine(&std::fs::read_to_string("/proc/stat").ok()?)?;
         let ours = children.iter().copied().chain([std::process::id()]);
         let ours = ours.map(process_time).sum::<Option<Duration>>()?;
-        Some(Processors { at: Instant::now(), count, busy: time(busy), ours })
+        Some(Processors { at: Instant::now(), count, idle: time(idle), ours })
     }
 
     /// The share of all processors' time since then that others had, the host among them.
@@ -43,9 +44,10 @@ impl Processors {
     /// ```
     pub fn others_since(&self, before: &Processors) -> f64 {
         let all = self.at.saturating_duration_since(before.at).as_secs_f64() * self.count as f64;
-        let busy = self.busy.saturating_sub(before.busy);
+        let idle = self.idle.saturating_sub(before.idle);
         let ours = self.ours.saturating_sub(before.ours);
-        if all > 0.0 { busy.saturating_sub(ours).as_secs_f64() / all } else { 0.0 }
+        // All three are rounded, each in its own way.
+        if all > 0.0 { (1.0 - (idle + ours).as_secs_f64() / all).max(0.0) } else { 0.0 }
     }
 }
 
@@ -73,16 +75,15 @@ fn ticks_per_second() -> f64 {
     1.0
 }
 
-/// Busy ticks of all processors, and their number, of `/proc/stat`.
+/// Idle ticks of all processors, and their number, of `/proc/stat`.
 fn machine(text: &str) -> Option<(u64, usize)> {
     let mut lines = text.lines();
     let all: Vec<u64> =
         lines.next()?.strip_prefix("cpu ")?.split_ascii_whitespace().flat_map(str::parse).collect();
-    // In order: user, nice, system, idle, waiting for input and output, two kinds of interrupts,
-    // stolen by the host. What guests had is in the first two.
-    let &[user, nice, system, _, _, hard, soft, stolen, ..] = all.as_slice() else { return None };
+    // After user, nice and system time. The second is idle while a disk is waited for.
+    let &[_, _, _, idle, waiting, ..] = all.as_slice() else { return None };
     let count = lines.take_while(|line| line.starts_with("cpu")).count();
-    (count > 0).then_some((user + nice + system + hard + soft + stolen, count))
+    (count > 0).then_some((idle + waiting, count))
 }
 
 /// Ticks that a process had, of its `stat`.
@@ -100,10 +101,10 @@ mod tests {
     #[test]
     fn what_linux_says_is_read() {
         let text = "cpu  100 20 30 4000 50 1 2 3 9 9\ncpu0 1 2\ncpu1 1 2\nintr 5\n";
-        assert_eq!(machine(text), Some((156, 2)));
+        assert_eq!(machine(text), Some((4050, 2)));
         let text = "17 (a) b) R 1 17 17 0 -1 4194304 103 0 0 0 70 8 5 5 20 0 1 0 100\n";
         assert_eq!(process(text), Some(78));
-        for damaged in ["", "cpu  1 2\ncpu0 1\n", "cpu  1 2 3 4 5 6 7 8\n"] {
+        for damaged in ["", "cpu  1 2\ncpu0 1\n", "cpu  1 2 3 4 5 6 7 8\nintr 5\n"] {
             assert_eq!(machine(damaged), None);
         }
         assert_eq!((process("17 (a) R 1"), process("")), (None, None));
@@ -113,15 +114,14 @@ mod tests {
     fn the_others_have_what_we_have_not() {
         let at = Instant::now();
         let seconds = Duration::from_secs;
-        let before = Processors { at, count: 2, busy: seconds(100), ours: seconds(40) };
-        let now = |busy, ours| Processors {
+        let before = Processors { at, count: 2, idle: seconds(100), ours: seconds(40) };
+        let now = |idle, ours| Processors {
             at: at + seconds(10),
-            busy: seconds(busy),
+            idle: seconds(idle),
             ours: seconds(ours),
             ..before
         };
-        assert_eq!(now(118, 55).others_since(&before), 3.0 / 20.0);
-        // Both are rounded, each in its own way.
-        assert_eq!(now(118, 59).others_since(&before), 0.0);
+        assert!((now(102, 55).others_since(&before) - 3.0 / 20.0).abs() < 1e-9);
+        assert_eq!(now(102, 59).others_since(&before), 0.0);
     }
 }
