@@ -45,7 +45,7 @@ const PERCENT: u32 = 3;
 /// Requests of a run, at least: a short trace is asked for of several caches.
 const LEAST: f64 = 1e6;
 /// How long all runs together wait for cores that are near each other.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The paper's greatest difference in KV-1: its highest hit ratio is 1.8 % above its lowest.
 const CLOSE: f64 = 84.34 / 82.82;
 
@@ -103,18 +103,20 @@ struct Cell {
     contender: &'static str,
     threads: usize,
     capacity: u64,
-    /// Million requests a second, in the order of the rounds.
-    rounds: Vec<f64>,
+    /// Million requests a second, in the order of the rounds, and whether that was disturbed.
+    rounds: Vec<(f64, bool)>,
     hit_ratio: f64,
     /// For a request, of the last round.
     shared_writes: f64,
-    /// Rounds that were disturbed.
-    disturbed: usize,
 }
 
 impl Cell {
     fn mops(&self) -> f64 {
-        median(&self.rounds)
+        of_undisturbed(self.rounds.iter().copied())
+    }
+
+    fn disturbed(&self) -> usize {
+        self.rounds.iter().filter(|round| round.1).count()
     }
 
     fn row(&self) -> Row {
@@ -126,12 +128,18 @@ impl Cell {
             "threads" => self.threads,
             "capacity" => self.capacity,
             "mops" => self.mops(),
-            "mops_rounds" => self.rounds,
-            "disturbed_rounds" => self.disturbed,
+            "mops_rounds" => self.rounds.iter().map(|round| round.0).collect::<Vec<_>>(),
+            "disturbed_rounds" => self.disturbed(),
             "hit_ratio" => self.hit_ratio,
             "shared_writes" => self.shared_writes,
         }
     }
+}
+
+/// The median of what was not disturbed; of all, if all was.
+fn of_undisturbed(values: impl Iterator<Item = (f64, bool)> + Clone) -> f64 {
+    let undisturbed: Vec<f64> = values.clone().filter(|it| !it.1).map(|it| it.0).collect();
+    if undisturbed.is_empty() { median(values.map(|it| it.0)) } else { median(undisturbed) }
 }
 
 /// All that was measured.
@@ -153,11 +161,13 @@ impl Findings {
         self.cells.iter().find(|it| (it.load, it.threads, it.contender) == wanted)
     }
 
-    /// How many times as fast one is as another at the most threads, the median of the rounds.
+    /// How many times as fast one is as another at the most threads, the median of the rounds in
+    /// which neither was disturbed.
     fn ratio(&self, load: &str, one: &str, other: &str) -> f64 {
         let cell = |name| self.cell(load, self.most(), name);
         let (Some(one), Some(other)) = (cell(one), cell(other)) else { return f64::NAN };
-        median(one.rounds.iter().zip(&other.rounds).map(|(one, other)| one / other.max(1e-9)))
+        let rounds = one.rounds.iter().zip(&other.rounds);
+        of_undisturbed(rounds.map(|(one, other)| (one.0 / other.0.max(1e-9), one.1 || other.1)))
     }
 
     /// How often one thread hits, in percent.
@@ -224,7 +234,6 @@ fn compare(
             rounds: Vec::new(),
             hit_ratio: 0.0,
             shared_writes: 0.0,
-            disturbed: 0,
         })
         .collect();
     for round in 0..rounds {
@@ -239,8 +248,7 @@ fn compare(
             };
             let gets = sum(|it| it.hits + it.misses).max(1) as f64;
             let cell = &mut found[number];
-            cell.rounds.push(run.replay.mops);
-            cell.disturbed += usize::from(run.disturbed);
+            cell.rounds.push((run.replay.mops, run.disturbed));
             cell.hit_ratio = run.replay.hit_ratio;
             cell.shared_writes = sum(|it| it.shared_writes) as f64 / gets;
             done(1);
@@ -376,7 +384,7 @@ fn summary(loads: &[Load], findings: &Findings) -> String {
         })
         .collect();
     let rounds: usize = findings.cells.iter().map(|cell| cell.rounds.len()).sum();
-    let disturbed: usize = findings.cells.iter().map(|cell| cell.disturbed).sum();
+    let disturbed: usize = findings.cells.iter().map(Cell::disturbed).sum();
     let cores = findings.transfer_ns.map_or_else(String::new, |ns| {
         format!(", or while a line did not take some {ns:.0} ns from core to core")
     });
@@ -384,4 +392,16 @@ fn summary(loads: &[Load], findings: &Findings) -> String {
         "{sizes}\n{table}\n{disturbed} of {rounds} speeds were measured while the machine had other \
          work{cores}\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_disturbed_counts_where_there_is_nothing_else() {
+        let of = |rounds: &[(f64, bool)]| of_undisturbed(rounds.iter().copied());
+        assert_eq!(of(&[(1.0, true), (5.0, false), (2.0, true)]), 5.0);
+        assert_eq!(of(&[(1.0, true), (5.0, true), (2.0, true)]), 2.0);
+    }
 }
