@@ -103,7 +103,7 @@ enum Experiment {
     /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
-    /// The same policies on real traces: paper 3, figures 11 and 12. Some five minutes on two cores.
+    /// The same policies on real traces: paper 3, figures 11 and 12. Some four minutes on two cores.
     MobiusTraces,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
     /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
