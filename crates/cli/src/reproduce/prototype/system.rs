@@ -112,7 +112,7 @@ impl System<'_> {
             network.push(timed(scope, move || network::ask(wanted, to, &for_asker, over)));
             network.push(timed(scope, move || network::listen(from, fetched, over)));
         }
-        let flows = Flows::new(ways, self.backends.clone(), self.delays);
+        let flows = Flows::new(ways, self.backends, self.delays);
         let flows = timed(scope, move || flows.run(&for_flows, over));
         let balancer = timed(scope, move || balance(to_balance, to_shards, &for_balancer, over));
         let client = timed(scope, move || replay(requests, hurries, first, answers, over));
