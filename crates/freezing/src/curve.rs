@@ -89,9 +89,8 @@ impl Tally {
 /// [`FreezingState::curve`](crate::FreezingState::curve).
 ///
 /// ```
-/// use frazil::{Cache, CurvePoint, Freezing};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// let state = cache.freezing_state().unwrap();
+/// use frazil_freezing::{CurvePoint, Steering};
+/// let state = Steering::new(20).state();
 /// for CurvePoint { share, frozen_hits, misses, .. } in state.curve() {
 ///     println!("{share}: {frozen_hits} of the requests, {misses} miss");
 /// }

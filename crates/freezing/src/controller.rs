@@ -1,5 +1,5 @@
 //! What decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state machine,
-//! without threads and without a clock. `control.rs` runs it.
+//! without threads and without a clock. `steering.rs` runs it.
 //!
 //! ```text
 //!            ┌───────────────────────── rested ──────────────────────────┐
@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use super::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
+use crate::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
 
 /// What the phases go by. The defaults are the authors', from their code where the paper does
 /// not say.
@@ -197,9 +197,8 @@ pub(crate) enum Action {
 /// What a cache that freezes by itself is doing: [`FreezingState::phase`](crate::FreezingState).
 ///
 /// ```
-/// use frazil::{Cache, Freezing, FreezingPhase};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// assert_eq!(cache.freezing_state().unwrap().phase, FreezingPhase::Waiting);
+/// use frazil_freezing::{Phase, Steering};
+/// assert_eq!(Steering::new(20).state().phase, Phase::Waiting);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -224,9 +223,8 @@ pub(crate) const PHASES: usize = 6;
 /// Why the phase is what it is: [`FreezingState::reason`](crate::FreezingState).
 ///
 /// ```
-/// use frazil::{Cache, Freezing, FreezingReason};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// assert_eq!(cache.freezing_state().unwrap().reason, FreezingReason::Began);
+/// use frazil_freezing::{Reason, Steering};
+/// assert_eq!(Steering::new(20).state().reason, Reason::Began);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -1,0 +1,366 @@
+//! Overlays on other caches: what they answer, one thread against a naive model, and many at once.
+#![cfg(not(any(loom, shuttle)))]
+
+#[path = "../examples/other_caches/lru_mutex.rs"]
+mod lru_mutex;
+#[path = "../examples/other_caches/relaxed_lru.rs"]
+mod relaxed_lru;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use frazil_freezing::{Host, Insertion, Overlay, Phase};
+use lru_mutex::LruMutex;
+use proptest::prelude::*;
+use relaxed_lru::RelaxedLru;
+
+/// LRU of which a part is set aside, as it would be written down.
+struct Naive {
+    capacity: usize,
+    /// Hottest first, both.
+    dynamic: Vec<(u8, u32)>,
+    aside: Vec<(u8, u32)>,
+}
+
+fn place(list: &[(u8, u32)], key: u8) -> Option<usize> {
+    list.iter().position(|entry| entry.0 == key)
+}
+
+impl Naive {
+    fn len(&self) -> usize {
+        self.dynamic.len() + self.aside.len()
+    }
+
+    fn get(&mut self, key: u8) -> Option<u32> {
+        if let Some(at) = place(&self.aside, key) {
+            return Some(self.aside[at].1);
+        }
+        let entry = self.dynamic.remove(place(&self.dynamic, key)?);
+        self.dynamic.insert(0, entry);
+        Some(entry.1)
+    }
+
+    fn insert(&mut self, key: u8, value: u32) -> Insertion {
+        if let Some(at) = place(&self.aside, key) {
+            self.aside[at].1 = value;
+            return Insertion::Replaced;
+        }
+        let mut outcome = Insertion::Admitted { evicted: 0 };
+        if let Some(at) = place(&self.dynamic, key) {
+            self.dynamic.remove(at);
+            outcome = Insertion::Replaced;
+        } else if self.len() == self.capacity {
+            if self.dynamic.pop().is_none() {
+                return Insertion::Refused;
+            }
+            outcome = Insertion::Admitted { evicted: 1 };
+        }
+        self.dynamic.insert(0, (key, value));
+        outcome
+    }
+
+    fn remove(&mut self, key: u8) -> Option<u32> {
+        if let Some(at) = place(&self.aside, key) {
+            return Some(self.aside.remove(at).1);
+        }
+        place(&self.dynamic, key).map(|at| self.dynamic.remove(at).1)
+    }
+
+    fn thaw(&mut self) {
+        let dynamic = std::mem::take(&mut self.dynamic);
+        self.dynamic = std::mem::take(&mut self.aside);
+        self.dynamic.extend(dynamic);
+    }
+
+    fn freeze(&mut self, share: f64) -> u64 {
+        self.thaw();
+        let count = (self.len() as f64 * share).round() as usize;
+        let dynamic = self.dynamic.split_off(count);
+        self.aside = std::mem::replace(&mut self.dynamic, dynamic);
+        count as u64
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Get(u8),
+    Insert(u8),
+    Remove(u8),
+    Freeze(f64),
+    Thaw,
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let key = 0u8..24;
+    let call = prop_oneof![
+        12 => key.clone().prop_map(Call::Get),
+        12 => key.clone().prop_map(Call::Insert),
+        2 => key.prop_map(Call::Remove),
+        1 => (0.0..1.3).prop_map(Call::Freeze),
+        1 => Just(Call::Thaw),
+    ];
+    proptest::collection::vec(call, 0..300)
+}
+
+proptest! {
+    #[test]
+    fn a_frozen_list_answers_as_one_that_is_written_down(calls in calls()) {
+        let cache = Overlay::new(LruMutex::<u8, u32>::new(12));
+        let mut naive = Naive { capacity: 12, dynamic: Vec::new(), aside: Vec::new() };
+        for (value, call) in (0..).zip(calls) {
+            match call {
+                Call::Get(key) => prop_assert_eq!(cache.get(&key), naive.get(key)),
+                Call::Insert(key) => {
+                    prop_assert_eq!(cache.insert(&key, value), naive.insert(key, value));
+                }
+                Call::Remove(key) => prop_assert_eq!(cache.remove(&key), naive.remove(key)),
+                Call::Freeze(share) => {
+                    prop_assert_eq!(cache.freeze(share), naive.freeze(share.min(1.0)));
+                }
+                Call::Thaw => {
+                    cache.thaw();
+                    naive.thaw();
+                }
+            }
+            prop_assert_eq!(cache.host().len(), naive.len());
+        }
+    }
+
+    /// Which entries a shard evicts hangs on how keys are dealt out; what it has is the last value.
+    #[test]
+    fn a_frozen_map_has_last_values_and_keeps_what_is_frozen(calls in calls()) {
+        let cache = Overlay::new(RelaxedLru::<u8, u32>::new(16));
+        let mut last = HashMap::new();
+        for (value, call) in (0..).zip(calls) {
+            match call {
+                Call::Get(key) => {
+                    let (got, held) = (cache.get(&key), cache.host().get(&key, |_| ()));
+                    prop_assert_eq!(got, held);
+                    prop_assert!(got.is_none() || got == last.get(&key).copied());
+                }
+                Call::Insert(key) => {
+                    if cache.insert(&key, value) != Insertion::Refused {
+                        last.insert(key, value);
+                    }
+                }
+                Call::Remove(key) => {
+                    let removed = cache.remove(&key);
+                    prop_assert!(removed.is_none() || removed == last.remove(&key));
+                    prop_assert_eq!(cache.get(&key), None);
+                }
+                Call::Freeze(share) => {
+                    let frozen = cache.freeze(share);
+                    let before = cache.counts();
+                    let found = (0..24).filter(|key| cache.get(key).is_some()).count();
+                    prop_assert_eq!(found, cache.host().len());
+                    prop_assert_eq!(cache.counts().frozen_hits - before.frozen_hits, frozen);
+                }
+                Call::Thaw => cache.thaw(),
+            }
+            prop_assert!(cache.host().len() <= 16);
+        }
+    }
+}
+
+/// Writers whose values of a key only grow, readers who never see one go back, and a freezer.
+fn values_only_grow<H>(host: H)
+where
+    H: Host<Key = u64, Value = Arc<u64>>,
+{
+    const KEYS: u64 = 64;
+    let cache = Overlay::new(host);
+    let written: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let frozen = std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (cache, written, over) = (&cache, &written, &over);
+            scope.spawn(move || {
+                let mut version = 0;
+                while !over.load(Relaxed) {
+                    version += 1;
+                    for key in (0..KEYS).filter(|key| key % 2 == writer) {
+                        if version % 7 == 3 {
+                            cache.remove(&key);
+                        } else {
+                            cache.insert(&key, Arc::new(version));
+                        }
+                        written[key as usize].store(version, Relaxed);
+                    }
+                }
+            });
+        }
+        for reader in 0..2 {
+            let (cache, written, over) = (&cache, &written, &over);
+            scope.spawn(move || {
+                let mut state = reader;
+                while !over.load(Relaxed) {
+                    state = (state * 13 + 7) % KEYS;
+                    let least = written[state as usize].load(Relaxed);
+                    if let Some(seen) = cache.get(&state) {
+                        assert!(*seen >= least, "key {state}: {seen} after {least} was written");
+                    }
+                }
+            });
+        }
+        let mut frozen = 0;
+        let mut share = 0.0;
+        // Should this panic the threads must end.
+        while began.elapsed() < Duration::from_millis(300) {
+            share = (share + 0.37) % 1.1;
+            frozen += cache.freeze(share);
+            std::thread::yield_now();
+            if share > 0.7 {
+                cache.thaw();
+            }
+        }
+        over.store(true, Relaxed);
+        frozen
+    });
+    assert!(frozen > 0 && cache.counts().frozen_hits > 0, "{frozen}: {:?}", cache.counts());
+}
+
+#[test]
+fn values_of_a_list_only_grow() {
+    values_only_grow(LruMutex::new(48));
+}
+
+#[test]
+fn values_of_a_map_only_grow() {
+    values_only_grow(RelaxedLru::new(48));
+}
+
+#[test]
+fn all_values_are_dropped() {
+    let value = Arc::new(());
+    let cache = Overlay::new(LruMutex::new(100));
+    for round in 0..5 {
+        (0..200u64).for_each(|key| _ = cache.insert(&(key + round), Arc::clone(&value)));
+        assert!(cache.freeze(0.5) > 0);
+        assert_eq!(Arc::strong_count(&value), 1 + 100 + 50, "those that are frozen twice");
+        cache.remove(&(round + 199));
+        cache.thaw();
+        assert_eq!(Arc::strong_count(&value), 1 + 99);
+    }
+    assert!(cache.freeze(1.0) > 0);
+    drop(cache);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// A value whose clone waits.
+struct Slow(Option<Arc<Barrier>>);
+
+impl Clone for Slow {
+    fn clone(&self) -> Self {
+        if let Some(barrier) = &self.0 {
+            barrier.wait();
+            barrier.wait();
+        }
+        Slow(None)
+    }
+}
+
+#[test]
+fn a_reader_that_stands_still_costs_a_freeze_and_no_memory() {
+    let barrier = Arc::new(Barrier::new(2));
+    let cache = Overlay::new(LruMutex::new(10));
+    cache.insert(&0u64, Slow(Some(Arc::clone(&barrier))));
+    std::thread::scope(|scope| {
+        let freezer = scope.spawn(|| cache.freeze(1.0));
+        // The clone into the table.
+        barrier.wait();
+        barrier.wait();
+        assert_eq!(freezer.join().ok(), Some(1));
+    });
+    // What lies in the table now does not wait: its clone was made without a barrier.
+    assert!(cache.get(&0).is_some());
+    assert_eq!(cache.counts().frozen_hits, 1);
+}
+
+/// A key that asks the cache for itself when it is compared.
+#[derive(Clone)]
+struct Nested(u64, Arc<std::sync::OnceLock<Overlay<LruMutex<u64, u64>>>>);
+
+impl PartialEq for Nested {
+    fn eq(&self, other: &Self) -> bool {
+        // A look-up within a look-up.
+        if let Some(cache) = self.1.get() {
+            assert_eq!(cache.get(&7), Some(70));
+        }
+        self.0 == other.0
+    }
+}
+
+impl Eq for Nested {}
+
+impl std::hash::Hash for Nested {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_look_up_within_a_look_up_is_answered() {
+    let inner = Overlay::new(LruMutex::new(10));
+    inner.insert(&7, 70);
+    assert_eq!(inner.freeze(1.0), 1);
+    let shared = Arc::new(std::sync::OnceLock::new());
+    assert!(shared.set(inner).is_ok());
+    let outer = Overlay::new(LruMutex::new(10));
+    let key = Nested(1, Arc::clone(&shared));
+    outer.insert(&key, 10);
+    assert_eq!(outer.freeze(1.0), 1);
+    assert_eq!(outer.get(&key), Some(10));
+    assert!(shared.get().is_some_and(|inner| inner.counts().frozen_hits > 0));
+}
+
+#[test]
+fn whole_and_full_it_refuses_newcomers_until_something_goes() {
+    let cache = Overlay::new(LruMutex::new(4));
+    (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
+    assert_eq!(cache.freeze(1.0), 4);
+    assert_eq!(cache.insert(&9, 9), Insertion::Refused);
+    assert_eq!(cache.insert(&2, 20), Insertion::Replaced);
+    assert_eq!(cache.get(&2), Some(20));
+    assert_eq!(cache.remove(&3), Some(3));
+    assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
+    // With room to spare nothing is refused.
+    let cache = Overlay::new(LruMutex::new(5));
+    (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
+    assert_eq!(cache.freeze(1.0), 4);
+    assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
+}
+
+/// By the time that steps are told, so that it hangs on no clock but in the latencies, which decide
+/// nothing before the trial.
+#[test]
+fn it_learns_by_the_marker_and_tries() {
+    let cache = Overlay::new(LruMutex::new(1_000));
+    let (mut state, mut now) = (1u64, Duration::ZERO);
+    let mut ask = |requests| {
+        for _ in 0..requests {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let key = 1_500f64.powf((state >> 11) as f64 / (1u64 << 53) as f64) as u64;
+            if cache.get(&key).is_none() {
+                cache.insert(&key, key);
+            }
+        }
+    };
+    for _ in 0..10_000 {
+        ask(500);
+        now += Duration::from_millis(100);
+        cache.step(now);
+        if cache.state().phase == Phase::Trying {
+            break;
+        }
+    }
+    let learnt = cache.state();
+    assert_eq!((learnt.phase, learnt.share), (Phase::Trying, 1.0));
+    let hits: Vec<f64> = learnt.curve().iter().map(|point| point.frozen_hits).collect();
+    // Of 7 log-units of keys each tenth of the entries has its share.
+    assert!(hits.len() > 10 && hits[0] < 0.3 && hits[hits.len() - 1] > 0.7, "{hits:?}");
+    let before = cache.counts();
+    ask(1_000);
+    assert!(cache.counts().frozen_hits > before.frozen_hits);
+}
