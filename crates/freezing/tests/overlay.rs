@@ -188,6 +188,8 @@ where
                         }
                         written[key as usize].store(version, Relaxed);
                     }
+                    // Or nothing that is frozen would live until it is read.
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
         }
@@ -206,7 +208,6 @@ where
         }
         let mut frozen = 0;
         let mut share = 0.0;
-        // Should this panic the threads must end.
         while began.elapsed() < Duration::from_millis(300) {
             share = (share + 0.37) % 1.1;
             frozen += cache.freeze(share);
