@@ -107,7 +107,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 proptest! {
     #[test]
     fn a_frozen_list_answers_as_one_that_is_written_down(calls in calls()) {
-        let cache = Overlay::new(LruMutex::<u8, u32>::new(12));
+        let cache = Overlay::new(LruMutex::<u8, u32>::new(12, true));
         let mut naive = Naive { capacity: 12, dynamic: Vec::new(), aside: Vec::new() };
         for (value, call) in (0..).zip(calls) {
             match call {
@@ -224,7 +224,7 @@ where
 
 #[test]
 fn values_of_a_list_only_grow() {
-    values_only_grow(LruMutex::new(48));
+    values_only_grow(LruMutex::new(48, true));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn values_of_a_map_only_grow() {
 #[test]
 fn all_values_are_dropped() {
     let value = Arc::new(());
-    let cache = Overlay::new(LruMutex::new(100));
+    let cache = Overlay::new(LruMutex::new(100, true));
     for round in 0..5 {
         (0..200u64).for_each(|key| _ = cache.insert(&(key + round), Arc::clone(&value)));
         assert!(cache.freeze(0.5) > 0);
@@ -265,7 +265,7 @@ impl Clone for Slow {
 #[test]
 fn a_reader_that_stands_still_costs_a_freeze_and_no_memory() {
     let barrier = Arc::new(Barrier::new(2));
-    let cache = Overlay::new(LruMutex::new(10));
+    let cache = Overlay::new(LruMutex::new(10, true));
     cache.insert(&0u64, Slow(Some(Arc::clone(&barrier))));
     std::thread::scope(|scope| {
         let freezer = scope.spawn(|| cache.freeze(1.0));
@@ -303,12 +303,12 @@ impl std::hash::Hash for Nested {
 
 #[test]
 fn a_look_up_within_a_look_up_is_answered() {
-    let inner = Overlay::new(LruMutex::new(10));
+    let inner = Overlay::new(LruMutex::new(10, true));
     inner.insert(&7, 70);
     assert_eq!(inner.freeze(1.0), 1);
     let shared = Arc::new(std::sync::OnceLock::new());
     assert!(shared.set(inner).is_ok());
-    let outer = Overlay::new(LruMutex::new(10));
+    let outer = Overlay::new(LruMutex::new(10, true));
     let key = Nested(1, Arc::clone(&shared));
     outer.insert(&key, 10);
     assert_eq!(outer.freeze(1.0), 1);
@@ -318,7 +318,7 @@ fn a_look_up_within_a_look_up_is_answered() {
 
 #[test]
 fn whole_and_full_it_refuses_newcomers_until_something_goes() {
-    let cache = Overlay::new(LruMutex::new(4));
+    let cache = Overlay::new(LruMutex::new(4, true));
     (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
     assert_eq!(cache.freeze(1.0), 4);
     assert_eq!(cache.insert(&9, 9), Insertion::Refused);
@@ -327,7 +327,7 @@ fn whole_and_full_it_refuses_newcomers_until_something_goes() {
     assert_eq!(cache.remove(&3), Some(3));
     assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
     // With room to spare nothing is refused.
-    let cache = Overlay::new(LruMutex::new(5));
+    let cache = Overlay::new(LruMutex::new(5, true));
     (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
     assert_eq!(cache.freeze(1.0), 4);
     assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
@@ -337,7 +337,7 @@ fn whole_and_full_it_refuses_newcomers_until_something_goes() {
 /// nothing before the trial.
 #[test]
 fn it_learns_by_the_marker_and_tries() {
-    let cache = Overlay::new(LruMutex::new(1_000));
+    let cache = Overlay::new(LruMutex::new(1_000, true));
     let (mut state, mut now) = (1u64, Duration::ZERO);
     let mut ask = |requests| {
         for _ in 0..requests {

@@ -22,14 +22,17 @@ struct Lists<K: Hash + Eq, V> {
 
 pub(crate) struct LruMutex<K: Hash + Eq, V> {
     capacity: usize,
+    /// Whether a hit moves an entry: without, it is FIFO.
+    promotes: bool,
     lists: Mutex<Lists<K, V>>,
 }
 
 impl<K: Hash + Eq, V> LruMutex<K, V> {
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// So many entries, of which hits are promoted or not.
+    pub(crate) fn new(capacity: usize, promotes: bool) -> Self {
         let list = || LruCache::unbounded_with_hasher(RandomState::default());
         let lists = Lists { dynamic: list(), aside: list() };
-        LruMutex { capacity, lists: Mutex::new(lists) }
+        LruMutex { capacity, promotes, lists: Mutex::new(lists) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists<K, V>> {
@@ -52,7 +55,8 @@ where
 
     fn get(&self, key: &K, hit: impl FnOnce(&Mark)) -> Option<V> {
         let Lists { dynamic, aside } = &mut *self.lock();
-        let (value, mark) = dynamic.get(key).or_else(|| aside.peek(key))?;
+        let found = if self.promotes { dynamic.get(key) } else { dynamic.peek(key) };
+        let (value, mark) = found.or_else(|| aside.peek(key))?;
         hit(mark);
         Some(value.clone())
     }

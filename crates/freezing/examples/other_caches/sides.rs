@@ -1,0 +1,288 @@
+//! What is compared: a cache as it is, and with an overlay, driven by the same loop; rounds in turn.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use frazil_driver::{
+    Backend, Distance, Engine, Measured, Schedule, Shared, Stream, preload, run, run_with_backend,
+};
+use frazil_freezing::{FreezingControl, Host, Overlay, Phase};
+
+/// The longest that the controller is waited for.
+const SETTLED_IN: Duration = Duration::from_secs(15);
+/// Runs of a round that were disturbed are repeated so often.
+const ATTEMPTS: usize = 4;
+/// Below it a thread did not have its core.
+const CPU_SHARE: f64 = 0.9;
+
+/// A value as the loop makes it and reads it.
+pub(crate) trait Payload: Clone + Send + Sync + 'static {
+    fn of(key: u64) -> Self;
+    fn read(&self) -> u64;
+}
+
+impl Payload for u64 {
+    fn of(key: u64) -> Self {
+        key
+    }
+
+    fn read(&self) -> u64 {
+        *self
+    }
+}
+
+/// A kilobyte, all of which is read.
+#[derive(Clone)]
+pub(crate) struct Kilobyte(Arc<[u64; 128]>);
+
+impl Payload for Kilobyte {
+    fn of(key: u64) -> Self {
+        Kilobyte(Arc::new([key; 128]))
+    }
+
+    fn read(&self) -> u64 {
+        self.0.iter().fold(0, |sum, word| sum.wrapping_add(*word))
+    }
+}
+
+struct Plain<H>(H);
+
+impl<H: Host<Key = u64, Value: Payload>> Shared for Plain<H> {
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(&key, |_| ()).map(|value| value.read())
+    }
+
+    fn insert(&self, key: u64) {
+        self.0.insert(&key, H::Value::of(key));
+    }
+
+    fn remove(&self, key: u64) {
+        self.0.remove(&key);
+    }
+}
+
+impl<H: Host<Key = u64, Value: Payload>> Engine for Plain<H> {
+    type Session<'a>
+        = &'a Self
+    where
+        H: 'a;
+
+    fn session(&self) -> &Self {
+        self
+    }
+}
+
+struct Frozen<H: Host>(Arc<Overlay<H, RandomState>>);
+
+impl<H: Host<Key = u64, Value: Payload>> Shared for Frozen<H> {
+    fn get(&self, key: u64) -> Option<u64> {
+        self.0.get(&key).map(|value| value.read())
+    }
+
+    fn insert(&self, key: u64) {
+        self.0.insert(&key, H::Value::of(key));
+    }
+
+    fn remove(&self, key: u64) {
+        self.0.remove(&key);
+    }
+}
+
+impl<H: Host<Key = u64, Value: Payload>> Engine for Frozen<H> {
+    type Session<'a>
+        = &'a Self
+    where
+        H: 'a;
+
+    fn session(&self) -> &Self {
+        self
+    }
+}
+
+/// What threads ask for, and what a miss takes.
+pub(crate) struct Load {
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) miss: Option<Duration>,
+}
+
+impl Load {
+    fn run<E: Engine>(&self, engine: &E, seconds: f64) -> Measured {
+        let schedule = Schedule::seconds(seconds);
+        match self.miss {
+            None => run(engine, &self.streams, 0, &schedule),
+            Some(latency) => {
+                let backend = Backend::new(latency, self.streams.len());
+                run_with_backend(engine, &self.streams, 0, &schedule, backend)
+            }
+        }
+    }
+}
+
+/// How much of it is frozen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Freezing {
+    Nothing,
+    /// By hand, as soon as it is warm.
+    All,
+    /// What the controller says.
+    Learned,
+}
+
+type Driven = Box<dyn Fn(&Load, f64) -> Measured>;
+
+/// A cache on its side of a comparison.
+pub(crate) struct Side {
+    pub(crate) name: String,
+    drive: Driven,
+    preload: Box<dyn Fn(u64)>,
+    /// Called when it is warm.
+    freeze: Box<dyn Fn()>,
+    /// Phase and share.
+    state: Box<dyn Fn() -> Option<(Phase, f64)>>,
+    _control: Option<FreezingControl>,
+}
+
+impl Side {
+    /// As it is.
+    pub(crate) fn plain<H>(name: &str, host: H) -> Self
+    where
+        H: Host<Key = u64, Value: Payload> + 'static,
+    {
+        let engine = Arc::new(Plain(host));
+        let filled = Arc::clone(&engine);
+        Side {
+            name: name.to_owned(),
+            drive: Box::new(move |load, seconds| load.run(&*engine, seconds)),
+            preload: Box::new(move |keys| preload(&*filled, keys)),
+            freeze: Box::new(|| ()),
+            state: Box::new(|| None),
+            _control: None,
+        }
+    }
+
+    /// With an overlay.
+    pub(crate) fn overlaid<H>(name: &str, host: H, freezing: Freezing) -> std::io::Result<Self>
+    where
+        H: Host<Key = u64, Value: Payload> + 'static,
+    {
+        let overlay = Arc::new(Overlay::with_hasher(host, RandomState::default()));
+        let control = (freezing == Freezing::Learned).then(|| overlay.control()).transpose()?;
+        let [driven, filled, frozen, seen] = std::array::from_fn(|_| Arc::clone(&overlay));
+        let is_learned = freezing == Freezing::Learned;
+        Ok(Side {
+            name: name.to_owned(),
+            drive: Box::new(move |load, seconds| load.run(&Frozen(Arc::clone(&driven)), seconds)),
+            preload: Box::new(move |keys| preload(&Frozen(Arc::clone(&filled)), keys)),
+            freeze: Box::new(move || {
+                if freezing == Freezing::All {
+                    frozen.freeze(1.0);
+                }
+            }),
+            state: Box::new(move || {
+                let state = seen.state();
+                is_learned.then_some((state.phase, state.share))
+            }),
+            _control: control,
+        })
+    }
+
+    /// Fills it, asks until it is warm, and until its controller has made up its mind.
+    fn warm(&self, load: &Load, keys: u64, seconds: f64) {
+        (self.preload)(keys);
+        (self.drive)(load, seconds);
+        (self.freeze)();
+        let began = Instant::now();
+        let undecided = || {
+            let phase = (self.state)().map(|(phase, _)| phase);
+            phase.is_some_and(|phase| !matches!(phase, Phase::Frozen | Phase::Sleeping))
+        };
+        while undecided() && began.elapsed() < SETTLED_IN {
+            (self.drive)(load, seconds);
+        }
+    }
+}
+
+/// What rounds of a side came to.
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    /// Million requests a second, the median of the rounds, and what share of it they differ by.
+    pub(crate) mops: f64,
+    pub(crate) spread: f64,
+    pub(crate) hit_ratio: f64,
+    pub(crate) p99_ns: u64,
+    /// Mean latency × throughput over threads, the median.
+    pub(crate) little: f64,
+    /// Whether that was 1 in all rounds, as far as it can be known.
+    pub(crate) little_holds: bool,
+    /// Rounds of whose runs none was undisturbed.
+    pub(crate) disturbed: usize,
+    /// What is frozen, if a controller says so.
+    pub(crate) state: Option<(Phase, f64)>,
+}
+
+/// How to measure.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
+    pub(crate) distance: Distance,
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Warms all sides, then measures them in turn.
+pub(crate) fn compare(sides: &[Side], load: &Load, keys: u64, plan: &mut Plan) -> Vec<Outcome> {
+    for side in sides {
+        side.warm(load, keys, plan.seconds);
+    }
+    let mut runs: Vec<Vec<Measured>> = sides.iter().map(|_| Vec::new()).collect();
+    let mut disturbed = vec![0; sides.len()];
+    for _ in 0..plan.rounds {
+        for (at, side) in sides.iter().enumerate() {
+            let (measured, is_disturbed) = measure(side, load, plan);
+            disturbed[at] += usize::from(is_disturbed);
+            runs[at].push(measured);
+        }
+    }
+    let outcome = |((side, runs), disturbed): ((&Side, Vec<Measured>), usize)| {
+        let all = |figure: fn(&Measured) -> f64| runs.iter().map(figure).collect::<Vec<f64>>();
+        let mops = all(|run| run.mops);
+        let most = mops.iter().copied().fold(0.0, f64::max);
+        let least = mops.iter().copied().fold(f64::INFINITY, f64::min);
+        let mops = median(mops);
+        Outcome {
+            name: side.name.clone(),
+            spread: (most - least) / mops,
+            mops,
+            hit_ratio: median(all(|run| run.hit_ratio)),
+            p99_ns: median(all(|run| run.p99_ns as f64)) as u64,
+            little: median(all(|run| run.little().ratio())),
+            little_holds: runs.iter().all(|run| run.little().holds()),
+            disturbed,
+            state: (side.state)(),
+        }
+    };
+    sides.iter().zip(runs).zip(disturbed).map(outcome).collect()
+}
+
+/// One run of a side, on cores as near to each other as all others', each thread with its core.
+fn measure(side: &Side, load: &Load, plan: &mut Plan) -> (Measured, bool) {
+    let mut attempt = 1;
+    loop {
+        plan.distance.wait();
+        let began = Instant::now();
+        let measured = (side.drive)(load, plan.seconds);
+        let has_cores = measured.cpu_share.is_none_or(|share| share >= CPU_SHARE);
+        // Who waits for a backend may give its core away.
+        let is_undisturbed = plan.distance.is_kept() && (has_cores || load.miss.is_some());
+        if is_undisturbed || attempt == ATTEMPTS || !plan.distance.has_patience() {
+            return (measured, !is_undisturbed);
+        }
+        plan.distance.spend(began.elapsed());
+        attempt += 1;
+    }
+}
