@@ -17,7 +17,7 @@ mod curve;
 mod host;
 mod learn;
 #[cfg(all(test, loom))]
-mod model;
+mod models;
 mod overlay;
 mod published;
 mod state;
