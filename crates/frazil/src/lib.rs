@@ -596,13 +596,13 @@ pub use features::fetch::{
 pub use features::frozen::Freezing;
 #[cfg(feature = "listener")]
 pub use features::listen::Cause;
+#[cfg(feature = "recording")]
+pub use features::record::{Recorded, Recording};
+pub use features::stats::Stats;
 #[cfg(feature = "freezing")]
 pub use frazil_freezing::{
     CurvePoint, FreezingControl, FreezingState, Phase as FreezingPhase, Reason as FreezingReason,
 };
-#[cfg(feature = "recording")]
-pub use features::record::{Recorded, Recording};
-pub use features::stats::Stats;
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::{Iter, Keys};
 pub use pin::Pin;

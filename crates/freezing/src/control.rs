@@ -53,7 +53,7 @@ impl FreezingControl {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, weak) = (Arc::clone(&stop), Arc::downgrade(cache));
-        let spawned = thread::Builder::new().name("freezing".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("frazil-freezing".to_owned()).spawn(move || {
             run(&weak, &stopped, step);
             if let Some(cache) = weak.upgrade() {
                 let _ = catch_unwind(AssertUnwindSafe(|| end(&cache)));

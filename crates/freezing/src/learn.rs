@@ -263,12 +263,7 @@ impl Learner {
     }
 
     /// Begins to learn by a marker that is set before all of `entries`.
-    pub(crate) fn learn_by_marker(
-        &self,
-        gate: &impl Gate,
-        entries: u64,
-        set_all: impl FnOnce(u8),
-    ) {
+    pub(crate) fn learn_by_marker(&self, gate: &impl Gate, entries: u64, set_all: impl FnOnce(u8)) {
         self.stop(gate);
         set_all(BEHIND);
         self.before.0.store(0, Relaxed);

@@ -191,10 +191,7 @@ impl<H: Host> Overlay<H> {
 impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// The same with a hasher for the table.
     pub fn with_hasher(host: H, hasher: S) -> Self {
-        let shown = Shown {
-            stage: AtomicU8::new(DYNAMIC),
-            table: Published::default(),
-        };
+        let shown = Shown { stage: AtomicU8::new(DYNAMIC), table: Published::default() };
         let origin = Instant::now();
         let steering = Steering::default();
         Overlay {
@@ -302,7 +299,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         aside as u64
     }
 
-    /// Gives what is frozen back to the host's policy. O(entries). Does nothing while another thread
+    /// Gives what is frozen back to the host's policy. O(entries), beside other threads. Does nothing while another thread
     /// freezes or thaws.
     pub fn thaw(&self) {
         if let Some(mut work) = try_lock(&self.work) {
@@ -402,11 +399,14 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         let frozen = self.find_frozen(place, hash, key);
         let (is_frozen, value) = match frozen {
             Some(value) => (true, Some(value)),
-            None => (false, self.host.get(key, |mark| {
-                if is_learnt {
-                    self.learner.hit(samples, &mark.0);
-                }
-            })),
+            None => (
+                false,
+                self.host.get(key, |mark| {
+                    if is_learnt {
+                        self.learner.hit(samples, &mark.0);
+                    }
+                }),
+            ),
         };
         let elapsed = nanoseconds_since(self.origin).saturating_sub(began + self.overhead_ns);
         match &value {
@@ -487,6 +487,16 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
             std::thread::sleep(BETWEEN_LOOKS);
         }
         false
+    }
+}
+
+impl<H: Host, S> Drop for Overlay<H, S> {
+    fn drop(&mut self) {
+        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nobody reads any more.
+        if let Some(withdrawn) = work.withdrawn.take() {
+            let _ = withdrawn.reclaim(&self.claims);
+        }
     }
 }
 

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use crate::controller::{
-    Action, Controller, Kind, LIFETIME, Observed, Phase, Totals, Tuning,
-};
+use crate::controller::{Action, Controller, Kind, LIFETIME, Observed, Phase, Totals, Tuning};
 use crate::curve::{CurvePoint, LEARNT_FROM, Tally};
 use crate::learn::{Gate, Learner, Samples, Timed};
 use crate::state::FreezingState;
@@ -301,21 +299,21 @@ struct Sums {
 
 impl Sums {
     fn of(cache: &impl Subject) -> Sums {
-    let mut sums = Sums::default();
-    for samples in cache.samples() {
-        let Samples { frozen, dynamic, absent, loaded, passed, .. } = samples;
-        for (sum, Timed { count, nanoseconds }) in [
-            (&mut sums.frozen, frozen),
-            (&mut sums.dynamic, dynamic),
-            (&mut sums.absent, absent),
-            (&mut sums.loaded, loaded),
-        ] {
-            let read = |count: &AtomicU64| count.load(Relaxed);
-            *sum = (sum.0.wrapping_add(read(count)), sum.1.wrapping_add(read(nanoseconds)));
+        let mut sums = Sums::default();
+        for samples in cache.samples() {
+            let Samples { frozen, dynamic, absent, loaded, passed, .. } = samples;
+            for (sum, Timed { count, nanoseconds }) in [
+                (&mut sums.frozen, frozen),
+                (&mut sums.dynamic, dynamic),
+                (&mut sums.absent, absent),
+                (&mut sums.loaded, loaded),
+            ] {
+                let read = |count: &AtomicU64| count.load(Relaxed);
+                *sum = (sum.0.wrapping_add(read(count)), sum.1.wrapping_add(read(nanoseconds)));
+            }
+            sums.passed = sums.passed.wrapping_add(passed.load(Relaxed));
+            samples.add_to(&mut sums.tally);
         }
-        sums.passed = sums.passed.wrapping_add(passed.load(Relaxed));
-        samples.add_to(&mut sums.tally);
+        sums
     }
-    sums
-}
 }

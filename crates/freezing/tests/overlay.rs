@@ -282,11 +282,15 @@ fn a_reader_that_stands_still_costs_a_freeze_and_no_answer() {
             std::thread::yield_now();
         }
         assert_eq!(cache.freeze(1.0), 0);
+        assert_eq!(Arc::strong_count(&stop), 3, "here, in the host, in the old table");
         assert!(cache.get(&0).is_some(), "of the host");
         drop(held);
         assert_eq!(reader.join().ok(), Some(true));
     });
     assert_eq!(cache.freeze(1.0), 1);
+    // As well if the cache goes before anybody looks again.
+    drop(cache);
+    assert_eq!(Arc::strong_count(&stop), 1);
 }
 
 /// A key that asks the cache for another when it is compared, while `ASKS`.

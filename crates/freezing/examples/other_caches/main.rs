@@ -115,7 +115,10 @@ fn row(title: &str, capacity: usize, load: &Load, plan: &mut Plan) -> Result<(),
 }
 
 fn row_titles(title: &str) {
-    println!("{title:10} {:10} {:14} {:14} {:>6}  {:5} {:5}", "", "plain", "FH", "gain", "hits", "FH");
+    println!(
+        "{title:10} {:10} {:14} {:14} {:>6}  {:5} {:5}",
+        "", "plain", "FH", "gain", "hits", "FH"
+    );
 }
 
 /// Figure 16a: throughput by the size of the cache.
@@ -186,7 +189,9 @@ fn policies(plan: &mut Plan) -> Result<(), Error> {
 
 /// Figure 17: more than the cache in each request, some of them updates, and the slowest.
 fn mixes(plan: &mut Plan) -> Result<(), Error> {
-    println!("figure 17: {KEYS} keys, 30 % fit, Zipf 1.0, 1 kB read of each, misses of {MISS:?}, 2 threads");
+    println!(
+        "figure 17: {KEYS} keys, 30 % fit, Zipf 1.0, 1 kB read of each, misses of {MISS:?}, 2 threads"
+    );
     println!(
         "{:18} {:10} {:14} {:14} {:>6} {:>8} {:>8} {:>6}",
         "", "", "plain", "FH", "gain", "p99", "p99 FH", "fewer"
@@ -195,7 +200,8 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
         let mix = Mix { resident: KEYS as u32, newcomers: 0.0, again: 0 };
         let stream = |numbers: Vec<u32>| {
             // By place, which has nothing to do with the key.
-            let ask = |at: usize| if at as u32 * 61 % 100 < updates { Ask::Insert } else { Ask::Get };
+            let ask =
+                |at: usize| if at as u32 * 61 % 100 < updates { Ask::Insert } else { Ask::Get };
             let operation = |(at, number)| Operation::new(ask(at), number);
             Stream::new(numbers.into_iter().enumerate().map(operation).collect::<Vec<_>>(), 0)
         };
@@ -225,8 +231,9 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
 fn main() -> Result<ExitCode, Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_quick = arguments.iter().any(|argument| argument == "--quick");
-    let (rounds, seconds) = if is_quick { (1, 0.1) } else { (5, 0.4) };
-    let mut plan = Plan { rounds, seconds, distance: Distance::least() };
+    let (rounds, seconds, patience) = if is_quick { (1, 0.1, 1) } else { (5, 0.4, 60) };
+    let distance = Distance::least().with_patience(Duration::from_secs(patience));
+    let mut plan = Plan { rounds, seconds, distance };
     let part = match arguments.first().map(String::as_str) {
         Some("hits") => hits,
         Some("sizes") => sizes,

@@ -86,8 +86,7 @@ impl<K, V> Frozen<K, V> {
         let copies = copies.flatten();
         (freezing != Freezing::Never).then(|| {
             let work = Mutex::new(Work::default());
-            let learned = (freezing == Freezing::Learned)
-                .then(|| Box::new(Learned::new(lifetime)));
+            let learned = (freezing == Freezing::Learned).then(|| Box::new(Learned::new(lifetime)));
             let (in_use, whole) = (AtomicBool::new(false), AtomicBool::new(false));
             Box::new(Frozen { copies, in_use, whole, work, learned })
         })
