@@ -59,7 +59,10 @@ pub(crate) fn count(root: &Path) -> anyhow::Result<()> {
     crates.retain(|name| !name.starts_with("frazil"));
     if crates.len() > CRATES_MAX {
         let crates: Vec<_> = crates.into_iter().collect();
-        bail!("frazil stands on more than {CRATES_MAX} crates of others:\n  {}", crates.join("\n  "));
+        bail!(
+            "frazil stands on more than {CRATES_MAX} crates of others:\n  {}",
+            crates.join("\n  ")
+        );
     }
     eprintln!("xtask: frazil stands on {} crates of others, of {CRATES_MAX} at most", crates.len());
     Ok(())
