@@ -231,9 +231,13 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
 fn main() -> Result<ExitCode, Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_quick = arguments.iter().any(|argument| argument == "--quick");
-    let (rounds, seconds, patience) = if is_quick { (1, 0.1, 1) } else { (5, 0.4, 60) };
-    let distance = Distance::least().with_patience(Duration::from_secs(patience));
-    let mut plan = Plan { rounds, seconds, distance };
+    let mut plan = match is_quick {
+        true => Plan { rounds: 1, seconds: 0.1, distance: Distance::of(None) },
+        false => {
+            let distance = Distance::least().with_patience(Duration::from_secs(60));
+            Plan { rounds: 5, seconds: 0.4, distance }
+        }
+    };
     let part = match arguments.first().map(String::as_str) {
         Some("hits") => hits,
         Some("sizes") => sizes,
