@@ -77,6 +77,11 @@ impl Gate for Door {
 
 impl Door {
     #[inline(always)]
+    fn is_open(&self) -> bool {
+        self.learning.load(Relaxed) != 0 || self.timing.load(Relaxed)
+    }
+
+    #[inline(always)]
     fn wants(&self, hash: u64) -> bool {
         hash < self.learning.load(Relaxed) || self.timing.load(Relaxed)
     }
@@ -218,12 +223,16 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// The value of a key: of the table if it is frozen, else of the host. O(1).
     #[inline]
     pub fn get(&self, key: &H::Key) -> Option<H::Value> {
-        let (hash, place) = (self.hash(key), Place::of_this_thread());
-        if self.door.0.wants(hash) {
-            return self.get_observed(place, hash, key);
-        }
-        if let Some(value) = self.find_frozen(place, hash, key) {
-            return Some(value);
+        let place = Place::of_this_thread();
+        // Where nobody wants the hash it is not made.
+        if self.door.0.is_open() || self.shown.0.stage.load(Relaxed) == SHOWN {
+            let hash = self.hash(key);
+            if self.door.0.wants(hash) {
+                return self.get_observed(place, hash, key);
+            }
+            if let Some(value) = self.find_frozen(place, hash, key) {
+                return Some(value);
+            }
         }
         let value = self.host.get(key, |_| ());
         let counted = self.claims.beside(place.at);
@@ -233,9 +242,10 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 
     /// Inserts or replaces. While all of a full cache is frozen its host refuses newcomers. O(1).
     pub fn insert(&self, key: &H::Key, value: H::Value) -> Insertion {
-        let (hash, place) = (self.hash(key), Place::of_this_thread());
+        let place = Place::of_this_thread();
         let counted = self.claims.beside(place.at);
-        if counted.timed_miss.load(Relaxed) == hash | 1 {
+        let missed = counted.timed_miss.load(Relaxed);
+        if missed != 0 && missed == self.hash(key) | 1 {
             self.end_timed_miss(counted);
         }
         let insertion = self.host.insert(key, value);
@@ -244,7 +254,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
             Insertion::Replaced => {}
             Insertion::Refused => return insertion,
         }
-        self.take_out(place, hash, key);
+        self.take_out(place, key);
         insertion
     }
 
@@ -262,7 +272,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// The value of a key has been changed in the host, or it has gone from there, and not by this
     /// overlay: has no look-up find it in the table. To be called after that. O(1).
     pub fn forget(&self, key: &H::Key) {
-        self.take_out(Place::of_this_thread(), self.hash(key), key);
+        self.take_out(Place::of_this_thread(), key);
     }
 
     /// Freezes the hottest entries, a share of what is there from 0 to 1, and returns how many they
@@ -437,11 +447,11 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 
     /// Has no look-up find a key in the table that the caller has written in the host.
     #[inline(always)]
-    fn take_out(&self, place: Place, hash: u64, key: &H::Key) {
+    fn take_out(&self, place: Place, key: &H::Key) {
         // Relaxed: whoever has copied the key has published the table before, and let go of the
         // lock of the host's that the caller has taken since; or copies what the caller has written.
         if self.shown.0.table.is_any() {
-            self.take_out_of_table(place, hash, key);
+            self.take_out_of_table(place, self.hash(key), key);
         }
     }
 
