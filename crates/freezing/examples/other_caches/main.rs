@@ -24,7 +24,10 @@ use sides::{Freezing, Kilobyte, Load, Outcome, Payload, Plan, Side, compare};
 type Error = Box<dyn std::error::Error>;
 
 const KEYS: u64 = 200_000;
+/// Of a stream.
 const OPERATIONS: usize = 1 << 20;
+/// Runs that ask for something else each.
+const RUNS: usize = 8;
 const ALPHA: f64 = 0.99;
 /// What the paper's miss takes, its device being an Optane disk.
 const MISS: Duration = Duration::from_micros(5);
@@ -41,8 +44,10 @@ fn pairs<V: Payload>(capacity: usize, freezing: Freezing) -> Result<Vec<Side>, E
     ])
 }
 
-fn zipf(alpha: f64, keys: u64, threads: usize) -> Result<Vec<Stream>, Error> {
-    Ok(Workload::Zipf { alpha }.streams(keys, OPERATIONS, threads)?)
+fn zipf(alpha: f64, keys: u64, threads: usize, miss: Option<Duration>) -> Result<Load, Error> {
+    let count = RUNS * threads;
+    let streams = Workload::Zipf { alpha }.streams(keys, OPERATIONS * count, count)?;
+    Ok(Load::new(streams, threads, miss))
 }
 
 /// A cell of a table: million requests a second.
@@ -76,7 +81,7 @@ fn hits(plan: &mut Plan) -> Result<(), Error> {
         sides.insert(1, Side::overlaid("lru+mutex, idle", idle, Freezing::Nothing)?);
         let idle = RelaxedLru::<u64, u64>::new(capacity);
         sides.insert(4, Side::overlaid("relaxed, idle", idle, Freezing::Nothing)?);
-        let load = Load { streams: zipf(ALPHA, RESIDENT, threads)?, miss: None };
+        let load = zipf(ALPHA, RESIDENT, threads, None)?;
         let outcomes = compare(&sides, &load, RESIDENT, plan);
         for host in outcomes.chunks(3) {
             for outcome in host {
@@ -125,8 +130,8 @@ fn row_titles(title: &str) {
 fn sizes(plan: &mut Plan) -> Result<(), Error> {
     println!("figure 16a: Zipf {ALPHA} of {KEYS} keys, misses of {MISS:?}, 2 threads; million/s");
     row_titles("size");
+    let load = zipf(ALPHA, KEYS, 2, Some(MISS))?;
     for percent in [20, 60, 80, 100] {
-        let load = Load { streams: zipf(ALPHA, KEYS, 2)?, miss: Some(MISS) };
         // All of the keys, and some room for shards of unequal size.
         let room = if percent == 100 { 20 } else { 0 };
         let capacity = (KEYS * (percent + room) / 100) as usize;
@@ -140,8 +145,7 @@ fn misses(plan: &mut Plan) -> Result<(), Error> {
     println!("figure 16b: Zipf {ALPHA} of {KEYS} keys, a quarter fits, 2 threads; million/s");
     row_titles("miss");
     for micros in [5, 50, 500] {
-        let miss = Some(Duration::from_micros(micros));
-        let load = Load { streams: zipf(ALPHA, KEYS, 2)?, miss };
+        let load = zipf(ALPHA, KEYS, 2, Some(Duration::from_micros(micros)))?;
         row(&format!("{micros} us"), KEYS as usize / 4, &load, plan)?;
     }
     Ok(())
@@ -164,7 +168,7 @@ fn policies(plan: &mut Plan) -> Result<(), Error> {
             Side::overlaid("LRU, FH", host(true), Freezing::Learned)?,
             Side::overlaid("FIFO, FH", host(false), Freezing::Learned)?,
         ];
-        let load = Load { streams: zipf(alpha, KEYS, 2)?, miss: Some(MISS) };
+        let load = zipf(alpha, KEYS, 2, Some(MISS))?;
         let outcomes = compare(&sides, &load, capacity as u64, plan);
         let [lru, fifo, lru_fh, fifo_fh] = &outcomes[..] else { continue };
         println!(
@@ -205,8 +209,8 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
             let operation = |(at, number)| Operation::new(ask(at), number);
             Stream::new(numbers.into_iter().enumerate().map(operation).collect::<Vec<_>>(), 0)
         };
-        let streams = mix.numbers(OPERATIONS, 2)?.into_iter().map(stream).collect();
-        let load = Load { streams, miss: Some(MISS) };
+        let streams = mix.numbers(OPERATIONS, 2 * RUNS)?.into_iter().map(stream).collect();
+        let load = Load::new(streams, 2, Some(MISS));
         let capacity = (KEYS * 3 / 10) as usize;
         let sides = pairs::<Kilobyte>(capacity, Freezing::Learned)?;
         let outcomes = compare(&sides, &load, capacity as u64, plan);

@@ -1,5 +1,6 @@
 //! What is compared: a cache as it is, and with an overlay, driven by the same loop; rounds in turn.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,18 +103,29 @@ impl<H: Host<Key = u64, Value: Payload>> Engine for Frozen<H> {
 
 /// What threads ask for, and what a miss takes.
 pub(crate) struct Load {
-    pub(crate) streams: Vec<Stream>,
-    pub(crate) miss: Option<Duration>,
+    /// By thread and run: what one run has asked for is not what the next one asks for.
+    streams: Vec<Stream>,
+    threads: usize,
+    begun: Cell<usize>,
+    miss: Option<Duration>,
 }
 
 impl Load {
+    /// Of so many threads. The streams are enough for as many runs as they are threads' worth; then
+    /// they come again.
+    pub(crate) fn new(streams: Vec<Stream>, threads: usize, miss: Option<Duration>) -> Self {
+        Load { streams, threads, begun: Cell::new(0), miss }
+    }
+
     fn run<E: Engine>(&self, engine: &E, seconds: f64) -> Measured {
         let schedule = Schedule::seconds(seconds);
+        let begun = self.begun.replace(self.begun.get() + 1) % (self.streams.len() / self.threads);
+        let streams = &self.streams[begun * self.threads..][..self.threads];
         match self.miss {
-            None => run(engine, &self.streams, 0, &schedule),
+            None => run(engine, streams, 0, &schedule),
             Some(latency) => {
-                let backend = Backend::new(latency, self.streams.len());
-                run_with_backend(engine, &self.streams, 0, &schedule, backend)
+                let backend = Backend::new(latency, self.threads);
+                run_with_backend(engine, streams, 0, &schedule, backend)
             }
         }
     }
