@@ -5,6 +5,7 @@ use frazil::FreezingPhase;
 use super::Expectation;
 use super::frozen_cells::{Cell, History, Side, Spot};
 use super::frozen_curve::{HitLatency, Hits, Promise};
+use super::frozen_share::Found;
 use crate::median::median;
 use crate::output::{self, row};
 
@@ -27,6 +28,7 @@ pub(super) struct Findings {
     pub(super) promises: Vec<Promise>,
     pub(super) latencies: Vec<HitLatency>,
     pub(super) beside: Vec<Beside>,
+    pub(super) found: Vec<Found>,
 }
 
 /// A policy that never freezes, at a spot.

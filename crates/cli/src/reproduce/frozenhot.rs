@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::Report;
 use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
+use super::frozen_share as share;
 use super::frozen_expectations::{Beside, Face, Findings, LFU, expectations};
 use crate::draw;
 use crate::failure::Failure;
@@ -85,6 +86,9 @@ struct Plan {
     lasting: Duration,
     /// Of figure 14.
     lifetimes: &'static [u32],
+    /// Policies that are to find the best share, and for how long by their own clock.
+    found: &'static [&'static str],
+    span: Duration,
 }
 
 impl Plan {
@@ -104,6 +108,8 @@ impl Plan {
                 longer: milliseconds(400),
                 lasting: milliseconds(400),
                 lifetimes: &[],
+                found: &["lru"],
+                span: Duration::from_secs(60),
             };
         }
         let warmup = milliseconds(100);
@@ -119,6 +125,8 @@ impl Plan {
             longer: milliseconds(5_000),
             lasting: milliseconds(15_000),
             lifetimes: &[2, 5, 20, 60],
+            found: &["lru", "lfu"],
+            span: Duration::from_secs(240),
         }
     }
 
@@ -219,9 +227,16 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
         plan.spots(load).len() + 2 * plan.histories(load).len() + plan.beside(load).len()
     };
     let steps: usize = loads.iter().map(of).sum();
-    let few = learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
+    let few = plan.found.len() + learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
+    for &policy in plan.found {
+        findings.found.extend(share::found(policy, plan.span)?);
+        progress.advance(1);
+    }
+    if std::env::var("SCRATCH").is_ok() {
+        return Ok(report(&findings));
+    }
     for load in &loads {
         for spot in plan.spots(load) {
             findings.cells.push(cells::compare(load, spot, &plan.extent(load))?);
@@ -264,6 +279,7 @@ fn report(findings: &Findings) -> Report {
     measurements.extend(findings.hits.iter().map(Hits::row));
     measurements.extend(findings.promises.iter().map(Promise::row));
     measurements.extend(findings.latencies.iter().map(HitLatency::row));
+    measurements.extend(findings.found.iter().flat_map(share::Found::rows));
     Report {
         measurements,
         expectations: expectations(findings),
@@ -272,6 +288,7 @@ fn report(findings: &Findings) -> Report {
             gains(findings),
             faces(findings),
             beside(findings),
+            share::table(&findings.found),
             phases(findings),
             lifetimes(findings),
             hits(findings),

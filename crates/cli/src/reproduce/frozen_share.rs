@@ -1,0 +1,265 @@
+//! Paper 2's figure 10 by a clock that only requests move: whether the controller finds the share
+//! that is best to freeze, beside the same cache in which one share is frozen all the time.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use frazil::{Freezing, FreezingPhase, FreezingState};
+
+use super::frozen_clock::{Bench, Costs};
+use super::frozen_curve::{endless, zipf};
+use crate::failure::Failure;
+use crate::output::{self, row};
+
+/// Shares that are frozen for comparison, besides none.
+const SHARES: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
+/// How many times as long as it was thawed a share stays frozen: the authors' lifetime, and a short
+/// one for what is soon stale.
+const LIFETIMES: [u32; 2] = [20, 2];
+/// How long a fixed share is thawed, in which the order learns what has become hot.
+const THAWED: Duration = Duration::from_secs(2);
+
+/// Entries of the caches.
+const CAPACITY: u64 = 10_000;
+/// A hit that waits for a lock, and a backend that answers as 25 such hits. All is fifty times as
+/// slow as the caches are, and seconds pass for fewer requests.
+const LOCKED: Costs = Costs { frozen_ns: 1_000, dynamic_ns: 10_000, miss_ns: 250_000 };
+/// A hit that is hardly slower than one of what is frozen.
+const CHEAP: Costs = Costs { dynamic_ns: 1_050, ..LOCKED };
+
+/// What is asked for, by a short name.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    name: &'static str,
+    costs: Costs,
+    /// Keys under Zipf's law that stay as they are.
+    keys: u64,
+    /// Of this many requests one is for a key of the window; 0 for none.
+    every: u64,
+    /// The window's keys, and requests after which its oldest goes and another comes.
+    window: u64,
+    moves: u64,
+}
+
+const LOADS: [Load; 4] = [
+    // Four of five requests are for what stays hot, one for what is new.
+    Load { name: "part", costs: LOCKED, keys: 8_000, every: 5, window: 1_500, moves: 5_000 },
+    Load { name: "still", costs: LOCKED, keys: 12_000, every: 0, window: 0, moves: 1 },
+    Load { name: "cheap", costs: CHEAP, keys: 12_000, every: 0, window: 0, moves: 1 },
+    Load { name: "moving", costs: LOCKED, keys: 1, every: 1, window: 8_000, moves: 20 },
+];
+
+impl Load {
+    /// The keys, without end.
+    fn requests(self, drawn: &[u64]) -> impl Iterator<Item = u64> + '_ {
+        let Load { every, window, moves, .. } = self;
+        let mut state = 7u64;
+        (0u64..).zip(drawn.iter().cycle()).map(move |(index, &key)| {
+            if every == 0 || !index.is_multiple_of(every) {
+                return key;
+            }
+            // Knuth's generator; the upper half is the better one.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (state >> 33) * window >> 31;
+            (1 << 40) + index / moves + at
+        })
+    }
+}
+
+/// A cache with one share frozen all the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    pub(super) share: f64,
+    /// None where nothing is frozen.
+    pub(super) lifetime: Option<u32>,
+    /// Requests a second, in thousands.
+    pub(super) rate: f64,
+}
+
+/// What the controller came to.
+pub(super) struct Found {
+    pub(super) load: &'static str,
+    pub(super) policy: &'static str,
+    pub(super) fixed: Vec<Fixed>,
+    /// Requests a second, in thousands: from the beginning, and in the second half.
+    pub(super) whole: f64,
+    pub(super) late: f64,
+    /// The mean share in the second half, and of it while something was frozen.
+    pub(super) mean_share: f64,
+    pub(super) share: f64,
+    pub(super) state: FreezingState,
+}
+
+impl Found {
+    /// The fastest of the fixed shares.
+    pub(super) fn best(&self) -> Fixed {
+        let none = Fixed { share: 0.0, lifetime: None, rate: 0.0 };
+        let faster = |one: Fixed, other: &Fixed| if other.rate > one.rate { *other } else { one };
+        self.fixed.iter().fold(none, faster)
+    }
+
+    /// What never freezes.
+    pub(super) fn never(&self) -> f64 {
+        let never = self.fixed.iter().find(|it| it.lifetime.is_none());
+        never.map_or(0.0, |it| it.rate)
+    }
+
+    pub(super) fn rows(&self) -> Vec<output::Row> {
+        let fixed = self.fixed.iter().map(|it| {
+            row! {
+                "kind" => "fixed",
+                "figure" => 10,
+                "workload" => self.load,
+                "policy" => self.policy,
+                "share" => it.share,
+                "lifetime" => it.lifetime,
+                "krps" => it.rate,
+            }
+        });
+        let found = row! {
+            "kind" => "found",
+            "figure" => 10,
+            "workload" => self.load,
+            "policy" => self.policy,
+            "krps" => self.late,
+            "whole_run_krps" => self.whole,
+            "mean_share" => self.mean_share,
+            "share" => self.share,
+            "phase" => format!("{:?}", self.state.phase).to_lowercase(),
+            "reason" => format!("{:?}", self.state.reason),
+            "best_fixed_share" => self.best().share,
+            "best_fixed_krps" => self.best().rate,
+        };
+        fixed.chain(std::iter::once(found)).collect()
+    }
+}
+
+/// Requests for so long.
+fn run(bench: &mut Bench<'_>, time: Duration) -> u64 {
+    let (until, mut asked) = (bench.now() + time, 0);
+    while bench.now() < until {
+        bench.ask(64);
+        asked += 64;
+    }
+    asked
+}
+
+fn thousands(requests: u64, time: Duration) -> f64 {
+    requests as f64 / time.as_secs_f64().max(1e-9) / 1e3
+}
+
+/// Fills a cache and has it asked as often as makes its order what it will be.
+fn warm(bench: &mut Bench<'_>) {
+    bench.ask(20 * CAPACITY);
+}
+
+fn fixed(
+    policy: &str,
+    load: Load,
+    drawn: &[u64],
+    [share, lifetime]: [f64; 2],
+    span: Duration,
+) -> Result<f64, Failure> {
+    let keys = load.requests(drawn);
+    let mut bench = Bench::new(policy, Freezing::ByHand, CAPACITY, load.costs, keys)?;
+    warm(&mut bench);
+    let (began, mut asked) = (bench.now(), 0);
+    while bench.now() < began + span {
+        asked += run(&mut bench, THAWED);
+        if share > 0.0 {
+            bench.cache.freeze(share);
+            asked += run(&mut bench, THAWED.mul_f64(lifetime));
+            bench.cache.thaw();
+        }
+    }
+    Ok(thousands(asked, bench.now() - began))
+}
+
+/// Lets the controller find a share, and freezes each of some for comparison.
+pub(super) fn found(policy: &'static str, span: Duration) -> Result<Vec<Found>, Failure> {
+    LOADS.iter().map(|&load| find(policy, load, span)).collect()
+}
+
+fn find(policy: &'static str, load: Load, span: Duration) -> Result<Found, Failure> {
+    let trace = zipf(load.keys, 20 * load.keys.max(CAPACITY))?;
+    let drawn: Vec<u64> = endless(&trace).take(trace.len()).collect();
+    let rate = |share, lifetime| fixed(policy, load, &drawn, [share, lifetime], span);
+    let mut all = vec![Fixed { share: 0.0, lifetime: None, rate: rate(0.0, 0.0)? }];
+    for (share, lifetime) in
+        SHARES.into_iter().flat_map(|share| LIFETIMES.map(|lifetime| (share, lifetime)))
+    {
+        let rate = rate(share, f64::from(lifetime))?;
+        all.push(Fixed { share, lifetime: Some(lifetime), rate });
+    }
+    let keys = load.requests(&drawn);
+    let mut bench = Bench::new(policy, Freezing::Learned, CAPACITY, load.costs, keys)?;
+    warm(&mut bench);
+    let began = bench.now();
+    let state = |bench: &Bench<'_>| {
+        let state = bench.cache.freezing_state();
+        state.ok_or_else(|| anyhow!("{policy} does not freeze by itself"))
+    };
+    let first = run(&mut bench, span / 2);
+    let half = (bench.now(), state(&bench)?);
+    let second = run(&mut bench, span / 2);
+    let (whole_time, late_time) = (bench.now() - began, bench.now() - half.0);
+    let state = state(&bench)?;
+    let times = state.times_by_share().zip(half.1.times_by_share());
+    let times: Vec<(f64, f64)> =
+        times.map(|((share, now), (_, then))| (share, (now - then).as_secs_f64())).collect();
+    let mean = |times: &[(f64, f64)]| {
+        let sum: f64 = times.iter().map(|(_, time)| time).sum();
+        times.iter().map(|(share, time)| share * time).sum::<f64>() / sum.max(1e-9)
+    };
+    Ok(Found {
+        load: load.name,
+        policy,
+        fixed: all,
+        whole: thousands(first + second, whole_time),
+        late: thousands(second, late_time),
+        mean_share: mean(&times),
+        share: mean(&times[1..]),
+        state,
+    })
+}
+
+/// A line for each workload.
+pub(super) fn table(found: &[Found]) -> String {
+    let row = |it: &Found| {
+        let best = it.best();
+        let rate = |rate: f64| output::number(rate, 1);
+        let at = |share: f64| {
+            let mine = it.fixed.iter().filter(|fixed| fixed.share == share);
+            mine.map(|fixed| fixed.rate).fold(0.0, f64::max)
+        };
+        let mut row = vec![it.load.to_owned(), it.policy.to_owned(), rate(it.never())];
+        row.extend(SHARES.map(|share| rate(at(share))));
+        row.extend([
+            format!("{:.0} %", 100.0 * best.share),
+            rate(it.late),
+            format!("{:.2}", it.late / best.rate.max(1e-9)),
+            format!("{:.2}", it.whole / it.never().max(1e-9)),
+            format!("{:.0} %", 100.0 * it.share),
+            format!("{:.0} %", 100.0 * it.mean_share),
+            phase(it.state.phase),
+            format!("{:?}", it.state.reason),
+        ]);
+        row
+    };
+    let mut headers: Vec<String> = ["workload", "policy", "never"].map(str::to_owned).to_vec();
+    headers.extend(SHARES.map(|share| format!("{:.0} %", 100.0 * share)));
+    let rest =
+        ["best", "found", "of best", "run", "share", "mean", "phase at the end", "reason"];
+    headers.extend(rest.map(str::to_owned));
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    let left = ["workload", "policy", "phase at the end", "reason"];
+    let table = output::table(&headers, &left, found.iter().map(row).collect());
+    format!(
+        "Figure 10: the best share, by a clock; thousands of requests a second with a share frozen \
+         all the time,\nand as the controller found it\n\n{table}"
+    )
+}
+
+fn phase(phase: FreezingPhase) -> String {
+    super::frozen_cells::phase_name(phase)
+}
