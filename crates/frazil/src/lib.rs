@@ -598,6 +598,7 @@ pub use features::frozen::{
     control::FreezingState,
     controller::{Phase as FreezingPhase, Reason as FreezingReason},
     curve::CurvePoint,
+    verdict::{Tried as FreezingTried, Verdict as FreezingVerdict},
 };
 #[cfg(feature = "listener")]
 pub use features::listen::Cause;

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use frazil::{Freezing, FreezingPhase, FreezingState};
+use frazil::{Freezing, FreezingState};
 
+use super::frozen_cells::phase_name;
 use super::frozen_clock::{Bench, Costs};
 use super::frozen_curve::{endless, zipf};
 use crate::failure::Failure;
@@ -13,6 +14,8 @@ use crate::output::{self, row};
 
 /// Shares that are frozen for comparison, besides none.
 const SHARES: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
+/// Of them, where it is to be quick.
+const FEW: [f64; 2] = [0.9, 1.0];
 /// How many times as long as it was thawed a share stays frozen: the authors' lifetime, and a short
 /// one for what is soon stale.
 const LIFETIMES: [u32; 2] = [20, 2];
@@ -98,6 +101,12 @@ impl Found {
         self.fixed.iter().fold(none, faster)
     }
 
+    /// With all frozen for so many times as long as it was thawed.
+    pub(super) fn whole_frozen(&self, lifetime: u32) -> Option<f64> {
+        let is = |it: &&Fixed| it.share >= 1.0 && it.lifetime == Some(lifetime);
+        self.fixed.iter().find(is).map(|it| it.rate)
+    }
+
     /// What never freezes.
     pub(super) fn never(&self) -> f64 {
         let never = self.fixed.iter().find(|it| it.lifetime.is_none());
@@ -125,8 +134,9 @@ impl Found {
             "whole_run_krps" => self.whole,
             "mean_share" => self.mean_share,
             "share" => self.share,
-            "phase" => format!("{:?}", self.state.phase).to_lowercase(),
+            "phase" => phase_name(self.state.phase),
             "reason" => format!("{:?}", self.state.reason),
+            "verdict" => self.state.verdict().map(ToString::to_string),
             "best_fixed_share" => self.best().share,
             "best_fixed_krps" => self.best().rate,
         };
@@ -176,18 +186,28 @@ fn fixed(
 }
 
 /// Lets the controller find a share, and freezes each of some for comparison.
-pub(super) fn found(policy: &'static str, span: Duration) -> Result<Vec<Found>, Failure> {
-    LOADS.iter().map(|&load| find(policy, load, span)).collect()
+pub(super) fn found(
+    policy: &'static str,
+    span: Duration,
+    quick: bool,
+) -> Result<Vec<Found>, Failure> {
+    let wanted = |load: &&Load| !quick || ["part", "moving"].contains(&load.name);
+    let shares: &[f64] = if quick { &FEW } else { &SHARES };
+    LOADS.iter().filter(wanted).map(|&load| find(policy, load, span, shares)).collect()
 }
 
-fn find(policy: &'static str, load: Load, span: Duration) -> Result<Found, Failure> {
+fn find(
+    policy: &'static str,
+    load: Load,
+    span: Duration,
+    shares: &[f64],
+) -> Result<Found, Failure> {
     let trace = zipf(load.keys, 20 * load.keys.max(CAPACITY))?;
     let drawn: Vec<u64> = endless(&trace).take(trace.len()).collect();
     let rate = |share, lifetime| fixed(policy, load, &drawn, [share, lifetime], span);
     let mut all = vec![Fixed { share: 0.0, lifetime: None, rate: rate(0.0, 0.0)? }];
-    for (share, lifetime) in
-        SHARES.into_iter().flat_map(|share| LIFETIMES.map(|lifetime| (share, lifetime)))
-    {
+    let each = |&share: &f64| LIFETIMES.map(|lifetime| (share, lifetime));
+    for (share, lifetime) in shares.iter().flat_map(each) {
         let rate = rate(share, f64::from(lifetime))?;
         all.push(Fixed { share, lifetime: Some(lifetime), rate });
     }
@@ -225,15 +245,19 @@ fn find(policy: &'static str, load: Load, span: Duration) -> Result<Found, Failu
 
 /// A line for each workload.
 pub(super) fn table(found: &[Found]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
     let row = |it: &Found| {
         let best = it.best();
         let rate = |rate: f64| output::number(rate, 1);
         let at = |share: f64| {
-            let mine = it.fixed.iter().filter(|fixed| fixed.share == share);
-            mine.map(|fixed| fixed.rate).fold(0.0, f64::max)
+            let mine = it.fixed.iter().filter(|fixed| fixed.share.to_bits() == share.to_bits());
+            let best = mine.map(|fixed| fixed.rate).max_by(f64::total_cmp);
+            best.map_or_else(|| "-".to_owned(), rate)
         };
         let mut row = vec![it.load.to_owned(), it.policy.to_owned(), rate(it.never())];
-        row.extend(SHARES.map(|share| rate(at(share))));
+        row.extend(SHARES.map(at));
         row.extend([
             format!("{:.0} %", 100.0 * best.share),
             rate(it.late),
@@ -241,15 +265,14 @@ pub(super) fn table(found: &[Found]) -> String {
             format!("{:.2}", it.whole / it.never().max(1e-9)),
             format!("{:.0} %", 100.0 * it.share),
             format!("{:.0} %", 100.0 * it.mean_share),
-            phase(it.state.phase),
+            phase_name(it.state.phase),
             format!("{:?}", it.state.reason),
         ]);
         row
     };
     let mut headers: Vec<String> = ["workload", "policy", "never"].map(str::to_owned).to_vec();
     headers.extend(SHARES.map(|share| format!("{:.0} %", 100.0 * share)));
-    let rest =
-        ["best", "found", "of best", "run", "share", "mean", "phase at the end", "reason"];
+    let rest = ["best", "found", "of best", "run", "share", "mean", "phase at the end", "reason"];
     headers.extend(rest.map(str::to_owned));
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let left = ["workload", "policy", "phase at the end", "reason"];
@@ -260,6 +283,25 @@ pub(super) fn table(found: &[Found]) -> String {
     )
 }
 
-fn phase(phase: FreezingPhase) -> String {
-    super::frozen_cells::phase_name(phase)
+/// Figure 14 by the clock: all frozen and never, by how long it stays so.
+pub(super) fn lifetimes(found: &[Found]) -> String {
+    let row = |it: &Found| {
+        let of = |lifetime| {
+            let rate = it.whole_frozen(lifetime).map(|rate| output::number(rate, 1));
+            rate.unwrap_or_else(|| "-".to_owned())
+        };
+        let mut row = vec![it.load.to_owned(), it.policy.to_owned()];
+        row.extend(LIFETIMES.map(of));
+        row.push(output::number(it.never(), 1));
+        row
+    };
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut headers: Vec<String> = ["workload", "policy"].map(str::to_owned).to_vec();
+    headers.extend(LIFETIMES.map(|lifetime| format!("lifetime {lifetime}")));
+    headers.push("never".to_owned());
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    let table = output::table(&headers, &["workload", "policy"], found.iter().map(row).collect());
+    format!("Figure 14 by the clock: all frozen, thousands of requests a second\n\n{table}")
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use super::Report;
 use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
-use super::frozen_share as share;
 use super::frozen_expectations::{Beside, Face, Findings, LFU, expectations};
+use super::frozen_share as share;
 use crate::draw;
 use crate::failure::Failure;
 use crate::output;
@@ -227,11 +227,14 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
         plan.spots(load).len() + 2 * plan.histories(load).len() + plan.beside(load).len()
     };
     let steps: usize = loads.iter().map(of).sum();
-    let few = plan.found.len() + learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
+    let few = plan.found.len()
+        + learnt.len()
+        + plan.threads.len() * plan.policies.len()
+        + 2 * COUNTED.len();
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
     for &policy in plan.found {
-        findings.found.extend(share::found(policy, plan.span)?);
+        findings.found.extend(share::found(policy, plan.span, quick)?);
         progress.advance(1);
     }
     if std::env::var("SCRATCH").is_ok() {
@@ -291,6 +294,7 @@ fn report(findings: &Findings) -> Report {
             share::table(&findings.found),
             phases(findings),
             lifetimes(findings),
+            share::lifetimes(&findings.found),
             hits(findings),
             learnt(findings),
             hit_latencies(findings),
@@ -315,12 +319,13 @@ fn gains(findings: &Findings) -> String {
             output::number(cell.base.mops(), 2),
             output::number(cell.frozen.mops(), 2),
             format!("{:.2}", cell.gain()),
+            format!("{:.2}", cell.whole_gain()),
             output::percent(cell.base.hit_ratio()),
             output::percent(cell.frozen.hit_ratio()),
             format!("{:+.2}", 100.0 * cell.hits_more()),
             output::percent(cell.frozen_hits()),
             cell.phase(),
-            format!("{:.0} %", 100.0 * cell.state.share),
+            format!("{:.0} %", 100.0 * cell.share()),
             format!("{:.1}", cell.settling),
         ]
     };
@@ -334,6 +339,7 @@ fn gains(findings: &Findings) -> String {
         "M req/s",
         "frozen+",
         "gain",
+        "whole run",
         "hits",
         "hits of frozen+",
         "points",
@@ -433,9 +439,15 @@ fn lifetimes(findings: &Findings) -> String {
             history.state.refreshes.to_string(),
         ]
     };
-    let rows: Vec<_> = findings.lasting().map(row).collect();
+    let mut rows: Vec<_> = findings.lasting().map(row).collect();
     if rows.is_empty() {
         return String::new();
+    }
+    let never =
+        |it: &&Beside| it.spot.policy == "lru" && it.spot.percent.to_bits() == LARGE.to_bits();
+    if let Some(Beside { side, .. }) = findings.beside.iter().find(never) {
+        let mops = output::number(side.mops(), 2);
+        rows.push(vec!["never".to_owned(), mops, output::percent(0.0), "0".to_owned()]);
     }
     let headers = ["lifetime", "M req/s since frozen", "of the time frozen", "frozen anew"];
     let table = output::table(&headers, &[], rows);

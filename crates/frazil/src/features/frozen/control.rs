@@ -10,6 +10,7 @@ use super::controller::{
 };
 use super::curve::{CurvePoint, LEARNT_FROM, STEPS, Tally};
 use super::learn::{Samples, Timed, Watch};
+use super::verdict::Verdict;
 use crate::core::local::Stripes;
 use crate::core::order::Order;
 use crate::events;
@@ -142,7 +143,7 @@ pub struct FreezingState {
     /// The mean latency of the same, in nanoseconds: from timed samples of each kind, weighted
     /// by how many requests were of it.
     pub latency_ns: f64,
-    /// The latency that is to be stayed below while something is frozen: the baseline over 1.2.
+    /// The latency that is to be stayed below while something is frozen: the baseline over 1.1.
     pub threshold_ns: f64,
     /// How often something was frozen for more than a trial.
     pub constructions: u64,
@@ -152,6 +153,7 @@ pub struct FreezingState {
     pub failures: u64,
     /// How long it slept last; eight times as long after the next failure.
     pub sleep: Duration,
+    verdict: Option<Verdict>,
     curve: Vec<CurvePoint>,
     times: [Duration; PHASES],
     shares: [Duration; STEPS + 1],
@@ -183,10 +185,23 @@ impl FreezingState {
             refreshes,
             failures,
             sleep: controller.sleep,
+            verdict: controller.verdict(),
             curve: controller.curve.clone(),
             times,
             shares,
         }
+    }
+
+    /// What was measured without and with shares frozen, and what would have to change for it to
+    /// pay. None before a request was timed.
+    ///
+    /// ```
+    /// use frazil::{Cache, Freezing};
+    /// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
+    /// assert!(cache.freezing_state().unwrap().verdict().is_none());
+    /// ```
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
     }
 
     /// The curve that was learnt last, by share; empty before that.

@@ -16,6 +16,7 @@ mod freezer;
 pub(crate) mod learn;
 mod shown;
 mod tags;
+pub(crate) mod verdict;
 
 use equivalent::Equivalent;
 
