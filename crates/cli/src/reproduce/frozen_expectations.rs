@@ -5,7 +5,6 @@ use frazil::FreezingPhase;
 use super::Expectation;
 use super::frozen_cells::{Cell, History, Side, Spot};
 use super::frozen_curve::{HitLatency, Hits, Promise};
-use super::frozen_share::Found;
 use crate::median::median;
 use crate::output::{self, row};
 
@@ -28,7 +27,6 @@ pub(super) struct Findings {
     pub(super) promises: Vec<Promise>,
     pub(super) latencies: Vec<HitLatency>,
     pub(super) beside: Vec<Beside>,
-    pub(super) found: Vec<Found>,
 }
 
 /// A policy that never freezes, at a spot.
@@ -135,7 +133,6 @@ pub(super) fn expectations(findings: &Findings) -> Vec<Expectation> {
     let phases = findings.histories.iter().filter(|it| it.spot.figure == 13);
     all.extend(phases.flat_map(figure_13));
     all.extend(figure_14(findings));
-    all.extend(figure_14_by_the_clock(findings));
     all.extend(figure_15(findings));
     all.extend(figure_16(findings));
     all
@@ -236,12 +233,9 @@ fn figure_9(findings: &Findings) -> Vec<Expectation> {
     all
 }
 
-/// What the controller finds must be so near to the best fixed share.
-const NEAR: f64 = 0.9;
-
 fn figure_10(findings: &Findings) -> Vec<Expectation> {
     let mean = |policy, threads| Some(findings.history("zipf", policy, threads)?.mean_share());
-    let mut all: Vec<Expectation> = findings.found.iter().map(figure_10_by_a_clock).collect();
+    let mut all = Vec::new();
     if let (Some(lru), Some(fifo)) = (mean("lru", 2), mean("fifo", 2)) {
         let seen = format!("lru {}, fifo {}", output::percent(lru), output::percent(fifo));
         let expected = "the mean share frozen over the time is larger with LRU than with FIFO";
@@ -252,20 +246,6 @@ fn figure_10(findings: &Findings) -> Vec<Expectation> {
         all.push(expect(10, "and larger with more threads, LRU", seen, two > one));
     }
     all
-}
-
-fn figure_10_by_a_clock(found: &Found) -> Expectation {
-    let (best, of_best) = (found.best(), found.late / found.best().rate.max(1e-9));
-    expect(
-        10,
-        format!("{} on {}: as fast as the best share, to a tenth", found.policy, found.load),
-        format!(
-            "{of_best:.2} of it; best {:.0} %, found {:.0} %",
-            100.0 * best.share,
-            100.0 * found.share
-        ),
-        of_best >= NEAR,
-    )
 }
 
 /// What is mostly asked for in order, over and over.
@@ -317,21 +297,6 @@ fn figure_13(history: &History) -> Vec<Expectation> {
         )
     });
     std::iter::once(was).chain(faster).collect()
-}
-
-/// What moves on wants to be frozen anew more often than what stays: the paper's clusters 45 and 17.
-fn figure_14_by_the_clock(findings: &Findings) -> Option<Expectation> {
-    let of = |load: &str| {
-        let found = findings.found.iter().find(|it| (it.load, it.policy) == (load, "lru"))?;
-        Some((found.whole_frozen(2)?, found.whole_frozen(20)?))
-    };
-    let (part, still) = (of("part")?, of("still")?);
-    let seen = format!(
-        "part {:.1} at 2, {:.1} at 20; still {:.1} at 2, {:.1} at 20, thousands of requests/s",
-        part.0, part.1, still.0, still.1
-    );
-    let expected = "a short lifetime is faster where the hot keys move on, a long one where not";
-    Some(expect(14, expected, seen, part.0 > part.1 && still.1 > still.0))
 }
 
 fn figure_14(findings: &Findings) -> Vec<Expectation> {

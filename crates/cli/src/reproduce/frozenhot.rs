@@ -18,7 +18,6 @@ use super::Report;
 use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
 use super::frozen_expectations::{Beside, Face, Findings, LFU, expectations};
-use super::frozen_share as share;
 use crate::draw;
 use crate::failure::Failure;
 use crate::output;
@@ -86,9 +85,6 @@ struct Plan {
     lasting: Duration,
     /// Of figure 14.
     lifetimes: &'static [u32],
-    /// Policies that are to find the best share, and for how long by their own clock.
-    found: &'static [&'static str],
-    span: Duration,
 }
 
 impl Plan {
@@ -108,8 +104,6 @@ impl Plan {
                 longer: milliseconds(400),
                 lasting: milliseconds(400),
                 lifetimes: &[],
-                found: &["lru"],
-                span: Duration::from_secs(60),
             };
         }
         let warmup = milliseconds(100);
@@ -125,8 +119,6 @@ impl Plan {
             longer: milliseconds(5_000),
             lasting: milliseconds(15_000),
             lifetimes: &[2, 5, 20, 60],
-            found: &["lru", "lfu"],
-            span: Duration::from_secs(240),
         }
     }
 
@@ -227,19 +219,9 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
         plan.spots(load).len() + 2 * plan.histories(load).len() + plan.beside(load).len()
     };
     let steps: usize = loads.iter().map(of).sum();
-    let few = plan.found.len()
-        + learnt.len()
-        + plan.threads.len() * plan.policies.len()
-        + 2 * COUNTED.len();
+    let few = learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
-    for &policy in plan.found {
-        findings.found.extend(share::found(policy, plan.span, quick)?);
-        progress.advance(1);
-    }
-    if std::env::var("SCRATCH").is_ok() {
-        return Ok(report(&findings));
-    }
     for load in &loads {
         for spot in plan.spots(load) {
             findings.cells.push(cells::compare(load, spot, &plan.extent(load))?);
@@ -282,7 +264,6 @@ fn report(findings: &Findings) -> Report {
     measurements.extend(findings.hits.iter().map(Hits::row));
     measurements.extend(findings.promises.iter().map(Promise::row));
     measurements.extend(findings.latencies.iter().map(HitLatency::row));
-    measurements.extend(findings.found.iter().flat_map(share::Found::rows));
     Report {
         measurements,
         expectations: expectations(findings),
@@ -291,10 +272,8 @@ fn report(findings: &Findings) -> Report {
             gains(findings),
             faces(findings),
             beside(findings),
-            share::table(&findings.found),
             phases(findings),
             lifetimes(findings),
-            share::lifetimes(&findings.found),
             hits(findings),
             learnt(findings),
             hit_latencies(findings),
