@@ -65,7 +65,7 @@ impl Load {
             }
             // Knuth's generator; the upper half is the better one.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = (state >> 33) * window >> 31;
+            let at = ((state >> 33) * window) >> 31;
             (1 << 40) + index / moves + at
         })
     }
@@ -152,7 +152,7 @@ impl Found {
 }
 
 /// Requests for so long.
-fn run(bench: &mut Bench<'_>, time: Duration) -> u64 {
+fn ask_for(bench: &mut Bench<'_>, time: Duration) -> u64 {
     let (until, mut asked) = (bench.now() + time, 0);
     while bench.now() < until {
         bench.ask(64);
@@ -182,10 +182,10 @@ fn fixed(
     warm(&mut bench);
     let (began, mut asked) = (bench.now(), 0);
     while bench.now() < began + span {
-        asked += run(&mut bench, THAWED);
+        asked += ask_for(&mut bench, THAWED);
         if share > 0.0 {
             bench.cache.freeze(share);
-            asked += run(&mut bench, THAWED.mul_f64(lifetime));
+            asked += ask_for(&mut bench, THAWED.mul_f64(lifetime));
             bench.cache.thaw();
         }
     }
@@ -290,9 +290,9 @@ fn find(
         let state = bench.cache.freezing_state();
         state.ok_or_else(|| anyhow!("{policy} does not freeze by itself"))
     };
-    let first = run(&mut bench, span / 2);
+    let first = ask_for(&mut bench, span / 2);
     let half = (bench.now(), state(&bench)?);
-    let second = run(&mut bench, span / 2);
+    let second = ask_for(&mut bench, span / 2);
     let (whole_time, late_time) = (bench.now() - began, bench.now() - half.0);
     let state = state(&bench)?;
     let times = state.times_by_share().zip(half.1.times_by_share());
@@ -309,7 +309,7 @@ fn find(
         whole: thousands(first + second, whole_time),
         late: thousands(second, late_time),
         mean_share: mean(&times),
-        share: mean(&times[1..]),
+        share: mean(times.get(1..).unwrap_or_default()),
         state,
     })
 }
