@@ -105,11 +105,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// is dropped.
     ///
     /// The thread waits until the content has been renewed, learns which share of the entries
-    /// would get which share of the hits, tries what it gains to freeze all, and freezes the
-    /// share with which requests take least, if that is a sixth less than without. It watches
+    /// would get which share of the hits, tries what it gains to freeze all and the share that is
+    /// best by that, and freezes the one with which requests take least, if that is a tenth
+    /// faster than without. It watches
     /// the latency meanwhile, freezes anew now and then, and thaws when it does not pay any
     /// more; then it does nothing for a while, which becomes longer from one failure to the
-    /// next. [`freezing_state`](Cache::freezing_state) says what it is about.
+    /// next. [`freezing_state`](Cache::freezing_state) says what it is about, and its
+    /// [verdict](FreezingState::verdict) why, in words.
     ///
     /// It wakes eight times a second, or once while it sleeps, for some microseconds. Of requests
     /// some hundred a second and thread take some 100 ns longer, because they are timed; while

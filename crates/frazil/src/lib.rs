@@ -602,6 +602,7 @@ pub use features::stats::Stats;
 #[cfg(feature = "freezing")]
 pub use frazil_freezing::{
     CurvePoint, FreezingControl, FreezingState, Phase as FreezingPhase, Reason as FreezingReason,
+    Tried as FreezingTried, Verdict as FreezingVerdict,
 };
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::{Iter, Keys};

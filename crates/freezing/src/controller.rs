@@ -18,6 +18,7 @@
 use std::time::Duration;
 
 use crate::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
+use crate::verdict::{Tried, Verdict};
 
 /// What the phases go by. The defaults are the authors', from their code where the paper does
 /// not say.
@@ -39,8 +40,16 @@ pub(crate) struct Tuning {
     pub(crate) check_samples: u64,
     pub(crate) construction_samples: u64,
     /// By how much a request must be faster than without: what is frozen is kept while its
-    /// latency is below the baseline's over this.
+    /// latency is below the baseline's over this. A fifth is demanded there; whoever demands it
+    /// gives up what gains less.
     pub(crate) gain: f64,
+    /// Shares that are tried after one learning, all among them.
+    pub(crate) tries: usize,
+    /// How far a share must be from those that were tried to be tried itself.
+    pub(crate) apart: f64,
+    /// A lifetime for what is faster only because less is missed: twice as long each time that
+    /// it has paid.
+    pub(crate) probation: u32,
     /// What a frozen phase begins with, and is given again after each construction's length.
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
@@ -85,7 +94,10 @@ impl Default for Tuning {
             samples: 5,
             check_samples: 50,
             construction_samples: 100,
-            gain: 1.2,
+            gain: 1.1,
+            tries: 3,
+            apart: 0.1,
+            probation: 2,
             credit: 2.0,
             attempts: 3,
             lifetime: LIFETIME,
@@ -159,6 +171,11 @@ impl Totals {
 
     fn requests(&self) -> u64 {
         self.frozen.requests + self.dynamic.requests + self.missed.requests
+    }
+
+    /// Misses, of all requests.
+    fn misses(&self) -> f64 {
+        self.missed.requests as f64 / self.requests().max(1) as f64
     }
 
     /// Look-ups that were timed.
@@ -241,13 +258,14 @@ pub enum Reason {
     Learned,
     /// Of all shares one was found with which requests take less.
     Chosen,
-    /// None was, or so small a one that it does not matter.
+    /// None was, nor faster than what was measured afterwards: see the
+    /// [verdict](crate::FreezingState::verdict).
     NotWorth,
     /// What was frozen is faster than the baseline by what is demanded.
     Built,
     /// It was frozen as long as it may be; the same share is frozen anew.
     Outlived,
-    /// It was slower lately; the same share is frozen anew.
+    /// It was slower lately; it is frozen anew, or what is better by now.
     Faded,
     /// It was slower than is demanded.
     Degraded,
@@ -280,6 +298,41 @@ enum State {
     },
 }
 
+/// What a share came to in its trial and, once it was frozen for more than that, over its last
+/// cycle: the latency of a request from when it began to be measured without, until it was thawed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Arm {
+    share: f64,
+    latency: f64,
+    /// Of the trial's requests.
+    misses: f64,
+}
+
+/// A frozen phase that is over: what a request took in it, and before it without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Unproven {
+    latency: f64,
+    before: f64,
+}
+
+/// Requests, and the nanoseconds they took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Spent {
+    requests: f64,
+    nanoseconds: f64,
+}
+
+impl Spent {
+    fn add(&mut self, requests: u64, latency: f64) {
+        self.requests += requests as f64;
+        self.nanoseconds += requests as f64 * latency;
+    }
+
+    fn mean(self) -> f64 {
+        self.nanoseconds / self.requests.max(1.0)
+    }
+}
+
 /// What is frozen, and how it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FrozenPhase {
@@ -293,6 +346,9 @@ struct FrozenPhase {
     first: Option<u64>,
     /// Which attempt it was.
     attempt: u32,
+    /// Since it was frozen, and since it began to be measured without.
+    spent: Spent,
+    cycle: Spent,
 }
 
 /// The state machine.
@@ -307,6 +363,16 @@ pub(crate) struct Controller {
     known: Known,
     /// As they were while nothing was frozen and nothing learnt.
     baseline: Known,
+    /// Shares that were tried, since something was last learnt; a few.
+    arms: Vec<Arm>,
+    /// What the last frozen phase has to prove by what comes after it.
+    unproven: Option<Unproven>,
+    /// Of how many constructions' length the next frozen phase is at most.
+    lifetime: u32,
+    /// Misses without, of all requests.
+    misses: f64,
+    /// When its construction began, what was counted then.
+    thawed: Totals,
     /// The share that is or will be frozen.
     pub(crate) share: f64,
     /// What a request took before anything was frozen, at least per this learning.
@@ -433,6 +499,11 @@ impl Controller {
             reason: Reason::Began,
             known: Known::default(),
             baseline: Known::default(),
+            arms: Vec::new(),
+            unproven: None,
+            lifetime: tuning.lifetime,
+            misses: 0.0,
+            thawed: Totals::default(),
             share: 0.0,
             bar: 0.0,
             threshold: 0.0,
@@ -466,8 +537,7 @@ impl Controller {
     /// What share is frozen at the moment.
     pub(crate) fn frozen_share(&self) -> f64 {
         match self.state {
-            State::Trying(_) => 1.0,
-            State::Frozen(_) => self.share,
+            State::Trying(_) | State::Frozen(_) => self.share,
             _ => 0.0,
         }
     }
@@ -494,7 +564,7 @@ impl Controller {
         match self.state {
             State::Waiting(since) => self.wait(now, totals, since),
             State::Learning(since) => self.learn(observed, &since),
-            State::Trying(since) => self.try_whole(now, observed, &since),
+            State::Trying(since) => self.try_shares(now, observed, &since),
             State::Constructing { since, attempt } => self.construct(now, totals, since, attempt),
             State::Frozen(frozen) => self.watch(now, observed, frozen),
             State::Sleeping { until } if now >= until => {
@@ -508,7 +578,7 @@ impl Controller {
     pub(crate) fn has_frozen(&mut self, now: Duration, entries: u64, totals: &Totals) {
         self.keep_time(now);
         match self.state {
-            State::Learning(_) => {
+            State::Learning(_) | State::Trying(_) => {
                 if entries == 0 {
                     self.fail(now, Reason::Impossible);
                 } else {
@@ -523,6 +593,8 @@ impl Controller {
                 }
                 self.record.constructions += 1;
                 let credit = self.tuning.credit;
+                let mut cycle = Spent::default();
+                cycle.add(totals.since(&self.thawed).requests(), self.threshold * self.tuning.gain);
                 let frozen = FrozenPhase {
                     since: *totals,
                     checked: *totals,
@@ -531,6 +603,8 @@ impl Controller {
                     credit,
                     first: None,
                     attempt,
+                    spent: Spent::default(),
+                    cycle,
                 };
                 let reason = self.reason;
                 self.enter(State::Frozen(frozen), reason, now, Action::Nothing);
@@ -611,6 +685,8 @@ impl Controller {
         self.baseline = known;
         self.bar = mean / self.tuning.gain;
         self.threshold = self.bar;
+        self.misses = stretch.misses();
+        self.unproven = None;
         self.show(&stretch, mean);
         self.enter(State::Learning(*totals), reason, now, Action::Learn)
     }
@@ -631,12 +707,21 @@ impl Controller {
             return Action::Nothing;
         }
         self.curve.clone_from(&observed.curve);
-        Action::Freeze(1.0)
+        self.arms.clear();
+        self.try_share(1.0)
     }
 
-    /// Chooses the share (figure 20), once it was seen what it gains to freeze all.
-    fn try_whole(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
-        let Tuning { trial, trial_max, samples, check_samples, .. } = self.tuning;
+    fn try_share(&mut self, share: f64) -> Action {
+        self.share = share;
+        Action::Freeze(share)
+    }
+
+    /// Tries all, then the share at which a request takes least by the curve (figure 20), and
+    /// another one if that is not where it takes least by what other hits took meanwhile: where
+    /// they wait for a lock they wait less, the fewer they are.
+    fn try_shares(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
+        let Tuning { trial, trial_max, samples, check_samples, gain, tries, apart, .. } =
+            self.tuning;
         if !observed.is_frozen {
             return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
         }
@@ -644,28 +729,70 @@ impl Controller {
         let tried = now.saturating_sub(self.entered);
         let known = self.known.over(&stretch, samples);
         let enough = stretch.samples() >= check_samples;
-        let whole = known.mean(&stretch).filter(|_| enough);
+        let mean = known.mean(&stretch).filter(|_| enough);
+        // What is slower than without need not be tried to the end.
+        let hopeless = tried >= trial / 2 && mean.is_some_and(|mean| mean > self.bar * gain * gain);
         // A burst of a loop may be of what is not frozen alone: hits are not known by the next.
-        if tried < trial || (whole.is_none() && tried < trial_max) {
+        let early = tried < trial || (mean.is_none() && tried < trial_max);
+        if early && !hopeless {
             return Action::Nothing;
         }
+        if let Some(latency) = mean {
+            self.show(&stretch, latency);
+            self.arms.push(Arm { share: self.share, latency, misses: stretch.misses() });
+        }
         // Of what was not measured nothing is promised.
-        let dynamic = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
+        let without = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
+        let beside =
+            known.dynamic.filter(|_| self.share < 1.0 && stretch.dynamic.samples >= samples);
         let frozen = if stretch.frozen.samples >= samples { known.frozen } else { None };
         let latencies = Latencies {
-            frozen: frozen.unwrap_or(dynamic),
-            dynamic,
+            frozen: frozen.unwrap_or(without),
+            dynamic: beside.unwrap_or(without).min(without),
             miss: self.baseline.miss().unwrap_or(0.0),
         };
-        if let Some(mean) = whole {
-            self.show(&stretch, mean);
+        let next = best_share(&self.curve, &latencies, self.bar);
+        let is_new = self.arms.iter().all(|arm| (arm.share - next).abs() >= apart);
+        if mean.is_some() && self.arms.len() < tries && next >= self.tuning.least_share && is_new {
+            return self.try_share(next);
         }
-        self.share = best_share(&self.curve, &latencies, whole, self.bar);
-        if self.share < self.tuning.least_share {
+        if self.best_arm().is_none_or(|arm| arm.latency >= self.bar) {
             return self.fail(now, Reason::NotWorth);
         }
-        let state = State::Constructing { since: None, attempt: 1 };
-        self.enter(state, Reason::Chosen, now, Action::Thaw)
+        self.construct_anew(Reason::Chosen, 1, now, &observed.totals)
+    }
+
+    /// What was measured, for those who want to know why.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        if self.threshold <= 0.0 {
+            return None;
+        }
+        let tried =
+            |&Arm { share, latency, misses }: &Arm| Tried { share, latency_ns: latency, misses };
+        Some(Verdict {
+            without_ns: self.threshold * self.tuning.gain,
+            hit_ns: self.baseline.dynamic.unwrap_or(0.0),
+            miss_ns: self.baseline.miss().unwrap_or(0.0),
+            misses: self.misses,
+            demanded_ns: self.threshold,
+            tried: self.arms.iter().map(tried).collect(),
+        })
+    }
+
+    /// The share with which a request took least.
+    fn best_arm(&self) -> Option<Arm> {
+        self.arms.iter().copied().min_by(|one, other| one.latency.total_cmp(&other.latency))
+    }
+
+    fn construct_anew(
+        &mut self,
+        reason: Reason,
+        attempt: u32,
+        now: Duration,
+        totals: &Totals,
+    ) -> Action {
+        self.thawed = *totals;
+        self.enter(State::Constructing { since: None, attempt }, reason, now, Action::Thaw)
     }
 
     /// Measures without, for as long as it takes to know it, and then freezes.
@@ -694,14 +821,39 @@ impl Controller {
         let Some(mean) = known.mean(&stretch) else { return Action::Nothing };
         self.baseline = known;
         self.threshold = mean / gain;
+        self.misses = stretch.misses();
         (self.construction, self.construction_time) = (stretch.requests(), elapsed);
         self.show(&stretch, mean);
-        Action::Freeze(self.share)
+        self.choose(now, mean)
+    }
+
+    /// Freezes the best share, if it is faster by what is demanded than what was measured without
+    /// before it *and* after it: of a workload that changes, either side alone may have been one of
+    /// its bad moments.
+    fn choose(&mut self, now: Duration, after: f64) -> Action {
+        let Tuning { gain, lifetime, probation, .. } = self.tuning;
+        if let Some(Unproven { latency, before }) = self.unproven.take() {
+            if latency * gain >= before.min(after) {
+                return self.fail(now, Reason::NotWorth);
+            }
+            self.lifetime = self.lifetime.saturating_mul(2).min(lifetime);
+        }
+        let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
+        let Some(arm) = best else { return self.fail(now, Reason::NotWorth) };
+        // What hits may change from one moment to the next, what a hit takes does not.
+        let miss = self.baseline.miss().unwrap_or(0.0);
+        let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
+        if self.reason == Reason::Chosen {
+            let by_misses = as_many_misses >= self.threshold;
+            self.lifetime = if by_misses { probation.min(lifetime) } else { lifetime };
+        }
+        self.try_share(arm.share)
     }
 
     /// Watches what is frozen (§3.2.3).
     fn watch(&mut self, now: Duration, observed: &Observed, mut frozen: FrozenPhase) -> Action {
-        let Tuning { check, check_samples, samples, attempts, credit, lifetime, .. } = self.tuning;
+        let Tuning { check, check_samples, samples, attempts, credit, gain, .. } = self.tuning;
+        let lifetime = self.lifetime;
         if !observed.is_frozen {
             return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
         }
@@ -714,13 +866,14 @@ impl Controller {
         let Some(latency) = known.mean(&stretch) else { return Action::Nothing };
         self.show(&stretch, latency);
         (frozen.checked, frozen.checked_at) = (*totals, now);
+        frozen.spent.add(stretch.requests(), latency);
+        frozen.cycle.add(stretch.requests(), latency);
         let Some(first) = frozen.first else {
             if latency > self.threshold {
                 if frozen.attempt >= attempts {
                     return self.fail(now, Reason::Unproven);
                 }
-                let state = State::Constructing { since: None, attempt: frozen.attempt + 1 };
-                return self.enter(state, Reason::Unproven, now, Action::Thaw);
+                return self.construct_anew(Reason::Unproven, frozen.attempt + 1, now, totals);
             }
             frozen.first = Some(stretch.requests());
             self.state = State::Frozen(frozen);
@@ -729,9 +882,12 @@ impl Controller {
         };
         // A check of many requests after a lull counts for two at most.
         let weight = (stretch.requests() as f64 / first.max(1) as f64).min(2.0);
-        frozen.credit += (self.threshold - latency) / self.threshold * weight;
+        // Once it is slower than its cycle on average another cycle is the faster (a renewal's
+        // best length).
+        let target = self.threshold.min(gain * frozen.cycle.mean());
+        frozen.credit += (target - latency) / target * weight;
         if frozen.credit <= 0.0 {
-            return self.fail(now, Reason::Degraded);
+            return self.end_cycle(now, totals, &frozen, Reason::Degraded);
         }
         // By requests alone a cache that is ten times as fast would be without for half the time,
         // by time alone one that nobody asks would be frozen anew for nothing.
@@ -741,7 +897,7 @@ impl Controller {
         if old && requests > self.construction.saturating_mul(lifetime.into()) {
             self.faded = 0;
             self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
-            return self.refresh(now, Reason::Outlived);
+            return self.end_cycle(now, totals, &frozen, Reason::Outlived);
         }
         if totals.since(&frozen.round).requests() > self.construction {
             if frozen.credit <= credit {
@@ -751,7 +907,7 @@ impl Controller {
                     self.faded = 0;
                     return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);
                 }
-                return self.refresh(now, Reason::Faded);
+                return self.end_cycle(now, totals, &frozen, Reason::Faded);
             }
             frozen.credit = credit;
             frozen.round = *totals;
@@ -760,11 +916,30 @@ impl Controller {
         Action::Nothing
     }
 
-    /// Freezes the same share anew, without learning.
-    fn refresh(&mut self, now: Duration, reason: Reason) -> Action {
+    /// Freezes the share anew that is best by now, without learning: what it came to over this
+    /// cycle counts in place of its trial, in which it was fresh.
+    fn end_cycle(
+        &mut self,
+        now: Duration,
+        totals: &Totals,
+        frozen: &FrozenPhase,
+        reason: Reason,
+    ) -> Action {
+        let latency = frozen.cycle.mean();
+        let share = self.share.to_bits();
+        let mine = self.arms.iter_mut().filter(|arm| arm.share.to_bits() == share);
+        mine.for_each(|arm| arm.latency = latency);
+        let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
+        let Some(best) = best else { return self.fail(now, Reason::Degraded) };
+        let before = self.threshold * self.tuning.gain;
+        self.unproven = Some(Unproven { latency: frozen.spent.mean(), before });
+        if best.share.to_bits() != share {
+            // That one has to show what it is worth by itself.
+            (self.faded, self.unproven) = (0, None);
+        }
         self.record.refreshes += 1;
-        let state = State::Constructing { since: None, attempt: 1 };
-        self.enter(state, reason, now, Action::Thaw)
+        let reason = if reason == Reason::Degraded { Reason::Faded } else { reason };
+        self.construct_anew(reason, 1, now, totals)
     }
 }
 

@@ -25,6 +25,7 @@ mod steering;
 mod sync;
 mod table;
 mod threads;
+mod verdict;
 
 pub use control::FreezingControl;
 pub use controller::{Phase, Reason};
@@ -34,3 +35,4 @@ pub use learn::{BURST, Gate, Learner, NEWCOMER, Samples, byte_of_rank, overhead_
 pub use overlay::Overlay;
 pub use state::FreezingState;
 pub use steering::{Counts, Steering, Step, Subject, Teacher};
+pub use verdict::{Tried, Verdict};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::controller::{Controller, PHASES, Phase, Reason, Record};
 use crate::curve::{CurvePoint, STEPS};
+use crate::verdict::Verdict;
 
 /// What a cache that freezes by itself is doing, and has done.
 ///
@@ -31,7 +32,7 @@ pub struct FreezingState {
     /// The mean latency of the same, in nanoseconds: from timed samples of each kind, weighted
     /// by how many requests were of it.
     pub latency_ns: f64,
-    /// The latency that is to be stayed below while something is frozen: the baseline over 1.2.
+    /// The latency that is to be stayed below while something is frozen: the baseline over 1.1.
     pub threshold_ns: f64,
     /// How often something was frozen for more than a trial.
     pub constructions: u64,
@@ -41,6 +42,7 @@ pub struct FreezingState {
     pub failures: u64,
     /// How long it slept last; eight times as long after the next failure.
     pub sleep: Duration,
+    verdict: Option<Verdict>,
     curve: Vec<CurvePoint>,
     times: [Duration; PHASES],
     shares: [Duration; STEPS + 1],
@@ -72,10 +74,21 @@ impl FreezingState {
             refreshes,
             failures,
             sleep: controller.sleep,
+            verdict: controller.verdict(),
             curve: controller.curve.clone(),
             times,
             shares,
         }
+    }
+
+    /// What was measured without and with shares frozen, and what would have to change for it to
+    /// pay. None before a request was timed.
+    ///
+    /// ```
+    /// assert!(frazil_freezing::Steering::new(20).state().verdict().is_none());
+    /// ```
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
     }
 
     /// The curve that was learnt last, by share; empty before that.

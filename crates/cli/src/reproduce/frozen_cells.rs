@@ -150,8 +150,14 @@ pub(super) struct Cell {
     phases: Vec<FreezingPhase>,
     /// Shares of the hits that were hits of what is frozen, by round.
     frozen_hits: Vec<f64>,
-    /// Seconds until the controller had decided.
+    /// What was frozen in each round, at its end.
+    shares: Vec<f64>,
+    /// Seconds until the controller had decided, and millions of requests a second in as long a
+    /// time from the beginning: of the policy alone and with its controller.
     pub(super) settling: f64,
+    settling_mops: [f64; 2],
+    /// Seconds of each round that were measured.
+    round: f64,
     /// At the end.
     pub(super) state: FreezingState,
 }
@@ -161,6 +167,15 @@ impl Cell {
     pub(super) fn gain(&self) -> f64 {
         let pairs = self.frozen.mops.iter().zip(&self.base.mops);
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
+    }
+
+    /// The same of the whole run, from the beginning: what waiting, learning and trying cost is in
+    /// it.
+    pub(super) fn whole_gain(&self) -> f64 {
+        let [base, frozen] = self.settling_mops;
+        let all =
+            |side: &Side, mops| side.mops.iter().sum::<f64>() * self.round + mops * self.settling;
+        all(&self.frozen, frozen) / all(&self.base, base).max(1e-9)
     }
 
     /// How many more requests hit in the frozen cache than in the other, of all. As the gain of
@@ -175,10 +190,21 @@ impl Cell {
     }
 
     /// The phase of most rounds.
-    pub(super) fn phase(&self) -> String {
+    fn usual_phase(&self) -> Option<FreezingPhase> {
         let count = |phase: &FreezingPhase| self.phases.iter().filter(|it| *it == phase).count();
-        let phase = self.phases.iter().max_by_key(|phase| count(phase));
-        phase.map_or_else(String::new, |&phase| phase_name(phase))
+        self.phases.iter().copied().max_by_key(count)
+    }
+
+    pub(super) fn phase(&self) -> String {
+        self.usual_phase().map_or_else(String::new, phase_name)
+    }
+
+    /// The share that was frozen in the rounds of that phase, their median: at the end it may be
+    /// another phase.
+    pub(super) fn share(&self) -> f64 {
+        let rounds = self.phases.iter().zip(&self.shares);
+        let usual = rounds.filter(|(phase, _)| Some(**phase) == self.usual_phase());
+        median(usual.map(|(_, share)| share))
     }
 
     pub(super) fn row(&self) -> Row {
@@ -195,12 +221,13 @@ impl Cell {
             "mops" => self.base.mops(),
             "frozen_mops" => self.frozen.mops(),
             "gain" => self.gain(),
+            "whole_run_gain" => self.whole_gain(),
             "hit_ratio" => self.base.hit_ratio(),
             "frozen_hit_ratio" => self.frozen.hit_ratio(),
             "hit_ratio_change" => self.hits_more(),
             "frozen_share_of_hits" => self.frozen_hits(),
             "phase" => self.phase(),
-            "share" => self.state.share,
+            "share" => self.share(),
             "settling_s" => self.settling,
         }
     }
@@ -244,12 +271,19 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
     // As much as goes in and out of it in ten warm-ups, at most.
     drive(&base, &first, Duration::ZERO, capacity);
     let frozen = cache(&format!("frozen+{}", spot.policy), LIFETIME, capacity)?;
-    let began = Instant::now();
-    drive(&frozen, &first, Duration::ZERO, 0);
-    let settling = began.elapsed().as_secs_f64();
+    let from_the_beginning = |engine: &Ours<u64>, measured| {
+        let began = Instant::now();
+        drive(engine, &first, measured, 0);
+        let (stats, seconds) = (engine.cache().stats(), began.elapsed().as_secs_f64());
+        ((stats.hits + stats.misses) as f64 / 1e6 / seconds.max(1e-9), seconds)
+    };
+    let (frozen_mops, settling) = from_the_beginning(&frozen, Duration::ZERO);
+    let alone = cache(spot.policy, LIFETIME, capacity)?;
+    let (base_mops, _) = from_the_beginning(&alone, Duration::from_secs_f64(settling));
+    drop(alone);
 
     let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
-    let mut frozen_hits = Vec::new();
+    let (mut frozen_hits, mut shares) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let streams = streams(round + 1);
         for turn in [round % 2, 1 - round % 2] {
@@ -260,6 +294,7 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
             sides[turn].hit_ratios.push(seen.hit_ratio);
             if let Some(state) = engine.cache().freezing_state() {
                 phases.push(state.phase);
+                shares.push(state.share);
                 let now = engine.cache().stats();
                 frozen_hits.push(frozen_share_of_hits(&before, &now));
             }
@@ -276,7 +311,10 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
         frozen: frozen_side,
         phases,
         frozen_hits,
+        shares,
         settling,
+        settling_mops: [base_mops, frozen_mops],
+        round: measured.as_secs_f64(),
         state,
     })
 }

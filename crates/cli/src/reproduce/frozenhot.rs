@@ -298,12 +298,13 @@ fn gains(findings: &Findings) -> String {
             output::number(cell.base.mops(), 2),
             output::number(cell.frozen.mops(), 2),
             format!("{:.2}", cell.gain()),
+            format!("{:.2}", cell.whole_gain()),
             output::percent(cell.base.hit_ratio()),
             output::percent(cell.frozen.hit_ratio()),
             format!("{:+.2}", 100.0 * cell.hits_more()),
             output::percent(cell.frozen_hits()),
             cell.phase(),
-            format!("{:.0} %", 100.0 * cell.state.share),
+            format!("{:.0} %", 100.0 * cell.share()),
             format!("{:.1}", cell.settling),
         ]
     };
@@ -317,6 +318,7 @@ fn gains(findings: &Findings) -> String {
         "M req/s",
         "frozen+",
         "gain",
+        "whole run",
         "hits",
         "hits of frozen+",
         "points",
@@ -416,9 +418,15 @@ fn lifetimes(findings: &Findings) -> String {
             history.state.refreshes.to_string(),
         ]
     };
-    let rows: Vec<_> = findings.lasting().map(row).collect();
+    let mut rows: Vec<_> = findings.lasting().map(row).collect();
     if rows.is_empty() {
         return String::new();
+    }
+    let never =
+        |it: &&Beside| it.spot.policy == "lru" && it.spot.percent.to_bits() == LARGE.to_bits();
+    if let Some(Beside { side, .. }) = findings.beside.iter().find(never) {
+        let mops = output::number(side.mops(), 2);
+        rows.push(vec!["never".to_owned(), mops, output::percent(0.0), "0".to_owned()]);
     }
     let headers = ["lifetime", "M req/s since frozen", "of the time frozen", "frozen anew"];
     let table = output::table(&headers, &[], rows);

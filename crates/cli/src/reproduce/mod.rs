@@ -15,8 +15,10 @@ mod delayed_expectations;
 mod delayed_hits;
 mod expectations;
 mod frozen_cells;
+mod frozen_clock;
 mod frozen_curve;
 mod frozen_expectations;
+mod frozen_share;
 mod frozenhot;
 mod mitigations;
 mod mobius;
@@ -52,6 +54,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
   frazil reproduce frozenhot --traces /data/traces --out /tmp/frozenhot
+  frazil reproduce frozen-share --out /tmp/frozen-share
   frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
@@ -105,6 +108,9 @@ enum Experiment {
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
     /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
     Frozenhot,
+    /// The share that freezing finds beside the best of fixed ones, where all is best, a part, and
+    /// none, by a clock that only requests move: paper 2, figures 10 and 14. A few minutes.
+    FrozenShare,
     /// MAD over LRU, ARC and LHD, what came after it, and what knows the future, where fetches
     /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
     /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
@@ -194,6 +200,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Advice => "advice",
         Experiment::AdviceSizes => "advice-sizes",
         Experiment::DelayedHits => "delayed-hits",
+        Experiment::FrozenShare => "frozen-share",
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
@@ -211,6 +218,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         Experiment::AdviceSizes => advice_sizes::run(args.quick, args.traces.as_deref())?,
         Experiment::DelayedHits => delayed_hits::run(args.quick, args.traces.as_deref())?,
+        Experiment::FrozenShare => frozen_share::run(args.quick)?,
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
