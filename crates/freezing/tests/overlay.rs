@@ -321,7 +321,7 @@ impl std::hash::Hash for Nested {
 #[test]
 fn a_look_up_within_a_look_up_is_answered_by_the_table() {
     let cache = NESTED.get_or_init(|| Overlay::new(LruMutex::new(10, true)));
-    [1, 7].map(|key| cache.insert(&Nested(key), 10 * key));
+    [1, 7].iter().for_each(|&key| _ = cache.insert(&Nested(key), 10 * key));
     assert_eq!(cache.freeze(1.0), 2);
     ASKS.store(true, Relaxed);
     assert_eq!(cache.get(&Nested(1)), Some(10));
