@@ -493,7 +493,8 @@ fn what_wins_fresh_loses_to_what_lasts() {
     run.until(Phase::Frozen, &fresh);
     assert_eq!(run.controller.share, 1.0);
     run.seconds(3, &fresh);
-    run.seconds(40, &stale);
+    // A cycle that was fresh at first, and one that never was.
+    run.seconds(60, &stale);
     assert!(run.controller.share < 0.9, "{}", run.controller.share);
     run.seconds(60, &stale);
     assert!(run.controller.share < 0.9, "{}", run.controller.share);
@@ -549,7 +550,8 @@ fn a_verdict_tells_what_was_tried() {
     assert!((verdict.without_ns - 20_198.0).abs() < 1.0, "{verdict:?}");
     assert_eq!((verdict.hit_ns, verdict.miss_ns, verdict.misses), (200.0, 2e6, 0.01));
     assert!((verdict.demanded_ns * 1.1 - verdict.without_ns).abs() < 1e-6, "{verdict:?}");
-    let tried: Vec<(f64, f64)> = verdict.tried.iter().map(|it| (it.share, it.misses)).collect();
-    assert_eq!(tried, [(1.0, 0.21)]);
+    let [tried] = verdict.tried[..] else { panic!("{verdict:?}") };
+    // Of its hits and misses, which are 1.16 times as many as the requests should be.
+    assert!((tried.misses - 0.21 / 1.16).abs() < 1e-9 && tried.share == 1.0, "{verdict:?}");
     assert!(verdict.to_string().contains("misses alone take 20000 ns"), "{verdict}");
 }
