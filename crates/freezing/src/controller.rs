@@ -50,6 +50,9 @@ pub(crate) struct Tuning {
     /// A lifetime for what is faster only because less is missed: twice as long each time that
     /// it has paid.
     pub(crate) probation: u32,
+    /// Times in a row that something fades and is frozen anew before all is learnt anew: as it is
+    /// by then that may be another share, and learning takes as long as several cycles.
+    pub(crate) fades: u32,
     /// What a frozen phase begins with, and is given again after each construction's length.
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
@@ -98,6 +101,7 @@ impl Default for Tuning {
             tries: 3,
             apart: 0.1,
             probation: 2,
+            fades: 8,
             credit: 2.0,
             attempts: 3,
             lifetime: LIFETIME,
@@ -902,7 +906,7 @@ impl Controller {
         if totals.since(&frozen.round).requests() > self.construction {
             if frozen.credit <= credit {
                 self.faded += 1;
-                if self.faded >= attempts {
+                if self.faded >= self.tuning.fades {
                     // The share itself is not what it was: it is learnt anew.
                     self.faded = 0;
                     return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);

@@ -228,6 +228,7 @@ impl Cell {
             "frozen_share_of_hits" => self.frozen_hits(),
             "phase" => self.phase(),
             "share" => self.share(),
+            "verdict" => self.state.verdict().map(ToString::to_string),
             "settling_s" => self.settling,
         }
     }

@@ -361,14 +361,16 @@ fn what_is_slower_than_its_cycle_is_frozen_anew() {
 #[test]
 fn what_fades_again_and_again_is_learnt_anew() {
     let mut run = Run::frozen(&PAYS);
-    for next in [Phase::Constructing, Phase::Constructing, Phase::Waiting] {
+    let fades = Tuning::default().fades;
+    for fade in 1..=fades {
+        let next = if fade < fades { Phase::Constructing } else { Phase::Waiting };
         run.until(Phase::Frozen, &PAYS);
         run.seconds(5, &PAYS);
         let slower = taking(0.95 * run.controller.threshold, &run);
         run.until(next, &slower);
     }
     assert_eq!((run.controller.phase(), run.controller.reason), (Phase::Waiting, Reason::Faded));
-    assert_eq!(run.controller.record.refreshes, 2);
+    assert_eq!(run.controller.record.refreshes, u64::from(fades) - 1);
     assert_eq!(run.controller.record.failures, 0);
 }
 
