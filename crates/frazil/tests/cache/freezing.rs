@@ -271,7 +271,7 @@ fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, toleranc
         sum += hits[step];
         assert_eq!(point.requests, requests, "{policy}");
         // Of the hits of newcomers so many are lost as there is less room for them.
-        let missed = misses as f64 + (newcomers as f64 * (step + 1) as f64 / 50.0).round();
+        let missed = misses as f64 + (newcomers as f64 * ((step + 1) as f64 / 50.0)).round();
         let off = (point.misses - missed / requests as f64).abs();
         assert!(off < tolerance, "{policy} {point:?}: {missed}");
         let expected = sum as f64 / requests as f64;

@@ -481,14 +481,14 @@ fn time_is_kept_by_phase_and_by_share() {
 #[test]
 fn what_wins_fresh_loses_to_what_lasts() {
     let fresh = Workload {
-        frozen_hits: |share| if share > 0.9 { 0.99 } else { 0.8 * share.sqrt() },
-        frozen_misses: |share| if share > 0.9 { 0.01 } else { 0.01 + 0.06 * share },
+        frozen_hits: |share| if share > 0.9 { 0.99 } else { 0.8 * share.min(0.5).sqrt() },
+        frozen_misses: |share| if share > 0.9 { 0.01 } else { 0.01 + 0.03 * share },
         ..PAYS
     };
     // Below the threshold still, but not below what the other came to.
     let stale = Workload {
-        frozen_hits: |share| if share > 0.9 { 0.925 } else { 0.8 * share.sqrt() },
-        frozen_misses: |share| if share > 0.9 { 0.075 } else { 0.01 + 0.06 * share },
+        frozen_hits: |share| if share > 0.9 { 0.925 } else { 0.8 * share.min(0.5).sqrt() },
+        frozen_misses: |share| if share > 0.9 { 0.075 } else { 0.01 + 0.03 * share },
         ..PAYS
     };
     let mut run = Run::new();
