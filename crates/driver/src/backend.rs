@@ -8,7 +8,8 @@
 //! absent key both wait: single flight is another matter.
 //!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
-//! paper 1 (§5.2) proposes where hits are what limits the throughput.
+//! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
+//! or by the cache itself.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ pub(crate) trait Misses {
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
     /// Whether a get is to go straight to the backend.
-    fn bypasses(&mut self) -> bool;
+    fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
     /// A get that does, asked for at a time if that is to be known. Whether it is over.
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
@@ -110,7 +111,7 @@ impl Misses for Immediate {
     }
 
     #[inline(always)]
-    fn bypasses(&mut self) -> bool {
+    fn bypasses(&mut self, _: &mut impl Session) -> bool {
         false
     }
 
@@ -203,8 +204,8 @@ impl Misses for Fetching {
         false
     }
 
-    fn bypasses(&mut self) -> bool {
-        self.bypass > 0.0 && self.chance.unit() < self.bypass
+    fn bypasses(&mut self, session: &mut impl Session) -> bool {
+        session.bypasses() || self.bypass > 0.0 && self.chance.unit() < self.bypass
     }
 
     fn pass_by(&mut self, asked: Option<Instant>) -> bool {
@@ -269,7 +270,7 @@ mod tests {
         let backend = Backend { bypass: 0.25, ..Backend::new(Duration::ZERO, 2) };
         let mut fetching = backend.part(0, 1);
         let (mut session, mut timed) = (Noted::default(), Timed::new());
-        let passed = (0..10_000).filter(|_| fetching.bypasses()).count();
+        let passed = (0..10_000).filter(|_| fetching.bypasses(&mut session)).count();
         assert!((2_300..2_700).contains(&passed), "{passed}");
         fetching.pass_by(Some(Instant::now()));
         fetching.miss(&mut session, 7, None);

@@ -5,6 +5,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod budget;
+pub(crate) mod bypass;
 mod ending;
 #[cfg(feature = "loading")]
 mod exchange;
@@ -40,6 +41,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 use budget::Budget;
+use bypass::Bypass;
 pub(crate) use ending::Ending;
 pub(crate) use grow::slots_for;
 #[cfg(feature = "expiry")]
@@ -48,6 +50,8 @@ use grow::{segments_for, words_for};
 use hooks::PerThread;
 use index::{Index, Mixed, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
+#[cfg(feature = "measure")]
+use order::locked::turns::ListCosts;
 use order::locked::{Locked, Promotion};
 use order::{Headers, Order};
 #[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
@@ -80,6 +84,10 @@ pub(crate) struct Settings<K, V, S> {
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
+    /// The most fetches of the backend in a second, where requests may bypass the cache.
+    pub(crate) bypass: Option<u64>,
+    #[cfg(feature = "measure")]
+    pub(crate) list_costs: Option<ListCosts>,
 }
 
 /// A cache, with what hooks add to its operations.
@@ -99,6 +107,7 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
+    pub(crate) bypass: Option<Box<Bypass>>,
     pub(crate) policy: Online,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -170,6 +179,15 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
         let shards = (promotion, settings.shards);
         let order = Order::new(policy, shards, capacity, entries_max.min(entries));
+        #[cfg(feature = "measure")]
+        let order = match settings.list_costs {
+            None => order,
+            Some(costs) => {
+                let entries = entries_max.min(entries);
+                let locked = Locked::new(policy, promotion, 1, capacity, entries);
+                Order::Locked(Box::new(locked.with_costs(costs)))
+            }
+        };
         Core {
             index: Index::new(words_for(entries)),
             slab: Slab::new(weighted),
@@ -184,6 +202,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             weigher: settings.weigher,
             hasher: settings.hasher,
             clock: settings.clock,
+            bypass: settings.bypass.map(|fetches| Box::new(Bypass::new(fetches))),
             policy,
             identity: thread::identity(),
             hooks,
