@@ -194,6 +194,11 @@ impl Misses for Fetching {
 
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
+        // Where places are scarce, who is due gives his up at once: between two looks he would keep
+        // it for as long as a batch takes, as if the backend were so much slower.
+        if 2 * self.waiting.len() >= self.part {
+            self.finish(session, timed);
+        }
         while self.waiting.len() >= self.part {
             self.finish(session, timed);
         }
@@ -277,6 +282,18 @@ mod tests {
         fetching.look(&mut session, &mut timed);
         assert_eq!(session.0, [7]);
         assert!(timed.latencies.quantile_ns(1.0) > 0, "it took its time");
+    }
+
+    #[test]
+    fn who_is_due_gives_a_scarce_place_up_before_the_next_look() {
+        let mut fetching = Backend::new(Duration::ZERO, 4).part(0, 1);
+        let (mut session, mut timed) = (Noted::default(), Timed::new());
+        fetching.miss(&mut session, 1, None);
+        fetching.make_room(&mut session, &mut timed);
+        assert!(session.0.is_empty(), "there is room enough");
+        fetching.miss(&mut session, 2, None);
+        fetching.make_room(&mut session, &mut timed);
+        assert_eq!(session.0, [1, 2]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! flight before a backend that answers when its time is over and takes no core.
 //!
 //! The model is told those costs, what the cache counted of its work, and what requests take
-//! outside the lock, by one thread at two hit ratios. It is asked for all others, with the threads
+//! outside the lock, by one thread at two hit ratios of a sweep. It is asked for all, with the threads
 //! that there are.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use frazil::{ListCosts, Stats};
 use frazil_driver::{Backend, Distance, Mix, Ours, Schedule, Setup, Stream, Workload};
 use frazil_queueing::{
     Distribution, Kind, ModelError, Network, PaperNetwork, Route, Service, SimulationOptions,
-    Station, Step, bypass, simulate,
+    Station, Step, simulate,
 };
 
 use super::{Report, fall_report};
@@ -36,11 +36,18 @@ const ALPHA: f64 = 0.99;
 /// In flight where a miss is timed whose backend answers at once.
 const IN_FLIGHT: usize = 16;
 /// Of the keys by hundredths, for hit ratios from 0.4 to 1.
-const CAPACITIES: [u64; 8] = [1, 2, 5, 10, 20, 40, 75, 110];
+const CAPACITIES: [u64; 8] = [1, 3, 8, 15, 30, 50, 75, 110];
 /// Hundredths of the requests that are for newcomers.
 const NEWCOMERS: [u64; 8] = [60, 50, 40, 30, 20, 10, 4, 0];
-/// Share of newcomers where a miss is timed.
-const MIXED: f64 = 0.5;
+/// The places of a sweep at which misses are timed by one thread, and hits.
+const MIXED: usize = 1;
+const LAST: usize = CAPACITIES.len() - 1;
+/// Runs in one cache, each of which asks for what none has asked for before: to fill it, and one
+/// for each backend.
+const RUNS: usize = 1 + BACKENDS_US.len();
+/// The part of what the backend serves of as many requests as there are that a bypass may use:
+/// with all of it every request waits there, and none is left for the cache.
+const SPARE: f64 = 0.5;
 
 /// The policies, as the cache runs them, and whose costs they are given.
 pub(super) const POLICIES: [(&str, PaperNetwork); 6] = [
@@ -76,12 +83,26 @@ impl Sweep {
 /// What is done to the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kept {
-    /// Its lists cost what the paper's do.
+    /// Its lists cost what the paper's do; a tail's change the most that it may.
     Costly,
+    /// The same, and a tail's change costs nothing: of that the paper knows that it is between, and
+    /// takes it so in its bounds.
+    TailFree,
     /// The same, and requests bypass it while its lock is what limits it.
     Bypassed,
     /// It is as it is.
     AsItIs,
+}
+
+impl Kept {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kept::Costly => "costly",
+            Kept::TailFree => "tail free",
+            Kept::Bypassed => "bypass",
+            Kept::AsItIs => "no spin",
+        }
+    }
 }
 
 /// A curve's place: what is asked for, of how large a cache.
@@ -89,7 +110,8 @@ struct Place {
     sweep: Sweep,
     capacity: u64,
     resident: Mix,
-    streams: Vec<Stream>,
+    /// For each run those of all threads.
+    runs: Vec<Vec<Stream>>,
 }
 
 /// A point that is measured.
@@ -124,6 +146,8 @@ struct Run {
 struct Outside {
     hit_us: f64,
     miss_us: f64,
+    /// What goes past the cache.
+    bypass_us: f64,
     /// A hit with all threads, the lock included.
     crowded_us: f64,
 }
@@ -154,8 +178,7 @@ impl Cell {
         row! {
             "sweep" => self.sweep.name(),
             "policy" => self.policy,
-            "list_costs" => if self.kept == Kept::AsItIs { "ours" } else { "paper" },
-            "bypass" => self.kept == Kept::Bypassed,
+            "kept" => self.kept.name(),
             "backend_us" => self.backend_us,
             "mpl" => MPL,
             "hit_ratio" => self.hit_ratio(),
@@ -190,7 +213,7 @@ impl Size {
             }
             false => {
                 let (run, simulated) = (millis(60), 40_000);
-                Size { keys: 20_000, requests: 1_000_000, rounds: 3, run, simulated }
+                Size { keys: 20_000, requests: 300_000, rounds: 3, run, simulated }
             }
         }
     }
@@ -211,12 +234,15 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     let mut tally = Tally::new(if quick { Distance::of(None) } else { least() });
     let places = places(&size, threads)?;
     let mut cells = cells(&places);
-    let steps = size.rounds * (cells.len() / BACKENDS_US.len() + POLICIES.len());
+    let steps =
+        size.rounds * (cells.len() / BACKENDS_US.len() + Sweep::ALL.len() * POLICIES.len());
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
-    let mut timed = vec![Vec::new(); POLICIES.len()];
+    let mut outsides: Vec<Vec<Outside>> = vec![Vec::new(); Sweep::ALL.len() * POLICIES.len()];
     for _ in 0..size.rounds {
-        for (policy, timed) in POLICIES.into_iter().zip(&mut timed) {
-            timed.push(outside(policy, &size, threads, &mut tally)?);
+        for (at, outsides) in outsides.iter_mut().enumerate() {
+            let (sweep, policy) = (at / POLICIES.len(), POLICIES[at % POLICIES.len()].0);
+            let of_sweep = &places[sweep * (LAST + 1)..];
+            outsides.push(outside(policy, of_sweep, &size, &mut tally)?);
             progress.advance(1);
         }
         for cells in cells.chunks_mut(BACKENDS_US.len()) {
@@ -225,13 +251,20 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
         }
     }
     drop(progress);
-    let of = |timed: &[Outside], value: fn(&Outside) -> f64| median(timed.iter().map(value));
-    let slower = slower(&timed);
+    let mut slowest = 1.0_f64;
     for cell in &mut cells {
-        let index = POLICIES.iter().position(|&(name, _)| name == cell.policy).unwrap_or(0);
+        let sweep = usize::from(cell.sweep == Sweep::Newcomers) * POLICIES.len();
+        let of = |wanted: &str| {
+            let at = POLICIES.iter().position(|&(name, _)| name == wanted).unwrap_or(0);
+            &outsides[sweep + at]
+        };
+        let slower = slower(of("fifo"));
+        slowest = slowest.max(slower);
+        let mean = |value: fn(&Outside) -> f64| slower * median(of(cell.policy).iter().map(value));
         let outside = Outside {
-            hit_us: slower * of(&timed[index], |it| it.hit_us),
-            miss_us: slower * of(&timed[index], |it| it.miss_us),
+            hit_us: mean(|it| it.hit_us),
+            miss_us: mean(|it| it.miss_us),
+            bypass_us: mean(|it| it.bypass_us),
             crowded_us: 0.0,
         };
         cell.foretold = foretell(cell, outside, threads, &size).map_err(|error| anyhow!(error))?;
@@ -239,7 +272,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     let mut report = fall_report::report(&cells, threads);
     report.measurements = cells.iter().map(Cell::row).collect();
     report.summary += &format!(
-        "\nwith two threads requests take {slower:.2} times as long outside the lock\n\
+        "\nwith two threads requests take up to {slowest:.2} times as long outside the lock\n\
          {} of {} runs disturbed every time they were tried\n",
         tally.disturbed, tally.runs
     );
@@ -247,22 +280,26 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
 }
 
 fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
+    // A stream for each thread in each run, no two of them alike.
+    let count = RUNS * threads;
+    let of_runs = |streams: Vec<Stream>| streams.chunks(threads).map(<[_]>::to_vec).collect();
     let zipf = Workload::Zipf { alpha: ALPHA }
-        .streams(size.keys, size.requests * threads, threads)
+        .streams(size.keys, size.requests * count, count)
         .map_err(Failure::usage)?;
+    let zipf: Vec<Vec<Stream>> = of_runs(zipf);
     let all = Mix { resident: size.keys as u32, newcomers: 0.0, again: 0 };
     let by_capacity = CAPACITIES.map(|share| Place {
         sweep: Sweep::Capacity,
         capacity: (size.keys * share / 100).max(1),
         resident: all,
-        streams: zipf.clone(),
+        runs: zipf.clone(),
     });
     let mut places = Vec::from(by_capacity);
     for share in NEWCOMERS {
         let mix = size.mix(share as f64 / 100.0);
-        let streams = mix.streams(size.requests, threads).map_err(Failure::usage)?;
+        let runs = of_runs(mix.streams(size.requests, count).map_err(Failure::usage)?);
         let (sweep, capacity) = (Sweep::Newcomers, size.keys / 2);
-        places.push(Place { sweep, capacity, resident: size.mix(0.0), streams });
+        places.push(Place { sweep, capacity, resident: size.mix(0.0), runs });
     }
     Ok(places)
 }
@@ -271,7 +308,12 @@ fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
 fn cells(places: &[Place]) -> Vec<Cell> {
     let costly = POLICIES.map(|(policy, _)| (policy, Kept::Costly));
     let (lru, slru) = (POLICIES[0].0, POLICIES[1].0);
-    let others = [(lru, Kept::Bypassed), (lru, Kept::AsItIs), (slru, Kept::AsItIs)];
+    let others = [
+        (lru, Kept::TailFree),
+        (lru, Kept::Bypassed),
+        (lru, Kept::AsItIs),
+        (slru, Kept::AsItIs),
+    ];
     let mut cells = Vec::new();
     for (place, &Place { sweep, .. }) in places.iter().enumerate() {
         for (policy, kept) in costly.into_iter().chain(others) {
@@ -289,7 +331,11 @@ fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Our
     let setup: Setup = policy.parse().map_err(Failure::usage)?;
     let mut builder = setup.builder(capacity);
     if kept != Kept::AsItIs {
-        builder = builder.list_costs(costs(policy)?);
+        let mut costs = costs(policy)?;
+        if kept == Kept::TailFree {
+            costs.tail = Duration::ZERO;
+        }
+        builder = builder.list_costs(costs);
     }
     if kept == Kept::Bypassed {
         builder = builder.bypass(fetches_per_second(backend_us));
@@ -297,9 +343,9 @@ fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Our
     Ok(Ours::built(setup, builder))
 }
 
-/// What the backend serves of as many requests as there are.
+/// What the backend is said to bear.
 fn fetches_per_second(backend_us: f64) -> u64 {
-    (MPL as f64 / backend_us * 1e6) as u64
+    (SPARE * MPL as f64 / backend_us * 1e6) as u64
 }
 
 fn costs(policy: &str) -> Result<ListCosts, Failure> {
@@ -323,37 +369,47 @@ fn measure(
     tally: &mut Tally,
 ) -> Result<(), Failure> {
     let mut filled: Option<Ours<u64>> = None;
-    for cell in cells {
+    for (cell, run) in cells.iter_mut().zip(1..) {
         let place = &places[cell.place];
         // The backend's limit is part of what bypasses.
         let ours = match filled.take().filter(|_| cell.kept != Kept::Bypassed) {
             Some(ours) => ours,
-            None => {
-                let ours = cache(cell.policy, cell.kept, cell.backend_us, place.capacity)?;
-                place.resident.preload(&ours).map_err(Failure::usage)?;
-                let once = Duration::from_millis(1);
-                let filling = Schedule { measured: once, ..size.schedule() };
-                frazil_driver::run(&ours, &place.streams, place.capacity / 2, &filling);
-                ours
-            }
+            None => filled_cache(place, (cell.policy, cell.kept, cell.backend_us), size)?,
         };
         let before = tally.disturbed;
-        cell.runs.push(timed(&ours, &place.streams, cell.backend_us, size, tally));
+        let backend = backend(cell.backend_us);
+        cell.runs.push(timed(&ours, &place.runs[run], backend, size, tally));
         cell.disturbed += usize::from(tally.disturbed > before);
         filled = Some(ours);
     }
     Ok(())
 }
 
+/// A cache as it is after some use.
+fn filled_cache(
+    place: &Place,
+    (policy, kept, backend_us): (&str, Kept, f64),
+    size: &Size,
+) -> Result<Ours<u64>, Failure> {
+    let ours = cache(policy, kept, backend_us, place.capacity)?;
+    place.resident.preload(&ours).map_err(Failure::usage)?;
+    let filling = Schedule { measured: Duration::from_millis(1), ..size.schedule() };
+    frazil_driver::run(&ours, &place.runs[0], place.capacity / 2, &filling);
+    Ok(ours)
+}
+
+fn backend(backend_us: f64) -> Backend {
+    let in_flight = if backend_us > 0.0 { MPL } else { IN_FLIGHT };
+    Backend::new(Duration::from_secs_f64(backend_us * 1e-6), in_flight)
+}
+
 fn timed(
     ours: &Ours<u64>,
     streams: &[Stream],
-    backend_us: f64,
+    backend: Backend,
     size: &Size,
     tally: &mut Tally,
 ) -> Run {
-    let in_flight = if backend_us > 0.0 { MPL } else { IN_FLIGHT };
-    let backend = Backend::new(Duration::from_secs_f64(backend_us * 1e-6), in_flight);
     let schedule = size.schedule();
     let (before, turns_before) = (ours.cache().stats(), ours.cache().list_turns());
     let timed = tally.least_disturbed(&schedule, streams.len(), || {
@@ -366,7 +422,8 @@ fn timed(
     let bypassed = counted(|it| it.bypassed);
     Run {
         mops: streams.len() as f64 / timed.us,
-        hit_ratio: timed.hit_ratio,
+        // Counted, as the turns are: over all that was run and not what was timed of it.
+        hit_ratio: 1.0 - misses / asked,
         bypassed: bypassed / (asked + bypassed),
         turns: (turns.turns - turns_before.turns) as f64 / asked,
         spent_us: (turns.spent - turns_before.spent).as_secs_f64() * 1e6 / asked,
@@ -375,37 +432,41 @@ fn timed(
     }
 }
 
-/// What requests of a policy take outside the lock: by one thread, all hits, and a mix.
+/// What requests of a policy take outside the lock, by one thread: at the place of a sweep where
+/// all hit, and at one where half of them do.
 fn outside(
-    (policy, _): (&str, PaperNetwork),
+    policy: &str,
+    places: &[Place],
     size: &Size,
-    threads: usize,
     tally: &mut Tally,
 ) -> Result<Outside, Failure> {
-    let ours = cache(policy, Kept::Costly, 0.0, size.keys / 2)?;
-    let streams = |newcomers| size.mix(newcomers).streams(size.requests, threads);
-    let (hits, mixed) = (streams(0.0).map_err(Failure::usage)?, streams(MIXED));
-    let mixed = mixed.map_err(Failure::usage)?;
-    size.mix(0.0).preload(&ours).map_err(Failure::usage)?;
-    let mut run = |streams: &[Stream]| timed(&ours, streams, 0.0, size, tally);
-    let all = run(&hits[..1]);
-    let crowded = run(&hits);
-    // Full before it is timed.
-    run(&mixed[..1]);
-    let half = run(&mixed[..1]);
+    let filled = |place: &Place| filled_cache(place, (policy, Kept::Costly, 0.0), size);
+    let mut run = |ours: &Ours<u64>, streams: &[Stream], backend| {
+        timed(ours, streams, backend, size, tally)
+    };
+    let place = &places[LAST];
+    let ours = filled(place)?;
+    let all = run(&ours, &place.runs[1][..1], backend(0.0));
+    let crowded = run(&ours, &place.runs[2], backend(0.0));
+    let passing = Backend { bypass: 1.0, ..backend(0.0) };
+    let past = run(&ours, &place.runs[3][..1], passing);
+    let place = &places[MIXED];
+    let mixed = run(&filled(place)?, &place.runs[1][..1], backend(0.0));
     let hit_us = (1.0 / all.mops - all.spent_us).max(0.0);
-    let missed = (1.0 - half.hit_ratio).max(1e-3);
-    let miss_us = (1.0 / half.mops - half.spent_us - half.hit_ratio * hit_us) / missed;
-    let crowded_us = hits.len() as f64 / crowded.mops;
-    Ok(Outside { hit_us, miss_us: miss_us.max(0.0), crowded_us })
+    let missed = (1.0 - mixed.hit_ratio).max(1e-3);
+    let miss_us = (1.0 / mixed.mops - mixed.spent_us - mixed.hit_ratio * hit_us) / missed;
+    Ok(Outside {
+        hit_us,
+        miss_us: miss_us.max(0.0),
+        bypass_us: 1.0 / past.mops.max(1e-9),
+        crowded_us: place.runs[2].len() as f64 / crowded.mops.max(1e-9),
+    })
 }
 
 /// How many times as long requests take outside the lock with all threads, as FIFO's hits do,
 /// which have nothing to do there.
-fn slower(timed: &[Vec<Outside>]) -> f64 {
-    let fifo = POLICIES.iter().position(|&(_, network)| network == PaperNetwork::Fifo);
-    let of_run = |it: &Outside| it.crowded_us / it.hit_us.max(1e-9);
-    fifo.map_or(1.0, |at| median(timed[at].iter().map(of_run)).max(1.0))
+fn slower(fifo: &[Outside]) -> f64 {
+    median(fifo.iter().map(|it| it.crowded_us / it.hit_us.max(1e-9))).max(1.0)
 }
 
 /// The cache of a cell as a network: a lock, the backend, and as many cores as threads.
@@ -418,13 +479,16 @@ fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, Mod
     let visit = |visits| Step::Visit { station: 0, visits };
     let (compute, wait) = (Step::Compute(outside.miss_us), Step::Wait(cell.backend_us));
     let hit = vec![Step::Compute(outside.hit_us), visit(of_hit)];
+    let past = vec![Step::Compute(outside.bypass_us), wait];
+    let asks = 1.0 - cell.bypassed();
     let routes = vec![
-        Route { kind: Kind::Hit, share: hit_ratio, steps: hit },
+        Route { kind: Kind::Hit, share: asks * hit_ratio, steps: hit },
         Route {
             kind: Kind::Miss,
-            share: 1.0 - hit_ratio,
+            share: asks * (1.0 - hit_ratio),
             steps: vec![compute, wait, visit(of_miss)],
         },
+        Route { kind: Kind::Bypass, share: cell.bypassed(), steps: past },
     ];
     Network::new(vec![lock], routes)?.on_cores(threads)
 }
@@ -439,7 +503,7 @@ fn foretell(
     if cell.kept == Kept::AsItIs {
         return Ok(0.0);
     }
-    let network = bypass(&network(cell, outside, threads)?, cell.bypassed())?;
+    let network = network(cell, outside, threads)?;
     let options = SimulationOptions {
         service: Distribution::Deterministic,
         requests: size.simulated,

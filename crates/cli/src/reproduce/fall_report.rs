@@ -23,6 +23,10 @@ struct Curve<'c> {
 }
 
 impl Curve<'_> {
+    fn name(&self) -> String {
+        format!("{} by {}", labelled(self.policy, self.kept), self.sweep.name())
+    }
+
     fn highest(&self, value: impl Fn(&Cell) -> f64) -> f64 {
         self.cells.iter().map(|cell| value(cell)).fold(0.0, f64::max)
     }
@@ -36,6 +40,14 @@ impl Curve<'_> {
     /// The point with the highest value.
     fn peak(&self, value: impl Fn(&Cell) -> f64) -> Option<&Cell> {
         self.cells.iter().copied().max_by(|one, other| value(one).total_cmp(&value(other)))
+    }
+}
+
+/// A policy, and what is done to its cache.
+fn labelled(policy: &str, kept: Kept) -> String {
+    match kept {
+        Kept::Costly => policy.to_owned(),
+        _ => format!("{policy}, {}", kept.name()),
     }
 }
 
@@ -61,18 +73,20 @@ pub(super) fn report(cells: &[Cell], threads: usize) -> Report {
     let curves = curves(cells);
     let mut expectations = Vec::new();
     for (policy, network) in POLICIES {
-        let of_policy = |sweep| {
-            let of = move |it: &&Curve<'_>| {
-                (it.sweep, it.policy, it.kept) == (sweep, policy, Kept::Costly)
-            };
+        let of_policy = |sweep, kept| {
+            let of = move |it: &&Curve<'_>| (it.sweep, it.policy, it.kept) == (sweep, policy, kept);
             curves.iter().filter(of).collect::<Vec<_>>()
         };
-        for sweep in Sweep::ALL {
-            expectations.push(closeness(policy, network, &of_policy(sweep)));
-            expectations.push(shape(policy, network, &of_policy(sweep)));
+        for kept in [Kept::Costly, Kept::TailFree] {
+            for of_sweep in Sweep::ALL.map(|sweep| of_policy(sweep, kept)) {
+                if !of_sweep.is_empty() {
+                    expectations.push(closeness(network, &of_sweep));
+                    expectations.push(shape(network, &of_sweep));
+                }
+            }
         }
-        let all = Sweep::ALL.into_iter().flat_map(of_policy).collect::<Vec<_>>();
-        expectations.push(class(policy, network, &all));
+        let both = Sweep::ALL.map(|sweep| of_policy(sweep, Kept::Costly)).concat();
+        expectations.push(class(network, &both));
     }
     expectations.push(flatness(&curves));
     expectations.push(without(&curves));
@@ -96,15 +110,15 @@ fn figure(network: PaperNetwork) -> u32 {
     }
 }
 
-fn closeness(policy: &str, network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
+fn closeness(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     let errors: Vec<f64> =
         curves.iter().flat_map(|it| &it.cells).map(|cell| cell.error().abs()).collect();
     let worst = errors.iter().copied().fold(0.0, f64::max);
     let close = errors.iter().filter(|&&error| error <= CLOSE).count();
-    let sweep = curves.first().map_or("", |it| it.sweep.name());
+    let name = curves.first().map_or(String::new(), |it| it.name());
     Expectation {
         figure: figure(network),
-        expected: format!("{policy} by {sweep} is foretold to 5 %"),
+        expected: format!("{name} is foretold to 5 %"),
         seen: format!(
             "{close} of {} points, median error {:.1} %, worst {:.1} %",
             errors.len(),
@@ -116,7 +130,7 @@ fn closeness(policy: &str, network: PaperNetwork, curves: &[&Curve<'_>]) -> Expe
 }
 
 /// Where the throughput is highest, and what is lost from there on.
-fn shape(policy: &str, network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
+fn shape(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     let (mut met, mut seen) = (true, Vec::new());
     for curve in curves {
         let foretold = (curve.peak(|it| it.foretold), curve.loss(|it| it.foretold));
@@ -134,20 +148,21 @@ fn shape(policy: &str, network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectat
             foretold.1 * 100.0
         ));
     }
-    let sweep = curves.first().map_or("", |it| it.sweep.name());
+    let name = curves.first().map_or(String::new(), |it| it.name());
     Expectation {
         figure: figure(network),
-        expected: format!("{policy} by {sweep} peaks and falls as foretold"),
+        expected: format!("{name} peaks and falls as foretold"),
         seen: format!("p* and loss, measured (foretold): {}", seen.join("; ")),
         met,
     }
 }
 
 /// The paper's class, which is that of a cache with a server for each kind of operation.
-fn class(policy: &str, network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
+fn class(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     use PaperNetwork::{Lru, LruProb, Slru};
     let falls = matches!(network, Lru | Slru | LruProb { .. });
     let fallen = curves.iter().filter(|it| it.loss(Cell::mops) > FALL).count();
+    let policy = curves.first().map_or("", |it| it.policy);
     let what = if falls { "falls before a hit ratio of 1" } else { "rises to a hit ratio of 1" };
     Expectation {
         figure: figure(network),
@@ -203,13 +218,8 @@ fn table(curves: &[Curve<'_>]) -> String {
     for of_cache in curves.chunks(BACKENDS_US.len()) {
         let Some(first) = of_cache.first() else { continue };
         for (at, cell) in first.cells.iter().enumerate() {
-            let kept = match first.kept {
-                Kept::Costly => "",
-                Kept::Bypassed => ", bypass",
-                Kept::AsItIs => ", no spin",
-            };
             let mut row = vec![
-                format!("{}{kept}", first.policy),
+                labelled(first.policy, first.kept),
                 first.sweep.name().to_owned(),
                 format!("{:.3}", cell.hit_ratio()),
             ];
@@ -227,7 +237,7 @@ fn one(cell: &Cell) -> String {
     let mops = cell.mops();
     match cell.kept {
         Kept::AsItIs => format!("- {mops:.3}"),
-        Kept::Costly => format!("{:.3} {mops:.3} {:+.1}%", cell.foretold, cell.error() * 100.0),
+        Kept::Costly | Kept::TailFree => format!("{:.3} {mops:.3} {:+.1}%", cell.foretold, cell.error() * 100.0),
         Kept::Bypassed => format!("{:.2} past, {:.3} {mops:.3}", cell.bypassed(), cell.foretold),
     }
 }
