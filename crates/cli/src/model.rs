@@ -562,7 +562,8 @@ fn sentence(args: &Args, verdict: &Row) -> String {
     let p_star = |end: usize| verdict["p_star"][end].as_f64().unwrap_or(f64::NAN);
     let (low, high) = (p_star(0), p_star(1));
     // Where p* is one of the rows, nothing is known beyond the last.
-    let of_rows = args.solver == Solver::Simulation || matches!(args.bypass, Some(Bypass::Best | Bypass::Flat));
+    let of_rows = args.solver == Solver::Simulation
+        || matches!(args.bypass, Some(Bypass::Best | Bypass::Flat));
     let class = verdict["class"].as_str().unwrap_or_default();
     let who = format!("{} is {class}", args.network);
     if of_rows && args.hit_ratio.0.len() == 1 {

@@ -152,9 +152,8 @@ fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
 /// The class were a hit and a miss to do at every hit ratio what they do at this one.
 fn class_of(counted: &Counted, times: [f64; 3]) -> Result<Class, ModelError> {
     classify(|p| {
-        let demand = |at: usize| {
-            times[at] * (p * counted.on_hit[at] + (1.0 - p) * counted.on_miss[at])
-        };
+        let demand =
+            |at: usize| times[at] * (p * counted.on_hit[at] + (1.0 - p) * counted.on_miss[at]);
         Ok((0..times.len()).map(demand).fold(0.0, f64::max))
     })
 }
@@ -237,8 +236,10 @@ mod tests {
 
     #[test]
     fn between_is_between_and_beyond_is_the_nearest() {
-        let at = |hit_ratio, delinks| {
-            Counted { hit_ratio, on_hit: [delinks, 0.0, 0.0], on_miss: [0.0; 3] }
+        let at = |hit_ratio, delinks| Counted {
+            hit_ratio,
+            on_hit: [delinks, 0.0, 0.0],
+            on_miss: [0.0; 3],
         };
         let counted = [at(0.8, 1.0), at(0.4, 0.0)];
         assert_eq!(between(&counted, 0.5).on_hit[0], 0.25);

@@ -206,16 +206,12 @@ struct Size {
 impl Size {
     fn new(quick: bool) -> Self {
         let millis = Duration::from_millis;
-        match quick {
-            true => {
-                let (run, simulated) = (millis(2), 2_000);
-                Size { keys: 2_000, requests: 20_000, rounds: 1, run, simulated }
-            }
-            false => {
-                let (run, simulated) = (millis(60), 40_000);
-                Size { keys: 20_000, requests: 300_000, rounds: 3, run, simulated }
-            }
+        if quick {
+            let (run, simulated) = (millis(2), 2_000);
+            return Size { keys: 2_000, requests: 20_000, rounds: 1, run, simulated };
         }
+        let (run, simulated) = (millis(60), 40_000);
+        Size { keys: 20_000, requests: 300_000, rounds: 3, run, simulated }
     }
 
     fn schedule(&self) -> Schedule {
@@ -234,8 +230,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     let mut tally = Tally::new(if quick { Distance::of(None) } else { least() });
     let places = places(&size, threads)?;
     let mut cells = cells(&places);
-    let steps =
-        size.rounds * (cells.len() / BACKENDS_US.len() + Sweep::ALL.len() * POLICIES.len());
+    let steps = size.rounds * (cells.len() / BACKENDS_US.len() + Sweep::ALL.len() * POLICIES.len());
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
     let mut outsides: Vec<Vec<Outside>> = vec![Vec::new(); Sweep::ALL.len() * POLICIES.len()];
     for _ in 0..size.rounds {
@@ -308,12 +303,8 @@ fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
 fn cells(places: &[Place]) -> Vec<Cell> {
     let costly = POLICIES.map(|(policy, _)| (policy, Kept::Costly));
     let (lru, slru) = (POLICIES[0].0, POLICIES[1].0);
-    let others = [
-        (lru, Kept::TailFree),
-        (lru, Kept::Bypassed),
-        (lru, Kept::AsItIs),
-        (slru, Kept::AsItIs),
-    ];
+    let others =
+        [(lru, Kept::TailFree), (lru, Kept::Bypassed), (lru, Kept::AsItIs), (slru, Kept::AsItIs)];
     let mut cells = Vec::new();
     for (place, &Place { sweep, .. }) in places.iter().enumerate() {
         for (policy, kept) in costly.into_iter().chain(others) {
@@ -441,9 +432,8 @@ fn outside(
     tally: &mut Tally,
 ) -> Result<Outside, Failure> {
     let filled = |place: &Place| filled_cache(place, (policy, Kept::Costly, 0.0), size);
-    let mut run = |ours: &Ours<u64>, streams: &[Stream], backend| {
-        timed(ours, streams, backend, size, tally)
-    };
+    let mut run =
+        |ours: &Ours<u64>, streams: &[Stream], backend| timed(ours, streams, backend, size, tally);
     let place = &places[LAST];
     let ours = filled(place)?;
     let all = run(&ours, &place.runs[1][..1], backend(0.0));
@@ -494,12 +484,7 @@ fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, Mod
 }
 
 /// The throughput that the model gives. Simulated, because a spin always takes as long.
-fn foretell(
-    cell: &Cell,
-    outside: Outside,
-    threads: usize,
-    size: &Size,
-) -> Result<f64, ModelError> {
+fn foretell(cell: &Cell, outside: Outside, threads: usize, size: &Size) -> Result<f64, ModelError> {
     if cell.kept == Kept::AsItIs {
         return Ok(0.0);
     }

@@ -177,9 +177,9 @@ fn flatness(curves: &[Curve<'_>]) -> Expectation {
     let (mut met, mut seen) = (true, Vec::new());
     for curve in curves.iter().filter(|it| it.kept == Kept::Bypassed) {
         let place = (curve.sweep, curve.policy, curve.backend_us);
-        let plain = curves.iter().find(|it| {
-            it.kept == Kept::Costly && (it.sweep, it.policy, it.backend_us) == place
-        });
+        let plain = curves
+            .iter()
+            .find(|it| it.kept == Kept::Costly && (it.sweep, it.policy, it.backend_us) == place);
         let Some(peak) = plain.and_then(|it| it.peak(Cell::mops)) else { continue };
         let beyond = curve.cells.iter().filter(|it| it.hit_ratio() >= peak.hit_ratio() - 0.01);
         let least = beyond.map(|it| it.mops()).fold(f64::INFINITY, f64::min) / peak.mops();
@@ -223,7 +223,9 @@ fn table(curves: &[Curve<'_>]) -> String {
                 first.sweep.name().to_owned(),
                 format!("{:.3}", cell.hit_ratio()),
             ];
-            row.extend(of_cache.iter().map(|it| it.cells.get(at).map_or(String::new(), |it| one(it))));
+            row.extend(
+                of_cache.iter().map(|it| it.cells.get(at).map_or(String::new(), |it| one(it))),
+            );
             rows.push(row);
         }
     }
@@ -237,7 +239,9 @@ fn one(cell: &Cell) -> String {
     let mops = cell.mops();
     match cell.kept {
         Kept::AsItIs => format!("- {mops:.3}"),
-        Kept::Costly | Kept::TailFree => format!("{:.3} {mops:.3} {:+.1}%", cell.foretold, cell.error() * 100.0),
+        Kept::Costly | Kept::TailFree => {
+            format!("{:.3} {mops:.3} {:+.1}%", cell.foretold, cell.error() * 100.0)
+        }
         Kept::Bypassed => format!("{:.2} past, {:.3} {mops:.3}", cell.bypassed(), cell.foretold),
     }
 }
@@ -252,9 +256,8 @@ fn figures(curves: &[Curve<'_>]) -> Vec<(String, String)> {
     for sweep in Sweep::ALL {
         let mut panels = Vec::new();
         for (policy, _) in POLICIES {
-            let of = |it: &&Curve<'_>| {
-                (it.sweep, it.policy, it.kept) == (sweep, policy, Kept::Costly)
-            };
+            let of =
+                |it: &&Curve<'_>| (it.sweep, it.policy, it.kept) == (sweep, policy, Kept::Costly);
             let mut series = Vec::new();
             for (number, curve) in curves.iter().filter(of).enumerate() {
                 let name = |what| format!("{} us, {what}", curve.backend_us);

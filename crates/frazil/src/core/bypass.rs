@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn it_is_refused_where_hits_take_no_lock() {
-        let build = |policy| crate::Cache::<u64, String>::builder(9).policy(policy).bypass(7).try_build();
+        let build =
+            |policy| crate::Cache::<u64, String>::builder(9).policy(policy).bypass(7).try_build();
         let error = build(crate::Policy::Mobius).map(|_| ()).unwrap_err().to_string();
         assert_eq!(error, "`bypass` is 7, but a hit of the policy mobius takes no lock");
         assert!(build(crate::Policy::Arc).is_ok());

@@ -78,7 +78,11 @@ impl Turns {
 
     /// Begins a turn. `None` if the lock is taken and the caller may not wait; else also whether
     /// it has waited.
-    pub(super) fn take<G>(&self, wait: bool, try_lock: impl Fn() -> Option<G>) -> Option<(G, bool)> {
+    pub(super) fn take<G>(
+        &self,
+        wait: bool,
+        try_lock: impl Fn() -> Option<G>,
+    ) -> Option<(G, bool)> {
         let asked = self.now_ns();
         let mut vain = 0u32;
         let guard = loop {
