@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn two_queue_is_lru_like_once_it_evicts() {
-        let classified = classes().unwrap();
+        let Ok(classified) = classes() else { panic!("a generated trace can be replayed") };
         let of = |policy: &str| classified.iter().find(|it| it.policy == policy).unwrap();
         for at in &of("two-queue").at {
             assert_eq!(at.class, Class::LruLike, "{}", at.hit_ratio);
