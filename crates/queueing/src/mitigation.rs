@@ -69,7 +69,7 @@ pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelErr
 ///
 /// Not p (1 − b) = p*, with which of the requests no more hit than at p*: what bypasses spares the
 /// stations of misses as well, so that with the p* of the exact curve the throughput goes on rising
-/// (LRU at 100 µs, N = 72: from 1.685 to 1.890 Mops). Some 500 solutions.
+/// (LRU at 100 µs, N = 72: from 1.685 to 1.889 Mops). Some 500 solutions.
 ///
 /// # Errors
 ///
