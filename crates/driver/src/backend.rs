@@ -171,20 +171,24 @@ impl Fetching {
     /// Inserts what is due.
     fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
-        while let Some(first) = self.waiting.front() {
-            if Instant::now() < first.due {
-                return;
-            }
-            if let Some(key) = first.key {
-                session.insert(key);
-            }
-            let now = Instant::now();
-            self.sum_up(now);
-            let over = self.waiting.pop_front();
-            if let Some(asked) = over.and_then(|over| over.asked) {
-                timed.record(now.duration_since(asked), Duration::ZERO);
-            }
+        while self.finish_first(session, timed) {}
+    }
+
+    /// Inserts the first, if it is due. Whether it was.
+    fn finish_first(&mut self, session: &mut impl Session, timed: &mut Timed) -> bool {
+        let Some(first) = self.waiting.front().filter(|first| Instant::now() >= first.due) else {
+            return false;
+        };
+        if let Some(key) = first.key {
+            session.insert(key);
         }
+        let now = Instant::now();
+        self.sum_up(now);
+        let over = self.waiting.pop_front();
+        if let Some(asked) = over.and_then(|over| over.asked) {
+            timed.record(now.duration_since(asked), Duration::ZERO);
+        }
+        true
     }
 }
 
@@ -195,12 +199,13 @@ impl Misses for Fetching {
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Where places are scarce, who is due gives his up at once: between two looks he would keep
-        // it for as long as a batch takes, as if the backend were so much slower.
+        // it for as long as a batch takes, as if the backend were so much slower. One at a time, or
+        // all that were due together would be asked for, and be due, together again.
         if 2 * self.waiting.len() >= self.part {
-            self.finish(session, timed);
+            self.finish_first(session, timed);
         }
         while self.waiting.len() >= self.part {
-            self.finish(session, timed);
+            self.finish_first(session, timed);
         }
     }
 
@@ -293,7 +298,7 @@ mod tests {
         assert!(session.0.is_empty(), "there is room enough");
         fetching.miss(&mut session, 2, None);
         fetching.make_room(&mut session, &mut timed);
-        assert_eq!(session.0, [1, 2]);
+        assert_eq!(session.0, [1], "one at a time");
     }
 
     #[test]

@@ -242,7 +242,7 @@ mod tests {
             on_miss: [0.0; 3],
         };
         let counted = [at(0.8, 1.0), at(0.4, 0.0)];
-        assert_eq!(between(&counted, 0.5).on_hit[0], 0.25);
+        assert!((between(&counted, 0.5).on_hit[0] - 0.25).abs() < 1e-12);
         assert_eq!(between(&counted, 0.1).on_hit[0], 0.0);
         assert_eq!(between(&counted, 0.99).on_hit[0], 1.0);
         assert_eq!(between(&[], 0.5).on_hit[0], 0.0);
