@@ -26,10 +26,13 @@ const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const BACKENDS_US: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0];
 /// p* is looked for from this hit ratio on, as in paper 1.
 const LEAST_HIT_RATIO: f64 = 0.4;
-/// Requests that are simulated to know how long they take: so many for each in flight, and no
-/// fewer, nor more, than these.
+/// Requests that are simulated to know how long they take: so many for each in flight, no fewer
+/// and no more than these, but always so many rounds of all that are in flight; and of these rounds
+/// so many first that do not count.
 const TIMED_EACH: u64 = 50;
 const TIMED: [u64; 2] = [50_000, 1_000_000];
+const ROUNDS: u64 = 4;
+const WARMUP_ROUNDS: u64 = 2;
 
 /// Where the cache is to run.
 #[derive(Args, Debug)]
@@ -339,9 +342,10 @@ impl Forecast {
         let Some(costs) = self.costs_of(policy) else { return Ok(None) };
         let Some(profile) = self.alone.get(costs.name()) else { return Ok(None) };
         let conditions = conditions(setting, costs, hit_ratio, replayed, entries);
-        let requests = (setting.mpl as u64 * TIMED_EACH).clamp(TIMED[0], TIMED[1]);
-        let options =
-            SimulationOptions { requests, warmup: requests / 10, ..SimulationOptions::default() };
+        let mpl = setting.mpl as u64;
+        let requests = (mpl * TIMED_EACH).clamp(TIMED[0], TIMED[1]).max(mpl * ROUNDS);
+        let warmup = (requests / 10).max(mpl * WARMUP_ROUNDS);
+        let options = SimulationOptions { requests, warmup, ..SimulationOptions::default() };
         let network = profile.network_under(costs.name(), &conditions)?;
         simulate(&network, setting.mpl, &options).map(Some)
     }

@@ -336,7 +336,9 @@ impl<'a> Case<'a> {
             Fetches::Instant | Fetches::Untimed => vec![None; specs.len()],
         };
         let Forecast { setting, .. } = &question.forecast;
+        let progress = Progress::of_steps("timing requests".to_owned(), cells.len() as u64);
         for (cell, delayed) in cells.iter_mut().zip(&outcomes) {
+            progress.advance(1);
             let counted = Counted {
                 plain: &cell.outcome,
                 delayed: delayed.as_ref(),

@@ -31,8 +31,8 @@ pub(super) struct Costs {
     pub(super) all: Vec<Cost>,
     /// What is recommended; `None` if that is no cache.
     pub(super) chosen: Option<Cost>,
-    /// Its name in a chart.
-    pub(super) cheapest: String,
+    /// Its name in a chart: a target or a budget may leave out what is cheaper.
+    pub(super) label: String,
 }
 
 /// `None` unless there are prices.
@@ -48,12 +48,15 @@ pub(super) fn costs(advice: &Advice<'_>) -> Option<Costs> {
     };
     let Measured { policy, capacity, .. } = advice.choice.winner.chosen;
     let chosen = of(capacity, policy, advice.choice.kept.miss_ratio);
+    let all: Vec<Cost> = advice.board.rows.iter().filter_map(cheapest).collect();
+    let is_cheapest = all.iter().all(|it| chosen.sum() <= it.sum() * (1.0 + 1e-9));
+    let name = if is_cheapest { "cheapest" } else { "advised" };
     Some(Costs {
         prices: prices(money),
         rate: request_rate(money),
         without_cache: money.without_cache(),
-        all: advice.board.rows.iter().filter_map(cheapest).collect(),
-        cheapest: format!("cheapest: {}", price(chosen.sum())),
+        all,
+        label: format!("{name}: {}", price(chosen.sum())),
         chosen: advice.choice.is_size().then_some(chosen),
     })
 }

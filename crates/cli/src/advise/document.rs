@@ -84,7 +84,7 @@ fn of_costs(costs: &Costs) -> Value {
     json!({
         "title": format!("What a month costs, {}, of {}", costs.prices, costs.rate),
         "key": "At each size of the policy that is cheapest there: memory, misses, and both.",
-        "cheapest": costs.cheapest,
+        "label": costs.label,
         "without_cache": costs.without_cache,
         "all": costs.all.iter().map(of).collect::<Vec<_>>(),
         "chosen": costs.chosen.as_ref().map(of),

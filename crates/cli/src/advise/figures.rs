@@ -39,7 +39,7 @@ fn put(folder: &Path, name: &str, svg: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory, misses and both by size, and the cheapest.
+/// Memory, misses and both by size, and what is advised.
 fn by_cost(advice: &Advice<'_>, costs: &Costs) -> String {
     let place = |it: &Cost| it.capacity as f64 / advice.everything.max(1) as f64 * 100.0;
     let line = |number, name: &str, value: fn(&Cost) -> f64| Series {
@@ -56,7 +56,7 @@ fn by_cost(advice: &Advice<'_>, costs: &Costs) -> String {
     let look = Look { number: 5, apart: true };
     series.push(Series { name: "no cache".to_owned(), look, points: without });
     let x = format!("capacity, % of all {}; {}", advice.unit, costs.rate);
-    let marks = costs.chosen.iter().map(|it| (place(it), costs.cheapest.clone())).collect();
+    let marks = costs.chosen.iter().map(|it| (place(it), costs.label.clone())).collect();
     let panel = lines("A month", &x, &costs.prices, series);
     draw::figure(
         "What memory and misses cost",

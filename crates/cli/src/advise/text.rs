@@ -110,7 +110,11 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
         "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
-        "response_us" => predicted(|it| json!(it.response_us)),
+        // With delayed hits where those are known, as in what is targeted.
+        "response_us" => match &cell.latencies {
+            Some(latencies) => Some(json!(latencies.all.mean_us)),
+            None => predicted(|it| json!(it.response_us)),
+        },
         "p50_us" => cell.latencies.as_ref().map(|it| it.all.p50_us),
         "p99_us" => cell.latencies.as_ref().map(|it| it.all.p99_us),
         "latency" => latencies_json(cell.latencies.as_ref()),
@@ -552,7 +556,11 @@ pub(super) fn limit_name(bottleneck: &str) -> String {
 
 /// A time of so many microseconds, with three digits.
 pub(super) fn time(us: f64) -> String {
-    let (value, unit) = if us < 1000.0 { (us, "µs") } else { (us / 1000.0, "ms") };
+    let (value, unit) = match us {
+        ..1.0 => (us * 1000.0, "ns"),
+        1.0..1000.0 => (us, "µs"),
+        _ => (us / 1000.0, "ms"),
+    };
     let decimals = 2 - value.max(1e-9).log10().floor() as i32;
     format!("{value:.0$} {unit}", decimals.clamp(0, 11) as usize)
 }

@@ -7,7 +7,7 @@ const format = {
   mops: (n) => (n === null || n === undefined ? '–' : n >= 100 ? n.toFixed(0) : n >= 1 ? n.toFixed(2) : format.small(n, 3)),
   /** So many decimals, or more where they would show fewer than two digits. */
   small: (n, decimals) => n.toFixed(Math.min(20, Math.max(decimals, n > 0 ? 1 - Math.floor(Math.log10(n)) : 0))),
-  us: (n) => (n === null || n === undefined ? '–' : n < 1000 ? `${format.digits(n)} µs` : `${format.digits(n / 1000)} ms`),
+  us: (n) => (n === null || n === undefined ? '–' : n < 1 ? `${format.digits(n * 1000)} ns` : n < 1000 ? `${format.digits(n)} µs` : `${format.digits(n / 1000)} ms`),
   digits: (n) => (n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n.toPrecision(3)),
   bytes: (n) => {
     const [scaled, unit] = format.scaled(n);

@@ -184,7 +184,7 @@
     return [chart(byId('cost'), {
       x: all.map((it) => it.capacity), series, logX: byId('log-size').checked, logY: byId('log-value').checked,
       xName: sizeName, yName: format.price, shares: everything(),
-      marks: chosen ? [{ size: chosen.capacity, name: costs.cheapest, chosen: true }] : [],
+      marks: chosen ? [{ size: chosen.capacity, name: costs.label, chosen: true }] : [],
     })];
   }
 

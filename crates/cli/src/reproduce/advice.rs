@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use frazil_driver::Setup;
 use serde_json::Value;
 
@@ -136,6 +136,8 @@ struct Bench<'a> {
     profile: Option<&'a Path>,
     timer: Timer,
     cells: Vec<Cell>,
+    /// Of traces that no answer could be had for, and of answers that say no cache at all: why.
+    left_out: Vec<String>,
 }
 
 /// Runs the experiment. Real traces take part if their folder is known.
@@ -157,19 +159,25 @@ pub(super) fn run(
     }
     let mut threads = vec![1, frazil_driver::cores().min(8)];
     threads.dedup();
-    let (timer, cells) = (Timer::new(size.operations, size.patience), Vec::new());
-    let mut bench = Bench { names, setups, bytes_each, threads, size, profile, timer, cells };
+    let timer = Timer::new(size.operations, size.patience);
+    let (cells, left_out) = (Vec::new(), Vec::new());
+    let mut bench =
+        Bench { names, setups, bytes_each, threads, size, profile, timer, cells, left_out };
     let steps = loads.len() * (bench.threads.len() * BACKENDS_US.len() * bench.size.rounds + 1);
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
     let mut questions = Vec::new();
     for load in &loads {
-        for threads in bench.threads.clone() {
-            for backend_us in BACKENDS_US {
-                questions.extend(bench.within_budgets(load, threads, backend_us, &progress)?);
+        // One trace that fails leaves the answers of an hour's others.
+        match bench.of_trace(load, &progress) {
+            Ok(of_trace) => questions.extend(of_trace),
+            Err(Failure::Failed(problem) | Failure::Usage(problem)) => {
+                bench.left_out.push(format!("{}: {problem:#}", load.name));
             }
+            Err(Failure::ReaderLeft) => return Err(Failure::ReaderLeft),
         }
-        questions.extend(bench.at_prices(load)?);
-        progress.advance(1);
+    }
+    if questions.is_empty() {
+        return Err(anyhow!("no question could be asked\n{}", bench.left_out.join("\n")).into());
     }
     Ok(report(&bench, &questions))
 }
@@ -181,6 +189,18 @@ impl Bench<'_> {
         let policies = self.names.iter().map(|name| format!("always {name}"));
         let others = ["fewest misses", "room for everything"].map(str::to_owned);
         ["frazil advise".to_owned()].into_iter().chain(policies).chain(others).collect()
+    }
+
+    fn of_trace(&mut self, load: &Load, progress: &Progress) -> Result<Vec<Question>, Failure> {
+        let mut questions = Vec::new();
+        for threads in self.threads.clone() {
+            for backend_us in BACKENDS_US {
+                questions.extend(self.within_budgets(load, threads, backend_us, progress)?);
+            }
+        }
+        questions.extend(self.at_prices(load)?);
+        progress.advance(1);
+        Ok(questions)
     }
 
     /// Questions that differ in their budget alone, measured in the same rounds.
@@ -219,6 +239,13 @@ impl Bench<'_> {
             }
             progress.advance(1);
         }
+        let what = |budget: f64| format!("{threads} threads, {backend_us} us, {budget} %");
+        // What requests take without a cache is not measured.
+        for (budget, _, _) in asked.iter().filter(|(_, _, answer)| answer.choice.is_none()) {
+            let text = format!("{}, {}: no cache is advised", load.name, what(*budget));
+            self.left_out.push(text);
+        }
+        let answered = asked.iter().filter(|(_, _, answer)| answer.choice.is_some());
         let question = |(budget, most, answer): &(f64, u64, Answer)| {
             let within: Vec<usize> = (0..cells.len()).filter(|&at| cells[at].1 <= *most).collect();
             let at = |cell| within.iter().position(|&at| cells[at] == cell);
@@ -234,14 +261,14 @@ impl Bench<'_> {
             let name = |cell: (usize, u64)| format!("{} {}", self.names[cell.0], cell.1);
             Question {
                 trace: load.name.clone(),
-                what: format!("{threads} threads, {backend_us} us, {budget} %"),
+                what: what(*budget),
                 is_cost: false,
                 advised: answer.choice.map_or_else(|| "none".to_owned(), name),
                 best: best.map_or_else(String::new, |at| name(cells[within[at]])),
                 regrets,
             }
         };
-        let questions = asked.iter().map(question).collect();
+        let questions = answered.map(question).collect();
         for (&(policy, capacity), mops) in cells.iter().zip(mops) {
             let known = asked.iter().find_map(|(_, _, answer)| answer.cell(policy, capacity));
             self.cells.extend(known.map(|known| Cell {
@@ -420,6 +447,7 @@ fn report(bench: &Bench<'_>, questions: &[Question]) -> Report {
         "{} of {} runs disturbed every time they were tried\n",
         bench.timer.disturbed, bench.timer.runs
     );
+    summary.extend(bench.left_out.iter().map(|it| format!("left out: {it}\n")));
     if let Some(ns) = bench.timer.transfer_ns() {
         summary +=
             &format!("with several threads: while a line took {ns:.0} ns from core to core\n");

@@ -231,10 +231,17 @@ fn costs_are_drawn() {
     assert_eq!(costs["chosen"]["sum"].as_f64(), Some(sums().fold(f64::INFINITY, f64::min)));
     assert!(all.len() > 9 && all.iter().any(|it| it["capacity"] == answer["capacity"]), "{costs}");
     let svg = std::fs::read_to_string(format!("{drawn}/advise-cost.svg")).unwrap();
-    let cheapest = costs["cheapest"].as_str().unwrap();
-    for name in ["memory", "misses", "both", "no cache", cheapest] {
+    let label = costs["label"].as_str().unwrap();
+    for name in ["memory", "misses", "both", "no cache", label] {
         assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
     }
+    assert!(label.starts_with("cheapest: "), "{label}");
+    // A target that the cheapest does not reach.
+    let misses = answer["miss_ratio"].as_f64().unwrap() * 0.8;
+    let target = format!("{misses}");
+    told(&[&args[..], &["--target-miss", &target, "--report", &page]].concat());
+    let label = &document(&page)["costs"]["label"];
+    assert!(label.as_str().unwrap().starts_with("advised: "), "{label}");
 }
 
 /// Where bytes are counted, what is missed of them is told, and a useful set that is tiny is found.

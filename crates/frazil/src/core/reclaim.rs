@@ -283,4 +283,25 @@ mod tests {
             }
         }
     }
+
+    /// Threads that insert by turns pass each other's epochs: none needs the heavy fence, however
+    /// few the entries.
+    #[test]
+    fn insertions_into_few_entries_take_no_heavy_fence() {
+        for entries in [16, 100, 1_000] {
+            let cache: Tested = Cache::builder(entries).build();
+            let turn = std::sync::Barrier::new(2);
+            let insert = |from: u64| {
+                for key in 0..4_000 {
+                    turn.wait();
+                    cache.insert(from + key, String::new());
+                }
+            };
+            let [fences, reclamations] = std::thread::scope(|scope| {
+                scope.spawn(|| insert(1_000_000));
+                costs(&cache, || insert(0))
+            });
+            assert!(reclamations > 50 && fences < 5, "{entries}: {fences} of {reclamations}");
+        }
+    }
 }

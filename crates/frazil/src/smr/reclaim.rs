@@ -33,9 +33,14 @@ use crate::sync::{CHECKED, OwnLine};
 
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
-const BATCH_MIN: u64 = if CHECKED { 2 } else { 16 };
+const BATCH_MIN: u64 = if CHECKED { 2 } else { 64 };
+/// A batch is such a share of the entries.
+const BATCH_SHARE: u64 = if CHECKED { 16 } else { 8 };
 /// What limbo is gone through for without that fence: short, and not less for each stripe asked.
 const ROUND_MIN: u64 = 64;
+/// And not for more than such a share of a batch: what came last can be let go the next time, so
+/// were a round a batch, each would be with the fence.
+const ROUNDS_PER_BATCH: u64 = if CHECKED { 1 } else { 4 };
 const ROUND_PER_STRIPE: u64 = 8;
 /// Nor for fewer slots than so many names are read for, 20 ns each.
 const NAMES_PER_SLOT: u64 = 4;
@@ -141,9 +146,9 @@ struct Waiting {
 impl Reclaim {
     /// Of a cache of so many `entries`, and of a capacity where they are weighed.
     pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
-        let batch = (entries / 16).clamp(BATCH_MIN, BATCH_MAX);
+        let batch = (entries / BATCH_SHARE).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
-            slots_due: AtomicU64::new(batch.min(ROUND_MIN)),
+            slots_due: AtomicU64::new(ROUND_MIN.min(batch / ROUNDS_PER_BATCH)),
             weight_due: AtomicU64::new(u64::MAX),
             slots_overdue: AtomicU64::new(batch),
             weight_overdue: AtomicU64::new(u64::MAX),
@@ -623,7 +628,7 @@ impl Reclaim {
     /// How many slots are worth it that so many stripes and names are read for.
     fn round(&self, stripes: u64, names: u64) -> u64 {
         let by_names = (names / NAMES_PER_SLOT).min(self.batch.max(self.entries / 8));
-        ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch).max(by_names)
+        ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch / ROUNDS_PER_BATCH).max(by_names)
     }
 
     /// Says what readers hold up. Read with every insertion, and so written only if it changes.
@@ -659,7 +664,7 @@ impl Reclaim {
     fn hasten(&self) {
         let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
         let (slots, weight) = (self.batch, self.weight_in_limbo.load(Relaxed));
-        slots_due.store(slots.min(ROUND_MIN), Relaxed);
+        slots_due.store(ROUND_MIN.min(slots / ROUNDS_PER_BATCH), Relaxed);
         weight_due.store(weight / ROUND_SHARE, Relaxed);
         slots_overdue.store(slots, Relaxed);
         weight_overdue.store(weight, Relaxed);
