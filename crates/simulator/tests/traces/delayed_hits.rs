@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, read};
 use frazil_simulator::{
-    Backends, CellSpec, FetchLatency, Fetching, Outcome, ReplayClock, SweepOptions, Unit, sweep,
-    sweep_delayed,
+    Backends, CapacitySpec, CellSpec, FetchLatency, Fetching, Outcome, ReplayClock, SweepOptions,
+    Unit, sweep, sweep_delayed,
 };
 use proptest::prelude::*;
 
@@ -84,6 +84,11 @@ fn totals(trace: &Trace, policy: &str) -> [[u64; 4]; 3] {
 #[test]
 fn totals_are_those_of_the_reference() {
     let Some(trace) = authors_trace() else { return };
+    // As in the authors' simulator: of 242 objects at the peak 9.8 % are 23.7.
+    for (share, capacity) in [("5", 12), ("9.8", 24), ("10", 24), ("50", 121)] {
+        let spec: CapacitySpec = format!("{share}%peak").parse().expect("a share");
+        assert_eq!(spec.resolve(&trace, Unit::Objects), Ok(capacity), "{share}");
+    }
     assert_eq!(totals(&trace, "lru"), LRU);
     assert_eq!(totals(&trace, "belady"), BELADY);
     assert_eq!(totals(&trace, "mad:counters=all"), MAD);
