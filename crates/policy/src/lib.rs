@@ -81,7 +81,7 @@ mod two_queue;
 mod w_tiny_lfu;
 
 pub use aged_ghost::AgedGhost;
-pub use aggregate_delay::{Counters, Delays, Keep, OfAll, OfResidents};
+pub use aggregate_delay::{Counters, Delays, Keep, OfAll, OfResidents, Windows};
 pub use arc::{AdaptiveReplacement, ArcGhost};
 pub use belady::{Belady, NEVER};
 pub use belady_mad::{BeladyMad, NextDelay};

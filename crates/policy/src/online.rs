@@ -10,7 +10,7 @@ use crate::{
     AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Hyperbolic,
     IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
     Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
-    WTinyLfu,
+    WTinyLfu, Windows,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -177,7 +177,7 @@ pub enum Online {
 /// ```
 /// use frazil_policy::{MadBase, Online};
 /// let candidates = frazil_policy::Candidates::All;
-/// let estimate = Default::default();
+/// let estimate = MadBase::Arc.usual_estimate();
 /// let mad = Online::Mad { base: MadBase::Arc, candidates, estimate, seed: 1 };
 /// assert_eq!("mad:base=arc".parse(), Ok(mad));
 /// ```
@@ -216,11 +216,28 @@ pub enum Candidates {
 impl MadBase {
     const ALL: [MadBase; 3] = [MadBase::Lru, MadBase::Arc, MadBase::Lhd];
     const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
+
+    /// The estimate that waits least over this base (`docs/reproduce-delayed-hits.md`): over LRU
+    /// and LHD of all windows, as in the paper over LRU; over ARC of those that have ended, with
+    /// one without a burst beside them, as the paper's authors have it.
+    ///
+    /// ```
+    /// use frazil_policy::{MadBase, Windows};
+    /// assert_eq!(MadBase::Lru.usual_estimate(), Default::default());
+    /// assert_eq!(MadBase::Arc.usual_estimate().windows, Windows::Ended);
+    /// ```
+    pub const fn usual_estimate(self) -> Estimate {
+        let (windows, prior) = match self {
+            MadBase::Lru | MadBase::Lhd => (Windows::All, 0),
+            MadBase::Arc => (Windows::Ended, 1),
+        };
+        Estimate { windows, prior, idle_since: IdleSince::Request }
+    }
 }
 
-/// The paper's.
+/// Over a base, with the estimate that is best there.
 const fn usual_mad(base: MadBase) -> Online {
-    let estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
+    let estimate = base.usual_estimate();
     Online::Mad { base, candidates: Candidates::All, estimate, seed: SEED }
 }
 
@@ -440,12 +457,14 @@ pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
 
 /// Reads what is given of MAD, and whether counters are of all objects.
 pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), SpecError> {
-    let base = MadBase::ALL[given.word("base", &MadBase::NAMES)?];
-    let of_all = given.word("counters", &["resident", "all"])? == 1;
+    let base = MadBase::ALL[given.word("base", 0, &MadBase::NAMES)?];
+    let of_all = given.word("counters", 0, &["resident", "all"])? == 1;
     let candidates = if base == MadBase::Lru { read_candidates(given)? } else { Candidates::All };
-    let prior = given.number("prior", 0, 0, 100)?;
-    let idle_since = IdleSince::ALL[given.word("idle-since", &IdleSince::NAMES)?];
-    let estimate = Estimate { prior, idle_since };
+    let usual = base.usual_estimate();
+    let windows = Windows::ALL[given.word("windows", usual.windows as usize, &Windows::NAMES)?];
+    let prior = given.number("prior", usual.prior, 0, 100)?;
+    let idle_since = IdleSince::ALL[given.word("idle-since", 0, &IdleSince::NAMES)?];
+    let estimate = Estimate { windows, prior, idle_since };
     let mut policy = Online::Mad { base, candidates, estimate, seed: SEED };
     if let Some(seed) = policy.seed_mut() {
         *seed = given.number("seed", *seed, 0, u64::MAX)?;
@@ -492,8 +511,8 @@ impl FromStr for Online {
             }
             Online::DelayRank { omega, fetch, bypass, .. } => {
                 *omega = given.number("omega", *omega, 0.0, 100.0)?;
-                *fetch = FetchTimes::ALL[given.word("fetch", &FetchTimes::NAMES)?];
-                *bypass = given.word("bypass", &["false", "true"])? == 1;
+                *fetch = FetchTimes::ALL[given.word("fetch", 0, &FetchTimes::NAMES)?];
+                *bypass = given.word("bypass", 0, &["false", "true"])? == 1;
             }
             _ => {}
         }
@@ -526,7 +545,12 @@ impl fmt::Display for Online {
                     f.write_str(":bypass=true")?;
                 }
             }
-            Online::Mad { base, candidates, estimate: Estimate { prior, idle_since }, .. } => {
+            Online::Mad {
+                base,
+                candidates,
+                estimate: Estimate { windows, prior, idle_since },
+                ..
+            } => {
                 if base != MadBase::Lru {
                     write!(f, ":base={}", MadBase::NAMES[base as usize])?;
                 }
@@ -535,7 +559,11 @@ impl fmt::Display for Online {
                     Candidates::Sample(k) => write!(f, ":sample={k}")?,
                     Candidates::Ways(ways) => write!(f, ":ways={ways}")?,
                 }
-                if prior > 0 {
+                let usual = base.usual_estimate();
+                if windows != usual.windows {
+                    write!(f, ":windows={}", Windows::NAMES[windows as usize])?;
+                }
+                if prior != usual.prior {
                     write!(f, ":prior={prior}")?;
                 }
                 if idle_since != IdleSince::Request {
@@ -585,7 +613,9 @@ mod tests {
             "la-cache:seed=7",
             "delay-rank:omega=0:fetch=exp:bypass=true:seed=7",
             "mad:base=lhd:prior=2:seed=7",
-            "mad:base=arc:prior=1:idle-since=commit",
+            "mad:windows=ended:prior=1",
+            "mad:base=arc:idle-since=commit",
+            "mad:base=arc:windows=all:prior=0",
         ] {
             let policy: Online = text.parse().expect("it parses");
             assert_eq!(policy.to_string(), text);

@@ -8,12 +8,14 @@ use crate::cache::Cache;
 use crate::model::Step;
 use frazil_policy::{
     AdaptiveReplacement, Estimate, IdleSince, Lhd, Lru, LruSampled, LruSets, Mad, OfAll,
-    OfResidents, Policy, object_hash,
+    OfResidents, Policy, Windows, object_hash,
 };
 use proptest::prelude::*;
 
-const PAPER: Estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
-const CAUTIOUS: Estimate = Estimate { prior: 1, idle_since: IdleSince::Request };
+const PAPER: Estimate =
+    Estimate { windows: Windows::All, prior: 0, idle_since: IdleSince::Request };
+const CAUTIOUS: Estimate =
+    Estimate { windows: Windows::Ended, prior: 1, idle_since: IdleSince::Request };
 /// One set has room for all.
 const ALL: usize = usize::MAX;
 
@@ -45,35 +47,85 @@ struct MadModel {
     /// How many sets there are, and how large they may be on the mean.
     sets: u64,
     ways: usize,
+    /// Whether it evicts as LRU does.
+    is_lru: bool,
 }
 
 impl MadModel {
-    /// The sum of all windows' delays, over their number and the time since the last request.
+    fn new(
+        capacity: usize,
+        fetch: u64,
+        (forgets, estimate): (bool, Estimate),
+        ways: usize,
+    ) -> Self {
+        MadModel {
+            times: BTreeMap::new(),
+            resident: vec![],
+            flights: vec![],
+            fetch,
+            capacity,
+            forgets,
+            estimate,
+            commits: BTreeMap::new(),
+            now: 0,
+            sets: 1,
+            ways,
+            is_lru: false,
+        }
+    }
+
+    /// The mean of the windows that count, over the time since the last request.
     fn rank(&self, id: u64) -> f64 {
-        let times = &self.times[&id];
-        let (mut start, mut windows, mut delay) = (None, 0.0, 0);
-        for &time in times {
-            match start {
-                Some(began) if time - began < self.fetch => delay += self.fetch - (time - began),
+        let (mut start, mut delays) = (None, Vec::new());
+        for &time in &self.times[&id] {
+            match (start, delays.last_mut()) {
+                (Some(began), Some(delay)) if time - began < self.fetch => {
+                    *delay += self.fetch - (time - began);
+                }
                 _ => {
                     start = Some(time);
-                    windows += 1.0;
-                    delay += self.fetch;
+                    delays.push(self.fetch);
                 }
             }
         }
-        let idle = self.now - self.idle_since(id).0 + 1;
         let prior = f64::from(self.estimate.prior);
-        (delay as f64 + prior * self.fetch as f64) / (windows + prior) / idle as f64
+        if self.estimate.windows == Windows::Ended && (delays.len() > 1 || prior > 0.0) {
+            delays.pop();
+        }
+        let sum = delays.iter().sum::<u64>() as f64 + prior * self.fetch as f64;
+        let idle = self.now - self.idle_since(id).0 + 1;
+        sum / (delays.len() as f64 + prior) / idle as f64
     }
 
     /// The tick, and whether it was that of the commit, which is after the request's.
     fn idle_since(&self, id: u64) -> (u64, bool) {
-        let requested = (*self.times[&id].last().expect("requested"), false);
         match self.estimate.idle_since {
-            IdleSince::Request => requested,
-            IdleSince::Commit => requested.max((self.commits[&id], true)),
+            IdleSince::Request => (*self.times[&id].last().expect("requested"), false),
+            IdleSince::Commit => self.newest(id),
         }
+    }
+
+    /// The last request or, if that is later, the commit.
+    fn newest(&self, id: u64) -> (u64, bool) {
+        let requested = (*self.times[&id].last().expect("requested"), false);
+        requested.max((self.commits[&id], true))
+    }
+
+    /// What a request waits, if it were the next.
+    fn wait(&self, id: u64) -> u64 {
+        let flight = self.flights.iter().find(|&&(other, _)| other == id);
+        match flight {
+            _ if self.resident.contains(&id) => 0,
+            Some(&(_, last)) => last - self.now,
+            None => self.fetch,
+        }
+    }
+
+    /// Commits what is back at the end of a tick.
+    fn land(&mut self) -> Option<u64> {
+        let (id, _) = *self.flights.iter().find(|&&(_, last)| last == self.now)?;
+        self.commit(id);
+        Some(id)
     }
 
     /// True on a hit.
@@ -114,7 +166,10 @@ impl MadModel {
     fn commit(&mut self, id: u64) {
         self.flights.retain(|&(other, _)| other != id);
         if self.resident.len() == self.capacity {
-            let of = |id: &u64| (self.rank(*id), self.idle_since(*id));
+            let of = |id: &u64| match self.is_lru {
+                true => (0.0, self.newest(*id)),
+                false => (self.rank(*id), self.idle_since(*id)),
+            };
             let ranks: Vec<_> = self.resident.iter().map(of).collect();
             let least = self
                 .candidates(id)
@@ -141,27 +196,13 @@ fn compare<P: Policy>(
 ) -> Result<(), TestCaseError> {
     let mut cache = Cache::new(policy, capacity as u64);
     cache.slots.fetch_ticks = Some(fetch);
-    let mut model = MadModel {
-        times: BTreeMap::new(),
-        resident: vec![],
-        flights: vec![],
-        fetch,
-        capacity,
-        forgets,
-        estimate,
-        commits: BTreeMap::new(),
-        now: 0,
-        sets: 1,
-        ways,
-    };
+    let mut model = MadModel::new(capacity, fetch, (forgets, estimate), ways);
     for (number, &step) in steps.iter().enumerate() {
         match step {
             Step::Request(id) => {
                 prop_assert_eq!(cache.begin(id, 1), model.request(id), "step {}", number);
-                let back = model.flights.iter().find(|&&(_, last)| last == model.now).copied();
-                if let Some((id, _)) = back {
+                if let Some(id) = model.land() {
                     cache.commit(id);
-                    model.commit(id);
                 }
             }
             Step::Remove(id) => {
@@ -210,10 +251,11 @@ proptest! {
         steps in steps(),
         capacity in 1usize..16,
         fetch in 1u64..40,
+        windows in prop_oneof![Just(Windows::All), Just(Windows::Ended)],
         prior in prop_oneof![Just(0u8), Just(2)],
         idle_since in prop_oneof![Just(IdleSince::Request), Just(IdleSince::Commit)],
     ) {
-        let estimate = Estimate { prior, idle_since };
+        let estimate = Estimate { windows, prior, idle_since };
         let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), estimate);
         compare(&steps, resident, capacity, fetch, (true, estimate), ALL)?;
         let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), estimate);
