@@ -7,10 +7,10 @@ use std::str::FromStr;
 use crate::parameters::Parameters;
 use crate::spec::{OFFLINE, SCHEDULE};
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Hyperbolic,
-    IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
-    Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
-    WTinyLfu, Windows,
+    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Guarded,
+    Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled,
+    LruSets, Mad, Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError,
+    TwoQueue, WTinyLfu, Windows,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -144,6 +144,13 @@ pub enum Online {
         /// Where its chance starts.
         seed: u64,
     },
+    /// [`Mad`](Self::Mad) over LHD while that makes requests wait less, and [`Lru`](Self::Lru)
+    /// while that does: two miniatures of the cache tell. Where fetches take long, and nothing
+    /// may be lost against LRU. ([`Guarded`](crate::Guarded))
+    GuardedMad {
+        /// Where its chance starts.
+        seed: u64,
+    },
     /// Where fetches take long: what is asked for seldom, for how long a fetch takes and what
     /// it weighs, goes, and newcomers of which that is true do not come in. For comparison.
     /// ([`DelayRank`](crate::DelayRank))
@@ -248,7 +255,7 @@ impl Online {
     /// use frazil_policy::Online;
     /// assert!(Online::ALL.contains(&Online::Lru));
     /// ```
-    pub const ALL: [Online; 28] = [
+    pub const ALL: [Online; 29] = [
         Online::Fifo,
         Online::Lru,
         Online::LruProb { q: 0.5, seed: SEED },
@@ -274,13 +281,14 @@ impl Online {
         usual_mad(MadBase::Lru),
         usual_mad(MadBase::Arc),
         usual_mad(MadBase::Lhd),
+        Online::GuardedMad { seed: SEED },
         Online::LaCache { seed: SEED },
         Online::DelayRank { omega: 1.0, fetch: FetchTimes::Fixed, bypass: false, seed: SEED },
         Online::Random { seed: SEED },
     ];
 
     /// The names of all policies.
-    pub const NAMES: [&str; 25] = [
+    pub const NAMES: [&str; 26] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -303,6 +311,7 @@ impl Online {
         "lecar",
         "cacheus",
         "mad",
+        "guarded-mad",
         "la-cache",
         "delay-rank",
         "random",
@@ -333,6 +342,7 @@ impl Online {
             Online::Lecar { .. } => "lecar",
             Online::Cacheus { .. } => "cacheus",
             Online::Mad { .. } => "mad",
+            Online::GuardedMad { .. } => "guarded-mad",
             Online::LaCache { .. } => "la-cache",
             Online::DelayRank { .. } => "delay-rank",
             Online::Random { .. } => "random",
@@ -360,6 +370,7 @@ impl Online {
             | Online::Cacheus { seed }
             | Online::Mad { base: MadBase::Lhd, seed, .. }
             | Online::Mad { candidates: Candidates::Sample(_), seed, .. }
+            | Online::GuardedMad { seed }
             | Online::LaCache { seed }
             | Online::DelayRank { seed, .. }
             | Online::Random { seed } => Some(seed),
@@ -398,6 +409,11 @@ impl Online {
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             Online::Mad { base, candidates, estimate, seed } => {
                 visit_mad::<OfResidents, V>((base, candidates), estimate, seed, capacity, visitor)
+            }
+            Online::GuardedMad { seed } => {
+                let estimate = MadBase::Lhd.usual_estimate();
+                let make = |capacity| <Mad<Lhd>>::new(Lhd::new(capacity, seed), estimate);
+                visitor.visit(Guarded::new(make, capacity))
             }
             Online::LaCache { seed } => visitor.visit(DelayRank::new(Rank::LaCache, seed)),
             Online::DelayRank { omega, fetch, bypass, seed } => {
@@ -610,6 +626,7 @@ mod tests {
             "cacheus:seed=7",
             "mad:sample=64:seed=7",
             "mad:ways=64",
+            "guarded-mad:seed=7",
             "la-cache:seed=7",
             "delay-rank:omega=0:fetch=exp:bypass=true:seed=7",
             "mad:base=lhd:prior=2:seed=7",

@@ -236,7 +236,8 @@ fn the_unit_of_time_changes_nothing() {
     let ids: Vec<u32> = (0..20_000).map(|_| (1_000.0f64.powf(rng.unit()) - 1.0) as u32).collect();
     let times_ns = (1..=ids.len() as u64).map(|request| request * TICK).collect();
     let trace = Trace { times_ns, ..trace(&ids, &[]) };
-    for policy in ["lru", "mad", "mad:base=arc", "mad:base=lhd", "la-cache", "delay-rank"] {
+    let by_delay = ["mad", "mad:base=arc", "mad:base=lhd", "guarded-mad", "la-cache", "delay-rank"];
+    for policy in ["lru"].into_iter().chain(by_delay) {
         let fetching = Fetching::new(&trace, FetchLatency::Fixed(20 * TICK), ReplayClock::Trace);
         let fetching = fetching.expect("there are times");
         let by_time = replay(&trace, policy, 100, &fetching, &SweepOptions::default());
