@@ -222,9 +222,9 @@ impl<P: Policy<Meta = (), Pending: Copy>> Policy for Guarded<P> {
         self.residents -= 1;
         self.lru.remove(host, slot);
         self.policy.remove(host, slot);
-        let hash = host.hash(slot);
-        self.contest.lru.remove(hash);
-        self.contest.policy.remove(hash);
+        let (hash, now) = (host.hash(slot), host.now());
+        self.contest.lru.remove(hash, now);
+        self.contest.policy.remove(hash, now);
     }
 
     fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {

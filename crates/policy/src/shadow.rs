@@ -125,8 +125,14 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// An object is deleted. One in flight comes back all the same.
-    pub(crate) fn remove(&mut self, hash: u64) {
+    /// An object is deleted at the end of a tick. One in flight comes back all the same.
+    pub(crate) fn remove(&mut self, hash: u64, now: u64) {
+        self.land(now.saturating_add(1));
+        self.forget(hash);
+    }
+
+    /// Forgets an object that is resident.
+    fn forget(&mut self, hash: u64) {
         if let Some(&Place::Resident(slot)) = self.places.get(&hash) {
             self.places.remove(&hash);
             self.policy.remove(&mut self.residents, slot);
@@ -153,7 +159,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
     pub(crate) fn retain(&mut self, passes: impl Fn(u64) -> bool) {
         let gone: Vec<u64> = self.places.keys().copied().filter(|&hash| !passes(hash)).collect();
         for hash in gone {
-            self.remove(hash);
+            self.forget(hash);
             self.places.remove(&hash);
         }
         self.landings.retain(|&Reverse((.., hash))| passes(hash));
@@ -220,6 +226,9 @@ mod tests {
         assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 9]), [3, 3, 3, 2, 0, 0]);
         assert_eq!(waits(&mut shadow, 7, &[7, 7, 7, 7, 8, 9]), [3, 2, 1, 0, 3, 0]);
         assert_eq!(shadow.len(), 3);
+        // At 6 the commit of 9 comes before the request for 7, which it takes the place of.
+        let mut shadow = Shadow::new(Lru::default(), 2);
+        assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 7]), [3, 3, 3, 2, 0, 3]);
     }
 
     #[test]
@@ -233,14 +242,15 @@ mod tests {
     #[test]
     fn what_is_removed_or_left_out_is_forgotten() {
         let mut shadow = Shadow::new(Lru::default(), 4);
-        waits(&mut shadow, 1, &[1, 2, 3, 4, 4, 4]);
-        shadow.remove(1);
-        shadow.remove(4);
-        // 4 was in flight, and is there now.
-        assert_eq!(waits(&mut shadow, 7, &[4, 1]), [0, 3]);
+        waits(&mut shadow, 1, &[1, 2, 3, 4, 4]);
+        shadow.remove(3, 5);
+        shadow.remove(1, 5);
+        shadow.remove(4, 5);
+        // 3 was there at the end of tick 5, and 4 was in flight, and is there now.
+        assert_eq!(waits(&mut shadow, 7, &[4, 1, 3]), [0, 3, 3]);
         shadow.retain(|hash| hash > 2);
-        assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (2, 2, 0));
-        assert_eq!(waits(&mut shadow, 20, &[3, 2]), [0, 3]);
+        assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (2, 1, 1));
+        assert_eq!(waits(&mut shadow, 20, &[4, 3, 2]), [0, 0, 3]);
     }
 
     #[test]

@@ -210,7 +210,8 @@ fn who_guards_mad_hears_of_fetches() {
     let guarded = [over_lru("guarded-mad", &bursts), over_lru("guarded-mad", &turns)];
     let mad = [over_lru("mad", &bursts), over_lru("mad", &turns)];
     println!("guarded {guarded:.4?} of LRU's, MAD {mad:.4?}");
-    assert!(mad[0] < 0.98 && guarded[0] < 0.98, "{mad:?} {guarded:?}");
+    // Were it told nothing of fetches, it would have 0.78.
+    assert!(mad[0] < 0.7 && guarded[0] < 0.7, "{mad:?} {guarded:?}");
     assert!(mad[1] > 1.05 && guarded[1] <= 1.0, "{mad:?} {guarded:?}");
 }
 
