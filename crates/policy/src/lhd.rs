@@ -23,8 +23,9 @@
 //! reference draws 8 for long, then 32; 16 do as well. Together: lower miss ratios
 //! on nearly all reference rows, by up to 15 points and one at the median.
 //!
-//! 28 bytes a slot, and 2.8 KiB for each class that was met, 93 KiB at most; a hit is O(1), an eviction looks at
-//! `FRESH + RECENT` residents, and 8,000 steps every 512 to 2²⁰ requests.
+//! 28 bytes a slot, and 2.8 KiB for each class that was met, 93 KiB at most; a hit is
+//! O(1), an eviction looks at `FRESH + RECENT` residents, and 8,000 steps every 512 to
+//! 2²⁰ requests.
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::buckets::{bucket_of, buckets_for, least_of};
