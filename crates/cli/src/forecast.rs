@@ -432,7 +432,8 @@ mod tests {
             Online::ALL.iter().filter(|it| !own(it)).map(ToString::to_string).collect();
         // What two bits cost more than one is counted: items skipped. What heeds delays has not
         // been timed.
-        let untimed = ["mad", "mad:base=arc", "mad:base=lhd", "la-cache", "delay-rank"];
+        let mads = ["mad", "mad:base=arc", "mad:base=lhd", "guarded-mad"];
+        let untimed = [&mads[..], &["la-cache", "delay-rank"]].concat();
         assert_eq!(others, [&["clock:bits=2"], &untimed[..]].concat());
         assert_eq!(of(Online::Clock { bits: 2 }), Some(Costs::Alike("clock")));
         // Misses that skip two items, hits that do nothing but what was timed.

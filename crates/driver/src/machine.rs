@@ -1,4 +1,4 @@
-//! What other work has of the machine's processors.
+//! What other work has of the processors that this process may use.
 //!
 //! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
 //! left others had: other processes, interrupts, and the host of a virtual machine. (It says too how
@@ -7,7 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-/// What the machine's processors have done so far.
+/// What other work may have of the processors before it counts.
+const NOTICED: f64 = 0.05;
+/// What is read is rounded to 10 ms: idle time, ours, and each processor's own.
+const ROUNDING: Duration = Duration::from_millis(40);
+
+/// What the processors that this process may use have done so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processors {
     at: Instant,
@@ -28,13 +33,14 @@ impl Processors {
     /// assert!(share.is_none_or(|share| share >= 0.0));
     /// ```
     pub fn now(children: &[u32]) -> Option<Self> {
-        let (idle, count) = machine(&std::fs::read_to_string("/proc/stat").ok()?)?;
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        let (idle, count) = machine(&text, is_allowed()?)?;
         let ours = children.iter().copied().chain([std::process::id()]);
         let ours = ours.map(process_time).sum::<Option<Duration>>()?;
         Some(Processors { at: Instant::now(), count, idle: time(idle), ours })
     }
 
-    /// The share of all processors' time since then that others had, the host among them.
+    /// The share of the processors' time since then that others had, the host among them.
     ///
     /// ```
     /// use frazil_driver::Processors;
@@ -43,11 +49,28 @@ impl Processors {
     /// }
     /// ```
     pub fn others_since(&self, before: &Processors) -> f64 {
-        let all = self.at.saturating_duration_since(before.at).as_secs_f64() * self.count as f64;
+        let all = self.all_since(before);
+        // All three are rounded, each in its own way.
+        if all > 0.0 { self.others_time(before) / all } else { 0.0 }
+    }
+
+    /// Whether others had over 5 % of the processors' time since then, and more than the 40 ms that
+    /// rounding may pretend.
+    pub fn were_disturbed_since(&self, before: &Processors) -> bool {
+        let noticed = (NOTICED * self.all_since(before)).max(ROUNDING.as_secs_f64());
+        self.others_time(before) > noticed
+    }
+
+    /// Seconds of all processors.
+    fn all_since(&self, before: &Processors) -> f64 {
+        self.at.saturating_duration_since(before.at).as_secs_f64() * self.count as f64
+    }
+
+    /// Seconds that others had.
+    fn others_time(&self, before: &Processors) -> f64 {
         let idle = self.idle.saturating_sub(before.idle);
         let ours = self.ours.saturating_sub(before.ours);
-        // All three are rounded, each in its own way.
-        if all > 0.0 { (1.0 - (idle + ours).as_secs_f64() / all).max(0.0) } else { 0.0 }
+        (self.all_since(before) - (idle + ours).as_secs_f64()).max(0.0)
     }
 }
 
@@ -75,15 +98,33 @@ fn ticks_per_second() -> f64 {
     1.0
 }
 
-/// Idle ticks of all processors, and their number, of `/proc/stat`.
-fn machine(text: &str) -> Option<(u64, usize)> {
-    let mut lines = text.lines();
-    let all: Vec<u64> =
-        lines.next()?.strip_prefix("cpu ")?.split_ascii_whitespace().flat_map(str::parse).collect();
-    // After user, nice and system time. The second is idle while a disk is waited for.
-    let &[_, _, _, idle, waiting, ..] = all.as_slice() else { return None };
-    let count = lines.take_while(|line| line.starts_with("cpu")).count();
-    (count > 0).then_some((idle + waiting, count))
+/// Which processors this process may use.
+#[cfg(target_os = "linux")]
+fn is_allowed() -> Option<impl Fn(usize) -> bool> {
+    let allowed = rustix::thread::sched_getaffinity(None).ok()?;
+    Some(move |number| number < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(number))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_allowed() -> Option<impl Fn(usize) -> bool> {
+    None::<fn(usize) -> bool>
+}
+
+/// Idle ticks of the allowed processors, and their number, of `/proc/stat`.
+fn machine(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<(u64, usize)> {
+    let (mut ticks, mut count) = (0, 0);
+    for line in text.lines().skip(1).take_while(|line| line.starts_with("cpu")) {
+        let mut fields = line.split_ascii_whitespace();
+        if !is_allowed(fields.next()?.strip_prefix("cpu")?.parse().ok()?) {
+            continue;
+        }
+        // After user, nice and system time. The second is idle while a disk is waited for.
+        let mut fields = fields.skip(3);
+        let mut next = || fields.next()?.parse::<u64>().ok();
+        ticks += next()? + next()?;
+        count += 1;
+    }
+    (count > 0).then_some((ticks, count))
 }
 
 /// Ticks that a process had, of its `stat`.
@@ -100,12 +141,14 @@ mod tests {
 
     #[test]
     fn what_linux_says_is_read() {
-        let text = "cpu  100 20 30 4000 50 1 2 3 9 9\ncpu0 1 2\ncpu1 1 2\nintr 5\n";
-        assert_eq!(machine(text), Some((4050, 2)));
+        let text = "cpu  9 9 9 9 9 9\ncpu0 1 2 3 400 50 6\ncpu2 7 8 9 10 1 2\nintr 5\n";
+        assert_eq!(machine(text, |_| true), Some((461, 2)));
+        assert_eq!(machine(text, |number| number == 2), Some((11, 1)));
+        assert_eq!(machine(text, |number| number == 1), None);
         let text = "17 (a) b) R 1 17 17 0 -1 4194304 103 0 0 0 70 8 5 5 20 0 1 0 100\n";
         assert_eq!(process(text), Some(78));
         for damaged in ["", "cpu  1 2\ncpu0 1\n", "cpu  1 2 3 4 5 6 7 8\nintr 5\n"] {
-            assert_eq!(machine(damaged), None);
+            assert_eq!(machine(damaged, |_| true), None);
         }
         assert_eq!((process("17 (a) R 1"), process("")), (None, None));
     }
@@ -123,5 +166,9 @@ mod tests {
         };
         assert!((now(102, 55).others_since(&before) - 3.0 / 20.0).abs() < 1e-9);
         assert_eq!(now(102, 59).others_since(&before), 0.0);
+        let disturbed = |idle, ours| now(idle, ours).were_disturbed_since(&before);
+        assert_eq!([disturbed(102, 56), disturbed(102, 57)], [true, false], "2 and 1 of 20 s");
+        let soon = |at_ms| Processors { at: at + Duration::from_millis(at_ms), ..before };
+        assert_eq!([20, 21].map(|ms| soon(ms).were_disturbed_since(&before)), [false, true]);
     }
 }

@@ -5,17 +5,36 @@
 //! estimated by windows of `Z` that begin at the first request after the last window, whether
 //! the object is resident or not: as if it had been missed then.
 //!
-//! Four counters, 32 bytes an object. [`OfResidents`] keeps those of residents: they begin at
+//! Of windows there are two means ([`Windows`]): of all, the one that is still open among them, as
+//! the paper's authors have it for LRU, and of those that have ended, as for ARC and LHD.
+//!
+//! Counters of 40 bytes an object. [`OfResidents`] keeps those of residents: they begin at
 //! the miss, are in the policy's [`Pending`](crate::Policy::Pending) while the object is
 //! fetched, and are dropped at its eviction. [`OfAll`] keeps those of all objects there ever
 //! were, without a bound: the paper's strawman, for the simulator.
 
 use std::collections::HashMap;
 
-use crate::Slot;
+use crate::{Estimate, Slot};
 
 /// How much one fetch of an object that is known moves what its fetches are taken to last.
 const LEARNING: f32 = 0.25;
+
+/// Which windows an object's aggregate delay is the mean of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Windows {
+    /// All, the last among them, in which requests may still come.
+    #[default]
+    All,
+    /// Those that have ended: that another has begun after. The open one stands in as long as there
+    /// is nothing else, neither one that has ended nor a [prior](Estimate::prior).
+    Ended,
+}
+
+impl Windows {
+    pub(crate) const ALL: [Windows; 2] = [Windows::All, Windows::Ended];
+    pub(crate) const NAMES: [&str; 2] = ["all", "ended"];
+}
 
 /// What is known of an object's requests.
 #[derive(Clone, Copy, Debug)]
@@ -24,21 +43,23 @@ pub struct Counters {
     window: u64,
     /// When it was requested last.
     last: u64,
-    /// Sum of the aggregate delays of all windows, in ticks.
-    cumulative: f64,
+    /// Sum of the aggregate delays of all windows but the last, in ticks.
+    ended: f64,
+    /// That of the last, so far.
+    open: f64,
     /// How many windows; in flight, requests in the one that began with the miss.
     windows: u32,
     /// What its fetch takes, in ticks.
     fetch: f32,
 }
 
-const _: () = assert!(size_of::<Counters>() == 32);
+const _: () = assert!(size_of::<Counters>() == 40);
 
 impl Counters {
     /// Those of an object that is requested for the first time.
     fn first(now: u64, fetch: u64) -> Self {
         let fetch = fetch as f32;
-        Counters { window: now, last: now, cumulative: fetch.into(), windows: 1, fetch }
+        Counters { window: now, last: now, ended: 0.0, open: fetch.into(), windows: 1, fetch }
     }
 
     /// A request for an object that may be resident.
@@ -48,38 +69,43 @@ impl Counters {
         self.last = now;
         // Within a single tick nobody waits but who missed.
         if since < fetch && fetch > 1.0 {
-            self.cumulative += fetch - since;
+            self.open += fetch - since;
             return;
         }
+        self.ended += self.open;
         if self.windows == u32::MAX {
-            (self.windows, self.cumulative) = (self.windows / 2, self.cumulative / 2.0);
+            (self.windows, self.ended) = (self.windows / 2, self.ended / 2.0);
         }
         self.windows += 1;
         self.window = now;
-        self.cumulative += fetch;
+        self.open = fetch;
     }
 
     /// A request while the fetch goes on that the counters began with: it is in the same
     /// window, however long that will be.
     fn delayed(&mut self, now: u64) {
         self.last = now;
-        self.cumulative += f64::from(self.fetch) - now.saturating_sub(self.window) as f64;
+        self.open += f64::from(self.fetch) - now.saturating_sub(self.window) as f64;
         self.windows = self.windows.saturating_add(1);
     }
 
     /// The fetch is back, and took so long: each of its requests waited for that end.
     fn land(&mut self, took: u64) {
         let took = took as f32;
-        self.cumulative += f64::from(self.windows) * (f64::from(took) - f64::from(self.fetch));
+        self.open += f64::from(self.windows) * (f64::from(took) - f64::from(self.fetch));
         self.windows = 1;
         self.fetch = took;
     }
 
-    /// The mean aggregate delay, in ticks, if so many windows without a burst are counted
+    /// The mean aggregate delay of these windows, in ticks, if so many without a burst are counted
     /// beside those that were seen.
     #[inline]
-    fn delay(&self, prior: f64) -> f64 {
-        (self.cumulative + prior * f64::from(self.fetch)) / (f64::from(self.windows) + prior)
+    fn delay(&self, windows: Windows, prior: f64) -> f64 {
+        let (sum, count) = match windows {
+            Windows::Ended if self.windows > 1 || prior > 0.0 => (self.ended, self.windows - 1),
+            _ => (self.ended + self.open, self.windows),
+        };
+        (sum + prior * f64::from(self.fetch)) / (f64::from(count) + prior)
     }
 }
 
@@ -102,7 +128,7 @@ pub trait Keep: Clone + Send + 'static {
     fn shortest(&self) -> u64;
 }
 
-/// Counters of residents and of objects in flight. 32 bytes a slot.
+/// Counters of residents and of objects in flight. 40 bytes a slot.
 #[derive(Clone, Debug)]
 pub struct OfResidents {
     by_slot: Vec<Counters>,
@@ -154,7 +180,7 @@ impl Keep for OfResidents {
     }
 }
 
-/// Counters of all objects. 80 bytes an object that was ever requested, and 4 a slot.
+/// Counters of all objects. 88 bytes an object that was ever requested, and 4 a slot.
 #[derive(Clone, Debug)]
 pub struct OfAll {
     all: Vec<Counters>,
@@ -217,20 +243,21 @@ impl Keep for OfAll {
 /// The counters of residents, for those who choose a victim.
 pub struct Delays<'a, K> {
     keep: &'a K,
+    windows: Windows,
     /// Windows without a burst that are counted beside those that were seen.
     prior: f64,
     now: u64,
 }
 
 impl<'a, K: Keep> Delays<'a, K> {
-    pub(crate) fn new(keep: &'a K, prior: u8, now: u64) -> Self {
-        Delays { keep, prior: prior.into(), now }
+    pub(crate) fn new(keep: &'a K, estimate: Estimate, now: u64) -> Self {
+        Delays { keep, windows: estimate.windows, prior: estimate.prior.into(), now }
     }
 
     /// The mean aggregate delay of a resident, in ticks.
     #[inline]
     pub fn delay(&self, slot: Slot) -> f64 {
-        self.keep.of(slot).delay(self.prior)
+        self.keep.of(slot).delay(self.windows, self.prior)
     }
 
     /// When it was requested last.
@@ -281,8 +308,17 @@ mod tests {
             counters.request(now);
         }
         // 5 + 3 + 1 in the first, 5 in the one from 15 and in the one from 40.
-        assert_eq!((counters.windows, counters.cumulative), (3, 19.0));
-        assert_eq!((counters.delay(0.0), counters.delay(2.0)), (19.0 / 3.0, 29.0 / 5.0));
+        assert_eq!((counters.windows, counters.ended, counters.open), (3, 14.0, 5.0));
+        let delays = |windows| [0.0, 2.0].map(|prior| counters.delay(windows, prior));
+        assert_eq!(delays(Windows::All), [19.0 / 3.0, 29.0 / 5.0]);
+        assert_eq!(delays(Windows::Ended), [14.0 / 2.0, 24.0 / 4.0]);
+    }
+
+    #[test]
+    fn of_a_first_window_it_is_known_what_it_was_so_far() {
+        let mut counters = Counters::first(10, 5);
+        counters.request(12);
+        assert_eq!([Windows::All, Windows::Ended].map(|it| counters.delay(it, 0.0)), [8.0; 2]);
     }
 
     #[test]
@@ -295,7 +331,7 @@ mod tests {
         }
         keep.insert(Slot(0), flight, 20);
         let counters = keep.of(Slot(0));
-        assert_eq!((counters.windows, counters.cumulative), (1, 42.0));
+        assert_eq!((counters.windows, counters.ended, counters.open), (1, 0.0, 42.0));
         assert_eq!((counters.last, keep.shortest()), (26, 20));
     }
 
@@ -306,6 +342,6 @@ mod tests {
         keep.insert(Slot(0), flight, 5);
         let flight = keep.miss(7, 12, 5);
         keep.insert(Slot(3), flight, 9);
-        assert_eq!((keep.of(Slot(3)).cumulative, keep.of(Slot(3)).fetch), (8.0, 6.0));
+        assert_eq!((keep.of(Slot(3)).open, keep.of(Slot(3)).fetch), (8.0, 6.0));
     }
 }

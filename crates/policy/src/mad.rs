@@ -24,20 +24,24 @@
 //! since).
 //!
 //! With `prior` windows without a burst counted beside those that were seen, a burst is
-//! believed in only when it has come again. Without, an object with one burst behind it
-//! stays for several times as long as others, whether or not bursts come again: where fetches
-//! take 10 or 100 requests, and in larger caches, MAD then loses a little to its base
-//! (`docs/design/delayed-hits.md`).
+//! believed in only when it has come again, and with `windows=ended` only when it is over.
+//! Without, an object with one burst behind it, or in the midst of one, stays for several times as
+//! long as others, whether or not bursts come again: where fetches take 10 or 100 requests, and in
+//! larger caches, MAD then loses to its base.
 //!
 //! By the time since the last request, what comes back from a long fetch is old at once. With
 //! `idle-since=commit` its time begins when it comes back, so that newcomers are the newest, as
 //! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
 //! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
 //!
-//! The paper's authors estimate differently for each base; here the counters are the same for
-//! all three. 33 bytes a slot beside the base ([`OfResidents`]).
+//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over ARC
+//! and LHD by those that have ended, where an object's second request always begins one, so that
+//! its first counts as without a burst: a `prior` of 1. Each base has the better one unless another
+//! is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
+//! `docs/design/delayed-hits.md` has the figures). 41 bytes a slot beside the base
+//! ([`OfResidents`]).
 
-use crate::aggregate_delay::{Delays, Keep, OfResidents};
+use crate::aggregate_delay::{Delays, Keep, OfResidents, Windows};
 use crate::ranked::lowest_rank_first;
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot};
 
@@ -64,12 +68,15 @@ pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
 /// How MAD estimates what an object's absence would cost.
 ///
 /// ```
-/// use frazil_policy::{Estimate, IdleSince};
-/// let as_in_the_paper = Estimate { prior: 0, idle_since: IdleSince::Request };
+/// use frazil_policy::{Estimate, IdleSince, Windows};
+/// let windows = Windows::All;
+/// let as_in_the_paper = Estimate { windows, prior: 0, idle_since: IdleSince::Request };
 /// assert_eq!(Estimate::default(), as_in_the_paper);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
+    /// Of which windows the delay is the mean.
+    pub windows: Windows,
     /// Windows without a burst that are counted beside those that were seen: how slowly it
     /// believes in bursts.
     pub prior: u8,
@@ -185,7 +192,7 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
         incoming: Option<&Incoming<Self::Pending>>,
     ) -> Eviction {
         let inner = incoming.map(of_base);
-        let delays = Delays::new(&self.keep, self.estimate.prior, host.now());
+        let delays = Delays::new(&self.keep, self.estimate, host.now());
         self.base.evict_by(host, inner.as_ref(), &delays)
     }
 
@@ -201,7 +208,7 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
             self.keep.of_mut(slot).renew(host.now());
         }
         self.base.insert(host, slot, of_base(&incoming));
-        self.base.settle(slot, &Delays::new(&self.keep, self.estimate.prior, host.now()));
+        self.base.settle(slot, &Delays::new(&self.keep, self.estimate, host.now()));
     }
 
     fn remove(&mut self, host: &mut impl Host<B::Meta>, slot: Slot) {
@@ -217,7 +224,7 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
     }
 
     fn coldest_first(&self, host: &impl Host<B::Meta>) -> Vec<Slot> {
-        self.base.coldest_by(host, &Delays::new(&self.keep, self.estimate.prior, host.now()))
+        self.base.coldest_by(host, &Delays::new(&self.keep, self.estimate, host.now()))
     }
 }
 

@@ -7,10 +7,10 @@ use std::str::FromStr;
 use crate::parameters::Parameters;
 use crate::spec::{OFFLINE, SCHEDULE};
 use crate::{
-    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Hyperbolic,
-    IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled, LruSets, Mad,
-    Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError, TwoQueue,
-    WTinyLfu,
+    AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Guarded,
+    Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled,
+    LruSets, Mad, Mobius, OfResidents, PolicyVisitor, Random, Rank, S3Fifo, Sieve, Slru, SpecError,
+    TwoQueue, WTinyLfu, Windows,
 };
 
 /// Where chance starts unless the user says otherwise.
@@ -144,6 +144,13 @@ pub enum Online {
         /// Where its chance starts.
         seed: u64,
     },
+    /// [`Mad`](Self::Mad) over LHD while that makes requests wait less, and [`Lru`](Self::Lru)
+    /// while that does: two miniatures of the cache tell. Where fetches take long, and nothing
+    /// may be lost against LRU. ([`Guarded`](crate::Guarded))
+    GuardedMad {
+        /// Where its chance starts.
+        seed: u64,
+    },
     /// Where fetches take long: what is asked for seldom, for how long a fetch takes and what
     /// it weighs, goes, and newcomers of which that is true do not come in. For comparison.
     /// ([`DelayRank`](crate::DelayRank))
@@ -177,7 +184,7 @@ pub enum Online {
 /// ```
 /// use frazil_policy::{MadBase, Online};
 /// let candidates = frazil_policy::Candidates::All;
-/// let estimate = Default::default();
+/// let estimate = MadBase::Arc.usual_estimate();
 /// let mad = Online::Mad { base: MadBase::Arc, candidates, estimate, seed: 1 };
 /// assert_eq!("mad:base=arc".parse(), Ok(mad));
 /// ```
@@ -216,11 +223,28 @@ pub enum Candidates {
 impl MadBase {
     const ALL: [MadBase; 3] = [MadBase::Lru, MadBase::Arc, MadBase::Lhd];
     const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
+
+    /// The estimate that waits least over this base (`docs/reproduce-delayed-hits.md`): over LRU
+    /// and LHD of all windows, as in the paper over LRU; over ARC of those that have ended, with
+    /// one without a burst beside them, as the paper's authors have it.
+    ///
+    /// ```
+    /// use frazil_policy::{MadBase, Windows};
+    /// assert_eq!(MadBase::Lru.usual_estimate(), Default::default());
+    /// assert_eq!(MadBase::Arc.usual_estimate().windows, Windows::Ended);
+    /// ```
+    pub const fn usual_estimate(self) -> Estimate {
+        let (windows, prior) = match self {
+            MadBase::Lru | MadBase::Lhd => (Windows::All, 0),
+            MadBase::Arc => (Windows::Ended, 1),
+        };
+        Estimate { windows, prior, idle_since: IdleSince::Request }
+    }
 }
 
-/// The paper's.
+/// Over a base, with the estimate that is best there.
 const fn usual_mad(base: MadBase) -> Online {
-    let estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
+    let estimate = base.usual_estimate();
     Online::Mad { base, candidates: Candidates::All, estimate, seed: SEED }
 }
 
@@ -231,7 +255,7 @@ impl Online {
     /// use frazil_policy::Online;
     /// assert!(Online::ALL.contains(&Online::Lru));
     /// ```
-    pub const ALL: [Online; 28] = [
+    pub const ALL: [Online; 29] = [
         Online::Fifo,
         Online::Lru,
         Online::LruProb { q: 0.5, seed: SEED },
@@ -257,13 +281,14 @@ impl Online {
         usual_mad(MadBase::Lru),
         usual_mad(MadBase::Arc),
         usual_mad(MadBase::Lhd),
+        Online::GuardedMad { seed: SEED },
         Online::LaCache { seed: SEED },
         Online::DelayRank { omega: 1.0, fetch: FetchTimes::Fixed, bypass: false, seed: SEED },
         Online::Random { seed: SEED },
     ];
 
     /// The names of all policies.
-    pub const NAMES: [&str; 25] = [
+    pub const NAMES: [&str; 26] = [
         "fifo",
         "lru",
         "lru-prob",
@@ -286,6 +311,7 @@ impl Online {
         "lecar",
         "cacheus",
         "mad",
+        "guarded-mad",
         "la-cache",
         "delay-rank",
         "random",
@@ -316,6 +342,7 @@ impl Online {
             Online::Lecar { .. } => "lecar",
             Online::Cacheus { .. } => "cacheus",
             Online::Mad { .. } => "mad",
+            Online::GuardedMad { .. } => "guarded-mad",
             Online::LaCache { .. } => "la-cache",
             Online::DelayRank { .. } => "delay-rank",
             Online::Random { .. } => "random",
@@ -343,6 +370,7 @@ impl Online {
             | Online::Cacheus { seed }
             | Online::Mad { base: MadBase::Lhd, seed, .. }
             | Online::Mad { candidates: Candidates::Sample(_), seed, .. }
+            | Online::GuardedMad { seed }
             | Online::LaCache { seed }
             | Online::DelayRank { seed, .. }
             | Online::Random { seed } => Some(seed),
@@ -381,6 +409,11 @@ impl Online {
             Online::Cacheus { seed } => visitor.visit(Cacheus::new(capacity, seed)),
             Online::Mad { base, candidates, estimate, seed } => {
                 visit_mad::<OfResidents, V>((base, candidates), estimate, seed, capacity, visitor)
+            }
+            Online::GuardedMad { seed } => {
+                let estimate = MadBase::Lhd.usual_estimate();
+                let make = |capacity| <Mad<Lhd>>::new(Lhd::new(capacity, seed), estimate);
+                visitor.visit(Guarded::new(make, capacity))
             }
             Online::LaCache { seed } => visitor.visit(DelayRank::new(Rank::LaCache, seed)),
             Online::DelayRank { omega, fetch, bypass, seed } => {
@@ -440,12 +473,14 @@ pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
 
 /// Reads what is given of MAD, and whether counters are of all objects.
 pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), SpecError> {
-    let base = MadBase::ALL[given.word("base", &MadBase::NAMES)?];
-    let of_all = given.word("counters", &["resident", "all"])? == 1;
+    let base = MadBase::ALL[given.word("base", 0, &MadBase::NAMES)?];
+    let of_all = given.word("counters", 0, &["resident", "all"])? == 1;
     let candidates = if base == MadBase::Lru { read_candidates(given)? } else { Candidates::All };
-    let prior = given.number("prior", 0, 0, 100)?;
-    let idle_since = IdleSince::ALL[given.word("idle-since", &IdleSince::NAMES)?];
-    let estimate = Estimate { prior, idle_since };
+    let usual = base.usual_estimate();
+    let windows = Windows::ALL[given.word("windows", usual.windows as usize, &Windows::NAMES)?];
+    let prior = given.number("prior", usual.prior, 0, 100)?;
+    let idle_since = IdleSince::ALL[given.word("idle-since", 0, &IdleSince::NAMES)?];
+    let estimate = Estimate { windows, prior, idle_since };
     let mut policy = Online::Mad { base, candidates, estimate, seed: SEED };
     if let Some(seed) = policy.seed_mut() {
         *seed = given.number("seed", *seed, 0, u64::MAX)?;
@@ -492,8 +527,8 @@ impl FromStr for Online {
             }
             Online::DelayRank { omega, fetch, bypass, .. } => {
                 *omega = given.number("omega", *omega, 0.0, 100.0)?;
-                *fetch = FetchTimes::ALL[given.word("fetch", &FetchTimes::NAMES)?];
-                *bypass = given.word("bypass", &["false", "true"])? == 1;
+                *fetch = FetchTimes::ALL[given.word("fetch", 0, &FetchTimes::NAMES)?];
+                *bypass = given.word("bypass", 0, &["false", "true"])? == 1;
             }
             _ => {}
         }
@@ -526,7 +561,12 @@ impl fmt::Display for Online {
                     f.write_str(":bypass=true")?;
                 }
             }
-            Online::Mad { base, candidates, estimate: Estimate { prior, idle_since }, .. } => {
+            Online::Mad {
+                base,
+                candidates,
+                estimate: Estimate { windows, prior, idle_since },
+                ..
+            } => {
                 if base != MadBase::Lru {
                     write!(f, ":base={}", MadBase::NAMES[base as usize])?;
                 }
@@ -535,7 +575,11 @@ impl fmt::Display for Online {
                     Candidates::Sample(k) => write!(f, ":sample={k}")?,
                     Candidates::Ways(ways) => write!(f, ":ways={ways}")?,
                 }
-                if prior > 0 {
+                let usual = base.usual_estimate();
+                if windows != usual.windows {
+                    write!(f, ":windows={}", Windows::NAMES[windows as usize])?;
+                }
+                if prior != usual.prior {
                     write!(f, ":prior={prior}")?;
                 }
                 if idle_since != IdleSince::Request {
@@ -582,10 +626,13 @@ mod tests {
             "cacheus:seed=7",
             "mad:sample=64:seed=7",
             "mad:ways=64",
+            "guarded-mad:seed=7",
             "la-cache:seed=7",
             "delay-rank:omega=0:fetch=exp:bypass=true:seed=7",
             "mad:base=lhd:prior=2:seed=7",
-            "mad:base=arc:prior=1:idle-since=commit",
+            "mad:windows=ended:prior=1",
+            "mad:base=arc:idle-since=commit",
+            "mad:base=arc:windows=all:prior=0",
         ] {
             let policy: Online = text.parse().expect("it parses");
             assert_eq!(policy.to_string(), text);

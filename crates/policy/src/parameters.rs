@@ -49,12 +49,17 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Takes the word `key`, one of `known`: its place there, 0 if it is not given.
-    pub(crate) fn word(&mut self, key: &str, known: &[&str]) -> Result<usize, SpecError> {
+    /// Takes the word `key`, one of `known`: its place there, `default` if it is not given.
+    pub(crate) fn word(
+        &mut self,
+        key: &str,
+        default: usize,
+        known: &[&str],
+    ) -> Result<usize, SpecError> {
         self.known.push(format!("{key}={}", known.join("|")));
         let named = |parameter: &&str| parameter.split('=').next() == Some(key);
         let Some(place) = self.given.iter().position(named) else {
-            return Ok(0);
+            return Ok(default);
         };
         let parameter = self.given.remove(place);
         let word = parameter.split_once('=').map_or("", |(_, word)| word);

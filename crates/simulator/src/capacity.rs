@@ -79,9 +79,18 @@ struct Fraction {
 
 impl Fraction {
     fn of(self, whole: u64) -> u64 {
-        let part = u128::from(whole) * u128::from(self.numerator) / u128::from(self.denominator);
+        self.rounded(whole, 0)
+    }
+
+    /// To the nearest, and up from the middle between two.
+    fn nearest(self, whole: u64) -> u64 {
+        self.rounded(whole, self.denominator / 2)
+    }
+
+    fn rounded(self, whole: u64, before: u64) -> u64 {
+        let part = u128::from(whole) * u128::from(self.numerator) + u128::from(before);
         // A fraction is at most 1, so a part is at most the whole.
-        u64::try_from(part).unwrap_or(whole).max(1)
+        u64::try_from(part / u128::from(self.denominator)).unwrap_or(whole).max(1)
     }
 }
 
@@ -159,7 +168,8 @@ impl CapacitySpec {
         }
     }
 
-    /// The capacity in `unit`: shares are rounded down, to at least 1.
+    /// The capacity in `unit`: shares are rounded down, to at least 1, but those of the peak to the
+    /// nearest, as paper 5's authors round them.
     ///
     /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
     ///
@@ -179,7 +189,7 @@ impl CapacitySpec {
             (Amount::Share(share), Unit::Bytes) => {
                 share.of(trace.footprint_bytes().unwrap_or_default())
             }
-            (Amount::PeakShare(share), _) => share.of(peak_objects(trace)),
+            (Amount::PeakShare(share), _) => share.nearest(peak_objects(trace)),
         })
     }
 }
@@ -325,6 +335,8 @@ mod tests {
             ("10%", Unit::Bytes, 21),
             ("100%peak", Unit::Objects, 4),
             ("50%peak", Unit::Objects, 2),
+            ("62.4%peak", Unit::Objects, 2),
+            ("62.5%peak", Unit::Objects, 3),
         ] {
             let spec: CapacitySpec = text.parse().unwrap();
             assert_eq!(spec.resolve(&trace(), unit), Ok(capacity), "{text} in {unit}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use frazil_driver::{
-    Backend, Distance, Ours, Replay, Setup, Stream, one_pass, replay, trace_streams,
+    Backend, Distance, Ours, Processors, Replay, Setup, Stream, one_pass, replay, trace_streams,
 };
 use frazil_simulator::trace::{self, Operation, ReadOptions, Trace, printable};
 
@@ -175,7 +175,8 @@ impl Timer {
     }
 
     /// All of the streams, from their beginning to their end, of as many new caches as it takes. A
-    /// run in which a thread had no core is repeated if that says something.
+    /// run in which a thread had no core is repeated if that says something, and one while others
+    /// worked.
     pub(super) fn run(
         &mut self,
         streams: &[Stream],
@@ -196,12 +197,15 @@ impl Timer {
             if meet {
                 self.distance.wait();
             }
-            let began = Instant::now();
+            let (began, before) = (Instant::now(), Processors::now(&[]));
             let replay = replay(&caches, streams, (backend_us > 0.0).then_some(backend));
             let near = !meet || self.distance.is_kept();
             let share = replay.cpu_share.filter(|_| needs_cores);
             let had_cores = share.is_none_or(|share| share >= LEAST_SHARE);
-            if near && had_cores {
+            let disturbed = Processors::now(&[])
+                .zip(before)
+                .is_some_and(|(now, before)| now.were_disturbed_since(&before));
+            if near && had_cores && !disturbed {
                 return Run { replay, caches, disturbed: false };
             }
             self.distance.spend(began.elapsed());

@@ -19,9 +19,9 @@ const RECORDS: u64 = 1_000_000;
 
 /// Real traces: a short name, the file, and how many records to pass over.
 ///
-/// The last two are records that nothing was chosen by: `base=arc` and `prior=1` were chosen on
-/// traces in the same folder, of which at most the first million records were read.
-const TRACES: [(&str, &str, u64); 11] = [
+/// The last two are records that nothing was chosen by: MAD's variants and what guards it were chosen
+/// on traces in the same folder, of which at most the first million records were read.
+const TRACES: [(&str, &str, u64); 13] = [
     ("twitter", "libcachesim/twitter_cluster52.csv.zst", 0),
     ("p3", "arc/P3.lis.zst", 0),
     ("oltp", "arc/OLTP.lis.zst", 0),
@@ -31,6 +31,8 @@ const TRACES: [(&str, &str, u64); 11] = [
     ("sprite", "lirs/sprite.trace.gz", 0),
     ("2_pools", "lirs/2_pools.trace.gz", 0),
     ("loop", "lirs/loop.trace.gz", 0),
+    ("multi1", "lirs/multi1.trace.gz", 0),
+    ("zigzag", "lirs/zigzag.trace.gz", 0),
     ("twitter-later", "libcachesim/twitter_cluster52_10m.csv.zst", RECORDS),
     ("p3-later", "arc/P3.lis.zst", RECORDS),
 ];

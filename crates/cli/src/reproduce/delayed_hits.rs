@@ -19,20 +19,22 @@ use crate::progress::Progress;
 pub(super) const PAIRS: [(&str, &str); 3] =
     [("lru", "mad"), ("arc", "mad:base=arc"), ("lhd", "mad:base=lhd")];
 /// What the survey compares; the first is what all are compared with.
-pub(super) const SURVEYED: [&str; 10] = [
+pub(super) const SURVEYED: [&str; 12] = [
     "lru",
     "mad",
+    "mad:windows=ended:prior=1",
+    "mad:base=arc:windows=all:prior=0",
     "mad:base=arc",
-    "mad:base=arc:prior=1",
-    "mad:base=arc:prior=1:idle-since=commit",
+    "mad:base=arc:idle-since=commit",
     "mad:base=lhd",
+    "mad:base=lhd:windows=ended:prior=1",
+    "guarded-mad",
     "la-cache",
     "delay-rank",
-    "delay-rank:bypass=true",
     "s3-fifo",
 ];
 /// The policy that is to beat MAD.
-pub(super) const OURS: &str = "mad:base=arc:prior=1:idle-since=commit";
+pub(super) const OURS: &str = "guarded-mad";
 /// Figure 14's policies, the second as in the paper's prototype.
 const PROTOTYPE: [&str; 3] = ["lru", "mad:ways=64", OURS];
 /// Those of the gap to what knows the future, beside the bound.

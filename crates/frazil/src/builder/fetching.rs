@@ -33,8 +33,8 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Which backend a key is fetched from: then a policy that weighs delay, such as
-    /// [`Policy::Mad`], takes a fetch to last as long as fetches from that backend do on the
+    /// Which backend a key is fetched from: then a policy that weighs delay, [`Policy::Mad`] or
+    /// [`Policy::GuardedMad`], takes a fetch to last as long as fetches from that backend do on the
     /// whole (a moving average, 1/16), and not as long as the object's own last one.
     ///
     /// For backends whose answers differ much from one to the next. Called once for each fetch,

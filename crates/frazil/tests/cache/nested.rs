@@ -378,7 +378,7 @@ fn policies_with_time() -> Vec<Policy> {
     let is_one = |policy: &Policy| {
         matches!(policy, Policy::Mad { .. } | Policy::Lhd { .. } | Policy::Mobius | Policy::Lru)
     };
-    let named = ["mad:base=arc", "mad:base=lhd"];
+    let named = ["mad:base=arc", "mad:base=lhd", "guarded-mad"];
     let named = named.into_iter().map(|name| name.parse().expect("a policy"));
     Policy::ALL.into_iter().filter(is_one).chain(named).collect()
 }

@@ -193,7 +193,7 @@ fn cache(policy: Policy) -> Tested {
     let ticks = AtomicU64::new(0);
     let builder = Cache::builder(8);
     let builder = match policy {
-        Policy::Mad { .. } => builder.backends(|_| {
+        Policy::Mad { .. } | Policy::GuardedMad { .. } => builder.backends(|_| {
             called(Who::Backend);
             0
         }),

@@ -59,7 +59,7 @@ fn there_are_1_to_64_shards() {
 fn backends_are_for_policies_that_weigh_delay() {
     for policy in Policy::ALL {
         let refused = refusal(builder(policy).backends(|_| 0));
-        let asks = matches!(policy, Policy::Mad { .. });
+        let asks = matches!(policy, Policy::Mad { .. } | Policy::GuardedMad { .. });
         assert_eq!(refused, (!asks).then_some(BuildError::BackendsUnasked(policy)), "{policy}");
     }
 }

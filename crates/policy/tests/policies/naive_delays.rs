@@ -1,19 +1,21 @@
 //! MAD against a model that keeps the times of all requests and counts from them anew
 //! whenever a victim is chosen, with objects in flight; and against its bases where nobody
-//! waits.
+//! waits; and the policy that LRU guards against a model that replays all three caches.
 
 use std::collections::BTreeMap;
 
 use crate::cache::Cache;
 use crate::model::Step;
 use frazil_policy::{
-    AdaptiveReplacement, Estimate, IdleSince, Lhd, Lru, LruSampled, LruSets, Mad, OfAll,
-    OfResidents, Policy, object_hash,
+    AdaptiveReplacement, Estimate, Guarded, IdleSince, Lhd, Lru, LruSampled, LruSets, Mad, MadBase,
+    OfAll, OfResidents, Policy, Windows, object_hash,
 };
 use proptest::prelude::*;
 
-const PAPER: Estimate = Estimate { prior: 0, idle_since: IdleSince::Request };
-const CAUTIOUS: Estimate = Estimate { prior: 1, idle_since: IdleSince::Request };
+const PAPER: Estimate =
+    Estimate { windows: Windows::All, prior: 0, idle_since: IdleSince::Request };
+const CAUTIOUS: Estimate =
+    Estimate { windows: Windows::All, prior: 1, idle_since: IdleSince::Request };
 /// One set has room for all.
 const ALL: usize = usize::MAX;
 
@@ -45,35 +47,85 @@ struct MadModel {
     /// How many sets there are, and how large they may be on the mean.
     sets: u64,
     ways: usize,
+    /// Whether it evicts as LRU does.
+    is_lru: bool,
 }
 
 impl MadModel {
-    /// The sum of all windows' delays, over their number and the time since the last request.
+    fn new(
+        capacity: usize,
+        fetch: u64,
+        (forgets, estimate): (bool, Estimate),
+        ways: usize,
+    ) -> Self {
+        MadModel {
+            times: BTreeMap::new(),
+            resident: vec![],
+            flights: vec![],
+            fetch,
+            capacity,
+            forgets,
+            estimate,
+            commits: BTreeMap::new(),
+            now: 0,
+            sets: 1,
+            ways,
+            is_lru: false,
+        }
+    }
+
+    /// The mean of the windows that count, over the time since the last request.
     fn rank(&self, id: u64) -> f64 {
-        let times = &self.times[&id];
-        let (mut start, mut windows, mut delay) = (None, 0.0, 0);
-        for &time in times {
-            match start {
-                Some(began) if time - began < self.fetch => delay += self.fetch - (time - began),
+        let (mut start, mut delays) = (None, Vec::new());
+        for &time in &self.times[&id] {
+            match (start, delays.last_mut()) {
+                (Some(began), Some(delay)) if time - began < self.fetch => {
+                    *delay += self.fetch - (time - began);
+                }
                 _ => {
                     start = Some(time);
-                    windows += 1.0;
-                    delay += self.fetch;
+                    delays.push(self.fetch);
                 }
             }
         }
-        let idle = self.now - self.idle_since(id).0 + 1;
         let prior = f64::from(self.estimate.prior);
-        (delay as f64 + prior * self.fetch as f64) / (windows + prior) / idle as f64
+        if self.estimate.windows == Windows::Ended && (delays.len() > 1 || prior > 0.0) {
+            delays.pop();
+        }
+        let sum = delays.iter().sum::<u64>() as f64 + prior * self.fetch as f64;
+        let idle = self.now - self.idle_since(id).0 + 1;
+        sum / (delays.len() as f64 + prior) / idle as f64
     }
 
     /// The tick, and whether it was that of the commit, which is after the request's.
     fn idle_since(&self, id: u64) -> (u64, bool) {
-        let requested = (*self.times[&id].last().expect("requested"), false);
         match self.estimate.idle_since {
-            IdleSince::Request => requested,
-            IdleSince::Commit => requested.max((self.commits[&id], true)),
+            IdleSince::Request => (*self.times[&id].last().expect("requested"), false),
+            IdleSince::Commit => self.newest(id),
         }
+    }
+
+    /// The last request or, if that is later, the commit.
+    fn newest(&self, id: u64) -> (u64, bool) {
+        let requested = (*self.times[&id].last().expect("requested"), false);
+        requested.max((self.commits[&id], true))
+    }
+
+    /// What a request waits, if it were the next.
+    fn wait(&self, id: u64) -> u64 {
+        let flight = self.flights.iter().find(|&&(other, _)| other == id);
+        match flight {
+            _ if self.resident.contains(&id) => 0,
+            Some(&(_, last)) => last - self.now,
+            None => self.fetch,
+        }
+    }
+
+    /// Commits what is back at the end of a tick.
+    fn land(&mut self) -> Option<u64> {
+        let (id, _) = *self.flights.iter().find(|&&(_, last)| last == self.now)?;
+        self.commit(id);
+        Some(id)
     }
 
     /// True on a hit.
@@ -114,7 +166,10 @@ impl MadModel {
     fn commit(&mut self, id: u64) {
         self.flights.retain(|&(other, _)| other != id);
         if self.resident.len() == self.capacity {
-            let of = |id: &u64| (self.rank(*id), self.idle_since(*id));
+            let of = |id: &u64| match self.is_lru {
+                true => (0.0, self.newest(*id)),
+                false => (self.rank(*id), self.idle_since(*id)),
+            };
             let ranks: Vec<_> = self.resident.iter().map(of).collect();
             let least = self
                 .candidates(id)
@@ -141,27 +196,13 @@ fn compare<P: Policy>(
 ) -> Result<(), TestCaseError> {
     let mut cache = Cache::new(policy, capacity as u64);
     cache.slots.fetch_ticks = Some(fetch);
-    let mut model = MadModel {
-        times: BTreeMap::new(),
-        resident: vec![],
-        flights: vec![],
-        fetch,
-        capacity,
-        forgets,
-        estimate,
-        commits: BTreeMap::new(),
-        now: 0,
-        sets: 1,
-        ways,
-    };
+    let mut model = MadModel::new(capacity, fetch, (forgets, estimate), ways);
     for (number, &step) in steps.iter().enumerate() {
         match step {
             Step::Request(id) => {
                 prop_assert_eq!(cache.begin(id, 1), model.request(id), "step {}", number);
-                let back = model.flights.iter().find(|&&(_, last)| last == model.now).copied();
-                if let Some((id, _)) = back {
+                if let Some(id) = model.land() {
                     cache.commit(id);
-                    model.commit(id);
                 }
             }
             Step::Remove(id) => {
@@ -210,10 +251,11 @@ proptest! {
         steps in steps(),
         capacity in 1usize..16,
         fetch in 1u64..40,
+        windows in prop_oneof![Just(Windows::All), Just(Windows::Ended)],
         prior in prop_oneof![Just(0u8), Just(2)],
         idle_since in prop_oneof![Just(IdleSince::Request), Just(IdleSince::Commit)],
     ) {
-        let estimate = Estimate { prior, idle_since };
+        let estimate = Estimate { windows, prior, idle_since };
         let resident: Mad<Lru, OfResidents> = Mad::new(Lru::default(), estimate);
         compare(&steps, resident, capacity, fetch, (true, estimate), ALL)?;
         let all: Mad<Lru, OfAll> = Mad::new(Lru::default(), estimate);
@@ -246,7 +288,8 @@ proptest! {
         same_as(&steps, Mad::<_, OfResidents>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
         same_as(&steps, Mad::<_, OfAll>::new(Lru::default(), CAUTIOUS), Lru::default(), fetch)?;
         let arc = AdaptiveReplacement::new(12);
-        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), CAUTIOUS), arc, fetch)?;
+        let estimate = MadBase::Arc.usual_estimate();
+        same_as(&steps, Mad::<_, OfResidents>::new(arc.clone(), estimate), arc, fetch)?;
         let lhd = Lhd::new(12, 5);
         same_as(&steps, Mad::<_, OfResidents>::new(lhd.clone(), CAUTIOUS), lhd, fetch)?;
     }
@@ -287,4 +330,72 @@ fn bursts_stay_over_every_base() {
         println!("{name}: the first of a burst is hit {base} times, with MAD {mad} times");
         assert!(mad > base, "{name}: {mad} {base}");
     }
+}
+
+/// Phases in turn: bursts among requests that come once, where MAD gains, and a loop in which
+/// objects come again 10 requests after a fetch of 90, where it loses.
+fn phases() -> Vec<u64> {
+    let mut rng = frazil_policy::Rng::new(11);
+    let mut ids = Vec::new();
+    for phase in 0..6 {
+        let end = ids.len() + 3_000;
+        while ids.len() < end {
+            match phase % 2 {
+                0 => {
+                    ids.extend(std::iter::repeat_n(1_000 + rng.below(4), 5));
+                    ids.extend((0..25).map(|_| 10_000 + rng.below(5_000)));
+                }
+                _ => ids.extend(0..100),
+            }
+        }
+    }
+    ids
+}
+
+/// Three caches: of LRU, of MAD, and the one that is guarded. What waits in the first two says
+/// whom the third follows.
+#[test]
+fn guarded_it_is_the_model() {
+    const FETCH: u64 = 90;
+    const CAPACITY: usize = 14;
+    let make = |_| Mad::<Lru, OfResidents>::new(Lru::default(), PAPER);
+    let mut cache = Cache::new(Guarded::new(make, CAPACITY as u64), CAPACITY as u64);
+    cache.slots.fetch_ticks = Some(FETCH);
+    let model = || MadModel::new(CAPACITY, FETCH, (true, PAPER), ALL);
+    let [mut lru, mut mad, mut guarded] = [model(), model(), model()];
+    (lru.is_lru, guarded.is_lru) = (true, true);
+    let (mut waited, mut changes) = ([0.0; 2], Vec::new());
+    for (number, &id) in (1..).zip(&phases()) {
+        waited[0] += lru.wait(id) as f64;
+        waited[1] += mad.wait(id) as f64;
+        if number % 256 == 0 {
+            let margin = if guarded.is_lru { 0.002 } else { 0.0 };
+            let is_lru = waited[1] >= waited[0] * (1.0 - margin);
+            if is_lru != guarded.is_lru {
+                changes.push(number / 3_000);
+            }
+            guarded.is_lru = is_lru;
+            // All that else makes it forget is shorter here.
+            waited = waited.map(|sum| sum * 0.5f64.powf(256.0 / 16_384.0));
+        }
+        assert_eq!(cache.begin(id, 1), guarded.request(id), "request {number}");
+        for shadow in [&mut lru, &mut mad] {
+            shadow.request(id);
+            shadow.land();
+        }
+        if let Some(id) = guarded.land() {
+            cache.commit(id);
+        }
+        let mut resident = guarded.resident.clone();
+        resident.sort_unstable();
+        assert!(cache.index.keys().eq(&resident), "request {number}");
+        if number % 20 == 0
+            && let Some(&gone) = resident.last()
+        {
+            cache.remove(gone);
+            [&mut lru, &mut mad, &mut guarded].into_iter().for_each(|model| model.remove(gone));
+        }
+    }
+    println!("it changed in phases {changes:?}");
+    assert!(changes.len() >= 2, "both must have been followed");
 }

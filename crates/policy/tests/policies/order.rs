@@ -18,12 +18,13 @@ use proptest::prelude::*;
 
 /// The policies that are not exact, the least rank correlation (Spearman's) of what they
 /// foretell with what comes of it, and why it is not 1.
-const LOOSE: [(&str, f64, &str); 7] = [
+const LOOSE: [(&str, f64, &str); 8] = [
     ("random", -1.0, "any may go, so any order is as good as another"),
     ("lru-sampled", 0.8, "the oldest of five is seldom the oldest of all"),
     ("hyperbolic", 0.98, "the lowest of a sample, but a large one"),
     ("lhd", 0.93, "the least dense of a sample; explorers age as others go"),
     ("mad:base=lhd", 0.93, "the least of a sample; explorers age as others go"),
+    ("guarded-mad", 0.93, "the same, while it is followed"),
     ("lecar", 0.95, "the lighter expert is asked now and then"),
     ("cacheus", 0.93, "the lighter expert is asked now and then"),
 ];

@@ -171,7 +171,7 @@ pub(crate) fn weighs_delay(policy: Online) -> bool {
 impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
-            Online::Mad { .. } => Ticks::Real(Box::default()),
+            Online::Mad { .. } | Online::GuardedMad { .. } => Ticks::Real(Box::default()),
             // Of fetches these two are told nothing: they go by rates alone here.
             Online::LaCache { .. }
             | Online::DelayRank { .. }

@@ -1,0 +1,269 @@
+//! What a policy would have made requests wait, had it run the cache: a miniature of the cache
+//! under that policy, with fetches of its own and no values.
+//!
+//! Who asks it may leave out objects by their hashes and make the capacity smaller by as much
+//! (Waldspurger and others, FAST 2015). What a request waits for its own object's fetch does not
+//! depend on what others are fetched meanwhile.
+//!
+//! A request costs one look-up and what the policy takes, a fetch O(log fetches) beside. Some 100
+//! bytes an object that is resident or in flight here, and the policy's own.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::{Eviction, Host, Incoming, Policy, Slot};
+
+/// A request as every shadow hears it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) hash: u64,
+    pub(crate) weight: u64,
+    pub(crate) now: u64,
+    /// What a fetch takes that would begin now, in ticks; `None` where a miss is served at once.
+    pub(crate) fetch: Option<u64>,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug)]
+enum Place<P> {
+    Resident(Slot),
+    /// From `ready` on it can be hit.
+    InFlight {
+        ready: u64,
+        took: u64,
+        incoming: Incoming<P>,
+    },
+}
+
+/// What the policy may ask of a shadow.
+#[derive(Clone, Debug, Default)]
+struct Residents {
+    now: u64,
+    fetch: Option<u64>,
+    /// Hash and weight by slot.
+    objects: Vec<(u64, u64)>,
+}
+
+impl Host<()> for Residents {
+    fn now(&self) -> u64 {
+        self.now
+    }
+    fn meta(&self, _: Slot) -> &() {
+        &()
+    }
+    fn hash(&self, slot: Slot) -> u64 {
+        self.objects[slot.index()].0
+    }
+    fn weight(&self, slot: Slot) -> u64 {
+        self.objects[slot.index()].1
+    }
+    fn fetch_ticks(&self) -> Option<u64> {
+        self.fetch
+    }
+}
+
+/// A cache without values under a policy.
+#[derive(Clone)]
+pub(crate) struct Shadow<P: Policy<Meta = (), Pending: Copy>> {
+    policy: P,
+    residents: Residents,
+    places: HashMap<u64, Place<P::Pending>>,
+    /// When, how many fetches began before, and what: the earliest on top.
+    landings: BinaryHeap<Reverse<(u64, u64, u64)>>,
+    begun: u64,
+    vacant: Vec<Slot>,
+    held: u64,
+    capacity: u64,
+}
+
+impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
+    pub(crate) fn new(policy: P, capacity: u64) -> Self {
+        Shadow {
+            policy,
+            residents: Residents::default(),
+            places: HashMap::new(),
+            landings: BinaryHeap::new(),
+            begun: 0,
+            vacant: Vec::new(),
+            held: 0,
+            capacity,
+        }
+    }
+
+    /// Objects that are resident or in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How long a request waits here, in ticks; 1 for a miss that is served at once.
+    pub(crate) fn request(&mut self, request: Request) -> u64 {
+        let Request { hash, weight, now, fetch } = request;
+        self.land(now);
+        (self.residents.now, self.residents.fetch) = (now, fetch);
+        match self.places.get_mut(&hash) {
+            Some(Place::Resident(slot)) => {
+                self.policy.hit(&mut self.residents, *slot);
+                0
+            }
+            Some(Place::InFlight { ready, incoming, .. }) => {
+                self.policy.delayed_hit(&mut self.residents, incoming);
+                ready.saturating_sub(now)
+            }
+            None => {
+                let pending = self.policy.miss(&mut self.residents, hash, weight);
+                let incoming = Incoming { hash, weight, pending };
+                let Some(took) = fetch else {
+                    self.commit(incoming);
+                    return 1;
+                };
+                let ready = now.saturating_add(took);
+                self.places.insert(hash, Place::InFlight { ready, took, incoming });
+                self.landings.push(Reverse((ready, self.begun, hash)));
+                self.begun += 1;
+                took
+            }
+        }
+    }
+
+    /// An object is deleted at the end of a tick. One in flight comes back all the same.
+    pub(crate) fn remove(&mut self, hash: u64, now: u64) {
+        self.land(now.saturating_add(1));
+        self.forget(hash);
+    }
+
+    /// Forgets an object that is resident.
+    fn forget(&mut self, hash: u64) {
+        if let Some(&Place::Resident(slot)) = self.places.get(&hash) {
+            self.places.remove(&hash);
+            self.policy.remove(&mut self.residents, slot);
+            self.vacate(slot);
+        }
+    }
+
+    /// An object weighs something else from now on.
+    pub(crate) fn reweigh(&mut self, hash: u64, weight: u64) {
+        if let Some(&Place::Resident(slot)) = self.places.get(&hash) {
+            let old = std::mem::replace(&mut self.residents.objects[slot.index()].1, weight);
+            self.held = self.held.saturating_sub(old).saturating_add(weight);
+            self.policy.reweigh(&mut self.residents, slot, old);
+        }
+    }
+
+    /// Follows a change of the capacity; what is too much goes at the next commit.
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        self.policy.set_capacity(capacity);
+    }
+
+    /// Forgets all objects but those whose hashes pass. O(objects).
+    pub(crate) fn retain(&mut self, passes: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self.places.keys().copied().filter(|&hash| !passes(hash)).collect();
+        for hash in gone {
+            self.forget(hash);
+            self.places.remove(&hash);
+        }
+        self.landings.retain(|&Reverse((.., hash))| passes(hash));
+    }
+
+    fn vacate(&mut self, slot: Slot) {
+        self.held = self.held.saturating_sub(self.residents.weight(slot));
+        self.vacant.push(slot);
+    }
+
+    /// Commits what is back at `time`, each with the clock at the last tick of its fetch.
+    fn land(&mut self, time: u64) {
+        while let Some(&Reverse((ready, _, hash))) = self.landings.peek()
+            && ready <= time
+        {
+            self.landings.pop();
+            if let Some(Place::InFlight { took, incoming, .. }) = self.places.remove(&hash) {
+                (self.residents.now, self.residents.fetch) = (ready.saturating_sub(1), Some(took));
+                self.commit(incoming);
+            }
+        }
+    }
+
+    fn commit(&mut self, incoming: Incoming<P::Pending>) {
+        let Incoming { hash, weight, .. } = incoming;
+        if weight > self.capacity {
+            return;
+        }
+        while self.held.saturating_add(weight) > self.capacity {
+            let Eviction::Victim(victim) = self.policy.evict(&mut self.residents, Some(&incoming))
+            else {
+                return;
+            };
+            self.places.remove(&self.residents.hash(victim));
+            self.vacate(victim);
+        }
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.residents.objects.push((0, 0));
+            Slot(self.residents.objects.len() as u32 - 1)
+        });
+        self.residents.objects[slot.index()] = (hash, weight);
+        self.held = self.held.saturating_add(weight);
+        self.policy.insert(&mut self.residents, slot, incoming);
+        self.places.insert(hash, Place::Resident(slot));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lru;
+
+    /// What each request waits, one a tick, with fetches of 3.
+    fn waits(shadow: &mut Shadow<Lru>, from: u64, hashes: &[u64]) -> Vec<u64> {
+        let request =
+            |(now, &hash)| shadow.request(Request { hash, weight: 1, now, fetch: Some(3) });
+        (from..).zip(hashes).map(request).collect()
+    }
+
+    #[test]
+    fn requests_wait_for_what_is_left_of_a_fetch() {
+        let mut shadow = Shadow::new(Lru::default(), 2);
+        // 8 and 9 are back at 5 and 6; then 7 takes the place of 8.
+        assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 9]), [3, 3, 3, 2, 0, 0]);
+        assert_eq!(waits(&mut shadow, 7, &[7, 7, 7, 7, 8, 9]), [3, 2, 1, 0, 3, 0]);
+        assert_eq!(shadow.len(), 3);
+        // At 6 the commit of 9 comes before the request for 7, which it takes the place of.
+        let mut shadow = Shadow::new(Lru::default(), 2);
+        assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 7]), [3, 3, 3, 2, 0, 3]);
+    }
+
+    #[test]
+    fn where_misses_are_served_at_once_nothing_is_in_flight() {
+        let mut shadow = Shadow::new(Lru::default(), 2);
+        let served = |&hash: &u64| shadow.request(Request { hash, weight: 1, now: 5, fetch: None });
+        let waits: Vec<u64> = [7, 7, 8, 9, 8, 7].iter().map(served).collect();
+        assert_eq!(waits, [1, 0, 1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn what_is_removed_or_left_out_is_forgotten() {
+        let mut shadow = Shadow::new(Lru::default(), 4);
+        waits(&mut shadow, 1, &[1, 2, 3, 4, 4]);
+        shadow.remove(3, 5);
+        shadow.remove(1, 5);
+        shadow.remove(4, 5);
+        // 3 was there at the end of tick 5, and 4 was in flight, and is there now.
+        assert_eq!(waits(&mut shadow, 7, &[4, 1, 3]), [0, 3, 3]);
+        shadow.retain(|hash| hash > 2);
+        assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (2, 1, 1));
+        assert_eq!(waits(&mut shadow, 20, &[4, 3, 2]), [0, 0, 3]);
+    }
+
+    #[test]
+    fn weights_are_kept_to() {
+        let mut shadow = Shadow::new(Lru::default(), 4);
+        waits(&mut shadow, 1, &[1, 2, 3]);
+        shadow.request(Request { hash: 9, weight: 5, now: 10, fetch: Some(1) });
+        assert_eq!(shadow.request(Request { hash: 9, weight: 5, now: 20, fetch: Some(1) }), 1);
+        shadow.reweigh(1, 3);
+        assert_eq!(shadow.held, 5);
+        // Room for it is made of 1, which is the oldest.
+        shadow.request(Request { hash: 4, weight: 1, now: 30, fetch: Some(1) });
+        assert_eq!(waits(&mut shadow, 40, &[2, 4, 1]), [0, 0, 3]);
+        assert_eq!(shadow.held, 3);
+    }
+}
