@@ -8,7 +8,8 @@
 //! absent key both wait: single flight is another matter.
 //!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
-//! paper 1 (§5.2) proposes where hits are what limits the throughput.
+//! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
+//! or by the cache itself.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ pub(crate) trait Misses {
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
     /// Whether a get is to go straight to the backend.
-    fn bypasses(&mut self) -> bool;
+    fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
     /// A get that does, asked for at a time if that is to be known. Whether it is over.
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
@@ -110,7 +111,7 @@ impl Misses for Immediate {
     }
 
     #[inline(always)]
-    fn bypasses(&mut self) -> bool {
+    fn bypasses(&mut self, _: &mut impl Session) -> bool {
         false
     }
 
@@ -170,20 +171,24 @@ impl Fetching {
     /// Inserts what is due.
     fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
-        while let Some(first) = self.waiting.front() {
-            if Instant::now() < first.due {
-                return;
-            }
-            if let Some(key) = first.key {
-                session.insert(key);
-            }
-            let now = Instant::now();
-            self.sum_up(now);
-            let over = self.waiting.pop_front();
-            if let Some(asked) = over.and_then(|over| over.asked) {
-                timed.record(now.duration_since(asked), Duration::ZERO);
-            }
+        while self.finish_first(session, timed) {}
+    }
+
+    /// Inserts the first, if it is due. Whether it was.
+    fn finish_first(&mut self, session: &mut impl Session, timed: &mut Timed) -> bool {
+        let Some(first) = self.waiting.front().filter(|first| Instant::now() >= first.due) else {
+            return false;
+        };
+        if let Some(key) = first.key {
+            session.insert(key);
         }
+        let now = Instant::now();
+        self.sum_up(now);
+        let over = self.waiting.pop_front();
+        if let Some(asked) = over.and_then(|over| over.asked) {
+            timed.record(now.duration_since(asked), Duration::ZERO);
+        }
+        true
     }
 }
 
@@ -193,8 +198,14 @@ impl Misses for Fetching {
 
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
+        // Where places are scarce, who is due gives his up at once: between two looks he would keep
+        // it for as long as a batch takes, as if the backend were so much slower. One at a time, or
+        // all that were due together would be asked for, and be due, together again.
+        if 2 * self.waiting.len() >= self.part {
+            self.finish_first(session, timed);
+        }
         while self.waiting.len() >= self.part {
-            self.finish(session, timed);
+            self.finish_first(session, timed);
         }
     }
 
@@ -203,8 +214,8 @@ impl Misses for Fetching {
         false
     }
 
-    fn bypasses(&mut self) -> bool {
-        self.bypass > 0.0 && self.chance.unit() < self.bypass
+    fn bypasses(&mut self, session: &mut impl Session) -> bool {
+        session.bypasses() || self.bypass > 0.0 && self.chance.unit() < self.bypass
     }
 
     fn pass_by(&mut self, asked: Option<Instant>) -> bool {
@@ -269,13 +280,25 @@ mod tests {
         let backend = Backend { bypass: 0.25, ..Backend::new(Duration::ZERO, 2) };
         let mut fetching = backend.part(0, 1);
         let (mut session, mut timed) = (Noted::default(), Timed::new());
-        let passed = (0..10_000).filter(|_| fetching.bypasses()).count();
+        let passed = (0..10_000).filter(|_| fetching.bypasses(&mut session)).count();
         assert!((2_300..2_700).contains(&passed), "{passed}");
         fetching.pass_by(Some(Instant::now()));
         fetching.miss(&mut session, 7, None);
         fetching.look(&mut session, &mut timed);
         assert_eq!(session.0, [7]);
         assert!(timed.latencies.quantile_ns(1.0) > 0, "it took its time");
+    }
+
+    #[test]
+    fn who_is_due_gives_a_scarce_place_up_before_the_next_look() {
+        let mut fetching = Backend::new(Duration::ZERO, 4).part(0, 1);
+        let (mut session, mut timed) = (Noted::default(), Timed::new());
+        fetching.miss(&mut session, 1, None);
+        fetching.make_room(&mut session, &mut timed);
+        assert!(session.0.is_empty(), "there is room enough");
+        fetching.miss(&mut session, 2, None);
+        fetching.make_room(&mut session, &mut timed);
+        assert_eq!(session.0, [1], "one at a time");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Reads {
     /// Hits that a hook answered or claimed; not among the others.
     pub(crate) hook_hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    /// Requests that were told to bypass the cache.
+    pub(crate) bypassed: AtomicU64,
     /// Insertions of keys that this thread had not just missed.
     pub(crate) sets: AtomicU64,
     /// The hash of the key that this thread missed last, as [`Reads::missing`] has it, or 0.
