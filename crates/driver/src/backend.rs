@@ -7,6 +7,10 @@
 //! requests wait polls the clock, so its core is busy either way. Two requests of one
 //! absent key both wait: single flight is another matter.
 //!
+//! Or each place is a client's, as in a closed queueing network: it has its thread until it must wait,
+//! and then whoever is due has it. The first way inserts all that are due and then asks for as many
+//! keys at once, which are due together again.
+//!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
 //! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
 //! or by the cache itself.
@@ -25,7 +29,7 @@ use crate::run::BATCH;
 /// ```
 /// use std::time::Duration;
 /// let flash = frazil_driver::Backend::new(Duration::from_micros(100), 16);
-/// assert_eq!((flash.mpl, flash.bypass), (16, 0.0));
+/// assert_eq!((flash.mpl, flash.bypass, flash.keeps_thread), (16, 0.0, false));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backend {
@@ -36,6 +40,9 @@ pub struct Backend {
     pub mpl: usize,
     /// Share of the gets that do not ask the cache, by chance.
     pub bypass: f64,
+    /// Whether a place that has a thread keeps it until it must wait. If not, all that are due are
+    /// seen to once in a batch of operations.
+    pub keeps_thread: bool,
 }
 
 impl Backend {
@@ -46,7 +53,7 @@ impl Backend {
     /// assert_eq!(ram.bypass, 0.0);
     /// ```
     pub fn new(latency: Duration, mpl: usize) -> Self {
-        Backend { latency, mpl, bypass: 0.0 }
+        Backend { latency, mpl, bypass: 0.0, keeps_thread: false }
     }
 
     /// The part of one of so many threads.
@@ -56,6 +63,7 @@ impl Backend {
             latency: self.latency,
             part: part.max(1),
             bypass: self.bypass,
+            keeps_thread: self.keeps_thread,
             chance: Rng::new(thread as u64),
             waiting: VecDeque::new(),
             waited_ns: 0.0,
@@ -146,6 +154,7 @@ pub(crate) struct Fetching {
     latency: Duration,
     part: usize,
     bypass: f64,
+    keeps_thread: bool,
     chance: Rng,
     /// In the order in which they are due: all wait equally long.
     waiting: VecDeque<Waiting>,
@@ -198,14 +207,12 @@ impl Misses for Fetching {
 
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
-        // Where places are scarce, who is due gives his up at once: between two looks he would keep
-        // it for as long as a batch takes, as if the backend were so much slower. One at a time, or
-        // all that were due together would be asked for, and be due, together again.
-        if 2 * self.waiting.len() >= self.part {
-            self.finish_first(session, timed);
-        }
         while self.waiting.len() >= self.part {
-            self.finish_first(session, timed);
+            if self.keeps_thread {
+                self.finish_first(session, timed);
+            } else {
+                self.finish(session, timed);
+            }
         }
     }
 
@@ -226,7 +233,9 @@ impl Misses for Fetching {
     /// Between two looks a request that is due waits; but then the thread has others to
     /// serve, and nothing is lost but its latency, by some microseconds.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed) {
-        self.finish(session, timed);
+        if !self.keeps_thread {
+            self.finish(session, timed);
+        }
     }
 
     fn drain(&mut self, session: &mut impl Session, timed: &mut Timed) {
@@ -290,15 +299,23 @@ mod tests {
     }
 
     #[test]
-    fn who_is_due_gives_a_scarce_place_up_before_the_next_look() {
-        let mut fetching = Backend::new(Duration::ZERO, 4).part(0, 1);
+    fn a_place_keeps_its_thread_until_it_waits() {
+        let backend = Backend { keeps_thread: true, ..Backend::new(Duration::ZERO, 3) };
+        let mut fetching = backend.part(0, 1);
         let (mut session, mut timed) = (Noted::default(), Timed::new());
-        fetching.miss(&mut session, 1, None);
+        for key in [1, 2] {
+            fetching.make_room(&mut session, &mut timed);
+            fetching.miss(&mut session, key, None);
+        }
         fetching.make_room(&mut session, &mut timed);
-        assert!(session.0.is_empty(), "there is room enough");
-        fetching.miss(&mut session, 2, None);
+        fetching.look(&mut session, &mut timed);
+        assert!(session.0.is_empty(), "the third has the thread");
+        fetching.miss(&mut session, 3, None);
+        fetching.make_room(&mut session, &mut timed);
         fetching.make_room(&mut session, &mut timed);
         assert_eq!(session.0, [1], "one at a time");
+        fetching.drain(&mut session, &mut timed);
+        assert_eq!(session.0, [1, 2, 3]);
     }
 
     #[test]
