@@ -209,13 +209,18 @@ impl<K, V, S> Builder<K, V, S> {
         }
     }
 
-    /// Has requests bypass the cache while its lock is what limits it, as many as leave the backend
-    /// at `fetches_per_second` or below, the misses included: paper 1 (§5.2), where more hits make
-    /// a cache slower.
+    /// Has requests bypass the cache while threads wait for its lock, as many as the backend bears:
+    /// paper 1 (§5.2), where more hits make a cache slower.
     ///
-    /// Who asks the cache asks [`bypasses`](Cache::bypasses) first. Without a backend that has time
-    /// to spare it is of no use, and [`Promotion::Adaptive`] is of more: it leaves the lock alone
-    /// and saves the fetch. Refused for the policies whose hits take no lock.
+    /// Who asks the cache asks [`bypasses`](Cache::bypasses) first. The share that bypasses follows
+    /// what was counted: it is set anew every 0.2 ms at most, so that misses and bypasses of the
+    /// time since then would have been `fetches_per_second` or fewer. That bounds the mean; a burst
+    /// in between may exceed it. 0 lets nothing bypass.
+    ///
+    /// It is for [`Promotion::EveryHit`]. Hits of the other promotions do not wait for the lock, or
+    /// rarely, so that there only misses can make requests bypass; and [`Promotion::Adaptive`] is of
+    /// more use than a bypass: it leaves the lock alone and saves the fetch. Refused for the
+    /// policies whose hits take no lock.
     ///
     /// ```
     /// use frazil::{Cache, Policy};
@@ -268,8 +273,8 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Has the lists of the policy cost more, under its lock; FIFO, CLOCK and S3-FIFO run under one
-    /// then too. For experiments, and with the feature `measure` only. The policy has one shard then.
+    /// Has the lists of the policy cost more, under its lock; FIFO, CLOCK, Mobius and S3-FIFO run under
+    /// one then too. For experiments, and with the feature `measure` only. The policy has one shard then.
     ///
     /// ```
     /// use frazil::{Cache, ListCosts, Policy};

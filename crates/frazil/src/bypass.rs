@@ -11,8 +11,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// to be asked before each [`get`](Cache::get), where [`Builder::bypass`](crate::Builder::bypass)
     /// is set. Never, where it is not.
     ///
-    /// What is fetched so is used and not inserted: the entry, if there is one, stays as it is. O(1);
-    /// once in 256 requests, and every 0.2 ms at most, O(threads).
+    /// What is fetched so is used and not inserted: the entry, if there is one, stays as it is. Whoever
+    /// bypasses fetches by himself, so two may fetch the same key at once; the calls that load, which
+    /// see to it that one does, never bypass. A request that bypasses counts as
+    /// [`bypassed`](crate::Stats::bypassed), and as no hit and no miss. O(1); once in 256 calls of a
+    /// thread O(threads).
     ///
     /// ```
     /// # fn fetch(key: u64) -> u64 { 10 * key }

@@ -1,12 +1,16 @@
 //! How many requests bypass the cache while its lock is what limits it (paper 1, §5.2).
 //!
 //! The paper sends some requests to the backend "when cache load is high", and does not say when
-//! that is or how many. Here load is counted: of the requests that asked the cache, how many found
-//! a lock taken. While that is more than [`CROWDED`] the share that bypasses grows by a step at
-//! each look, and else it shrinks by one. Whatever the lock says, misses and bypasses together stay
-//! within the fetches that the backend can bear: what it has left over is all that is spent.
+//! that is or how many. Here load is counted: how often a thread has waited for the policy's lock,
+//! in each request that asked the cache. While that is more than [`CROWDED`] the share that bypasses
+//! grows by a step at each look, and else it shrinks by one. A hit that leaves the policy alone if the
+//! lock is taken does not wait: with such promotions only misses can crowd the lock.
 //!
-//! One share for all threads, looked at by whoever has asked for [`STRIDE`] times, at most every
+//! A look also bounds the share so that misses and bypasses together, had there been as many requests
+//! as since the look before, would have been what the backend can bear. So the limit follows the
+//! requests a look behind: it bounds their mean and no burst.
+//!
+//! One share for all threads, looked at by a thread that has asked [`STRIDE`] times, at most every
 //! [`LOOK_NS`]; a look adds up the counts of all threads. Which requests bypass is spread evenly:
 //! the multiples of the golden ratio, modulo 1, that lie below the share.
 
@@ -19,7 +23,7 @@ use crate::smr::stripe::add;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Requests of a thread between two looks; a power of two.
+/// How often a thread asks from one look to the next; a power of two.
 const STRIDE: u64 = 256;
 /// Nanoseconds between two looks.
 const LOOK_NS: u64 = 200_000;
@@ -50,18 +54,20 @@ struct Counted {
     asked: u64,
     bypassed: u64,
     misses: u64,
-    /// Locks that were found taken.
+    /// For a policy's lock.
     waits: u64,
 }
 
 impl Counted {
+    /// Two threads may look at once, and the one that read less be the later to follow: nothing has
+    /// happened then.
     fn since(self, before: Counted) -> Counted {
         Counted {
             ns: self.ns.saturating_sub(before.ns),
-            asked: self.asked.wrapping_sub(before.asked),
-            bypassed: self.bypassed.wrapping_sub(before.bypassed),
-            misses: self.misses.wrapping_sub(before.misses),
-            waits: self.waits.wrapping_sub(before.waits),
+            asked: self.asked.saturating_sub(before.asked),
+            bypassed: self.bypassed.saturating_sub(before.bypassed),
+            misses: self.misses.saturating_sub(before.misses),
+            waits: self.waits.saturating_sub(before.waits),
         }
     }
 }
@@ -91,11 +97,10 @@ impl Bypass {
         f64::from(self.share.load(Relaxed)) / f64::from(u32::MAX)
     }
 
-    /// Whether the next request of a thread bypasses.
+    /// Whether a thread that asks for the `number`th time bypasses.
     #[inline]
-    fn chooses(&self, reads: &Reads) -> bool {
+    fn chooses(&self, number: u64, reads: &Reads) -> bool {
         let share = self.share.load(Relaxed);
-        let number = reads.gets().wrapping_add(reads.bypassed.load(Relaxed));
         let chosen = ((number.wrapping_mul(GOLDEN) >> 32) as u32) < share;
         if chosen {
             add(&reads.bypassed, 1);
@@ -123,10 +128,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn bypasses(&self) -> bool {
         let Some(bypass) = &self.bypass else { return false };
         let reads = &self.stripe().local.reads;
-        if reads.gets().wrapping_add(reads.bypassed.load(Relaxed)).is_multiple_of(STRIDE) {
+        // Not gets: of those some may come without having asked, so that a number is passed over.
+        let number = reads.asks.load(Relaxed);
+        // Before the look, whose clock may be code of the user's that asks again.
+        add(&reads.asks, 1);
+        if number.is_multiple_of(STRIDE) {
             self.look_at_waits(bypass);
         }
-        bypass.chooses(reads)
+        bypass.chooses(number, reads)
     }
 
     #[cold]
@@ -135,15 +144,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // The clock may be code of the user's: before the counts, which it may change.
         let mut now = Counted { ns: self.clock.exact(), ..Counted::default() };
         for stripe in self.stripes.iter() {
-            let (reads, counts) = (&stripe.local.reads, &stripe.local.counts);
+            let reads = &stripe.local.reads;
             for (sum, count) in [
                 (&mut now.asked, reads.gets()),
                 (&mut now.bypassed, reads.bypassed.load(Relaxed)),
                 (&mut now.misses, reads.misses.load(Relaxed)),
-                (
-                    &mut now.waits,
-                    reads.retries.load(Relaxed).wrapping_add(counts.retries.load(Relaxed)),
-                ),
+                (&mut now.waits, reads.waits.load(Relaxed)),
             ] {
                 *sum = sum.wrapping_add(count);
             }
@@ -180,38 +186,40 @@ mod tests {
         let (bypass, reads) = (Bypass::new(0), Reads::default());
         for share in [0.0, 0.1, 0.5, 0.9] {
             bypass.share.store((share * f64::from(u32::MAX)) as u32, Relaxed);
-            let mut chosen = 0;
-            for _ in 0..1_000 {
-                if bypass.chooses(&reads) {
-                    chosen += 1;
-                } else {
-                    add(&reads.hits, 1);
-                }
-            }
-            assert!((f64::from(chosen) - 1_000.0 * share).abs() <= 3.0, "{share}: {chosen}");
+            let chosen = (0..1_000).filter(|&number| bypass.chooses(number, &reads)).count();
+            assert!((chosen as f64 - 1_000.0 * share).abs() <= 3.0, "{share}: {chosen}");
         }
     }
 
-    /// A look is a millisecond after the one before; the waits are not those of any thread.
-    #[test]
-    fn requests_bypass_while_locks_are_waited_for() {
+    /// A cache whose clock is a millisecond later each time it is asked.
+    fn ticking() -> crate::Tested {
         let clock = std::sync::atomic::AtomicU64::new(0);
-        let cache: crate::Tested = crate::Cache::builder(100)
+        let cache = crate::Cache::builder(100)
             .policy(crate::Policy::Lru)
             .bypass(1_000_000_000)
             .clock(move || std::time::Duration::from_millis(clock.fetch_add(1, Relaxed)))
             .build();
         cache.insert(1, String::new());
-        let ask = |strides: u64, waits: u64| {
-            for request in 0..strides * STRIDE {
-                if request.is_multiple_of(STRIDE) {
-                    add(&cache.core.stripe().local.reads.retries, waits);
-                }
-                if !cache.bypasses() {
-                    assert!(cache.get(&1).is_some());
-                }
+        cache
+    }
+
+    /// Asks so many strides, each request with so many gets unless it bypasses; the waits are not
+    /// those of any thread.
+    fn ask(cache: &crate::Tested, strides: u64, gets: u64, waits: u64) {
+        for request in 0..strides * STRIDE {
+            if request.is_multiple_of(STRIDE) {
+                add(&cache.core.stripe().local.reads.waits, waits);
             }
-        };
+            if !cache.bypasses() {
+                (0..gets).for_each(|_| assert!(cache.get(&1).is_some()));
+            }
+        }
+    }
+
+    #[test]
+    fn requests_bypass_while_locks_are_waited_for() {
+        let cache = ticking();
+        let ask = |strides, waits| ask(&cache, strides, 1, waits);
         ask(20, STRIDE);
         let share = cache.bypassed_share();
         assert!((0.2..0.4).contains(&share), "{share}");
@@ -220,6 +228,48 @@ mod tests {
         assert!(stats.bypassed > STRIDE, "{stats:?}");
         ask(30, 0);
         assert_eq!(cache.bypassed_share(), 0.0);
+    }
+
+    /// Gets that nobody asked for whether they bypass shift the number of gets, and so do others of
+    /// the same request.
+    #[test]
+    fn gets_without_asking_keep_no_look_away() {
+        let cache = ticking();
+        assert!(cache.get(&1).is_some());
+        ask(&cache, 20, 2, STRIDE);
+        assert!(cache.bypassed_share() > 0.2, "{}", cache.bypassed_share());
+    }
+
+    /// A vain attempt at a lock is no wait, nor is a retry of anything else.
+    #[test]
+    fn retries_are_no_waits() {
+        let cache = ticking();
+        let reads = || &cache.core.stripe().local;
+        for _ in 0..20 {
+            add(&reads().reads.retries, STRIDE);
+            add(&reads().counts.retries, STRIDE);
+            ask(&cache, 1, 1, 0);
+        }
+        assert_eq!(cache.bypassed_share(), 0.0);
+    }
+
+    #[test]
+    fn a_clock_that_asks_again_ends() {
+        let cache = std::sync::Arc::new(std::sync::OnceLock::<crate::Tested>::new());
+        let inner = std::sync::Arc::downgrade(&cache);
+        let clock = move || {
+            if let Some(cache) = inner.upgrade()
+                && let Some(cache) = cache.get()
+            {
+                cache.bypasses();
+            }
+            std::time::Duration::ZERO
+        };
+        let builder = crate::Cache::builder(9).policy(crate::Policy::Lru).bypass(7);
+        assert!(cache.set(builder.clock(clock).build()).is_ok());
+        let Some(cache) = cache.get() else { panic!("it was set") };
+        (0..3 * STRIDE).for_each(|_| assert!(!cache.bypasses()));
+        assert!(cache.core.stripe().local.reads.asks.load(Relaxed) > 3 * STRIDE);
     }
 
     #[test]
@@ -239,5 +289,14 @@ mod tests {
         assert_eq!(bypass.share(), 0.0);
         bypass.follow(at(LOOK_NS, 1_000));
         assert!((bypass.share() - STEP).abs() < 1e-6);
+    }
+
+    /// Read before the look that was followed last, but for the clock.
+    #[test]
+    fn counts_that_are_older_are_none() {
+        let bypass = Bypass::new(10_000_000);
+        bypass.follow(Counted { ns: LOOK_NS, asked: 1_000, waits: 1_000, ..Counted::default() });
+        bypass.follow(Counted { ns: 2 * LOOK_NS, asked: 1_000, waits: 990, ..Counted::default() });
+        assert_eq!(bypass.share(), 0.0, "nobody has waited");
     }
 }

@@ -36,7 +36,8 @@ pub struct Stats {
     /// one to load it; or that waited and got no value (see
     /// [`FetchStats`](crate::FetchStats)).
     pub misses: u64,
-    /// Requests that [bypassed](crate::Cache::bypasses) the cache; not among the others.
+    /// Requests that were told to [bypass](crate::Cache::bypasses) the cache; neither hits nor
+    /// misses.
     pub bypassed: u64,
     /// Gets that did not, but found it being loaded, waited and shared what came. Hits,
     /// delayed hits and misses together are the requests.

@@ -44,7 +44,7 @@ const WITHOUT_HASHES: [Policy; 6] = [
 /// An experiment has them under a lock; S3-FIFO's ghost goes by hashes, so these are equal.
 #[test]
 fn under_a_lock_the_lock_free_policies_miss_as_often() {
-    for policy in ["fifo", "clock", "clock:bits=2", "s3-fifo"] {
+    for policy in ["fifo", "clock", "clock:bits=2", "mobius", "s3-fifo"] {
         let builder = || {
             let hasher = BuildHasherDefault::<DefaultHasher>::default();
             let policy: Policy = policy.parse().unwrap();

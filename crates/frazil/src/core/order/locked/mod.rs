@@ -102,6 +102,8 @@ pub(super) fn mark_max(policy: Online) -> Option<u8> {
         #[cfg(feature = "measure")]
         Online::Clock { bits } => Some((1 << bits.clamp(1, 2)) - 1),
         #[cfg(feature = "measure")]
+        Online::Mobius => Some(1),
+        #[cfg(feature = "measure")]
         Online::S3Fifo => Some(super::s3_fifo::MAX_COUNT),
         _ => None,
     }
@@ -907,12 +909,34 @@ mod tests {
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         while_taken(&locked, || locked.hit(&headers, 1));
         assert_eq!(skipped(&headers), 1);
+        let Reads { retries, waits, .. } = &headers.reads;
+        assert_eq!((retries.load(Relaxed), waits.load(Relaxed)), (1, 0));
         assert_eq!(victim(&locked, &headers), Decision::Victim(1));
         locked.hit(&headers, 2);
         insert(&locked, &headers, 3);
         locked.hit(&headers, 2);
         // Slot 9 is older than the rest.
         assert_eq!(victim(&locked, &headers), Decision::Victim(9));
+    }
+
+    #[test]
+    fn who_waits_for_the_lock_is_counted_once() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::EveryHit, 1, 100, 100);
+        insert(&locked, &headers, 1);
+        locked.hit(&headers, 1);
+        let waits = || headers.reads.waits.load(Relaxed);
+        assert_eq!(waits(), 0, "the lock was free");
+        std::thread::scope(|scope| {
+            while_taken(&locked, || {
+                scope.spawn(|| locked.hit(&headers, 1));
+                let began = std::time::Instant::now();
+                while waits() == 0 && began.elapsed().as_secs() < 60 {
+                    std::thread::yield_now();
+                }
+            });
+        });
+        assert_eq!(waits(), 1);
     }
 
     #[test]

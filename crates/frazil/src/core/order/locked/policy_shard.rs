@@ -204,10 +204,12 @@ impl PolicyShard {
             && let Some((places, waited)) = turns.take(true, || self.places.try_lock())
         {
             traffic.retries += u64::from(waited);
+            add(&caller.reads.waits, u64::from(waited));
             return self.catch_up(caller, places);
         }
         let places = self.places.try_lock().unwrap_or_else(|| {
             traffic.retries += 1;
+            add(&caller.reads.waits, 1);
             self.places.lock()
         });
         self.catch_up(caller, places)
@@ -227,11 +229,13 @@ impl PolicyShard {
             let taken = turns.take(wait, || self.places.try_lock());
             if taken.as_ref().is_none_or(|&(_, waited)| waited) {
                 add(&caller.reads.retries, 1);
+                add(&caller.reads.waits, u64::from(wait));
             }
             return taken.map(|(places, _)| places);
         }
         self.places.try_lock().or_else(|| {
             add(&caller.reads.retries, 1);
+            add(&caller.reads.waits, u64::from(wait));
             wait.then(|| self.places.lock())
         })
     }
