@@ -8,13 +8,13 @@
 //! flight before a backend that answers when its time is over and takes no core.
 //!
 //! The model is told those costs, what the cache counted of its work, and what requests take
-//! outside the lock, by one thread at two hit ratios of a sweep. It is asked for all, with the threads
-//! that there are.
+//! outside the lock, by one thread at three hit ratios of a sweep. It is asked for all, with the
+//! threads that there are.
 
 use std::time::Duration;
 
 use anyhow::anyhow;
-use frazil::{ListCosts, Stats};
+use frazil::{ListCosts, ListTurns, Stats};
 use frazil_driver::{Backend, Distance, Mix, Ours, Schedule, Setup, Stream, Workload};
 use frazil_queueing::{
     Distribution, Kind, ModelError, Network, PaperNetwork, Route, Service, SimulationOptions,
@@ -39,15 +39,23 @@ const IN_FLIGHT: usize = 16;
 const CAPACITIES: [u64; 8] = [1, 3, 8, 15, 30, 50, 75, 110];
 /// Hundredths of the requests that are for newcomers.
 const NEWCOMERS: [u64; 8] = [60, 50, 40, 30, 20, 10, 4, 0];
-/// The places of a sweep at which misses are timed by one thread, and hits.
+/// The places of a sweep at which one thread is timed: where half of the requests miss, few do, and
+/// none.
 const MIXED: usize = 1;
+const FEW: usize = LAST - 1;
 const LAST: usize = CAPACITIES.len() - 1;
+/// Entries that are inserted to fill a cache, of its capacity: FIFO evicts what came together
+/// together, until it has come anew some times.
+const FILLS: u64 = 3;
 /// Runs in one cache, each of which asks for what none has asked for before: to fill it, and one
 /// for each backend.
 const RUNS: usize = 1 + BACKENDS_US.len();
 /// The part of what the backend serves of as many requests as there are that a bypass may use:
 /// with all of it every request waits there, and none is left for the cache.
 const SPARE: f64 = 0.5;
+
+/// What a change of a tail costs at least here: what it takes anyway is less, and so part of it.
+const CHEAP_TAIL_US: f64 = 0.2;
 
 /// The policies, as the cache runs them, and whose costs they are given.
 pub(super) const POLICIES: [(&str, PaperNetwork); 6] = [
@@ -88,6 +96,8 @@ pub(super) enum Kept {
     /// The same, and a tail's change costs nothing: of that the paper knows that it is between, and
     /// takes it so in its bounds.
     TailFree,
+    /// The same, and it costs [`CHEAP_TAIL_US`].
+    TailCheap,
     /// The same, and requests bypass it while its lock is what limits it.
     Bypassed,
     /// It is as it is.
@@ -99,6 +109,7 @@ impl Kept {
         match self {
             Kept::Costly => "costly",
             Kept::TailFree => "tail free",
+            Kept::TailCheap => "tail 0.2 us",
             Kept::Bypassed => "bypass",
             Kept::AsItIs => "no spin",
         }
@@ -124,6 +135,8 @@ pub(super) struct Cell {
     place: usize,
     runs: Vec<Run>,
     pub(super) foretold: f64,
+    /// The same if a core that is free goes to whoever has waited for one longest.
+    pub(super) gathered: f64,
     disturbed: usize,
 }
 
@@ -145,11 +158,33 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Outside {
     hit_us: f64,
+    /// A hit where none miss: without a miss between them hits overlap.
+    alone_us: f64,
     miss_us: f64,
     /// What goes past the cache.
     bypass_us: f64,
     /// A hit with all threads, the lock included.
     crowded_us: f64,
+}
+
+impl Run {
+    /// What was counted between two moments: of one run, its warm-up too, during which it does the
+    /// same.
+    fn between(before: (Stats, ListTurns), after: (Stats, ListTurns)) -> Self {
+        let counted = |of: fn(&Stats) -> u64| (of(&after.0) - of(&before.0)) as f64;
+        let misses = counted(|it| it.misses);
+        let asked = (counted(|it| it.hits) + misses).max(1.0);
+        let bypassed = counted(|it| it.bypassed);
+        Run {
+            mops: 0.0,
+            hit_ratio: 1.0 - misses / asked,
+            bypassed: bypassed / (asked + bypassed),
+            turns: (after.1.turns - before.1.turns) as f64 / asked,
+            spent_us: (after.1.spent - before.1.spent).as_secs_f64() * 1e6 / asked,
+            turns_of_miss: counted(|it| it.insertions + it.evictions + it.replacements)
+                / misses.max(1.0),
+        }
+    }
 }
 
 impl Cell {
@@ -175,6 +210,7 @@ impl Cell {
     }
 
     fn row(&self) -> Row {
+        let foretold = |mops: f64| (self.kept != Kept::AsItIs).then_some(mops);
         row! {
             "sweep" => self.sweep.name(),
             "policy" => self.policy,
@@ -185,7 +221,8 @@ impl Cell {
             "bypassed" => self.bypassed(),
             "list_us" => self.of(|run| run.spent_us),
             "turns" => self.of(|run| run.turns),
-            "predicted_mops" => (self.kept != Kept::AsItIs).then_some(self.foretold),
+            "predicted_mops" => foretold(self.foretold),
+            "predicted_gathered_mops" => foretold(self.gathered),
             "measured_mops" => self.mops(),
             "measured_mops_each" => self.runs.iter().map(|run| run.mops).collect::<Vec<_>>(),
             "disturbed" => self.disturbed,
@@ -258,11 +295,14 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
         let mean = |value: fn(&Outside) -> f64| slower * median(of(cell.policy).iter().map(value));
         let outside = Outside {
             hit_us: mean(|it| it.hit_us),
+            alone_us: mean(|it| it.alone_us),
             miss_us: mean(|it| it.miss_us),
             bypass_us: mean(|it| it.bypass_us),
             crowded_us: 0.0,
         };
-        cell.foretold = foretell(cell, outside, threads, &size).map_err(|error| anyhow!(error))?;
+        let foretold = |keeps_core| foretell(cell, outside, (threads, keeps_core), &size);
+        let both = foretold(true).and_then(|kept| Ok((kept, foretold(false)?)));
+        (cell.foretold, cell.gathered) = both.map_err(|error| anyhow!(error))?;
     }
     let mut report = fall_report::report(&cells, threads);
     report.measurements = cells.iter().map(Cell::row).collect();
@@ -303,14 +343,19 @@ fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
 fn cells(places: &[Place]) -> Vec<Cell> {
     let costly = POLICIES.map(|(policy, _)| (policy, Kept::Costly));
     let (lru, slru) = (POLICIES[0].0, POLICIES[1].0);
-    let others =
-        [(lru, Kept::TailFree), (lru, Kept::Bypassed), (lru, Kept::AsItIs), (slru, Kept::AsItIs)];
+    let others = [
+        (lru, Kept::TailFree),
+        (lru, Kept::TailCheap),
+        (lru, Kept::Bypassed),
+        (lru, Kept::AsItIs),
+        (slru, Kept::AsItIs),
+    ];
     let mut cells = Vec::new();
     for (place, &Place { sweep, .. }) in places.iter().enumerate() {
         for (policy, kept) in costly.into_iter().chain(others) {
             cells.extend(BACKENDS_US.map(|backend_us| {
-                let (runs, foretold, disturbed) = (Vec::new(), 0.0, 0);
-                Cell { sweep, policy, kept, backend_us, place, runs, foretold, disturbed }
+                let (runs, foretold, gathered, disturbed) = (Vec::new(), 0.0, 0.0, 0);
+                Cell { sweep, policy, kept, backend_us, place, runs, foretold, gathered, disturbed }
             }));
         }
     }
@@ -323,9 +368,11 @@ fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Our
     let mut builder = setup.builder(capacity);
     if kept != Kept::AsItIs {
         let mut costs = costs(policy)?;
-        if kept == Kept::TailFree {
-            costs.tail = Duration::ZERO;
-        }
+        costs.tail = match kept {
+            Kept::TailFree => Duration::ZERO,
+            Kept::TailCheap => Duration::from_secs_f64(CHEAP_TAIL_US * 1e-6),
+            _ => costs.tail,
+        };
         builder = builder.list_costs(costs);
     }
     if kept == Kept::Bypassed {
@@ -385,13 +432,14 @@ fn filled_cache(
     let ours = cache(policy, kept, backend_us, place.capacity)?;
     place.resident.preload(&ours).map_err(Failure::usage)?;
     let filling = Schedule { measured: Duration::from_millis(1), ..size.schedule() };
-    frazil_driver::run(&ours, &place.runs[0], place.capacity / 2, &filling);
+    frazil_driver::run(&ours, &place.runs[0], FILLS * place.capacity, &filling);
     Ok(ours)
 }
 
 fn backend(backend_us: f64) -> Backend {
     let in_flight = if backend_us > 0.0 { MPL } else { IN_FLIGHT };
-    Backend::new(Duration::from_secs_f64(backend_us * 1e-6), in_flight)
+    let backend = Backend::new(Duration::from_secs_f64(backend_us * 1e-6), in_flight);
+    Backend { keeps_thread: true, ..backend }
 }
 
 fn timed(
@@ -402,29 +450,19 @@ fn timed(
     tally: &mut Tally,
 ) -> Run {
     let schedule = size.schedule();
-    let (before, turns_before) = (ours.cache().stats(), ours.cache().list_turns());
-    let timed = tally.least_disturbed(&schedule, streams.len(), || {
-        frazil_driver::run_with_backend(ours, streams, 0, &schedule, backend)
+    let (timed, run) = tally.least_disturbed_counted(&schedule, streams.len(), |before| {
+        // Newcomers of a run before would hit.
+        let part = size.requests / RUNS;
+        let streams: Vec<Stream> = streams.iter().map(|it| it.after(before * part)).collect();
+        let counts = || (ours.cache().stats(), ours.cache().list_turns());
+        let before = counts();
+        let measured = frazil_driver::run_with_backend(ours, &streams, 0, &schedule, backend);
+        (measured, Run::between(before, counts()))
     });
-    let (after, turns) = (ours.cache().stats(), ours.cache().list_turns());
-    let counted = |of: fn(&Stats) -> u64| (of(&after) - of(&before)) as f64;
-    let misses = counted(|it| it.misses);
-    let asked = (counted(|it| it.hits) + misses).max(1.0);
-    let bypassed = counted(|it| it.bypassed);
-    Run {
-        mops: streams.len() as f64 / timed.us,
-        // Counted, as the turns are: over all that was run and not what was timed of it.
-        hit_ratio: 1.0 - misses / asked,
-        bypassed: bypassed / (asked + bypassed),
-        turns: (turns.turns - turns_before.turns) as f64 / asked,
-        spent_us: (turns.spent - turns_before.spent).as_secs_f64() * 1e6 / asked,
-        turns_of_miss: counted(|it| it.insertions + it.evictions + it.replacements)
-            / misses.max(1.0),
-    }
+    Run { mops: streams.len() as f64 / timed.us, ..run }
 }
 
-/// What requests of a policy take outside the lock, by one thread: at the place of a sweep where
-/// all hit, and at one where half of them do.
+/// What requests of a policy take outside the lock, by one thread.
 fn outside(
     policy: &str,
     places: &[Place],
@@ -440,13 +478,17 @@ fn outside(
     let crowded = run(&ours, &place.runs[2], backend(0.0));
     let passing = Backend { bypass: 1.0, ..backend(0.0) };
     let past = run(&ours, &place.runs[3][..1], passing);
-    let place = &places[MIXED];
-    let mixed = run(&filled(place)?, &place.runs[1][..1], backend(0.0));
-    let hit_us = (1.0 / all.mops - all.spent_us).max(0.0);
-    let missed = (1.0 - mixed.hit_ratio).max(1e-3);
-    let miss_us = (1.0 / mixed.mops - mixed.spent_us - mixed.hit_ratio * hit_us) / missed;
+    let mut at = |place: usize| {
+        let run = run(&filled(&places[place])?, &places[place].runs[1][..1], backend(0.0));
+        Ok::<_, Failure>((1.0 - run.hit_ratio, 1.0 / run.mops - run.spent_us))
+    };
+    // Both are of hits and misses: two unknowns.
+    let ((many, mixed_us), (few, few_us)) = (at(MIXED)?, at(FEW)?);
+    let hit_us = ((few_us * many - mixed_us * few) / (many - few).max(1e-3)).max(0.0);
+    let miss_us = (mixed_us - (1.0 - many) * hit_us) / many.max(1e-3);
     Ok(Outside {
         hit_us,
+        alone_us: (1.0 / all.mops - all.spent_us).max(0.0),
         miss_us: miss_us.max(0.0),
         bypass_us: 1.0 / past.mops.max(1e-9),
         crowded_us: place.runs[2].len() as f64 / crowded.mops.max(1e-9),
@@ -456,7 +498,7 @@ fn outside(
 /// How many times as long requests take outside the lock with all threads, as FIFO's hits do,
 /// which have nothing to do there.
 fn slower(fifo: &[Outside]) -> f64 {
-    median(fifo.iter().map(|it| it.crowded_us / it.hit_us.max(1e-9))).max(1.0)
+    median(fifo.iter().map(|it| it.crowded_us / it.alone_us.max(1e-9))).max(1.0)
 }
 
 /// The cache of a cell as a network: a lock, the backend, and as many cores as threads.
@@ -468,7 +510,8 @@ fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, Mod
     let lock = Station { name: "lock".to_owned(), service: Service::Single(service_us) };
     let visit = |visits| Step::Visit { station: 0, visits };
     let (compute, wait) = (Step::Compute(outside.miss_us), Step::Wait(cell.backend_us));
-    let hit = vec![Step::Compute(outside.hit_us), visit(of_hit)];
+    let hit_us = if hit_ratio < 0.999 { outside.hit_us } else { outside.alone_us };
+    let hit = vec![Step::Compute(hit_us), visit(of_hit)];
     let past = vec![Step::Compute(outside.bypass_us), wait];
     let asks = 1.0 - cell.bypassed();
     let routes = vec![
@@ -484,7 +527,12 @@ fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, Mod
 }
 
 /// The throughput that the model gives. Simulated, because a spin always takes as long.
-fn foretell(cell: &Cell, outside: Outside, threads: usize, size: &Size) -> Result<f64, ModelError> {
+fn foretell(
+    cell: &Cell,
+    outside: Outside,
+    (threads, keeps_core): (usize, bool),
+    size: &Size,
+) -> Result<f64, ModelError> {
     if cell.kept == Kept::AsItIs {
         return Ok(0.0);
     }
@@ -493,6 +541,7 @@ fn foretell(cell: &Cell, outside: Outside, threads: usize, size: &Size) -> Resul
         service: Distribution::Deterministic,
         requests: size.simulated,
         warmup: size.simulated / 10,
+        keeps_core,
         ..SimulationOptions::default()
     };
     Ok(simulate(&network, MPL, &options)?.solution.throughput_mops)

@@ -357,9 +357,9 @@ fn the_fall_is_measured() {
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let points: Vec<&Value> = rows.iter().filter(|row| row["predicted_mops"].is_number()).collect();
-    // Six policies, and LRU with a free tail and with a bypass; two sweeps of 8 hit ratios, three
-    // backends.
-    assert_eq!(points.len(), 8 * 2 * 8 * 3);
+    // Six policies, and LRU with a free tail, a cheap one, and a bypass; two sweeps of 8 hit ratios,
+    // three backends.
+    assert_eq!(points.len(), 9 * 2 * 8 * 3);
     for point in &points {
         let of = |key: &str| point[key].as_f64().unwrap();
         assert!(of("predicted_mops") > 0.0 && of("measured_mops") > 0.0, "{point}");
