@@ -252,7 +252,8 @@ fn table(curves: &[Curve<'_>]) -> String {
 /// How many points are foretold, with either order in which those that are due get a core.
 fn orders(cells: &[Cell]) -> String {
     let mut text = String::from("\npoints foretold to 5 %, and the worst\n");
-    let names: [(&str, fn(&Cell) -> f64); 2] = [
+    type Foretold = fn(&Cell) -> f64;
+    let names: [(&str, Foretold); 2] = [
         ("a client keeps its core until it waits", |it| it.foretold),
         ("who has waited longest gets the core", |it| it.gathered),
     ];
