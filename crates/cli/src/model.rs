@@ -25,8 +25,8 @@ use crate::output::{self, Output, Row, row};
 /// demand: the first to be full with requests enough, however idle it is with these. ci95_low
 /// and ci95_high are those of a simulation. Last comes p_star, from which hit ratio to which
 /// throughput is highest (looked for from 0.4 or the least asked for to 1; of a simulation, or
-/// with the best bypass, among the rows), and the class: lru-like where, with requests enough, a
-/// hit ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
+/// with the best or a flat bypass, among the rows), and the class: lru-like where, with requests
+/// enough, a hit ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
 ///
 /// Of a frozen network the share of the hits that --frozen-hits says take a look and no turn; all
 /// other requests look there first. A look takes what the profile says, or if it says nothing as
@@ -101,8 +101,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Send a share of the requests straight to the backend: flat (so much that no more than
-    /// p_star of all hit), best (so much that the exact throughput is highest), or a number.
+    /// Send a share of the requests straight to the backend: flat (the least with which the exact
+    /// throughput stays that of p_star), best (so much that it is highest), or a number.
     #[arg(long, value_name = "flat|best|SHARE", value_parser = Bypass::parse)]
     bypass: Option<Bypass>,
 
@@ -337,23 +337,21 @@ impl Model<'_> {
         self.source.network(hit_ratio, self.args.backend, made)
     }
 
-    /// Where the exact throughput is highest without a bypass: a property of the network, so
-    /// it is looked for at all hit ratios, and the last of a flat top is the one to hold.
-    fn p_star(&self) -> Result<f64, ModelError> {
+    /// The highest exact throughput without a bypass: a property of the network, so it is looked
+    /// for at all hit ratios.
+    fn peak_mops(&self) -> Result<f64, ModelError> {
         let network = |p| self.source.network(p, self.args.backend, Use::Exact);
         let throughput = |p| throughput(&network(p)?, self.mpl());
-        Ok(peak((0.0, 1.0), throughput)?.high)
+        Ok(peak((0.0, 1.0), throughput)?.throughput_mops)
     }
 
     /// The share that bypasses the cache at a hit ratio.
-    fn bypassed(&self, hit_ratio: f64, p_star: Option<f64>) -> Result<f64, ModelError> {
-        Ok(match (self.args.bypass, p_star) {
+    fn bypassed(&self, hit_ratio: f64, peak_mops: Option<f64>) -> Result<f64, ModelError> {
+        let network = || self.source.network(hit_ratio, self.args.backend, Use::Exact);
+        Ok(match (self.args.bypass, peak_mops) {
             (Some(Bypass::Share(share)), _) => share,
-            (Some(Bypass::Flat), Some(p_star)) => flat_bypass(hit_ratio, p_star),
-            (Some(Bypass::Best), _) => {
-                let network = self.source.network(hit_ratio, self.args.backend, Use::Exact)?;
-                best_bypass(&network, self.mpl())?.share
-            }
+            (Some(Bypass::Flat), Some(peak)) => flat_bypass(&network()?, self.mpl(), peak)?,
+            (Some(Bypass::Best), _) => best_bypass(&network()?, self.mpl())?.share,
             _ => 0.0,
         })
     }
@@ -363,8 +361,8 @@ impl Model<'_> {
         if bypassed > 0.0 { bypass(&network, bypassed) } else { Ok(network) }
     }
 
-    fn line(&self, hit_ratio: f64, p_star: Option<f64>) -> Result<Line, ModelError> {
-        let bypassed = self.bypassed(hit_ratio, p_star)?;
+    fn line(&self, hit_ratio: f64, peak_mops: Option<f64>) -> Result<Line, ModelError> {
+        let bypassed = self.bypassed(hit_ratio, peak_mops)?;
         let network = self.network(hit_ratio, bypassed)?;
         // The name is that of the greatest demand, which no solver needs to find.
         let bound = bounds(&network, self.mpl())?;
@@ -413,9 +411,9 @@ impl Model<'_> {
     }
 
     /// The hit ratios of the highest throughput, and the class.
-    fn verdict(&self, lines: &[Line], p_star: Option<f64>) -> Result<Row, ModelError> {
+    fn verdict(&self, lines: &[Line], peak_mops: Option<f64>) -> Result<Row, ModelError> {
         let curve = |p| {
-            let network = self.network(p, self.bypassed(p, p_star)?)?;
+            let network = self.network(p, self.bypassed(p, peak_mops)?)?;
             match self.args.solver {
                 Solver::Bounds => Ok(bounds(&network, self.mpl())?.upper_mops),
                 _ => throughput(&network, self.mpl()),
@@ -423,8 +421,8 @@ impl Model<'_> {
         };
         let (least, _) = self.args.hit_ratio.range();
         let (low, high) = match (self.args.solver, self.args.bypass) {
-            // Each point of a curve with the best bypass is a search: the rows must do.
-            (Solver::Simulation, _) | (_, Some(Bypass::Best)) => highest_rows(lines),
+            // Each point of a curve with such a bypass is a search: the rows must do.
+            (Solver::Simulation, _) | (_, Some(Bypass::Best | Bypass::Flat)) => highest_rows(lines),
             _ => {
                 let peak = peak((least.min(0.4), 1.0), curve)?;
                 (peak.low, peak.high)
@@ -468,15 +466,15 @@ pub(crate) fn run(args: &Args) -> Done {
         note("--service has no effect without --solver simulation: means are all that counts");
     }
     let failed = |error: ModelError| Failure::Failed(anyhow!(error).context(args.profile.clone()));
-    let p_star = match args.bypass {
-        Some(Bypass::Flat) => Some(model.p_star().map_err(failed)?),
+    let peak_mops = match args.bypass {
+        Some(Bypass::Flat) => Some(model.peak_mops().map_err(failed)?),
         _ => None,
     };
     let mut lines = Vec::new();
     for &hit_ratio in &args.hit_ratio.0 {
-        lines.push(model.line(hit_ratio, p_star).map_err(failed)?);
+        lines.push(model.line(hit_ratio, peak_mops).map_err(failed)?);
     }
-    let verdict = model.verdict(&lines, p_star).map_err(failed)?;
+    let verdict = model.verdict(&lines, peak_mops).map_err(failed)?;
     let rows = || {
         let rows = lines.iter().map(|line| row(args, line));
         rows.chain([verdict.clone()]).collect::<Vec<_>>()
@@ -564,7 +562,8 @@ fn sentence(args: &Args, verdict: &Row) -> String {
     let p_star = |end: usize| verdict["p_star"][end].as_f64().unwrap_or(f64::NAN);
     let (low, high) = (p_star(0), p_star(1));
     // Where p* is one of the rows, nothing is known beyond the last.
-    let of_rows = args.solver == Solver::Simulation || matches!(args.bypass, Some(Bypass::Best));
+    let of_rows = args.solver == Solver::Simulation
+        || matches!(args.bypass, Some(Bypass::Best | Bypass::Flat));
     let class = verdict["class"].as_str().unwrap_or_default();
     let who = format!("{} is {class}", args.network);
     if of_rows && args.hit_ratio.0.len() == 1 {

@@ -7,8 +7,13 @@
 //! requests wait polls the clock, so its core is busy either way. Two requests of one
 //! absent key both wait: single flight is another matter.
 //!
+//! Or each place is a client's, as in a closed queueing network: it has its thread until it must wait,
+//! and then whoever is due has it. The first way inserts all that are due and then asks for as many
+//! keys at once, which are due together again.
+//!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
-//! paper 1 (§5.2) proposes where hits are what limits the throughput.
+//! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
+//! or by the cache itself.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,7 +29,7 @@ use crate::run::BATCH;
 /// ```
 /// use std::time::Duration;
 /// let flash = frazil_driver::Backend::new(Duration::from_micros(100), 16);
-/// assert_eq!((flash.mpl, flash.bypass), (16, 0.0));
+/// assert_eq!((flash.mpl, flash.bypass, flash.keeps_thread), (16, 0.0, false));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backend {
@@ -35,6 +40,9 @@ pub struct Backend {
     pub mpl: usize,
     /// Share of the gets that do not ask the cache, by chance.
     pub bypass: f64,
+    /// Whether a place that has a thread keeps it until it must wait. If not, all that are due are
+    /// seen to once in a batch of operations.
+    pub keeps_thread: bool,
 }
 
 impl Backend {
@@ -45,7 +53,7 @@ impl Backend {
     /// assert_eq!(ram.bypass, 0.0);
     /// ```
     pub fn new(latency: Duration, mpl: usize) -> Self {
-        Backend { latency, mpl, bypass: 0.0 }
+        Backend { latency, mpl, bypass: 0.0, keeps_thread: false }
     }
 
     /// The part of one of so many threads.
@@ -55,6 +63,7 @@ impl Backend {
             latency: self.latency,
             part: part.max(1),
             bypass: self.bypass,
+            keeps_thread: self.keeps_thread,
             chance: Rng::new(thread as u64),
             waiting: VecDeque::new(),
             waited_ns: 0.0,
@@ -76,7 +85,7 @@ pub(crate) trait Misses {
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
     /// Whether a get is to go straight to the backend.
-    fn bypasses(&mut self) -> bool;
+    fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
     /// A get that does, asked for at a time if that is to be known. Whether it is over.
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
@@ -110,7 +119,7 @@ impl Misses for Immediate {
     }
 
     #[inline(always)]
-    fn bypasses(&mut self) -> bool {
+    fn bypasses(&mut self, _: &mut impl Session) -> bool {
         false
     }
 
@@ -145,6 +154,7 @@ pub(crate) struct Fetching {
     latency: Duration,
     part: usize,
     bypass: f64,
+    keeps_thread: bool,
     chance: Rng,
     /// In the order in which they are due: all wait equally long.
     waiting: VecDeque<Waiting>,
@@ -170,20 +180,24 @@ impl Fetching {
     /// Inserts what is due.
     fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
-        while let Some(first) = self.waiting.front() {
-            if Instant::now() < first.due {
-                return;
-            }
-            if let Some(key) = first.key {
-                session.insert(key);
-            }
-            let now = Instant::now();
-            self.sum_up(now);
-            let over = self.waiting.pop_front();
-            if let Some(asked) = over.and_then(|over| over.asked) {
-                timed.record(now.duration_since(asked), Duration::ZERO);
-            }
+        while self.finish_first(session, timed) {}
+    }
+
+    /// Inserts the first, if it is due. Whether it was.
+    fn finish_first(&mut self, session: &mut impl Session, timed: &mut Timed) -> bool {
+        let Some(first) = self.waiting.front().filter(|first| Instant::now() >= first.due) else {
+            return false;
+        };
+        if let Some(key) = first.key {
+            session.insert(key);
         }
+        let now = Instant::now();
+        self.sum_up(now);
+        let over = self.waiting.pop_front();
+        if let Some(asked) = over.and_then(|over| over.asked) {
+            timed.record(now.duration_since(asked), Duration::ZERO);
+        }
+        true
     }
 }
 
@@ -194,7 +208,11 @@ impl Misses for Fetching {
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {
         while self.waiting.len() >= self.part {
-            self.finish(session, timed);
+            if self.keeps_thread {
+                self.finish_first(session, timed);
+            } else {
+                self.finish(session, timed);
+            }
         }
     }
 
@@ -203,8 +221,8 @@ impl Misses for Fetching {
         false
     }
 
-    fn bypasses(&mut self) -> bool {
-        self.bypass > 0.0 && self.chance.unit() < self.bypass
+    fn bypasses(&mut self, session: &mut impl Session) -> bool {
+        session.bypasses() || self.bypass > 0.0 && self.chance.unit() < self.bypass
     }
 
     fn pass_by(&mut self, asked: Option<Instant>) -> bool {
@@ -215,7 +233,9 @@ impl Misses for Fetching {
     /// Between two looks a request that is due waits; but then the thread has others to
     /// serve, and nothing is lost but its latency, by some microseconds.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed) {
-        self.finish(session, timed);
+        if !self.keeps_thread {
+            self.finish(session, timed);
+        }
     }
 
     fn drain(&mut self, session: &mut impl Session, timed: &mut Timed) {
@@ -269,13 +289,33 @@ mod tests {
         let backend = Backend { bypass: 0.25, ..Backend::new(Duration::ZERO, 2) };
         let mut fetching = backend.part(0, 1);
         let (mut session, mut timed) = (Noted::default(), Timed::new());
-        let passed = (0..10_000).filter(|_| fetching.bypasses()).count();
+        let passed = (0..10_000).filter(|_| fetching.bypasses(&mut session)).count();
         assert!((2_300..2_700).contains(&passed), "{passed}");
         fetching.pass_by(Some(Instant::now()));
         fetching.miss(&mut session, 7, None);
         fetching.look(&mut session, &mut timed);
         assert_eq!(session.0, [7]);
         assert!(timed.latencies.quantile_ns(1.0) > 0, "it took its time");
+    }
+
+    #[test]
+    fn a_place_keeps_its_thread_until_it_waits() {
+        let backend = Backend { keeps_thread: true, ..Backend::new(Duration::ZERO, 3) };
+        let mut fetching = backend.part(0, 1);
+        let (mut session, mut timed) = (Noted::default(), Timed::new());
+        for key in [1, 2] {
+            fetching.make_room(&mut session, &mut timed);
+            fetching.miss(&mut session, key, None);
+        }
+        fetching.make_room(&mut session, &mut timed);
+        fetching.look(&mut session, &mut timed);
+        assert!(session.0.is_empty(), "the third has the thread");
+        fetching.miss(&mut session, 3, None);
+        fetching.make_room(&mut session, &mut timed);
+        fetching.make_room(&mut session, &mut timed);
+        assert_eq!(session.0, [1], "one at a time");
+        fetching.drain(&mut session, &mut timed);
+        assert_eq!(session.0, [1, 2, 3]);
     }
 
     #[test]

@@ -58,6 +58,12 @@ pub trait Session {
     /// Removes the key if it is there.
     fn remove(&mut self, key: u64);
 
+    /// Whether the engine would have the next get go to the backend instead.
+    #[inline]
+    fn bypasses(&mut self) -> bool {
+        false
+    }
+
     /// Called between batches of operations, so that nothing is held for the whole run.
     #[inline]
     fn rest(&mut self) {}
@@ -73,6 +79,12 @@ pub trait Shared: Sync {
 
     /// As [`Session::remove`].
     fn remove(&self, key: u64);
+
+    /// As [`Session::bypasses`].
+    #[inline]
+    fn bypasses(&self) -> bool {
+        false
+    }
 }
 
 impl<E: Shared> Session for &E {
@@ -89,5 +101,10 @@ impl<E: Shared> Session for &E {
     #[inline]
     fn remove(&mut self, key: u64) {
         E::remove(self, key);
+    }
+
+    #[inline]
+    fn bypasses(&mut self) -> bool {
+        E::bypasses(self)
     }
 }

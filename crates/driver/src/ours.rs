@@ -359,6 +359,11 @@ impl<V: Value> Shared for Ours<V> {
     fn remove(&self, key: u64) {
         self.cache.remove(&key);
     }
+
+    #[inline]
+    fn bypasses(&self) -> bool {
+        self.cache.bypasses()
+    }
 }
 
 /// Our cache, looked up through pins that each serve a batch of look-ups.

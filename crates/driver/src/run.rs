@@ -205,7 +205,7 @@ pub(crate) fn operate(
 ) -> bool {
     let key = operation.key(prefix);
     match operation.ask() {
-        Ask::Get if misses.bypasses() => {
+        Ask::Get if misses.bypasses(session) => {
             tally.bypassed += 1;
             return misses.pass_by(asked);
         }

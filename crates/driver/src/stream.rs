@@ -93,6 +93,23 @@ impl Stream {
         Stream { operations: operations.into(), prefix }
     }
 
+    /// The same, beginning after so many of its operations.
+    ///
+    /// ```
+    /// use frazil_driver::{Ask, Operation, Stream};
+    /// let of = |number| Operation::new(Ask::Get, number);
+    /// let stream = Stream::new(vec![of(1), of(2), of(3)], 0);
+    /// assert_eq!(format!("{:?}", stream.after(4)), format!("{:?}", stream.after(1)));
+    /// ```
+    pub fn after(&self, operations: usize) -> Self {
+        let at = operations.checked_rem(self.len()).unwrap_or(0);
+        if at == 0 {
+            return self.clone();
+        }
+        let (before, after) = self.operations.split_at(at);
+        Stream { operations: [after, before].concat().into(), prefix: self.prefix }
+    }
+
     /// Operations until it begins again.
     ///
     /// ```

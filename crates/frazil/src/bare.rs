@@ -41,6 +41,8 @@ impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
             weigher: None,
             hasher: RandomState::default(),
             clock: Clock::new(None),
+            bypass: None,
+            list_costs: None,
         };
         BareCache { core: Core::new(settings, ()) }
     }

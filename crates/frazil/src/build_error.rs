@@ -32,6 +32,13 @@ pub enum BuildError {
         /// What was asked for.
         promotion: Promotion,
     },
+    /// [`bypass`](crate::Builder::bypass) for a policy whose hits take no lock.
+    BypassWithoutLock {
+        /// The policy.
+        policy: Policy,
+        /// What was asked for.
+        fetches_per_second: u64,
+    },
     /// More than one of [`shards`](crate::Builder::shards) for a policy without a lock.
     ShardsWithoutLock {
         /// The policy.
@@ -83,6 +90,10 @@ impl fmt::Display for BuildError {
             BuildError::PromotionWithoutLock { policy, promotion } => write!(
                 f,
                 "`promotion` is {promotion:?}, but a hit of the policy {policy} takes no lock"
+            ),
+            BuildError::BypassWithoutLock { policy, fetches_per_second } => write!(
+                f,
+                "`bypass` is {fetches_per_second}, but a hit of the policy {policy} takes no lock"
             ),
             BuildError::ShardsWithoutLock { policy, shards } => {
                 write!(f, "`shards` is {shards}, but the policy {policy} has no lock to divide")

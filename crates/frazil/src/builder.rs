@@ -18,6 +18,8 @@ use foldhash::fast::RandomState;
 use crate::build_error::BuildError;
 use crate::cache::Cache;
 use crate::clock::{Clock, UserClock};
+#[cfg(feature = "measure")]
+use crate::core::order::locked::turns::ListCosts;
 use crate::core::{Settings, Weigher};
 use crate::events;
 use crate::features::expiry::{Expiry, Terms};
@@ -55,6 +57,9 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) batch: u32,
     pub(crate) detects_runs: bool,
     pub(crate) clock: Option<UserClock>,
+    pub(crate) bypass: Option<u64>,
+    #[cfg(feature = "measure")]
+    pub(crate) list_costs: Option<ListCosts>,
     pub(crate) terms: Terms<K, V>,
     pub(crate) freezing: frozen::Settings<K, V>,
     pub(crate) fetch: fetch::Settings<K>,
@@ -74,6 +79,9 @@ impl<K, V> Builder<K, V> {
             batch: 16,
             detects_runs: true,
             clock: None,
+            bypass: None,
+            #[cfg(feature = "measure")]
+            list_costs: None,
             terms: Terms::default(),
             freezing: frozen::Settings::default(),
             fetch: fetch::Settings::default(),
@@ -192,10 +200,37 @@ impl<K, V, S> Builder<K, V, S> {
             batch: self.batch,
             detects_runs: self.detects_runs,
             clock: self.clock,
+            bypass: self.bypass,
+            #[cfg(feature = "measure")]
+            list_costs: self.list_costs,
             terms: self.terms,
             freezing: self.freezing,
             fetch: self.fetch,
         }
+    }
+
+    /// Has requests bypass the cache while threads wait for its lock, as many as the backend bears:
+    /// paper 1 (§5.2), where more hits make a cache slower.
+    ///
+    /// Who asks the cache asks [`bypasses`](Cache::bypasses) first. The share that bypasses follows
+    /// what was counted: it is set anew every 0.2 ms at most, so that misses and bypasses of the
+    /// time since then would have been `fetches_per_second` or fewer. That bounds the mean; a burst
+    /// in between may exceed it. 0 lets nothing bypass.
+    ///
+    /// It is for [`Promotion::EveryHit`]. Hits of the other promotions do not wait for the lock, or
+    /// rarely, so that there only misses can make requests bypass; and [`Promotion::Adaptive`] is of
+    /// more use than a bypass: it leaves the lock alone and saves the fetch. Refused for the
+    /// policies whose hits take no lock.
+    ///
+    /// ```
+    /// use frazil::{Cache, Policy};
+    /// let cache: Cache<u64, u64> =
+    ///     Cache::builder(1_000).policy(Policy::Lru).bypass(500_000).build();
+    /// assert!(!cache.bypasses(), "nobody has waited for the lock");
+    /// ```
+    pub fn bypass(mut self, fetches_per_second: u64) -> Self {
+        self.bypass = Some(fetches_per_second);
+        self
     }
 
     /// How many entries go from a thread to the shared queues in one step, from 1 to 16.
@@ -235,6 +270,23 @@ impl<K, V, S> Builder<K, V, S> {
     #[cfg(any(feature = "measure", loom, shuttle))]
     pub fn consecutive_detection(mut self, detects: bool) -> Self {
         self.detects_runs = detects;
+        self
+    }
+
+    /// Has the lists of the policy cost more, under its lock; FIFO, CLOCK, Mobius and S3-FIFO run under
+    /// one then too. For experiments, and with the feature `measure` only. The policy has one shard then.
+    ///
+    /// ```
+    /// use frazil::{Cache, ListCosts, Policy};
+    /// let builder = Cache::<u64, u64>::builder(2).policy(Policy::Fifo);
+    /// let cache = builder.list_costs(ListCosts::default()).build();
+    /// (0..3).for_each(|key| cache.insert(key, key));
+    /// // Three insertions, and one eviction.
+    /// assert_eq!(cache.list_turns().turns, 4);
+    /// ```
+    #[cfg(feature = "measure")]
+    pub fn list_costs(mut self, costs: ListCosts) -> Self {
+        self.list_costs = Some(costs);
         self
     }
 
@@ -382,6 +434,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             weigher: builder.weigher,
             hasher: builder.hasher,
             clock,
+            bypass: builder.bypass,
+            #[cfg(feature = "measure")]
+            list_costs: builder.list_costs,
         };
         let cache = Cache { core: Featured::new(settings, features) };
         events::event!(

@@ -69,7 +69,6 @@ impl Clock {
     }
 
     /// The time.
-    #[cfg(any(feature = "expiry", feature = "freezing", feature = "loading"))]
     #[inline]
     pub(crate) fn exact(&self) -> u64 {
         self.since_origin(match &self.user {
@@ -152,7 +151,6 @@ mod system {
         read(libc::CLOCK_MONOTONIC_COARSE)
     }
 
-    #[cfg(any(feature = "expiry", feature = "freezing", feature = "loading"))]
     #[inline]
     pub(super) fn exact() -> u64 {
         read(libc::CLOCK_MONOTONIC)

@@ -540,6 +540,7 @@
 mod bare;
 mod build_error;
 mod builder;
+mod bypass;
 mod cache;
 mod chunks;
 mod clock;
@@ -576,6 +577,8 @@ mod write;
 
 pub use crate::core::admission::{Admitted, Refusal, Refused};
 pub use crate::core::order::locked::Promotion;
+#[cfg(feature = "measure")]
+pub use crate::core::order::locked::turns::{ListCosts, ListTurns};
 #[cfg(feature = "measure")]
 pub use bare::BareCache;
 pub use build_error::BuildError;

@@ -58,7 +58,7 @@ pub use error::ModelError;
 pub use mitigation::{BestBypass, best_bypass, bypass, flat_bypass, freeze, skip_promotions};
 pub use mva::{MAX_MPL, Solution, StationLoad, solve, throughput};
 pub use network::{Crowd, Kind, Network, Route, Service, Station, Step};
-pub use paper::{LOOK_UP_US, PaperNetwork, Use};
+pub use paper::{LOOK_UP_US, ListCosts, PaperNetwork, Use};
 pub use profile::{
     Conditions, Counts, Errors, Halves, Machine, NetworkCounts, Profile, Quality, StationTimes,
     ThinkTime, Visits,

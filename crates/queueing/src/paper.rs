@@ -30,6 +30,8 @@ use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
 pub const LOOK_UP_US: f64 = 0.51;
 /// That of S3-FIFO's ghost (§4.5).
 const GHOST_US: f64 = 0.51;
+/// An item skipped at the tail of CLOCK and of S3-FIFO's main queue, µs (its program).
+const SKIP_US: f64 = 0.3;
 /// Probabilistic LRU's second measured q.
 const Q_HIGH: f64 = 1.0 - 1.0 / 72.0;
 
@@ -109,6 +111,49 @@ impl PaperNetwork {
         }
         Network::new(plan.stations, plan.routes)
     }
+
+    /// What single operations on its lists cost in the paper, µs: for a cache that is made to cost
+    /// as much.
+    ///
+    /// ```
+    /// use frazil_queueing::PaperNetwork;
+    /// let lru = PaperNetwork::Lru.list_costs()?;
+    /// assert_eq!((lru.delink_us, lru.head_us, lru.tail_us, lru.skip_us), (0.70, 0.59, 0.59, 0.0));
+    /// # Ok::<(), frazil_queueing::ModelError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`network`](Self::network).
+    pub fn list_costs(self) -> Result<ListCosts, ModelError> {
+        let network = self.network(0.5, 0.0, Use::Exact)?;
+        let of = |kind: &str| {
+            let station = network.stations().iter().find(|it| it.name.starts_with(kind));
+            station.map_or(0.0, |it| it.service.saturated_us())
+        };
+        let (delink_us, head_us, tail_us) = (of("delink"), of("head"), of("tail"));
+        let skips = matches!(self, PaperNetwork::Clock | PaperNetwork::S3Fifo);
+        Ok(ListCosts {
+            delink_us,
+            head_us,
+            // What CLOCK's has beyond a head's is of items that it skips.
+            tail_us: tail_us.min(head_us),
+            skip_us: if skips { SKIP_US } else { 0.0 },
+        })
+    }
+}
+
+/// Times of single list operations, µs: [`PaperNetwork::list_costs`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ListCosts {
+    /// An object is taken out of the middle of a list.
+    pub delink_us: f64,
+    /// The newest end of a list changes.
+    pub head_us: f64,
+    /// The oldest end of a list changes.
+    pub tail_us: f64,
+    /// An object is passed over at that end.
+    pub skip_us: f64,
 }
 
 impl FromStr for PaperNetwork {
@@ -222,7 +267,7 @@ impl Plan {
     fn clock(&mut self) {
         let p = self.p;
         let head = self.limited("head", 0.65);
-        let tail = self.station("tail", 0.65 + 0.3 * fit::clock_skips(p));
+        let tail = self.station("tail", 0.65 + SKIP_US * fit::clock_skips(p));
         self.hit(p, &[]);
         self.miss(1.0 - p, &[tail, head]);
     }
@@ -246,7 +291,7 @@ impl Plan {
         let head_s = self.station("head-s", 0.65);
         let tail_s = self.limited("tail-s", 0.65);
         let head_m = self.limited("head-m", 0.65);
-        let tail_m = self.station("tail-m", 0.65 + 0.3 * fit::clock_skips(p));
+        let tail_m = self.station("tail-m", 0.65 + SKIP_US * fit::clock_skips(p));
         let (ghost, moves) = (fit::s3_fifo_ghost(p), fit::s3_fifo_moves(p));
         let look = Step::Compute(GHOST_US);
         let miss = 1.0 - p;

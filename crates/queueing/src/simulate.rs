@@ -44,6 +44,11 @@ pub struct SimulationOptions {
     pub batches: u32,
     /// Where chance starts.
     pub seed: u64,
+    /// Whether the core of a request that is over goes to the next of the same client, which keeps
+    /// it until it thinks; or else to whoever has waited for a core longest. The latter gathers
+    /// those that come back from the backend together: they ask anew one after the other once all
+    /// have been served, and are away together again.
+    pub keeps_core: bool,
 }
 
 impl Default for SimulationOptions {
@@ -55,6 +60,7 @@ impl Default for SimulationOptions {
             warmup: 20_000,
             batches: 20,
             seed: 1,
+            keeps_core: false,
         }
     }
 }
@@ -321,7 +327,9 @@ impl<'n> Run<'n> {
             }
             match next {
                 None => {
-                    self.release_core(request);
+                    if !self.options.keeps_core {
+                        self.release_core(request);
+                    }
                     self.complete(request);
                     if self.completed >= end {
                         return;

@@ -259,20 +259,31 @@ impl Tally {
         threads: usize,
         run: impl Fn() -> Measured,
     ) -> Timed {
+        self.least_disturbed_counted(schedule, threads, |_| (run(), ())).0
+    }
+
+    /// The same, with what was counted in that run. `run` is told how many came before it.
+    pub(crate) fn least_disturbed_counted<C: Default>(
+        &mut self,
+        schedule: &Schedule,
+        threads: usize,
+        mut run: impl FnMut(usize) -> (Measured, C),
+    ) -> (Timed, C) {
         self.runs += 1;
         let timed = |mops: f64, it: &Measured| Timed {
             us: threads as f64 / mops.max(1e-9),
             hit_ratio: it.hit_ratio,
         };
         let enough = (schedule.measured.as_secs_f64() * ENOUGH.0).min(ENOUGH.1);
-        let mut best: Option<Measured> = None;
-        let (mut attempts, mut far) = (0, false);
+        let mut best: Option<(Measured, C)> = None;
+        let (mut attempts, mut all, mut far) = (0, 0, false);
         while attempts < TRIES && (attempts == 0 || self.may_repeat()) {
             if threads > 1 {
                 self.distance.wait();
             }
             let began = Instant::now();
-            let measured = run();
+            let (measured, counted) = run(all);
+            all += 1;
             let near = threads == 1 || self.distance.is_kept();
             if !near && self.distance.has_patience() {
                 // They were moved meanwhile.
@@ -283,23 +294,22 @@ impl Tally {
             self.again += u64::from(attempts > 0);
             attempts += 1;
             far |= !near;
-            let longer = |best: &Measured| measured.undisturbed.seconds > best.undisturbed.seconds;
-            if best.as_ref().is_none_or(longer) {
-                best = Some(measured);
+            let seconds = measured.undisturbed.seconds;
+            if best.as_ref().is_none_or(|(best, _)| seconds > best.undisturbed.seconds) {
+                best = Some((measured, counted));
             }
-            if let Some(best) = &best
-                && best.undisturbed.seconds >= enough
-                && near
+            if let Some((best, counted)) =
+                best.take_if(|(best, _)| near && best.undisturbed.seconds >= enough)
             {
-                return timed(best.undisturbed.mops, best);
+                return (timed(best.undisturbed.mops, &best), counted);
             }
         }
-        let Some(best) = best else { return Timed::default() };
+        let Some((best, counted)) = best else { return Default::default() };
         // Where processor time is not known nothing else can be said either.
         let shared = best.cpu_share.is_some() && best.undisturbed.seconds < enough;
         self.disturbed += u64::from(shared || far);
-        let all = best.undisturbed.seconds < enough / 4.0;
-        timed(if all { best.mops } else { best.undisturbed.mops }, &best)
+        let whole = best.undisturbed.seconds < enough / 4.0;
+        (timed(if whole { best.mops } else { best.undisturbed.mops }, &best), counted)
     }
 }
 

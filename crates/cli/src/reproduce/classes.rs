@@ -5,7 +5,7 @@
 //! counts are demands, and the class follows from those. Marks and samples touch nothing that
 //! all requests share, so they are no station.
 
-use frazil_policy::{Online, PolicySpec, Work};
+use frazil_policy::{Online, PolicySpec, Work, WorkCounts};
 use frazil_queueing::{Class, ModelError, PaperNetwork, Use, classify};
 use frazil_simulator::{CellSpec, Outcome, SweepOptions, sweep, trace};
 
@@ -13,12 +13,23 @@ use super::Expectation;
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 
-const TRACE: &str = "zipf:0.99:objects=20000:requests=400000:seed=3";
-const OBJECTS: u64 = 20_000;
-/// Hundredths of the objects.
-const CAPACITIES: [u64; 11] = [1, 2, 5, 10, 20, 35, 50, 65, 80, 90, 100];
-/// What the paper says of some of ours, by name.
-const NAMED: [(&str, Class); 9] = [
+/// So long that of what is never asked for in the first half hardly anything comes in the second:
+/// misses are of what was evicted.
+const TRACE: &str = "zipf:0.99:objects=4000:requests=480000:seed=3";
+const OBJECTS: u64 = 4_000;
+/// Thousandths of the objects. Never all of them: what evicts nothing says nothing of a policy
+/// whose hits change lists only after an eviction, as 2Q's do.
+const CAPACITIES: [u64; 14] = [5, 20, 50, 100, 150, 250, 400, 550, 700, 800, 870, 920, 955, 980];
+/// The hit ratios at which a class is said.
+const HIT_RATIOS: [f64; 5] = [0.5, 0.7, 0.9, 0.95, 0.99];
+/// What the paper says of some of ours, by name: of the first five LRU-like ones in §7 and
+/// table 2, of LRU and SLRU in table 1.
+const NAMED: [(&str, Class); 14] = [
+    ("arc", Class::LruLike),
+    ("lirs", Class::LruLike),
+    ("lfu", Class::LruLike),
+    ("lecar", Class::LruLike),
+    ("cacheus", Class::LruLike),
     ("lru", Class::LruLike),
     ("slru", Class::LruLike),
     ("fifo", Class::FifoLike),
@@ -30,19 +41,30 @@ const NAMED: [(&str, Class); 9] = [
     ("random", Class::FifoLike),
 ];
 
-/// What a policy's work comes to at one hit ratio.
-struct Demand {
+/// The kinds of work that change what all requests share: delinks, heads, tails.
+type Visits = [f64; 3];
+
+/// What a policy did at one hit ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counted {
     hit_ratio: f64,
-    /// Of the station that is asked for most, µs a request.
-    most_us: f64,
+    /// Of one hit, and of one miss.
+    on_hit: Visits,
+    on_miss: Visits,
 }
 
-/// A policy, its class, and where its hits spend their time.
+/// A policy at one hit ratio.
+struct At {
+    hit_ratio: f64,
+    class: Class,
+    /// Changes of the lists by a hit.
+    on_hit: f64,
+}
+
+/// A policy, and its class at each hit ratio.
 pub(super) struct Classified {
     policy: String,
-    class: Class,
-    /// Changes of the lists by a hit, at the highest hit ratio.
-    on_hit: f64,
+    at: Vec<At>,
 }
 
 /// The paper's times of delink, head and tail, µs.
@@ -57,7 +79,12 @@ fn times() -> Result<[f64; 3], ModelError> {
 
 /// Derives the class of every online policy.
 pub(super) fn classes() -> Result<Vec<Classified>, Failure> {
-    let trace = trace::load(TRACE, &trace::ReadOptions::default())?.trace;
+    classes_on(TRACE, &Online::ALL)
+}
+
+/// The same of some policies, on a trace of [`OBJECTS`].
+fn classes_on(trace: &str, policies: &[Online]) -> Result<Vec<Classified>, Failure> {
+    let trace = trace::load(trace, &trace::ReadOptions::default())?.trace;
     let requests = trace.ids.len() as u64;
     let options = SweepOptions {
         warmup: requests / 2,
@@ -65,77 +92,104 @@ pub(super) fn classes() -> Result<Vec<Classified>, Failure> {
         count_work: true,
         ..SweepOptions::default()
     };
-    let policies: Vec<PolicySpec> = Online::ALL
+    let policies: Vec<PolicySpec> = policies
         .iter()
         .map(|policy| policy.to_string().parse().map_err(Failure::usage))
         .collect::<Result<_, _>>()?;
-    let capacities = CAPACITIES.map(|share| OBJECTS * share / 100);
+    let capacities = CAPACITIES.map(|share| OBJECTS * share / 1_000);
     let at = |&policy: &PolicySpec| capacities.map(|capacity| CellSpec { policy, capacity });
     let cells: Vec<CellSpec> = policies.iter().flat_map(at).collect();
     let outcomes = sweep(&trace, &cells, &options, &|_| ());
     let times = times().map_err(|error| anyhow::anyhow!(error))?;
     let of = |(policy, outcomes): (&PolicySpec, &[Outcome])| -> Result<Classified, ModelError> {
-        let demands: Vec<Demand> = outcomes.iter().map(|it| demand(it, times)).collect();
-        let all_hit = all_hit(outcomes, times);
-        let class = classify(|p| Ok(between(&demands, all_hit.0, p)))?;
-        Ok(Classified { policy: policy.to_string(), class, on_hit: all_hit.1 })
+        let counted: Vec<Counted> = outcomes.iter().map(counted).collect();
+        let at = HIT_RATIOS.map(|hit_ratio| {
+            let counted = between(&counted, hit_ratio);
+            let class = class_of(&counted, times)?;
+            Ok(At { hit_ratio, class, on_hit: counted.on_hit.iter().sum() })
+        });
+        let at = at.into_iter().collect::<Result<_, ModelError>>()?;
+        Ok(Classified { policy: policy.to_string(), at })
     };
     let classified = policies.iter().zip(outcomes.chunks(capacities.len())).map(of);
     Ok(classified.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!(error))?)
 }
 
-/// The kinds of work that change what all requests share. A level of a heap is taken for a
-/// delink.
-fn visits(count: impl Fn(Work) -> u64) -> [u64; 3] {
-    [count(Work::Delink) + count(Work::Heap), count(Work::Head), count(Work::Tail)]
+/// A level of a heap is taken for a delink.
+fn visits(work: &WorkCounts, requests: u64) -> Visits {
+    let delinks = work.get(Work::Delink) + work.get(Work::Heap);
+    let counts = [delinks, work.get(Work::Head), work.get(Work::Tail)];
+    counts.map(|count| count as f64 / requests.max(1) as f64)
 }
 
-fn demand(outcome: &Outcome, times: [f64; 3]) -> Demand {
-    let both = |work| outcome.work.on_hits.get(work) + outcome.work.elsewhere.get(work);
-    let requests = (outcome.hits + outcome.misses()).max(1) as f64;
-    let demands = visits(both).into_iter().zip(times).map(|(visits, us)| visits as f64 * us);
-    Demand {
+fn counted(outcome: &Outcome) -> Counted {
+    Counted {
         hit_ratio: 1.0 - outcome.miss_ratio(),
-        most_us: demands.fold(0.0, f64::max) / requests,
+        on_hit: visits(&outcome.work.on_hits, outcome.hits),
+        on_miss: visits(&outcome.work.elsewhere, outcome.misses()),
     }
 }
 
-/// Where every request hits: what a hit did at the largest capacity, and how often it changed a
-/// list.
-fn all_hit(outcomes: &[Outcome], times: [f64; 3]) -> (f64, f64) {
-    let Some(outcome) = outcomes.last() else { return (0.0, 0.0) };
-    let hits = outcome.hits.max(1) as f64;
-    let visits = visits(|work| outcome.work.on_hits.get(work)).map(|it| it as f64 / hits);
-    let demands = visits.into_iter().zip(times).map(|(visits, us)| visits * us);
-    (demands.fold(0.0, f64::max), visits.iter().sum())
+/// What it does at a hit ratio: straight between those at which it was counted, and beyond them
+/// what it did at the nearest.
+fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
+    let mut sorted = counted.to_vec();
+    sorted.sort_by(|one, other| one.hit_ratio.total_cmp(&other.hit_ratio));
+    let above = sorted.iter().position(|it| it.hit_ratio >= hit_ratio);
+    let high = above.unwrap_or(sorted.len().saturating_sub(1));
+    let low = if above.is_some() { high.saturating_sub(1) } else { high };
+    let (Some(low), Some(high)) = (sorted.get(low), sorted.get(high)) else {
+        return Counted { hit_ratio, on_hit: [0.0; 3], on_miss: [0.0; 3] };
+    };
+    let width = high.hit_ratio - low.hit_ratio;
+    let share =
+        if width > 0.0 { ((hit_ratio - low.hit_ratio) / width).clamp(0.0, 1.0) } else { 0.0 };
+    let mix = |low: Visits, high: Visits| {
+        std::array::from_fn(|at| low[at] + share * (high[at] - low[at]))
+    };
+    Counted {
+        hit_ratio,
+        on_hit: mix(low.on_hit, high.on_hit),
+        on_miss: mix(low.on_miss, high.on_miss),
+    }
 }
 
-/// The demand at a hit ratio, straight between those that were counted.
-fn between(demands: &[Demand], all_hit: f64, hit_ratio: f64) -> f64 {
-    let mut low = demands.first().map_or((0.0, all_hit), |it| (it.hit_ratio, it.most_us));
-    if hit_ratio <= low.0 {
-        return low.1;
-    }
-    let points = demands.iter().map(|it| (it.hit_ratio, it.most_us));
-    for high in points.chain([(1.0, all_hit)]) {
-        if hit_ratio <= high.0 {
-            let share = (hit_ratio - low.0) / (high.0 - low.0).max(1e-9);
-            return low.1 + share * (high.1 - low.1);
-        }
-        low = high;
-    }
-    all_hit
+/// The class were a hit and a miss to do at every hit ratio what they do at this one.
+fn class_of(counted: &Counted, times: [f64; 3]) -> Result<Class, ModelError> {
+    classify(|p| {
+        let demand =
+            |at: usize| times[at] * (p * counted.on_hit[at] + (1.0 - p) * counted.on_miss[at]);
+        Ok((0..times.len()).map(demand).fold(0.0, f64::max))
+    })
 }
 
 impl Classified {
-    pub(super) fn row(&self) -> Row {
-        row! {
-            "table" => 2,
-            "policy" => self.policy,
-            "class" => self.class.to_string(),
-            "list_changes_per_hit" => self.on_hit,
+    pub(super) fn rows(&self) -> impl Iterator<Item = Row> {
+        self.at.iter().map(|at| {
+            row! {
+                "table" => 2,
+                "policy" => self.policy,
+                "hit_ratio" => at.hit_ratio,
+                "class" => at.class.to_string(),
+                "list_changes_per_hit" => at.on_hit,
+            }
+        })
+    }
+
+    /// The classes that it has anywhere, as a sentence says them.
+    fn seen(&self) -> String {
+        let of = |class| self.at.iter().filter(move |at: &&At| at.class == class);
+        let (lru, fifo) = (of(Class::LruLike), of(Class::FifoLike));
+        match (lru.clone().count(), fifo.clone().count()) {
+            (_, 0) => "lru-like at all".to_owned(),
+            (0, _) => "fifo-like at all".to_owned(),
+            _ => format!("lru-like at {}, fifo-like at {}", listed(lru), listed(fifo)),
         }
     }
+}
+
+fn listed<'a>(at: impl Iterator<Item = &'a At>) -> String {
+    at.map(|at| at.hit_ratio.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn expectations(classified: &[Classified]) -> Vec<Expectation> {
@@ -143,9 +197,13 @@ pub(super) fn expectations(classified: &[Classified]) -> Vec<Expectation> {
         let found = classified.iter().find(|it| it.policy.split(':').next() == Some(name));
         Expectation {
             figure: 3,
-            expected: format!("table 2: {name} is {class} by the work that it does"),
-            seen: found.map_or("no such policy".to_owned(), |it| it.class.to_string()),
-            met: found.is_some_and(|it| it.class == class),
+            expected: format!(
+                "table 2: {name} is {class} by its work at hit ratios of {} to {}",
+                HIT_RATIOS[0],
+                HIT_RATIOS[HIT_RATIOS.len() - 1]
+            ),
+            seen: found.map_or("no such policy".to_owned(), Classified::seen),
+            met: found.is_some_and(|it| it.at.iter().all(|at| at.class == class)),
         }
     };
     NAMED.into_iter().map(of).collect()
@@ -153,9 +211,57 @@ pub(super) fn expectations(classified: &[Classified]) -> Vec<Expectation> {
 
 pub(super) fn table(classified: &[Classified]) -> String {
     let row = |it: &Classified| {
-        vec![it.policy.clone(), it.class.to_string(), format!("{:.3}", it.on_hit)]
+        let mut row = vec![it.policy.clone()];
+        row.extend(it.at.iter().map(|at| format!("{} {:.3}", at.class, at.on_hit)));
+        row
     };
     let rows = classified.iter().map(row).collect();
-    let headers = ["policy", "class", "list changes a hit"];
-    format!("\nTable 2, from counts\n\n{}", output::table(&headers, &["policy", "class"], rows))
+    let mut headers = vec!["policy".to_owned()];
+    headers.extend(HIT_RATIOS.map(|hit_ratio| format!("{hit_ratio} hits")));
+    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+    let table = output::table(&headers, &["policy"], rows);
+    format!("\nTable 2, from counts: the class at a hit ratio, and list changes a hit\n\n{table}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_queue_is_lru_like_once_it_evicts() {
+        let Ok(classified) = classes() else { panic!("a generated trace can be replayed") };
+        let of = |policy: &str| classified.iter().find(|it| it.policy == policy).unwrap();
+        for at in &of("two-queue").at {
+            assert_eq!(at.class, Class::LruLike, "{}", at.hit_ratio);
+        }
+        let most = of("two-queue").at.iter().filter(|at| at.hit_ratio >= 0.9);
+        assert!(most.clone().all(|at| at.on_hit > 1.6), "nearly all of its hits delink");
+        assert!(of("sieve").at.iter().all(|at| at.class == Class::FifoLike && at.on_hit == 0.0));
+    }
+
+    /// At a hit ratio of 0.5 LFU holds few objects, nearly each of which has a frequency of its own,
+    /// so that a hit changes no list. Were that not why it is FIFO-like there, it would be so with a
+    /// flatter popularity too, where half of the hits take hundreds of objects.
+    #[test]
+    fn lfu_is_lru_like_where_objects_share_frequencies() {
+        let flatter = TRACE.replace("0.99", "0.6");
+        let Ok(found) = classes_on(&flatter, &[Online::Lfu]) else { panic!("it can be replayed") };
+        let (at, seldom) = (&found[0].at[0], 0.1);
+        assert_eq!((at.hit_ratio, at.class), (0.5, Class::LruLike));
+        assert!(at.on_hit > seldom, "{}", at.on_hit);
+    }
+
+    #[test]
+    fn between_is_between_and_beyond_is_the_nearest() {
+        let at = |hit_ratio, delinks| Counted {
+            hit_ratio,
+            on_hit: [delinks, 0.0, 0.0],
+            on_miss: [0.0; 3],
+        };
+        let counted = [at(0.8, 1.0), at(0.4, 0.0)];
+        assert!((between(&counted, 0.5).on_hit[0] - 0.25).abs() < 1e-12);
+        assert_eq!(between(&counted, 0.1).on_hit[0], 0.0);
+        assert_eq!(between(&counted, 0.99).on_hit[0], 1.0);
+        assert_eq!(between(&[], 0.5).on_hit[0], 0.0);
+    }
 }

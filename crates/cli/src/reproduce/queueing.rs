@@ -180,7 +180,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     let mut expectations = expectations(&measured).map_err(failed)?;
     expectations.extend(classes::expectations(&classified));
     Ok(Report {
-        measurements: rows.chain(classified.iter().map(Classified::row)).collect(),
+        measurements: rows.chain(classified.iter().flat_map(Classified::rows)).collect(),
         expectations,
         figures: figures(&measured),
         summary: summary(&measured) + &classes::table(&classified),

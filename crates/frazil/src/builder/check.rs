@@ -14,6 +14,9 @@ impl<K, V, S> Builder<K, V, S> {
         if let (Some(promotion), false) = (self.promotion, hit_takes_lock(policy)) {
             return Err(BuildError::PromotionWithoutLock { policy, promotion });
         }
+        if let (Some(fetches_per_second), false) = (self.bypass, hit_takes_lock(policy)) {
+            return Err(BuildError::BypassWithoutLock { policy, fetches_per_second });
+        }
         match self.shards {
             0 | SHARDS_TOO_MANY.. => return Err(BuildError::Shards(self.shards)),
             shards @ 2.. if !takes_lock(policy) => {

@@ -26,6 +26,11 @@ pub(crate) struct Reads {
     /// Hits that a hook answered or claimed; not among the others.
     pub(crate) hook_hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    /// How often it was asked whether a request is to bypass the cache, and how often it was.
+    pub(crate) asks: AtomicU64,
+    pub(crate) bypassed: AtomicU64,
+    /// How often this thread has waited for a policy's lock.
+    pub(crate) waits: AtomicU64,
     /// Insertions of keys that this thread had not just missed.
     pub(crate) sets: AtomicU64,
     /// The hash of the key that this thread missed last, as [`Reads::missing`] has it, or 0.

@@ -5,6 +5,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod budget;
+pub(crate) mod bypass;
 mod ending;
 #[cfg(feature = "loading")]
 mod exchange;
@@ -40,6 +41,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed},
 };
 use budget::Budget;
+use bypass::Bypass;
 pub(crate) use ending::Ending;
 pub(crate) use grow::slots_for;
 #[cfg(feature = "expiry")]
@@ -48,6 +50,8 @@ use grow::{segments_for, words_for};
 use hooks::PerThread;
 use index::{Index, Mixed, Seen, Table};
 use local::{Buffers, Reads, Stripe, Stripes};
+#[cfg(feature = "measure")]
+use order::locked::turns::ListCosts;
 use order::locked::{Locked, Promotion};
 use order::{Headers, Order};
 #[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
@@ -82,6 +86,10 @@ pub(crate) struct Settings<K, V, S> {
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
+    /// The most fetches of the backend in a second, where requests may bypass the cache.
+    pub(crate) bypass: Option<u64>,
+    #[cfg(feature = "measure")]
+    pub(crate) list_costs: Option<ListCosts>,
 }
 
 /// A cache, with what hooks add to its operations.
@@ -101,6 +109,7 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
+    pub(crate) bypass: Option<Box<Bypass>>,
     pub(crate) policy: Online,
     /// By which threads remember their stripe.
     pub(crate) identity: u64,
@@ -170,6 +179,15 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let shards = (promotion, settings.shards);
         let policy_in_force = (policy, settings.detects_runs);
         let order = Order::new(policy_in_force, shards, capacity, entries_max.min(entries));
+        #[cfg(feature = "measure")]
+        let order = match settings.list_costs {
+            None => order,
+            Some(costs) => {
+                let entries = entries_max.min(entries);
+                let locked = Locked::new(policy, promotion, 1, capacity, entries);
+                Order::Locked(Box::new(locked.with_costs(costs)))
+            }
+        };
         let count = segments_for(slots_for(entries), order.slots_in_segment(length as u32));
         let segments = Segments::new(count as usize, length);
         segments.set_step(step as u32);
@@ -187,6 +205,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             weigher: settings.weigher,
             hasher: settings.hasher,
             clock: settings.clock,
+            bypass: settings.bypass.map(|fetches| Box::new(Bypass::new(fetches))),
             policy,
             identity: thread::identity(),
             hooks,

@@ -36,6 +36,9 @@ pub struct Stats {
     /// one to load it; or that waited and got no value (see
     /// [`FetchStats`](crate::FetchStats)).
     pub misses: u64,
+    /// Requests that were told to [bypass](crate::Cache::bypasses) the cache; neither hits nor
+    /// misses.
+    pub bypassed: u64,
     /// Gets that did not, but found it being loaded, waited and shared what came. Hits,
     /// delayed hits and misses together are the requests.
     pub delayed_hits: u64,
@@ -119,6 +122,7 @@ impl<K, V, S> Featured<K, V, S> {
                 (&mut stats.hits, &reads.hits),
                 (&mut stats.frozen_hits, &reads.hook_hits),
                 (&mut stats.misses, &reads.misses),
+                (&mut stats.bypassed, &reads.bypassed),
                 (&mut stats.promotions_skipped, &reads.notes.skipped),
                 (&mut stats.insertions, &counts.insertions),
                 (&mut stats.replacements, &counts.replacements),

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use crate::extent::{is_long, turns};
 use crate::settings::takes_lock;
-use frazil::{Cache, Policy, Promotion};
+use frazil::{Cache, ListCosts, Policy, Promotion};
 use frazil_policy::Rng;
 
 const CAPACITY: u64 = 5_000;
@@ -40,6 +40,25 @@ const WITHOUT_HASHES: [Policy; 6] = [
     Policy::Lfu,
     Policy::Hyperbolic { seed: 1 },
 ];
+
+/// An experiment has them under a lock; S3-FIFO's ghost goes by hashes, so these are equal.
+#[test]
+fn under_a_lock_the_lock_free_policies_miss_as_often() {
+    for policy in ["fifo", "clock", "clock:bits=2", "mobius", "s3-fifo"] {
+        let builder = || {
+            let hasher = BuildHasherDefault::<DefaultHasher>::default();
+            let policy: Policy = policy.parse().unwrap();
+            Cache::<u64, u64>::builder(1_000).policy(policy).batch(1).with_hasher(hasher)
+        };
+        let mut locked = builder().list_costs(ListCosts::default()).build();
+        let misses = replay(&locked, keys(40_000));
+        let turns = locked.list_turns().turns;
+        locked.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
+        // One to insert, and one to evict once it is full; a hit takes none.
+        assert_eq!(turns, 2 * misses - 1_000, "{policy}");
+        assert_eq!(replay(&builder().build(), keys(40_000)), misses, "{policy}");
+    }
+}
 
 const PROMOTIONS: [Promotion; 3] = [Promotion::EveryHit, Promotion::TryLock, Promotion::Adaptive];
 

@@ -168,17 +168,28 @@ fn bypass_and_skipped_promotions_buy_what_they_were_found_to() {
     }
     let at_40 = solve(&bypass(&lru(5.0), 0.4).unwrap(), 72).unwrap().throughput_mops;
     assert!((at_40 / 2.405 - 1.0).abs() < 2e-3, "{at_40}");
-    // The paper's rule keeps the curve flat; the best share is above it.
+    // The least share keeps the curve flat, as the paper saw it. That no more hit than at p* is
+    // more than enough: what bypasses spares the head too, so that the throughput rises.
     let top = peak((0.4, 1.0), exact(PaperNetwork::Lru, 100.0, 72)).unwrap();
     for p in [0.8, 0.9, 0.99] {
         let network = PaperNetwork::Lru.network(p, 100.0, Use::Exact).unwrap();
-        let share = flat_bypass(p, top.high);
-        assert!((p * (1.0 - share) - top.high).abs() < 1e-12, "{p}: {share}");
-        let flat = bypass(&network, share).unwrap();
-        let flat = solve(&flat, 72).unwrap().throughput_mops;
+        let with = |share| solve(&bypass(&network, share).unwrap(), 72).unwrap().throughput_mops;
+        let share = flat_bypass(&network, 72, top.throughput_mops).unwrap();
+        assert!((with(share) / top.throughput_mops - 1.0).abs() < 1e-9, "{p}: {share}");
         let best = best_bypass(&network, 72).unwrap().throughput_mops;
-        assert!(flat > 0.98 * top.throughput_mops && best >= flat, "{p}: {flat} {best}");
+        let rising = with(1.0 - top.high / p);
+        assert!(rising > with(share) && best >= rising, "{p}: {rising} {best}");
     }
+    let at = |p| PaperNetwork::Lru.network(p, 100.0, Use::Exact).unwrap();
+    for (p, found) in [(0.9, 0.0618), (0.99, 0.1439)] {
+        let share = flat_bypass(&at(p), 72, top.throughput_mops).unwrap();
+        assert!((share - found).abs() < 1e-3, "{p}: {share}");
+    }
+    let rising = solve(&bypass(&at(0.99), 1.0 - top.high / 0.99).unwrap(), 72).unwrap();
+    assert!((rising.throughput_mops - 1.889).abs() < 1e-3, "{rising:?}");
+    assert_eq!(flat_bypass(&at(top.low), 72, top.throughput_mops * 0.999).unwrap(), 0.0);
+    // Before p* it is the backend that limits it: no bypass reaches the peak, and none is best.
+    assert!(flat_bypass(&at(0.5), 72, top.throughput_mops).unwrap() < 1e-6);
     // Promotions cost no fetch: leaving out as many buys more.
     let skipped = skip_promotions(&lru(100.0), 0.286).unwrap();
     let skipped = solve(&skipped, 72).unwrap().throughput_mops;

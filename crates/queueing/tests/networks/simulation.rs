@@ -108,6 +108,25 @@ fn cores_limit_alike_in_both() {
     );
 }
 
+/// One core, which half of the requests leave for 10 µs, and then have for 0.9 µs.
+#[test]
+fn clients_that_keep_a_core_do_not_gather() {
+    let (compute, wait) = (Step::Compute(0.001), Step::Wait(10.0));
+    let hit = Route { kind: Kind::Hit, share: 0.5, steps: vec![compute] };
+    let steps = vec![compute, wait, Step::Compute(0.9)];
+    let miss = Route { kind: Kind::Miss, share: 0.5, steps };
+    let network = Network::new(vec![], vec![hit, miss]).unwrap().on_cores(1).unwrap();
+    let misses = |keeps_core| {
+        let service = Distribution::Deterministic;
+        let options = SimulationOptions { keeps_core, service, ..SimulationOptions::default() };
+        simulate(&network, 10, &options).unwrap().solution.throughput_mops / 2.0
+    };
+    // Apart from each other they are served as they come; together one after the other, and then
+    // all are away.
+    assert!((misses(true) / (10.0 / 10.9) - 1.0).abs() < 0.02, "{}", misses(true));
+    assert!((misses(false) / (10.0 / 19.0) - 1.0).abs() < 0.1, "{}", misses(false));
+}
+
 #[test]
 fn a_seed_is_a_run_and_bad_options_are_refused() {
     let network = PaperNetwork::Clock.network(0.8, 5.0, Use::Exact).unwrap();

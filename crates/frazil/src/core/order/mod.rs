@@ -288,10 +288,9 @@ impl Order {
             Order::Fifo(_) => 0,
             Order::Clock(_, max) => *max,
             Order::Mobius(_) => 1,
-            Order::Locked(locked) if locked.marks() => 1,
             // Never reached, so each hit is the policy's to see: marks hold epochs here, which stay
             // below `notes::TURN`.
-            Order::Locked(_) => u8::MAX,
+            Order::Locked(locked) => locked.mark_max().unwrap_or(u8::MAX),
             Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
         }
     }

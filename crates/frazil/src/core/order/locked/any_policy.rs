@@ -71,6 +71,10 @@ impl<M: 'static> Host<M> for TypedView<'_, '_, M> {
         if matches!(work, Work::Delink | Work::Head | Work::Tail) {
             self.view.writes += 2 * u64::from(times);
         }
+        #[cfg(feature = "measure")]
+        if let Some(turns) = self.view.caller.turns {
+            turns.spend(work, times);
+        }
     }
 }
 
@@ -138,6 +142,7 @@ impl PolicyVisitor for Erase {
         Typed::boxed(policy, 0, None)
     }
 
+    #[cfg(not(feature = "measure"))]
     fn visit_queue<P: Policy + Clone + Send + 'static>(self, _: P) -> Self::Output {
         unreachable!("it takes no lock");
     }

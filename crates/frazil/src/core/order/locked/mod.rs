@@ -9,6 +9,8 @@ mod any_policy;
 mod notes;
 mod policy_shard;
 mod set_aside;
+#[cfg(feature = "measure")]
+pub(crate) mod turns;
 
 use std::sync::OnceLock;
 
@@ -87,7 +89,24 @@ impl Promotion {
 /// Whether a hit raises a mark and a policy under a lock need not hear of it.
 #[inline(always)]
 pub(super) fn marks(policy: Online) -> bool {
-    matches!(policy, Online::Sieve)
+    mark_max(policy).is_some()
+}
+
+/// How far a hit raises the mark, of a policy that need not hear of it. All but SIEVE run without
+/// a lock, unless an experiment wants them under one.
+pub(super) fn mark_max(policy: Online) -> Option<u8> {
+    match policy {
+        Online::Sieve => Some(1),
+        #[cfg(feature = "measure")]
+        Online::Fifo => Some(0),
+        #[cfg(feature = "measure")]
+        Online::Clock { bits } => Some((1 << bits.clamp(1, 2)) - 1),
+        #[cfg(feature = "measure")]
+        Online::Mobius => Some(1),
+        #[cfg(feature = "measure")]
+        Online::S3Fifo => Some(super::s3_fifo::MAX_COUNT),
+        _ => None,
+    }
 }
 
 /// What a hit must pass before it concerns the policy.
@@ -135,6 +154,8 @@ pub(crate) struct Caller<'c> {
     reads: &'c Reads,
     stamps: Option<&'c Chunks<std::sync::atomic::AtomicU64>>,
     clock: &'c Ticks,
+    #[cfg(feature = "measure")]
+    turns: Option<&'c turns::Turns>,
 }
 
 /// What the time of a policy is.
@@ -279,6 +300,8 @@ pub(crate) struct Locked {
     stamped: bool,
     clock: Ticks,
     capacity: AtomicU64,
+    #[cfg(feature = "measure")]
+    turns: Option<Box<turns::Turns>>,
 }
 
 impl Locked {
@@ -310,7 +333,21 @@ impl Locked {
             stamped,
             clock: Ticks::of(policy),
             capacity: AtomicU64::new(capacity),
+            #[cfg(feature = "measure")]
+            turns: None,
         }
+    }
+
+    /// The same with list operations that cost more.
+    #[cfg(feature = "measure")]
+    pub(crate) fn with_costs(self, costs: turns::ListCosts) -> Self {
+        Locked { turns: Some(Box::new(turns::Turns::new(costs))), ..self }
+    }
+
+    /// What they were made to cost.
+    #[cfg(feature = "measure")]
+    pub(crate) fn turns(&self) -> Option<&turns::Turns> {
+        self.turns.as_deref()
     }
 
     /// How many shards there are.
@@ -392,6 +429,11 @@ impl Locked {
         marks(self.policy)
     }
 
+    /// How far a hit raises the mark then.
+    pub(crate) fn mark_max(&self) -> Option<u8> {
+        mark_max(self.policy)
+    }
+
     /// Whether the policy asks what fetches take.
     #[inline(always)]
     #[cfg(feature = "loading")]
@@ -400,7 +442,14 @@ impl Locked {
     }
 
     fn caller<'c, H: Headers>(&'c self, headers: &'c H) -> Caller<'c> {
-        Caller { headers, reads: headers.reads(), stamps: self.stamps(), clock: &self.clock }
+        Caller {
+            headers,
+            reads: headers.reads(),
+            stamps: self.stamps(),
+            clock: &self.clock,
+            #[cfg(feature = "measure")]
+            turns: self.turns.as_deref(),
+        }
     }
 
     /// The number of the shard that a hash belongs to.
@@ -860,12 +909,34 @@ mod tests {
         (1..=2).for_each(|slot| insert(&locked, &headers, slot));
         while_taken(&locked, || locked.hit(&headers, 1));
         assert_eq!(skipped(&headers), 1);
+        let Reads { retries, waits, .. } = &headers.reads;
+        assert_eq!((retries.load(Relaxed), waits.load(Relaxed)), (1, 0));
         assert_eq!(victim(&locked, &headers), Decision::Victim(1));
         locked.hit(&headers, 2);
         insert(&locked, &headers, 3);
         locked.hit(&headers, 2);
         // Slot 9 is older than the rest.
         assert_eq!(victim(&locked, &headers), Decision::Victim(9));
+    }
+
+    #[test]
+    fn who_waits_for_the_lock_is_counted_once() {
+        let headers = Waiting::new(None);
+        let locked = Locked::new(Online::Lru, Promotion::EveryHit, 1, 100, 100);
+        insert(&locked, &headers, 1);
+        locked.hit(&headers, 1);
+        let waits = || headers.reads.waits.load(Relaxed);
+        assert_eq!(waits(), 0, "the lock was free");
+        std::thread::scope(|scope| {
+            while_taken(&locked, || {
+                scope.spawn(|| locked.hit(&headers, 1));
+                let began = std::time::Instant::now();
+                while waits() == 0 && began.elapsed().as_secs() < 60 {
+                    std::thread::yield_now();
+                }
+            });
+        });
+        assert_eq!(waits(), 1);
     }
 
     #[test]

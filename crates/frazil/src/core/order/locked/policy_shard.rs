@@ -199,8 +199,17 @@ impl PolicyShard {
     fn enter(&self, caller: &Caller<'_>, traffic: &mut Traffic) -> Entered<'_> {
         // The lock is written when it is taken and when it is left.
         traffic.writes += 2;
+        #[cfg(feature = "measure")]
+        if let Some(turns) = caller.turns
+            && let Some((places, waited)) = turns.take(true, || self.places.try_lock())
+        {
+            traffic.retries += u64::from(waited);
+            add(&caller.reads.waits, u64::from(waited));
+            return self.catch_up(caller, places);
+        }
         let places = self.places.try_lock().unwrap_or_else(|| {
             traffic.retries += 1;
+            add(&caller.reads.waits, 1);
             self.places.lock()
         });
         self.catch_up(caller, places)
@@ -208,13 +217,27 @@ impl PolicyShard {
 
     /// The same for a hit, which has no stripe in hand to count in.
     fn try_enter(&self, caller: &Caller<'_>, wait: bool) -> Option<Entered<'_>> {
-        let places = self.places.try_lock().or_else(|| {
-            add(&caller.reads.retries, 1);
-            wait.then(|| self.places.lock())
-        })?;
+        let places = self.try_lock(caller, wait)?;
         let mut entered = self.catch_up(caller, places);
         entered.writes += 2;
         Some(entered)
+    }
+
+    fn try_lock(&self, caller: &Caller<'_>, wait: bool) -> Option<MutexGuard<'_, Places>> {
+        #[cfg(feature = "measure")]
+        if let Some(turns) = caller.turns {
+            let taken = turns.take(wait, || self.places.try_lock());
+            if taken.as_ref().is_none_or(|&(_, waited)| waited) {
+                add(&caller.reads.retries, 1);
+                add(&caller.reads.waits, u64::from(wait));
+            }
+            return taken.map(|(places, _)| places);
+        }
+        self.places.try_lock().or_else(|| {
+            add(&caller.reads.retries, 1);
+            add(&caller.reads.waits, u64::from(wait));
+            wait.then(|| self.places.lock())
+        })
     }
 
     fn catch_up<'p>(&self, caller: &Caller<'_>, mut places: MutexGuard<'p, Places>) -> Entered<'p> {

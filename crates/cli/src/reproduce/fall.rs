@@ -1,0 +1,548 @@
+//! The fall itself: a cache that more hits make slower, foretold and measured (paper 1, figures 3,
+//! 5, 7, 10, 12 and 14, whose prototype is the third line there).
+//!
+//! Our list operations take some tens of nanoseconds and those of the paper 0.59 to 0.81 µs, each
+//! of which is a fetch of a line from one of 72 hyperthreads. So a hit's list operations are made
+//! to cost what the paper says, by a spin under the policy's lock (`Builder::list_costs`). All
+//! else is the cache as it is: one lock for all lists, two threads that meet there, 72 requests in
+//! flight before a backend that answers when its time is over and takes no core.
+//!
+//! The model is told those costs, what the cache counted of its work, and what requests take
+//! outside the lock, by one thread at three hit ratios of a sweep. It is asked for all, with the
+//! threads that there are.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use frazil::{ListCosts, ListTurns, Stats};
+use frazil_driver::{Backend, Distance, Mix, Ours, Schedule, Setup, Stream, Workload};
+use frazil_queueing::{
+    Distribution, Kind, ModelError, Network, PaperNetwork, Route, Service, SimulationOptions,
+    Station, Step, simulate,
+};
+
+use super::{Report, fall_report};
+use crate::calibrate::measure::Tally;
+use crate::failure::Failure;
+use crate::median::median;
+use crate::output::{Row, row};
+use crate::progress::Progress;
+
+/// The paper's cores.
+pub(super) const MPL: usize = 72;
+pub(super) const BACKENDS_US: [f64; 3] = [500.0, 100.0, 5.0];
+/// The paper's popularity.
+const ALPHA: f64 = 0.99;
+/// In flight where a miss is timed whose backend answers at once.
+const IN_FLIGHT: usize = 16;
+/// Of the keys by hundredths, for hit ratios from 0.4 to 1.
+const CAPACITIES: [u64; 8] = [1, 3, 8, 15, 30, 50, 75, 110];
+/// Hundredths of the requests that are for newcomers.
+const NEWCOMERS: [u64; 8] = [60, 50, 40, 30, 20, 10, 4, 0];
+/// The places of a sweep at which one thread is timed: where half of the requests miss, few do, and
+/// none.
+const MIXED: usize = 1;
+const FEW: usize = LAST - 1;
+const LAST: usize = CAPACITIES.len() - 1;
+/// Entries that are inserted to fill a cache, of its capacity: FIFO evicts what came together
+/// together, until it has come anew some times.
+const FILLS: u64 = 3;
+/// Runs in one cache, each of which asks for what none has asked for before: to fill it, and one
+/// for each backend.
+const RUNS: usize = 1 + BACKENDS_US.len();
+/// The part of what the backend serves of as many requests as there are that a bypass may use:
+/// with all of it every request waits there, and none is left for the cache.
+const SPARE: f64 = 0.5;
+
+/// What a change of a tail costs at least here: what it takes anyway is less, and so part of it.
+const CHEAP_TAIL_US: f64 = 0.2;
+
+/// The policies, as the cache runs them, and whose costs they are given.
+pub(super) const POLICIES: [(&str, PaperNetwork); 6] = [
+    ("lru", PaperNetwork::Lru),
+    ("every-hit+slru", PaperNetwork::Slru),
+    ("lru-prob:q=0.5", PaperNetwork::LruProb { q: 0.5 }),
+    ("fifo", PaperNetwork::Fifo),
+    ("clock", PaperNetwork::Clock),
+    ("s3-fifo", PaperNetwork::S3Fifo),
+];
+
+/// How the hit ratio is swept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Sweep {
+    /// By the capacity, with the paper's popularity.
+    Capacity,
+    /// By the share of newcomers, all else equal: what the paper's claim comes to that of a
+    /// workload only its hit ratio matters.
+    Newcomers,
+}
+
+impl Sweep {
+    pub(super) const ALL: [Sweep; 2] = [Sweep::Capacity, Sweep::Newcomers];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Sweep::Capacity => "capacity",
+            Sweep::Newcomers => "newcomers",
+        }
+    }
+}
+
+/// What is done to the cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kept {
+    /// Its lists cost what the paper's do; a tail's change the most that it may.
+    Costly,
+    /// The same, and a tail's change costs nothing: of that the paper knows that it is between, and
+    /// takes it so in its bounds.
+    TailFree,
+    /// The same, and it costs [`CHEAP_TAIL_US`].
+    TailCheap,
+    /// The same, and requests bypass it while its lock is what limits it.
+    Bypassed,
+    /// It is as it is.
+    AsItIs,
+}
+
+impl Kept {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kept::Costly => "costly",
+            Kept::TailFree => "tail free",
+            Kept::TailCheap => "tail 0.2 us",
+            Kept::Bypassed => "bypass",
+            Kept::AsItIs => "no spin",
+        }
+    }
+}
+
+/// A curve's place: what is asked for, of how large a cache.
+struct Place {
+    sweep: Sweep,
+    capacity: u64,
+    resident: Mix,
+    /// For each run those of all threads.
+    runs: Vec<Vec<Stream>>,
+}
+
+/// A point that is measured.
+pub(super) struct Cell {
+    pub(super) sweep: Sweep,
+    pub(super) policy: &'static str,
+    pub(super) kept: Kept,
+    pub(super) backend_us: f64,
+    /// In the order in which hits become more.
+    place: usize,
+    runs: Vec<Run>,
+    pub(super) foretold: f64,
+    /// The same if a core that is free goes to whoever has waited for one longest.
+    pub(super) gathered: f64,
+    disturbed: usize,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    mops: f64,
+    hit_ratio: f64,
+    /// Of all requests.
+    bypassed: f64,
+    /// Of one that asked the cache: how often it took the lock, and what its list operations cost.
+    turns: f64,
+    spent_us: f64,
+    /// How often a miss took the lock.
+    turns_of_miss: f64,
+}
+
+/// What requests take outside the lock, µs, by one thread.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    hit_us: f64,
+    /// A hit where none miss: without a miss between them hits overlap.
+    alone_us: f64,
+    miss_us: f64,
+    /// What goes past the cache.
+    bypass_us: f64,
+    /// A hit with all threads, the lock included.
+    crowded_us: f64,
+}
+
+impl Run {
+    /// What was counted between two moments: of one run, its warm-up too, during which it does the
+    /// same.
+    fn between(before: (Stats, ListTurns), after: (Stats, ListTurns)) -> Self {
+        let counted = |of: fn(&Stats) -> u64| (of(&after.0) - of(&before.0)) as f64;
+        let misses = counted(|it| it.misses);
+        let asked = (counted(|it| it.hits) + misses).max(1.0);
+        let bypassed = counted(|it| it.bypassed);
+        Run {
+            mops: 0.0,
+            hit_ratio: 1.0 - misses / asked,
+            bypassed: bypassed / (asked + bypassed),
+            turns: (after.1.turns - before.1.turns) as f64 / asked,
+            spent_us: (after.1.spent - before.1.spent).as_secs_f64() * 1e6 / asked,
+            turns_of_miss: counted(|it| it.insertions + it.evictions + it.replacements)
+                / misses.max(1.0),
+        }
+    }
+}
+
+impl Cell {
+    fn of(&self, value: impl Fn(&Run) -> f64) -> f64 {
+        median(self.runs.iter().map(value))
+    }
+
+    pub(super) fn mops(&self) -> f64 {
+        self.of(|run| run.mops)
+    }
+
+    pub(super) fn hit_ratio(&self) -> f64 {
+        self.of(|run| run.hit_ratio)
+    }
+
+    pub(super) fn bypassed(&self) -> f64 {
+        self.of(|run| run.bypassed)
+    }
+
+    /// How far the model is off, as a share of what was measured.
+    pub(super) fn error(&self) -> f64 {
+        self.foretold / self.mops().max(1e-9) - 1.0
+    }
+
+    fn row(&self) -> Row {
+        let foretold = |mops: f64| (self.kept != Kept::AsItIs).then_some(mops);
+        row! {
+            "sweep" => self.sweep.name(),
+            "policy" => self.policy,
+            "kept" => self.kept.name(),
+            "backend_us" => self.backend_us,
+            "mpl" => MPL,
+            "hit_ratio" => self.hit_ratio(),
+            "bypassed" => self.bypassed(),
+            "list_us" => self.of(|run| run.spent_us),
+            "turns" => self.of(|run| run.turns),
+            "predicted_mops" => foretold(self.foretold),
+            "predicted_gathered_mops" => foretold(self.gathered),
+            "measured_mops" => self.mops(),
+            "measured_mops_each" => self.runs.iter().map(|run| run.mops).collect::<Vec<_>>(),
+            "disturbed" => self.disturbed,
+        }
+    }
+}
+
+/// How much is measured.
+struct Size {
+    keys: u64,
+    requests: usize,
+    rounds: usize,
+    run: Duration,
+    /// Requests that are simulated for a point.
+    simulated: u64,
+}
+
+impl Size {
+    fn new(quick: bool) -> Self {
+        let millis = Duration::from_millis;
+        if quick {
+            let (run, simulated) = (millis(2), 2_000);
+            return Size { keys: 2_000, requests: 20_000, rounds: 1, run, simulated };
+        }
+        let (run, simulated) = (millis(60), 40_000);
+        Size { keys: 20_000, requests: 300_000, rounds: 3, run, simulated }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule { warmup: self.run / 4, measured: self.run, slices: 1 }
+    }
+
+    fn mix(&self, newcomers: f64) -> Mix {
+        Mix { resident: (self.keys / 20) as u32, newcomers, again: 0 }
+    }
+}
+
+pub(super) fn run(quick: bool) -> Result<Report, Failure> {
+    let size = Size::new(quick);
+    let threads = frazil_driver::cores().clamp(1, 2);
+    let least = || Distance::least().with_patience(Duration::from_secs(60));
+    let mut tally = Tally::new(if quick { Distance::of(None) } else { least() });
+    let places = places(&size, threads)?;
+    let mut cells = cells(&places);
+    let steps = size.rounds * (cells.len() / BACKENDS_US.len() + Sweep::ALL.len() * POLICIES.len());
+    let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
+    let mut outsides: Vec<Vec<Outside>> = vec![Vec::new(); Sweep::ALL.len() * POLICIES.len()];
+    for _ in 0..size.rounds {
+        for (at, outsides) in outsides.iter_mut().enumerate() {
+            let (sweep, policy) = (at / POLICIES.len(), POLICIES[at % POLICIES.len()].0);
+            let of_sweep = &places[sweep * (LAST + 1)..];
+            outsides.push(outside(policy, of_sweep, &size, &mut tally)?);
+            progress.advance(1);
+        }
+        for cells in cells.chunks_mut(BACKENDS_US.len()) {
+            measure(cells, &places, &size, &mut tally)?;
+            progress.advance(1);
+        }
+    }
+    drop(progress);
+    let mut slowest = 1.0_f64;
+    for cell in &mut cells {
+        let sweep = usize::from(cell.sweep == Sweep::Newcomers) * POLICIES.len();
+        let of = |wanted: &str| {
+            let at = POLICIES.iter().position(|&(name, _)| name == wanted).unwrap_or(0);
+            &outsides[sweep + at]
+        };
+        let slower = slower(of("fifo"));
+        slowest = slowest.max(slower);
+        let mean = |value: fn(&Outside) -> f64| slower * median(of(cell.policy).iter().map(value));
+        let outside = Outside {
+            hit_us: mean(|it| it.hit_us),
+            alone_us: mean(|it| it.alone_us),
+            miss_us: mean(|it| it.miss_us),
+            bypass_us: mean(|it| it.bypass_us),
+            crowded_us: 0.0,
+        };
+        let foretold = |keeps_core| foretell(cell, outside, (threads, keeps_core), &size);
+        let both = foretold(true).and_then(|kept| Ok((kept, foretold(false)?)));
+        (cell.foretold, cell.gathered) = both.map_err(|error| anyhow!(error))?;
+    }
+    let mut report = fall_report::report(&cells, threads);
+    report.measurements = cells.iter().map(Cell::row).collect();
+    report.summary += &format!(
+        "\nwith two threads requests take up to {slowest:.2} times as long outside the lock\n\
+         {} of {} runs disturbed every time they were tried\n",
+        tally.disturbed, tally.runs
+    );
+    Ok(report)
+}
+
+fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
+    // A stream for each thread in each run, no two of them alike.
+    let count = RUNS * threads;
+    let of_runs = |streams: Vec<Stream>| streams.chunks(threads).map(<[_]>::to_vec).collect();
+    let zipf = Workload::Zipf { alpha: ALPHA }
+        .streams(size.keys, size.requests * count, count)
+        .map_err(Failure::usage)?;
+    let zipf: Vec<Vec<Stream>> = of_runs(zipf);
+    let all = Mix { resident: size.keys as u32, newcomers: 0.0, again: 0 };
+    let by_capacity = CAPACITIES.map(|share| Place {
+        sweep: Sweep::Capacity,
+        capacity: (size.keys * share / 100).max(1),
+        resident: all,
+        runs: zipf.clone(),
+    });
+    let mut places = Vec::from(by_capacity);
+    for share in NEWCOMERS {
+        let mix = size.mix(share as f64 / 100.0);
+        let runs = of_runs(mix.streams(size.requests, count).map_err(Failure::usage)?);
+        let (sweep, capacity) = (Sweep::Newcomers, size.keys / 2);
+        places.push(Place { sweep, capacity, resident: size.mix(0.0), runs });
+    }
+    Ok(places)
+}
+
+/// A cell for each of the backends next to each other: they are measured in one cache.
+fn cells(places: &[Place]) -> Vec<Cell> {
+    let costly = POLICIES.map(|(policy, _)| (policy, Kept::Costly));
+    let (lru, slru) = (POLICIES[0].0, POLICIES[1].0);
+    let others = [
+        (lru, Kept::TailFree),
+        (lru, Kept::TailCheap),
+        (lru, Kept::Bypassed),
+        (lru, Kept::AsItIs),
+        (slru, Kept::AsItIs),
+    ];
+    let mut cells = Vec::new();
+    for (place, &Place { sweep, .. }) in places.iter().enumerate() {
+        for (policy, kept) in costly.into_iter().chain(others) {
+            cells.extend(BACKENDS_US.map(|backend_us| {
+                let (runs, foretold, gathered, disturbed) = (Vec::new(), 0.0, 0.0, 0);
+                Cell { sweep, policy, kept, backend_us, place, runs, foretold, gathered, disturbed }
+            }));
+        }
+    }
+    cells
+}
+
+/// A cache whose lists cost what the paper's do.
+fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Ours<u64>, Failure> {
+    let setup: Setup = policy.parse().map_err(Failure::usage)?;
+    let mut builder = setup.builder(capacity);
+    if kept != Kept::AsItIs {
+        let mut costs = costs(policy)?;
+        costs.tail = match kept {
+            Kept::TailFree => Duration::ZERO,
+            Kept::TailCheap => Duration::from_secs_f64(CHEAP_TAIL_US * 1e-6),
+            _ => costs.tail,
+        };
+        builder = builder.list_costs(costs);
+    }
+    if kept == Kept::Bypassed {
+        builder = builder.bypass(fetches_per_second(backend_us));
+    }
+    Ok(Ours::built(setup, builder))
+}
+
+/// What the backend is said to bear.
+fn fetches_per_second(backend_us: f64) -> u64 {
+    (SPARE * MPL as f64 / backend_us * 1e6) as u64
+}
+
+fn costs(policy: &str) -> Result<ListCosts, Failure> {
+    let network = POLICIES.iter().find(|&&(name, _)| name == policy).map(|&(_, network)| network);
+    let network = network.unwrap_or(PaperNetwork::Lru);
+    let costs = network.list_costs().map_err(|error| anyhow!(error))?;
+    let time = |us: f64| Duration::from_secs_f64(us * 1e-6);
+    Ok(ListCosts {
+        delink: time(costs.delink_us),
+        head: time(costs.head_us),
+        tail: time(costs.tail_us),
+        skip: time(costs.skip_us),
+    })
+}
+
+/// Measures one cache with each backend.
+fn measure(
+    cells: &mut [Cell],
+    places: &[Place],
+    size: &Size,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let mut filled: Option<Ours<u64>> = None;
+    for (cell, run) in cells.iter_mut().zip(1..) {
+        let place = &places[cell.place];
+        // The backend's limit is part of what bypasses.
+        let ours = match filled.take().filter(|_| cell.kept != Kept::Bypassed) {
+            Some(ours) => ours,
+            None => filled_cache(place, (cell.policy, cell.kept, cell.backend_us), size)?,
+        };
+        let before = tally.disturbed;
+        let backend = backend(cell.backend_us);
+        cell.runs.push(timed(&ours, &place.runs[run], backend, size, tally));
+        cell.disturbed += usize::from(tally.disturbed > before);
+        filled = Some(ours);
+    }
+    Ok(())
+}
+
+/// A cache as it is after some use.
+fn filled_cache(
+    place: &Place,
+    (policy, kept, backend_us): (&str, Kept, f64),
+    size: &Size,
+) -> Result<Ours<u64>, Failure> {
+    let ours = cache(policy, kept, backend_us, place.capacity)?;
+    place.resident.preload(&ours).map_err(Failure::usage)?;
+    let filling = Schedule { measured: Duration::from_millis(1), ..size.schedule() };
+    frazil_driver::run(&ours, &place.runs[0], FILLS * place.capacity, &filling);
+    Ok(ours)
+}
+
+fn backend(backend_us: f64) -> Backend {
+    let in_flight = if backend_us > 0.0 { MPL } else { IN_FLIGHT };
+    let backend = Backend::new(Duration::from_secs_f64(backend_us * 1e-6), in_flight);
+    Backend { keeps_thread: true, ..backend }
+}
+
+fn timed(
+    ours: &Ours<u64>,
+    streams: &[Stream],
+    backend: Backend,
+    size: &Size,
+    tally: &mut Tally,
+) -> Run {
+    let schedule = size.schedule();
+    let (timed, run) = tally.least_disturbed_counted(&schedule, streams.len(), |before| {
+        // Newcomers of a run before would hit.
+        let part = size.requests / RUNS;
+        let streams: Vec<Stream> = streams.iter().map(|it| it.after(before * part)).collect();
+        let counts = || (ours.cache().stats(), ours.cache().list_turns());
+        let before = counts();
+        let measured = frazil_driver::run_with_backend(ours, &streams, 0, &schedule, backend);
+        (measured, Run::between(before, counts()))
+    });
+    Run { mops: streams.len() as f64 / timed.us, ..run }
+}
+
+/// What requests of a policy take outside the lock, by one thread.
+fn outside(
+    policy: &str,
+    places: &[Place],
+    size: &Size,
+    tally: &mut Tally,
+) -> Result<Outside, Failure> {
+    let filled = |place: &Place| filled_cache(place, (policy, Kept::Costly, 0.0), size);
+    let mut run =
+        |ours: &Ours<u64>, streams: &[Stream], backend| timed(ours, streams, backend, size, tally);
+    let place = &places[LAST];
+    let ours = filled(place)?;
+    let all = run(&ours, &place.runs[1][..1], backend(0.0));
+    let crowded = run(&ours, &place.runs[2], backend(0.0));
+    let passing = Backend { bypass: 1.0, ..backend(0.0) };
+    let past = run(&ours, &place.runs[3][..1], passing);
+    let mut at = |place: usize| {
+        let run = run(&filled(&places[place])?, &places[place].runs[1][..1], backend(0.0));
+        Ok::<_, Failure>((1.0 - run.hit_ratio, 1.0 / run.mops - run.spent_us))
+    };
+    // Both are of hits and misses: two unknowns.
+    let ((many, mixed_us), (few, few_us)) = (at(MIXED)?, at(FEW)?);
+    let hit_us = ((few_us * many - mixed_us * few) / (many - few).max(1e-3)).max(0.0);
+    let miss_us = (mixed_us - (1.0 - many) * hit_us) / many.max(1e-3);
+    Ok(Outside {
+        hit_us,
+        alone_us: (1.0 / all.mops - all.spent_us).max(0.0),
+        miss_us: miss_us.max(0.0),
+        bypass_us: 1.0 / past.mops.max(1e-9),
+        crowded_us: place.runs[2].len() as f64 / crowded.mops.max(1e-9),
+    })
+}
+
+/// How many times as long requests take outside the lock with all threads, as FIFO's hits do,
+/// which have nothing to do there.
+fn slower(fifo: &[Outside]) -> f64 {
+    median(fifo.iter().map(|it| it.crowded_us / it.alone_us.max(1e-9))).max(1.0)
+}
+
+/// The cache of a cell as a network: a lock, the backend, and as many cores as threads.
+fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, ModelError> {
+    let (hit_ratio, turns) = (cell.hit_ratio(), cell.of(|run| run.turns));
+    let of_miss = cell.of(|run| run.turns_of_miss).min(turns / (1.0 - hit_ratio).max(1e-9));
+    let of_hit = (turns - (1.0 - hit_ratio) * of_miss).max(0.0) / hit_ratio.max(1e-9);
+    let service_us = cell.of(|run| run.spent_us) / turns.max(1e-9);
+    let lock = Station { name: "lock".to_owned(), service: Service::Single(service_us) };
+    let visit = |visits| Step::Visit { station: 0, visits };
+    let (compute, wait) = (Step::Compute(outside.miss_us), Step::Wait(cell.backend_us));
+    let hit_us = if hit_ratio < 0.999 { outside.hit_us } else { outside.alone_us };
+    let hit = vec![Step::Compute(hit_us), visit(of_hit)];
+    let past = vec![Step::Compute(outside.bypass_us), wait];
+    let asks = 1.0 - cell.bypassed();
+    let routes = vec![
+        Route { kind: Kind::Hit, share: asks * hit_ratio, steps: hit },
+        Route {
+            kind: Kind::Miss,
+            share: asks * (1.0 - hit_ratio),
+            steps: vec![compute, wait, visit(of_miss)],
+        },
+        Route { kind: Kind::Bypass, share: cell.bypassed(), steps: past },
+    ];
+    Network::new(vec![lock], routes)?.on_cores(threads)
+}
+
+/// The throughput that the model gives. Simulated, because a spin always takes as long.
+fn foretell(
+    cell: &Cell,
+    outside: Outside,
+    (threads, keeps_core): (usize, bool),
+    size: &Size,
+) -> Result<f64, ModelError> {
+    if cell.kept == Kept::AsItIs {
+        return Ok(0.0);
+    }
+    let network = network(cell, outside, threads)?;
+    let options = SimulationOptions {
+        service: Distribution::Deterministic,
+        requests: size.simulated,
+        warmup: size.simulated / 10,
+        keeps_core,
+        ..SimulationOptions::default()
+    };
+    Ok(simulate(&network, MPL, &options)?.solution.throughput_mops)
+}

@@ -1,0 +1,68 @@
+//! Requests that bypass the cache, as its users see them.
+
+use std::hash::{BuildHasher, Hash};
+
+use crate::Cache;
+#[cfg(feature = "measure")]
+use crate::{ListTurns, core::order::Order};
+
+impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
+    /// Whether the next request of this thread is to go to the backend without asking the cache:
+    /// to be asked before each [`get`](Cache::get), where [`Builder::bypass`](crate::Builder::bypass)
+    /// is set. Never, where it is not.
+    ///
+    /// What is fetched so is used and not inserted: the entry, if there is one, stays as it is. Whoever
+    /// bypasses fetches by himself, so two may fetch the same key at once; the calls that load, which
+    /// see to it that one does, never bypass. A request that bypasses counts as
+    /// [`bypassed`](crate::Stats::bypassed), and as no hit and no miss. O(1); once in 256 calls of a
+    /// thread O(threads).
+    ///
+    /// ```
+    /// # fn fetch(key: u64) -> u64 { 10 * key }
+    /// use frazil::{Cache, Policy};
+    /// let cache: Cache<u64, u64> =
+    ///     Cache::builder(1_000).policy(Policy::Lru).bypass(500_000).build();
+    /// let ask = |key: u64| {
+    ///     if cache.bypasses() {
+    ///         return fetch(key);
+    ///     }
+    ///     cache.get(&key).unwrap_or_else(|| {
+    ///         cache.insert(key, fetch(key));
+    ///         fetch(key)
+    ///     })
+    /// };
+    /// assert_eq!(ask(7), 70);
+    /// ```
+    #[inline]
+    pub fn bypasses(&self) -> bool {
+        self.core.bypasses()
+    }
+
+    /// The share of the requests that bypasses at the moment; 0 where
+    /// [`Builder::bypass`](crate::Builder::bypass) is not set.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.bypassed_share(), 0.0);
+    /// ```
+    pub fn bypassed_share(&self) -> f64 {
+        self.core.bypass.as_ref().map_or(0.0, |bypass| bypass.share())
+    }
+
+    /// What list operations were made to cost by [`Builder::list_costs`](crate::Builder::list_costs).
+    /// With the feature `measure` only.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// assert_eq!(cache.list_turns(), frazil::ListTurns::default());
+    /// ```
+    #[cfg(feature = "measure")]
+    pub fn list_turns(&self) -> ListTurns {
+        match &self.core.order {
+            Order::Locked(locked) => {
+                locked.turns().map_or_else(ListTurns::default, |turns| turns.list_turns())
+            }
+            _ => ListTurns::default(),
+        }
+    }
+}
