@@ -94,4 +94,14 @@ impl Queueing {
     }
 }
 
-pub(crate) use system::{allowed, thread_time};
+pub(crate) use system::allowed;
+
+/// Processor time of the calling thread so far; `None` where it is not known.
+///
+/// ```
+/// let before = frazil_driver::thread_time();
+/// assert!(frazil_driver::thread_time() >= before);
+/// ```
+pub fn thread_time() -> Option<Duration> {
+    system::thread_time()
+}

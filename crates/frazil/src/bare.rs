@@ -37,6 +37,7 @@ impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
             bound: capacity,
             expected: capacity,
             batch: 16,
+            detects_runs: true,
             weigher: None,
             hasher: RandomState::default(),
             clock: Clock::new(None),

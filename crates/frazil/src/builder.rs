@@ -53,6 +53,7 @@ pub struct Builder<K, V, S = RandomState> {
     pub(crate) listener: Option<Listener<K, V>>,
     pub(crate) hasher: S,
     pub(crate) batch: u32,
+    pub(crate) detects_runs: bool,
     pub(crate) clock: Option<UserClock>,
     pub(crate) terms: Terms<K, V>,
     pub(crate) freezing: frozen::Settings<K, V>,
@@ -71,6 +72,7 @@ impl<K, V> Builder<K, V> {
             listener: None,
             hasher: RandomState::default(),
             batch: 16,
+            detects_runs: true,
             clock: None,
             terms: Terms::default(),
             freezing: frozen::Settings::default(),
@@ -188,6 +190,7 @@ impl<K, V, S> Builder<K, V, S> {
             listener: self.listener,
             hasher,
             batch: self.batch,
+            detects_runs: self.detects_runs,
             clock: self.clock,
             terms: self.terms,
             freezing: self.freezing,
@@ -197,7 +200,8 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// How many entries go from a thread to the shared queues in one step, from 1 to 16.
     ///
-    /// More than 1 is the consecutive detection of paper 3 (§4.2). The default, 16, is
+    /// Of all that is queued, newcomers too; [`consecutive_detection`](Self::consecutive_detection)
+    /// is of survivors alone. The default, 16, is
     /// lowered for caches under 8,192 entries, because what a thread has in hand is
     /// hidden from the others; this lowers it further and never raises it. There to be
     /// measured, and with the feature `measure` only: 1 costs a third of the throughput of two
@@ -211,6 +215,25 @@ impl<K, V, S> Builder<K, V, S> {
     #[cfg(any(feature = "measure", loom, shuttle))]
     pub fn batch(mut self, entries: u32) -> Self {
         self.batch = entries;
+        self
+    }
+
+    /// Whether Mobius moves the visited entries that an eviction passes to the other queue as one
+    /// (paper 3, §4.2, consecutive detection), as it does unless told otherwise.
+    ///
+    /// Without it each of them goes there by itself: one exchange puts it into the queue, and one
+    /// takes it out in the next pass. Newcomers travel as before. Which entry goes is the same.
+    /// Memory: up to 128 bytes an entry more, for segments that one entry is in. There to be
+    /// measured, and with the feature `measure` only.
+    ///
+    /// ```
+    /// let without = frazil::Cache::<u64, u64>::builder(10_000).consecutive_detection(false).build();
+    /// without.insert(1, 2);
+    /// assert_eq!(without.get(&1), Some(2));
+    /// ```
+    #[cfg(any(feature = "measure", loom, shuttle))]
+    pub fn consecutive_detection(mut self, detects: bool) -> Self {
+        self.detects_runs = detects;
         self
     }
 
@@ -354,6 +377,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             bound,
             expected,
             batch: builder.batch,
+            detects_runs: builder.detects_runs,
             weigher: builder.weigher,
             hasher: builder.hasher,
             clock,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use frazil_driver::{Backend, Distance, Ours, Setup, Stream, one_pass, replay, trace_streams};
+use frazil_driver::{
+    Backend, Distance, Ours, Replay, Setup, Stream, one_pass, replay, trace_streams,
+};
 use frazil_simulator::trace::{self, Operation, ReadOptions, Trace, printable};
 
 use crate::failure::{Failure, note};
@@ -128,6 +130,15 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
     Ok(())
 }
 
+/// What came of a run.
+pub(super) struct Run {
+    pub(super) replay: Replay,
+    /// As it has left them.
+    pub(super) caches: Vec<Ours<u64>>,
+    /// Whether a thread had no core, or cores were not near each other.
+    pub(super) disturbed: bool,
+}
+
 /// Times runs, those of several threads while cores are as near to each other as they get: how far
 /// they are is up to the host of a virtual machine, and changes what all policies do by a factor.
 pub(super) struct Timer {
@@ -160,6 +171,18 @@ impl Timer {
         streams: &[Stream],
         backend_us: f64,
     ) -> f64 {
+        self.run(streams, backend_us, true, || Ours::new(policy, capacity, 0)).replay.mops
+    }
+
+    /// All of the streams, from their beginning to their end, of as many new caches as it takes. A
+    /// run in which a thread had no core is repeated if that says something.
+    pub(super) fn run(
+        &mut self,
+        streams: &[Stream],
+        backend_us: f64,
+        needs_cores: bool,
+        cache: impl Fn() -> Ours<u64>,
+    ) -> Run {
         let operations = streams.iter().map(Stream::len).sum::<usize>().max(1) as f64;
         let least = self.operations / (1.0 + backend_us / HALF_US);
         let count = ((least / operations).ceil() as usize).clamp(1, MOST_CACHES);
@@ -169,23 +192,23 @@ impl Timer {
         self.runs += 1;
         let mut attempts = ATTEMPTS;
         loop {
-            let caches: Vec<_> =
-                (0..count).map(|_| Ours::<u64>::new(policy, capacity, 0)).collect();
+            let caches: Vec<_> = (0..count).map(|_| cache()).collect();
             if meet {
                 self.distance.wait();
             }
             let began = Instant::now();
             let replay = replay(&caches, streams, (backend_us > 0.0).then_some(backend));
             let near = !meet || self.distance.is_kept();
-            let had_cores = replay.cpu_share.is_none_or(|share| share >= LEAST_SHARE);
+            let share = replay.cpu_share.filter(|_| needs_cores);
+            let had_cores = share.is_none_or(|share| share >= LEAST_SHARE);
             if near && had_cores {
-                return replay.mops;
+                return Run { replay, caches, disturbed: false };
             }
             self.distance.spend(began.elapsed());
             attempts -= 1;
             if attempts == 0 || !self.distance.has_patience() {
                 self.disturbed += 1;
-                return replay.mops;
+                return Run { replay, caches, disturbed: true };
             }
         }
     }

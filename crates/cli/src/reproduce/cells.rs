@@ -39,8 +39,10 @@ const SPARE_ROUNDS: usize = 1;
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) policy: Policy,
-    /// Entries that move in one step; 1 is without consecutive detection.
+    /// Entries in a segment, newcomers too.
     pub(super) batch: u32,
+    /// Whether the visited entries that an eviction passes move as one.
+    pub(super) detects_runs: bool,
     /// Its colour and marker in every figure.
     pub(super) number: usize,
 }
@@ -73,7 +75,7 @@ impl Contender {
 
     fn builder<V>(&self, capacity: u64) -> Builder<u64, V> {
         let builder = Cache::builder(capacity).policy(self.policy_at(capacity));
-        let builder = builder.batch(self.batch);
+        let builder = builder.batch(self.batch).consecutive_detection(self.detects_runs);
         // SIEVE has a lock, which its hits do not take.
         let promotes = self.takes_lock() && self.policy != Policy::Sieve;
         if promotes { builder.promotion(Promotion::EveryHit) } else { builder }

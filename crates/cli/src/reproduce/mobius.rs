@@ -1,4 +1,4 @@
-//! Paper 3's figures 2, 4 and 7 to 10, by shape.
+//! Paper 3's figures 2, 4 and 7 to 10, by shape; `mobius_traces.rs` has 11 and 12.
 //!
 //! Zipf 1.0 over a million objects, as the paper's, with 10 million requests a thread
 //! instead of 100, and values of 8 bytes instead of 4 KB: what is compared is what the
@@ -39,25 +39,31 @@ use crate::output::{self, Row, row};
 use crate::progress::Progress;
 
 const fn contender(name: &'static str, policy: Policy, number: usize) -> Contender {
-    Contender { name, policy, batch: 16, number }
+    Contender { name, policy, batch: 16, detects_runs: true, number }
 }
 
-const MOBIUS: Contender = contender("mobius", Policy::Mobius, 0);
+pub(super) const MOBIUS: Contender = contender("mobius", Policy::Mobius, 0);
 const SIEVE: Contender = contender("sieve", Policy::Sieve, 1);
-const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo, 2);
-const CLOCK: Contender = contender("clock", Policy::Clock { bits: 1 }, 3);
+pub(super) const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo, 2);
+pub(super) const CLOCK: Contender = contender("clock", Policy::Clock { bits: 1 }, 3);
 const FIFO: Contender = contender("fifo", Policy::Fifo, 4);
-const ONE_BY_ONE: Contender = Contender { name: "mobius:batch=1", batch: 1, number: 5, ..MOBIUS };
+/// Without consecutive detection: what the paper compares with. Segments are as long as ever.
+const WITHOUT_DETECTION: Contender =
+    Contender { name: "mobius-w/d", detects_runs: false, number: 14, ..MOBIUS };
+/// Segments of one entry, newcomers too: what segments are good for.
+const SEGMENTS_OF_ONE: Contender =
+    Contender { name: "mobius:batch=1", batch: 1, number: 5, ..MOBIUS };
 const LRU: Contender = contender("lru", Policy::Lru, 6);
 /// Its window follows from the capacity: [`Contender::policy_at`].
-const LRU_DELAYED: Contender = contender("lru-delayed", Policy::LruDelayed { window: 0 }, 7);
-const W_TINY_LFU: Contender = contender("w-tinylfu", Policy::WTinyLfu, 8);
-const TWO_QUEUE: Contender = contender("two-queue", Policy::TwoQueue, 9);
+pub(super) const LRU_DELAYED: Contender =
+    contender("lru-delayed", Policy::LruDelayed { window: 0 }, 7);
+pub(super) const W_TINY_LFU: Contender = contender("w-tinylfu", Policy::WTinyLfu, 8);
+pub(super) const TWO_QUEUE: Contender = contender("two-queue", Policy::TwoQueue, 9);
 
 /// Those of figures 7 and 8, in the paper and at 1 % here.
 const RIVALS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU_DELAYED, W_TINY_LFU];
 /// Those at 10 %: of figure 2 as well.
-const ALL: [Contender; 9] =
+pub(super) const ALL: [Contender; 9] =
     [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
 /// Those of figure 2.
 const EARLIER: [Contender; 7] = [SIEVE, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
@@ -67,7 +73,7 @@ const COSTS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DEL
 const LATENCIES: [Contender; 7] =
     [MOBIUS, SIEVE, S3_FIFO, CLOCK, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
 /// Those of figure 10.
-const DESIGNS: [Contender; 4] = [MOBIUS, SIEVE, S3_FIFO, ONE_BY_ONE];
+const DESIGNS: [Contender; 5] = [MOBIUS, SIEVE, S3_FIFO, WITHOUT_DETECTION, SEGMENTS_OF_ONE];
 
 /// Those measured with figures 7 and 8 at a size.
 fn at_size(percent: u32) -> &'static [Contender] {
@@ -175,7 +181,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     for (spot, contenders) in spots {
         findings.cells.extend(cells::compare(&trace, spot, contenders, &plan.extent, &done));
     }
-    findings.hit_ratios = hit_ratios(&trace, &plan, &done)?;
+    findings.hit_ratios = hit_ratios(&trace, &plan.hit_ratios(), &done)?;
     drop(progress);
     Ok(Report {
         measurements: measurements(&findings),
@@ -185,11 +191,15 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     })
 }
 
-/// Counts the hits of one thread in the cache and in the simulator.
-fn hit_ratios(trace: &Trace, plan: &Plan, done: &dyn Fn(usize)) -> Result<Vec<HitRatio>, Failure> {
-    let wanted = plan.hit_ratios();
+/// Counts the hits of one thread in the cache and in the simulator: of a contender in a figure, at a
+/// share of the objects.
+pub(super) fn hit_ratios(
+    trace: &Trace,
+    wanted: &[(u32, u32, Contender)],
+    done: &dyn Fn(usize),
+) -> Result<Vec<HitRatio>, Failure> {
     let mut specs = Vec::new();
-    for &(_, percent, contender) in &wanted {
+    for &(_, percent, contender) in wanted {
         let capacity = cells::capacity(trace, percent);
         let name = contender.policy_at(capacity).to_string();
         let policy = name.parse().map_err(|error| anyhow!("{name} in the simulator: {error}"))?;
@@ -256,13 +266,18 @@ fn measurements(findings: &Findings) -> Vec<Row> {
     rows
 }
 
-fn bars(title: impl Into<String>, y: &str, labels: &[String], series: Vec<Series>) -> Panel {
+pub(super) fn bars(
+    title: impl Into<String>,
+    y: &str,
+    labels: &[String],
+    series: Vec<Series>,
+) -> Panel {
     let labels = labels.to_vec();
     Panel { shape: Shape::Bars, labels, ..lines(title, "", y, series) }
 }
 
 /// A series for each contender.
-fn each<T: Copy + Into<f64>>(
+pub(super) fn each<T: Copy + Into<f64>>(
     contenders: &[Contender],
     places: &[T],
     value: impl Fn(&'static str, usize) -> f64,
@@ -295,7 +310,7 @@ fn figures(findings: &Findings) -> Vec<(String, String)> {
 }
 
 /// The title of a figure in which contenders with a lock are set apart.
-fn titled(title: &str) -> String {
+pub(super) fn titled(title: &str) -> String {
     format!("{title} (with a lock: dashed, pale)")
 }
 
@@ -330,7 +345,7 @@ fn figure_4(findings: &Findings) -> String {
 }
 
 /// Threads as numbers of an axis.
-fn axis(threads: &[usize]) -> Vec<u32> {
+pub(super) fn axis(threads: &[usize]) -> Vec<u32> {
     threads.iter().map(|&threads| threads as u32).collect()
 }
 

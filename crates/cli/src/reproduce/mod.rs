@@ -22,10 +22,9 @@ mod frozen_share;
 mod frozenhot;
 mod mitigations;
 mod mobius;
-mod origin;
+mod mobius_traces;
 mod prototype;
 mod queueing;
-mod shard;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,6 +52,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce mobius
   frazil reproduce mobius --quick --out /tmp/mobius
   frazil reproduce mobius --output json
+  frazil reproduce mobius-traces --traces /data/traces --out /tmp/mobius
   frazil reproduce frozenhot --traces /data/traces --out /tmp/frozenhot
   frazil reproduce frozen-share --out /tmp/frozen-share
   frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
@@ -80,9 +80,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of advice, advice-sizes, frozenhot, delayed-hits and prototype: a folder with the traces
-    /// that docs/reproduce-frozenhot.md and docs/reproduce-prototype.md name, such as
-    /// arc/OLTP.lis.zst; of advice and advice-sizes any folder, of which all traces take part.
+    /// Of advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and prototype: a folder with
+    /// the traces that docs/reproduce-frozenhot.md, docs/reproduce-mobius-traces.md and
+    /// docs/reproduce-prototype.md name, such as arc/OLTP.lis.zst; of advice and advice-sizes any
+    /// folder, of which all traces take part.
     /// Without it generated ones must do.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
@@ -105,6 +106,8 @@ enum Experiment {
     /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
     /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
     Mobius,
+    /// The same policies on real traces: paper 3, figures 11 and 12. Some four minutes on two cores.
+    MobiusTraces,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
     /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Some seventeen minutes with real traces.
     Frozenhot,
@@ -131,7 +134,8 @@ enum Experiment {
     /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
     /// section 5.2, foretold and measured. Some three minutes.
     Mitigations,
-    /// The cache before origins that answer after 68, 103 and 226 ms, LRU against LRU-MAD, and the
+    /// A client, a load balancer, cache shards, flow and network manager, each in threads of its
+    /// own, before origins that answer after 68, 103 and 226 ms: LRU against LRU-MAD, and the
     /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
     Prototype,
 }
@@ -181,18 +185,20 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy and advice alone")));
     }
     if let Some(us) = args.origin {
-        return origin::serve(Duration::from_secs_f64(us / 1e6));
+        return prototype::origin::serve(Duration::from_secs_f64(us / 1e6));
     }
     let takes_traces = [
         Experiment::Advice,
         Experiment::AdviceSizes,
         Experiment::Frozenhot,
         Experiment::DelayedHits,
+        Experiment::MobiusTraces,
         Experiment::Prototype,
     ];
     if args.traces.is_some() && !takes_traces.contains(&args.name) {
         return Err(Failure::usage(anyhow!(
-            "--traces goes with advice, advice-sizes, frozenhot, delayed-hits and prototype alone"
+            "--traces goes with advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and \
+             prototype alone"
         )));
     }
     let name = match args.name {
@@ -204,6 +210,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Frozenhot => "frozenhot",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
+        Experiment::MobiusTraces => "mobius-traces",
         Experiment::Prototype => "prototype",
         Experiment::Queueing => "queueing",
     };
@@ -222,6 +229,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Frozenhot => frozenhot::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
+        Experiment::MobiusTraces => mobius_traces::run(args.quick, args.traces.as_deref())?,
         Experiment::Prototype => prototype::run(args.quick, args.traces.as_deref())?,
         Experiment::Queueing => queueing::run(args.quick)?,
     };

@@ -238,7 +238,7 @@ fn costs_are_drawn() {
     assert!(label.starts_with("cheapest: "), "{label}");
     // A target that the cheapest does not reach.
     let misses = answer["miss_ratio"].as_f64().unwrap() * 0.8;
-    let target = format!("{misses}");
+    let target = format!("{:.4}%", misses * 100.0);
     told(&[&args[..], &["--target-miss", &target, "--report", &page]].concat());
     let label = &document(&page)["costs"]["label"];
     assert!(label.as_str().unwrap().starts_with("advised: "), "{label}");

@@ -555,7 +555,8 @@ fn check_shared_writes(speeds: &[&Value]) {
         assert!(!rows.is_empty(), "{policy}");
         rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
     };
-    assert!(writes(10, "mobius") < writes(10, "mobius:batch=1"));
+    assert!(writes(10, "mobius") < writes(10, "mobius-w/d"));
+    assert!(writes(10, "mobius-w/d") < writes(10, "mobius:batch=1"));
     for (fewer, more) in [
         ("mobius", "sieve"),
         ("s3-fifo", "sieve"),
@@ -579,7 +580,7 @@ fn check_figures(folder: &Path) {
         ("figure-7", "mobius sieve s3-fifo fifo clock lru-delayed w-tinylfu"),
         ("figure-8", "mobius sieve s3-fifo fifo clock lru-delayed w-tinylfu"),
         ("figure-9", "mobius sieve s3-fifo clock lru-delayed w-tinylfu two-queue"),
-        ("figure-10", "mobius mobius:batch=1 sieve s3-fifo"),
+        ("figure-10", "mobius mobius-w/d mobius:batch=1 sieve s3-fifo"),
         ("shared-writes", "mobius sieve s3-fifo fifo clock lru lru-delayed w-tinylfu two-queue"),
     ] {
         let svg = folder.join(format!("mobius-{name}.svg"));
@@ -641,6 +642,35 @@ fn reproduce_writes_data_and_figures() {
     let length = |key: &str| data[key].as_array().unwrap().len();
     assert_eq!(length("measurements") + length("expectations"), rows.len());
     check_figures(Path::new(&out));
+}
+
+#[test]
+fn reproduce_replays_traces_by_threads() {
+    let folder = Folder::new("reproduce-mobius-traces");
+    let out = folder.path("out");
+    let args = ["reproduce", "mobius-traces", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
+    // Two traces by one and two threads, and the hits of one.
+    assert_eq!((of("speed").len(), of("hits").len()), (2 * 2 * 9, 2 * 6));
+    for row in of("hits") {
+        assert!((number(row, "hit_ratio") - number(row, "simulated_hit_ratio")).abs() < 1e-9);
+        // One thread in the other loop, asked for the same.
+        let alone = of("speed");
+        let alone = alone.iter().find(|it| {
+            it["threads"] == 1 && it["trace"] == row["trace"] && it["policy"] == row["policy"]
+        });
+        let alone = number(alone.expect("measured"), "hit_ratio");
+        assert!((number(row, "hit_ratio") - alone).abs() < 0.03, "{row}: {alone}");
+    }
+    let nothing = |row: &&&Value| row["seen"].as_str().unwrap().contains("NaN");
+    assert_eq!(of("expectation").iter().find(nothing), None);
+    for figure in ["11", "12"] {
+        let svg = std::fs::read_to_string(format!("{out}/mobius-figure-{figure}.svg")).unwrap();
+        check_xml(&svg);
+        assert!(svg.contains(">two-queue</text>") && !svg.contains("NaN"));
+    }
 }
 
 #[test]
@@ -721,7 +751,7 @@ fn reproduce_refuses_what_makes_no_sense() {
     fails(
         &["reproduce", "mobius", "--traces", "."],
         2,
-        &["advice, advice-sizes, frozenhot, delayed-hits and prototype alone"],
+        &["advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and prototype alone"],
     );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");

@@ -92,7 +92,8 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             let table = self.next_table(larger);
             if let Some(stopped) = self.stripes.stop(stopping) {
                 self.index.grow(table);
-                self.segments.allow(segments_for(self.limits().1, self.segments.length()));
+                let held = self.order.slots_in_segment(self.segments.length());
+                self.segments.allow(segments_for(self.limits().1, held));
                 drop(stopped);
                 return true;
             }

@@ -77,6 +77,8 @@ pub(crate) struct Settings<K, V, S> {
     pub(crate) expected: u64,
     /// The most slots that travel between threads at once.
     pub(crate) batch: u32,
+    /// Whether survivors of Mobius move as one.
+    pub(crate) detects_runs: bool,
     pub(crate) weigher: Option<Weigher<K, V>>,
     pub(crate) hasher: S,
     pub(crate) clock: Clock,
@@ -161,15 +163,16 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let Settings { policy, capacity, bound, expected: entries, .. } = settings;
         let weighted = settings.weigher.is_some();
         let length = (1 << settings.batch.clamp(1, 16).ilog2()).min(fitting_step(entries));
-        let count = segments_for(slots_for(entries), length as u32);
-        let segments = Segments::new(count as usize, length);
         let entries_max = entries_max_for(capacity, bound, weighted);
         let step = length.min(fitting_step(entries_max.min(entries)));
-        segments.set_step(step as u32);
         let capacity = if weighted { capacity } else { entries_max };
         let promotion = settings.promotion.unwrap_or(Promotion::of(policy));
         let shards = (promotion, settings.shards);
-        let order = Order::new(policy, shards, capacity, entries_max.min(entries));
+        let policy_in_force = (policy, settings.detects_runs);
+        let order = Order::new(policy_in_force, shards, capacity, entries_max.min(entries));
+        let count = segments_for(slots_for(entries), order.slots_in_segment(length as u32));
+        let segments = Segments::new(count as usize, length);
+        segments.set_step(step as u32);
         Core {
             index: Index::new(words_for(entries)),
             slab: Slab::new(weighted),

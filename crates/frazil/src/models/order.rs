@@ -24,7 +24,8 @@ impl Queued {
     /// Slots up to `last`, in segments of one.
     fn new(policy: Policy, last: u32) -> Self {
         let bench = Bench::new(last, 1);
-        let order = Order::new(policy, (Promotion::of(policy), 1), last.into(), last.into());
+        let order =
+            Order::new((policy, true), (Promotion::of(policy), 1), last.into(), last.into());
         Queued { bench, order }
     }
 

@@ -36,9 +36,9 @@ const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 64 };
 /// A batch is such a share of the entries.
 const BATCH_SHARE: u64 = if CHECKED { 16 } else { 8 };
-/// What limbo is gone through for without that fence: short, and not less for each stripe asked.
+/// What limbo is gone through for without that fence: short, but more where many stripes are asked,
 const ROUND_MIN: u64 = 64;
-/// And not for more than such a share of a batch: what came last can be let go the next time, so
+/// and no more than such a share of a batch: what came last can be let go the next time, so
 /// were a round a batch, each would be with the fence.
 const ROUNDS_PER_BATCH: u64 = if CHECKED { 1 } else { 4 };
 const ROUND_PER_STRIPE: u64 = 8;

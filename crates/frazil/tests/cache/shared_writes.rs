@@ -79,6 +79,38 @@ fn batches_spare_shared_writes() {
 }
 
 #[test]
+fn consecutive_detection_spares_shared_writes() {
+    let built = |detects| {
+        let cache = Cache::builder(CAPACITY).consecutive_detection(detects).build();
+        (0..CAPACITY).for_each(|key| cache.insert(key, key));
+        cache
+    };
+    let [together, alone] = [true, false].map(built);
+    // Of what nobody has visited none is moved.
+    for cache in [&together, &alone] {
+        let written =
+            writes(cache, || (CAPACITY..2 * CAPACITY).for_each(|key| cache.insert(key, 0)));
+        let expected = 8.0 / 16.0..8.0 / 16.0 + RECLAMATION;
+        assert!(expected.contains(&(written as f64 / CAPACITY as f64)), "{written}");
+    }
+    // All are visited: one eviction moves each, and finds no other victim than the oldest.
+    let moved = |cache: &Cache<u64, u64>| {
+        (CAPACITY..2 * CAPACITY).for_each(|key| assert!(cache.get(&key).is_some()));
+        let written = writes(cache, || cache.insert(2 * CAPACITY, 0));
+        assert_eq!(cache.get(&CAPACITY), None);
+        written as f64 / CAPACITY as f64
+    };
+    // From one ring to the other, each with a cell and a hint, 16 at a time. Alone each has its own
+    // way into the other, in a segment that must be got for it.
+    let (one, each) = (moved(&together), moved(&alone));
+    assert!((4.0 / 16.0..4.0 / 16.0 + 0.01).contains(&one), "{one}");
+    assert!((3.0..3.0 + 4.0 / 16.0).contains(&each), "{each}");
+    for mut cache in [together, alone] {
+        cache.validate().expect("nothing is lost, and nothing twice");
+    }
+}
+
+#[test]
 fn a_lock_is_written_by_every_insertion_and_every_eviction() {
     // The lock, a list and the free list, for either; and the slot as above.
     let written = writes_per_eviction(Policy::Sieve, 16);

@@ -186,6 +186,22 @@ fn one_thread_misses_exactly_as_often() {
     println!("{compared} cells equal the simulator");
 }
 
+/// Which entry goes does not hang on how survivors travel.
+#[test]
+fn without_consecutive_detection_as_often() {
+    let spec = "zipf:0.9:objects=5000:requests=100000:seed=3";
+    let trace = load(spec, &Default::default()).expect("a generated trace").trace;
+    // With segments of 16, of 4 and of 1.
+    let capacities = [30_000, 2_500, 50];
+    let expected = simulated(&trace, Policy::Mobius, &capacities, Unit::Objects);
+    for (capacity, (misses, _)) in capacities.into_iter().zip(expected) {
+        let builder = Cache::builder(capacity).consecutive_detection(false);
+        let mut cache: Tested = builder.with_hasher(Simulated::default()).build();
+        assert_eq!(replay(&cache, &trace), misses, "{capacity}");
+        cache.validate().expect("nothing is lost, and nothing twice");
+    }
+}
+
 #[test]
 fn one_thread_misses_exactly_as_often_in_bytes() {
     let (mut compared, mut failures) = (0, Vec::new());

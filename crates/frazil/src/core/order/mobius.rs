@@ -3,7 +3,8 @@
 //! Its plain form and oracle is `frazil_policy::Mobius`, and the eviction below reads
 //! like it. The queues differ: survivors are gathered in a segment of the thread's own
 //! and go to the dormant queue as one, which is the paper's consecutive detection
-//! (paper 3, §4.2) without a walk over nodes that others may recycle.
+//! (paper 3, §4.2) without a walk over nodes that others may recycle. It can be switched off, to
+//! be measured: then each survivor goes in a segment that it alone is in.
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
 use super::queue::Queue;
@@ -25,6 +26,8 @@ const TURNS_MAX: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Mobius {
     queues: [Queue; 2],
+    /// Whether survivors move as one.
+    detects_runs: bool,
     /// Twice how often the queues have traded places, and one more while the active queue
     /// is *short*. A count and not flags, so that a late exchange fails. Read often,
     /// written twice a pass over the cache.
@@ -32,8 +35,15 @@ pub(crate) struct Mobius {
 }
 
 impl Mobius {
-    pub(crate) fn new() -> Self {
-        Mobius { queues: [Queue::new(0), Queue::new(1)], pass: OwnLine::default() }
+    pub(crate) fn new(detects_runs: bool) -> Self {
+        let queues = [Queue::new(0), Queue::new(1)];
+        Mobius { queues, detects_runs, pass: OwnLine::default() }
+    }
+
+    /// Whether survivors move one by one. Only where that can be set is it asked.
+    #[inline(always)]
+    pub(crate) fn moves_one_by_one(&self) -> bool {
+        cfg!(any(feature = "measure", loom, shuttle)) && !self.detects_runs
     }
 
     pub(crate) fn queues(&self) -> &[Queue] {
@@ -140,7 +150,11 @@ impl Mobius {
                 return Decision::Victim(candidate.slot);
             }
             chances += 1;
-            ctx.push_again(self.dormant(pass), candidate);
+            let dormant = self.dormant(pass);
+            ctx.push_again(dormant, candidate);
+            if self.moves_one_by_one() {
+                ctx.publish_alone(dormant);
+            }
         }
     }
 }

@@ -133,6 +133,17 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         }
     }
 
+    /// Lets others have the slot that was just queued, though its segment has room for more. Where
+    /// segments have become few it stays with those that come after it.
+    #[cold]
+    #[inline(never)]
+    fn publish_alone(&mut self, queue: &Queue) {
+        // What the rest of the operation may need is in hand again before the next is asked for.
+        if self.buffers.spares.stock(self.segments, &mut self.buffers.traffic) {
+            queue.publish_back(self.buffers);
+        }
+    }
+
     /// The oldest slot of a queue that is not dead; those that are, are retired.
     #[inline(always)]
     pub(crate) fn pop(&mut self, queue: &Queue) -> Option<SlotRef<'c>> {
@@ -241,9 +252,9 @@ pub(crate) fn hit_takes_lock(policy: Online) -> bool {
 
 impl Order {
     /// The policy of a cache of this capacity, in which as many entries are expected as `entries_max`
-    /// says.
+    /// says. Mobius moves runs of survivors as one if it `detects_runs`.
     pub(crate) fn new(
-        policy: Online,
+        (policy, detects_runs): (Online, bool),
         (promotion, shards): (Promotion, u32),
         capacity: u64,
         entries_max: u64,
@@ -251,7 +262,7 @@ impl Order {
         match policy {
             Online::Fifo => Order::Fifo(Queue::new(0)),
             Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
-            Online::Mobius => Order::Mobius(Mobius::new()),
+            Online::Mobius => Order::Mobius(Mobius::new(detects_runs)),
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity))),
             policy => Order::Locked(Box::new(Locked::new(
                 policy,
@@ -260,6 +271,14 @@ impl Order {
                 capacity,
                 entries_max,
             ))),
+        }
+    }
+
+    /// Slots in a segment of so many words, at the least, but for those in hand.
+    pub(crate) fn slots_in_segment(&self, length: u32) -> u32 {
+        match self {
+            Order::Mobius(mobius) if mobius.moves_one_by_one() => 1,
+            _ => length,
         }
     }
 
@@ -561,7 +580,7 @@ mod tests {
     fn a_retired_slot_is_not_taken_for_a_queued_one() {
         for policy in [Online::Fifo, Online::Mobius, Online::S3Fifo] {
             let (bench, mut buffers) = (Bench::new(8, 1), Buffers::default());
-            let order = Order::new(policy, (Promotion::of(policy), 1), 8, 8);
+            let order = Order::new((policy, true), (Promotion::of(policy), 1), 8, 8);
             let newcomer = Newcomer::new(0, 1);
             for slot in [1, 2] {
                 order.insert(&mut bench.ctx(&mut buffers), bench.headers.slot_ref(slot), &newcomer);

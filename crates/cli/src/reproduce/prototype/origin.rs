@@ -21,19 +21,25 @@ use crate::Done;
 pub(super) const OBJECT_BYTES: usize = 1024;
 /// Key and number.
 pub(super) const REQUEST_BYTES: usize = 16;
-/// Number and object.
+/// Number and object, which begins with its key.
 pub(super) const ANSWER_BYTES: usize = 8 + OBJECT_BYTES;
 
+const KEY_BYTES: usize = 8;
 /// Chunks of requests that wait in a connection, at most; then nothing more is read.
 const CHUNKS: usize = 1 << 16;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 16;
 
 /// What has been read at once, and when the answers are due.
-type Chunk = (Instant, Vec<[u8; 8]>);
+type Chunk = (Instant, Vec<[u8; REQUEST_BYTES]>);
+
+/// Whether an object is this key's.
+pub(super) fn names(object: &[u8], key: u64) -> bool {
+    object.starts_with(&key.to_le_bytes())
+}
 
 /// Is an origin until standard input ends. Prints its port.
-pub(super) fn serve(delay: Duration) -> Done {
+pub(in super::super) fn serve(delay: Duration) -> Done {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen")?;
     crate::output::print(&format!("{}\n", listener.local_addr().context("no address")?.port()))?;
     thread::spawn(move || {
@@ -62,8 +68,7 @@ fn read(mut stream: TcpStream, delay: Duration, sender: &SyncSender<Chunk>) {
     while let Ok(count @ 1..) = stream.read(&mut buffer[kept..]) {
         let due = Instant::now() + delay;
         let (requests, rest) = buffer[..kept + count].as_chunks::<REQUEST_BYTES>();
-        let numbers = requests.iter().filter_map(|request| request[8..].try_into().ok());
-        let chunk = numbers.collect();
+        let chunk = requests.to_vec();
         kept = rest.len();
         let whole = requests.len() * REQUEST_BYTES;
         buffer.copy_within(whole..whole + kept, 0);
@@ -74,14 +79,16 @@ fn read(mut stream: TcpStream, delay: Duration, sender: &SyncSender<Chunk>) {
 }
 
 fn write(mut stream: TcpStream, receiver: &Receiver<Chunk>) {
-    let object = [0; OBJECT_BYTES];
+    let rest = [0; OBJECT_BYTES - KEY_BYTES];
     let mut answers = Vec::new();
-    for (due, numbers) in receiver {
+    for (due, requests) in receiver {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         answers.clear();
-        for number in numbers {
-            answers.extend_from_slice(&number);
-            answers.extend_from_slice(&object);
+        for request in requests {
+            let (key, number) = request.split_at(KEY_BYTES);
+            answers.extend_from_slice(number);
+            answers.extend_from_slice(key);
+            answers.extend_from_slice(&rest);
         }
         if stream.write_all(&answers).is_err() {
             return;
@@ -112,11 +119,15 @@ impl Origin {
         Ok(Origin { child, address: (Ipv4Addr::LOCALHOST, port).into() })
     }
 
+    /// Its process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Another connection.
     pub(super) fn connect(&self) -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect(self.address).context("cannot reach an origin")?;
         stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
         Ok(stream)
     }
 }

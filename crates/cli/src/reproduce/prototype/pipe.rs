@@ -1,0 +1,164 @@
+//! What joins the parts of the prototype: bounded queues of one producer and one consumer, and a
+//! bell for each thread that waits at several of them.
+//!
+//! Every message belongs to a request that is not answered yet, and no request has two of them, so a
+//! queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
+//! waits for room: there are cycles among the parts, in which each could wait for the next. Who
+//! holds back is the client.
+
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Requests that are not answered yet, at most.
+pub(super) const WINDOW: usize = 1 << 17;
+/// Messages that are taken from one queue before the next is looked at.
+pub(super) const BATCH: usize = 256;
+/// For how long a part sleeps, at most. It looks then whether all is over.
+const NAP: Duration = Duration::from_millis(10);
+
+/// Wakes a thread that sleeps because its queues are empty.
+#[derive(Default)]
+pub(super) struct Bell {
+    sleeping: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Bell {
+    /// Sleeps until somebody rings, 10 ms at most. Not at all if there is something to do. By the
+    /// thread that did so first, alone.
+    pub(super) fn wait(&self, has_work: impl FnOnce() -> bool) {
+        self.thread.get_or_init(thread::current);
+        self.sleeping.store(true, Relaxed);
+        // Partner: the fence of `ring`. Either this thread sees the message, or the other that this
+        // one sleeps.
+        fence(SeqCst);
+        if !has_work() {
+            thread::park_timeout(NAP);
+        }
+        self.sleeping.store(false, Relaxed);
+    }
+
+    fn ring(&self) {
+        // Partner: the fence of `wait`.
+        fence(SeqCst);
+        if self.sleeping.load(Relaxed)
+            && self.sleeping.swap(false, Relaxed)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+}
+
+/// The producer's end of a queue.
+pub(super) struct Inlet<T> {
+    queue: Producer<T>,
+    /// The consumer's.
+    bell: Arc<Bell>,
+    sent: bool,
+}
+
+impl<T> Inlet<T> {
+    /// Queues a message. It may be seen from the next [`flush`](Self::flush) on.
+    pub(super) fn send(&mut self, message: T) -> anyhow::Result<()> {
+        self.sent = true;
+        self.queue.push(message).map_err(|_| anyhow!("more messages than requests"))
+    }
+
+    /// Wakes the consumer, if anything was sent since.
+    pub(super) fn flush(&mut self) {
+        if std::mem::take(&mut self.sent) {
+            self.bell.ring();
+        }
+    }
+}
+
+/// A queue to a thread with this bell.
+pub(super) fn pipe<T>(bell: &Arc<Bell>) -> (Inlet<T>, Consumer<T>) {
+    let (queue, outlet) = RingBuffer::new(WINDOW);
+    (Inlet { queue, bell: Arc::clone(bell), sent: false }, outlet)
+}
+
+/// Whether all is over: all requests are answered, or a part has failed.
+#[derive(Default)]
+pub(super) struct Over(AtomicBool);
+
+impl Over {
+    pub(super) fn is_over(&self) -> bool {
+        // All that parts tell each other is in queues.
+        self.0.load(Relaxed)
+    }
+
+    pub(super) fn end(&self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Ends all when a part ends, whichever way.
+pub(super) struct Ends<'a>(pub(super) &'a Over);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn who_sleeps_is_woken_by_what_comes() {
+        let bell = Arc::new(Bell::default());
+        let ((mut there, mut come), back_bell) = (pipe(&bell), Arc::new(Bell::default()));
+        let (mut back, mut answers) = pipe(&back_bell);
+        const ROUNDS: u32 = 2_000;
+        let began = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut served = 0;
+                while served < ROUNDS {
+                    while let Ok(number) = come.pop() {
+                        back.send(number).unwrap();
+                        served += 1;
+                    }
+                    back.flush();
+                    bell.wait(|| !come.is_empty());
+                }
+            });
+            for number in 0..ROUNDS {
+                there.send(number).unwrap();
+                there.flush();
+                let answer = loop {
+                    if let Ok(answer) = answers.pop() {
+                        break answer;
+                    }
+                    back_bell.wait(|| !answers.is_empty());
+                };
+                assert_eq!(answer, number);
+            }
+        });
+        // Each nap that nobody ends takes 10 ms: one in four rounds would be 5 s.
+        assert!(began.elapsed() < NAP * ROUNDS / 4, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_full_queue_refuses() {
+        let (mut inlet, mut outlet) = pipe(&Arc::default());
+        (0..WINDOW).for_each(|number| inlet.send(number).unwrap());
+        assert!(inlet.send(WINDOW).is_err());
+        assert_eq!(outlet.pop(), Ok(0));
+        inlet.send(WINDOW).unwrap();
+    }
+}
