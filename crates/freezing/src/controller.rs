@@ -99,7 +99,7 @@ impl Default for Tuning {
             construction_samples: 100,
             gain: 1.1,
             tries: 3,
-            apart: 0.1,
+            apart: 0.05,
             probation: 2,
             fades: 8,
             credit: 2.0,
@@ -755,15 +755,27 @@ impl Controller {
             dynamic: beside.unwrap_or(without).min(without),
             miss: self.baseline.miss().unwrap_or(0.0),
         };
-        let next = best_share(&self.curve, &latencies, self.bar);
+        // A part that was no gain, or nothing that was timed: no other part will be.
+        let go_on = mean.is_some_and(|mean| self.share >= 1.0 || mean < self.bar);
+        let next = self.next_share(best_share(&self.curve, &latencies, self.bar));
         let is_new = self.arms.iter().all(|arm| (arm.share - next).abs() >= apart);
-        if mean.is_some() && self.arms.len() < tries && next >= self.tuning.least_share && is_new {
+        if go_on && self.arms.len() < tries && next >= self.tuning.least_share && is_new {
             return self.try_share(next);
         }
         if self.best_arm().is_none_or(|arm| arm.latency >= self.bar) {
             return self.fail(now, Reason::NotWorth);
         }
         self.construct_anew(Reason::Chosen, 1, now, &observed.totals)
+    }
+
+    /// The best share by the curve. If that was tried, and is about where the curve ends, as when
+    /// all requests have become misses and hits of what is before the marker: the middle between
+    /// the end and all, of which the curve says nothing.
+    fn next_share(&self, best: f64) -> f64 {
+        let apart = self.tuning.apart;
+        let end = self.curve.last().map_or(1.0, |last| last.share);
+        let was_tried = self.arms.iter().any(|arm| (arm.share - best).abs() < apart);
+        if was_tried && end - best < apart { f64::midpoint(end, 1.0) } else { best }
     }
 
     /// What was measured, for those who want to know why.

@@ -171,11 +171,11 @@ fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
 }
 
 /// A trace over and over.
-pub(super) fn endless(trace: &Trace) -> impl Iterator<Item = u64> {
+fn endless(trace: &Trace) -> impl Iterator<Item = u64> {
     trace.ids.iter().cycle().map(|&id| u64::from(id))
 }
 
-pub(super) fn zipf(objects: u64, requests: u64) -> Result<Trace, Failure> {
+fn zipf(objects: u64, requests: u64) -> Result<Trace, Failure> {
     let spec = format!("zipf:0.99:objects={objects}:requests={requests}:seed=1");
     Ok(trace::load(&spec, &Default::default())?.trace)
 }

@@ -8,7 +8,6 @@ use frazil::{Freezing, FreezingState};
 
 use super::frozen_cells::phase_name;
 use super::frozen_clock::{Bench, Costs};
-use super::frozen_curve::{endless, zipf};
 use super::{Expectation, Report};
 use crate::failure::Failure;
 use crate::output::{self, row};
@@ -23,6 +22,9 @@ const FEW: [f64; 1] = [0.9];
 const LIFETIMES: [u32; 2] = [20, 2];
 /// How long a fixed share is thawed, in which the order learns what has become hot.
 const THAWED: Duration = Duration::from_secs(2);
+
+/// Exponent of Zipf's law, as the paper's.
+const EXPONENT: f64 = 0.99;
 
 /// Entries of the caches.
 const CAPACITY: u64 = 10_000;
@@ -55,18 +57,31 @@ const LOADS: [Load; 4] = [
 ];
 
 impl Load {
-    /// The keys, without end.
-    fn requests(self, drawn: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    /// Shares of requests of the keys that are at most as rare as each, the most frequent first.
+    fn cumulated(self) -> Vec<f64> {
+        let weights = (1..=self.keys).map(|rank| (rank as f64).powf(-EXPONENT));
+        let sum: f64 = weights.clone().sum();
+        let add = |so_far: &mut f64, weight: f64| {
+            *so_far += weight / sum;
+            Some(*so_far)
+        };
+        weights.scan(0.0, add).collect()
+    }
+
+    /// The keys, without end. A drawn trace over and over would not do: what a cache has lost of
+    /// it is what comes next.
+    fn requests(self, cumulated: &[f64]) -> impl Iterator<Item = u64> + '_ {
         let Load { every, window, moves, .. } = self;
         let mut state = 7u64;
-        (0u64..).zip(drawn.iter().cycle()).map(move |(index, &key)| {
-            if every == 0 || !index.is_multiple_of(every) {
-                return key;
-            }
+        (0u64..).map(move |index| {
             // Knuth's generator; the upper half is the better one.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = ((state >> 33) * window) >> 31;
-            (1 << 40) + index / moves + at
+            let drawn = state >> 33;
+            if every > 0 && index.is_multiple_of(every) {
+                return (1 << 40) + index / moves + ((drawn * window) >> 31);
+            }
+            let unit = drawn as f64 / (1u64 << 31) as f64;
+            cumulated.partition_point(|&so_far| so_far <= unit) as u64
         })
     }
 }
@@ -77,8 +92,14 @@ struct Fixed {
     share: f64,
     /// None where nothing is frozen.
     lifetime: Option<u32>,
-    /// Requests a second, in thousands.
-    rate: f64,
+    rates: Rates,
+}
+
+/// Requests a second, in thousands: from the beginning, and in the second half.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    whole: f64,
+    late: f64,
 }
 
 /// What the controller came to.
@@ -86,9 +107,7 @@ struct Found {
     load: &'static str,
     policy: &'static str,
     fixed: Vec<Fixed>,
-    /// Requests a second, in thousands: from the beginning, and in the second half.
-    whole: f64,
-    late: f64,
+    rates: Rates,
     /// The mean share in the second half, and of it while something was frozen.
     mean_share: f64,
     share: f64,
@@ -98,26 +117,33 @@ struct Found {
 impl Found {
     /// The fastest of the fixed shares.
     fn best(&self) -> Fixed {
-        let none = Fixed { share: 0.0, lifetime: None, rate: 0.0 };
-        let faster = |one: Fixed, other: &Fixed| if other.rate > one.rate { *other } else { one };
+        let none = Fixed { share: 0.0, lifetime: None, rates: Rates::default() };
+        let faster = |one: Fixed, other: &Fixed| {
+            if other.rates.late > one.rates.late { *other } else { one }
+        };
         self.fixed.iter().fold(none, faster)
     }
 
     /// With all frozen for so many times as long as it was thawed.
     fn whole_frozen(&self, lifetime: u32) -> Option<f64> {
         let is = |it: &&Fixed| it.share >= 1.0 && it.lifetime == Some(lifetime);
-        self.fixed.iter().find(is).map(|it| it.rate)
+        self.fixed.iter().find(is).map(|it| it.rates.late)
     }
 
     /// What was found over the fastest of the fixed shares.
     fn of_best(&self) -> f64 {
-        self.late / self.best().rate.max(1e-9)
+        self.rates.late / self.best().rates.late.max(1e-9)
     }
 
     /// What never freezes.
-    fn never(&self) -> f64 {
+    fn never(&self) -> Rates {
         let never = self.fixed.iter().find(|it| it.lifetime.is_none());
-        never.map_or(0.0, |it| it.rate)
+        never.map(|it| it.rates).unwrap_or_default()
+    }
+
+    /// The whole run over that of the cache which never freezes.
+    fn whole_gain(&self) -> f64 {
+        self.rates.whole / self.never().whole.max(1e-9)
     }
 
     fn rows(&self) -> Vec<output::Row> {
@@ -129,7 +155,8 @@ impl Found {
                 "policy" => self.policy,
                 "share" => it.share,
                 "lifetime" => it.lifetime,
-                "krps" => it.rate,
+                "krps" => it.rates.late,
+                "whole_run_krps" => it.rates.whole,
             }
         });
         let found = row! {
@@ -137,15 +164,15 @@ impl Found {
             "figure" => 10,
             "workload" => self.load,
             "policy" => self.policy,
-            "krps" => self.late,
-            "whole_run_krps" => self.whole,
+            "krps" => self.rates.late,
+            "whole_run_krps" => self.rates.whole,
             "mean_share" => self.mean_share,
             "share" => self.share,
             "phase" => phase_name(self.state.phase),
             "reason" => format!("{:?}", self.state.reason),
             "verdict" => self.state.verdict().map(ToString::to_string),
             "best_fixed_share" => self.best().share,
-            "best_fixed_krps" => self.best().rate,
+            "best_fixed_krps" => self.best().rates.late,
         };
         fixed.chain(std::iter::once(found)).collect()
     }
@@ -161,6 +188,14 @@ fn ask_for(bench: &mut Bench<'_>, time: Duration) -> u64 {
     asked
 }
 
+/// Requests and the time when the half was over, and at the end.
+fn rates(began: Duration, half: (u64, Duration), end: (u64, Duration)) -> Rates {
+    Rates {
+        whole: thousands(end.0, end.1 - began),
+        late: thousands(end.0 - half.0, end.1 - half.1),
+    }
+}
+
 fn thousands(requests: u64, time: Duration) -> f64 {
     requests as f64 / time.as_secs_f64().max(1e-9) / 1e3
 }
@@ -173,14 +208,14 @@ fn warm(bench: &mut Bench<'_>) {
 fn fixed(
     policy: &str,
     load: Load,
-    drawn: &[u64],
+    cumulated: &[f64],
     [share, lifetime]: [f64; 2],
     span: Duration,
-) -> Result<f64, Failure> {
-    let keys = load.requests(drawn);
+) -> Result<Rates, Failure> {
+    let keys = load.requests(cumulated);
     let mut bench = Bench::new(policy, Freezing::ByHand, CAPACITY, load.costs, keys)?;
     warm(&mut bench);
-    let (began, mut asked) = (bench.now(), 0);
+    let (began, mut asked, mut half) = (bench.now(), 0, None);
     while bench.now() < began + span {
         asked += ask_for(&mut bench, THAWED);
         if share > 0.0 {
@@ -188,8 +223,12 @@ fn fixed(
             asked += ask_for(&mut bench, THAWED.mul_f64(lifetime));
             bench.cache.thaw();
         }
+        let now = bench.now();
+        if half.is_none() && now >= began + span / 2 {
+            half = Some((asked, now));
+        }
     }
-    Ok(thousands(asked, bench.now() - began))
+    Ok(rates(began, half.unwrap_or((0, began)), (asked, bench.now())))
 }
 
 /// Runs the experiment.
@@ -224,7 +263,7 @@ const NO_LOSS: f64 = 0.97;
 
 fn figure_10(found: &Found) -> Expectation {
     let (best, of_best) = (found.best(), found.of_best());
-    let whole = found.whole / found.never().max(1e-9);
+    let whole = found.whole_gain();
     let [best_share, share] = [best.share, found.share].map(|share| 100.0 * share);
     Expectation {
         figure: 10,
@@ -273,16 +312,15 @@ fn find(
     span: Duration,
     shares: &[f64],
 ) -> Result<Found, Failure> {
-    let trace = zipf(load.keys, 20 * load.keys.max(CAPACITY))?;
-    let drawn: Vec<u64> = endless(&trace).take(trace.len()).collect();
-    let rate = |share, lifetime| fixed(policy, load, &drawn, [share, lifetime], span);
-    let mut all = vec![Fixed { share: 0.0, lifetime: None, rate: rate(0.0, 0.0)? }];
+    let cumulated = load.cumulated();
+    let of = |share, lifetime| fixed(policy, load, &cumulated, [share, lifetime], span);
+    let mut all = vec![Fixed { share: 0.0, lifetime: None, rates: of(0.0, 0.0)? }];
     let each = |&share: &f64| LIFETIMES.map(|lifetime| (share, lifetime));
     for (share, lifetime) in shares.iter().flat_map(each) {
-        let rate = rate(share, f64::from(lifetime))?;
-        all.push(Fixed { share, lifetime: Some(lifetime), rate });
+        let rates = of(share, f64::from(lifetime))?;
+        all.push(Fixed { share, lifetime: Some(lifetime), rates });
     }
-    let keys = load.requests(&drawn);
+    let keys = load.requests(&cumulated);
     let mut bench = Bench::new(policy, Freezing::Learned, CAPACITY, load.costs, keys)?;
     warm(&mut bench);
     let began = bench.now();
@@ -291,11 +329,11 @@ fn find(
         state.ok_or_else(|| anyhow!("{policy} does not freeze by itself"))
     };
     let first = ask_for(&mut bench, span / 2);
-    let half = (bench.now(), state(&bench)?);
+    let (half, then) = (bench.now(), state(&bench)?);
     let second = ask_for(&mut bench, span / 2);
-    let (whole_time, late_time) = (bench.now() - began, bench.now() - half.0);
+    let rates = rates(began, (first, half), (first + second, bench.now()));
     let state = state(&bench)?;
-    let times = state.times_by_share().zip(half.1.times_by_share());
+    let times = state.times_by_share().zip(then.times_by_share());
     let times: Vec<(f64, f64)> =
         times.map(|((share, now), (_, then))| (share, (now - then).as_secs_f64())).collect();
     let mean = |times: &[(f64, f64)]| {
@@ -306,8 +344,7 @@ fn find(
         load: load.name,
         policy,
         fixed: all,
-        whole: thousands(first + second, whole_time),
-        late: thousands(second, late_time),
+        rates,
         mean_share: mean(&times),
         share: mean(times.get(1..).unwrap_or_default()),
         state,
@@ -321,16 +358,16 @@ fn table(found: &[Found]) -> String {
         let rate = |rate: f64| output::number(rate, 1);
         let at = |share: f64| {
             let mine = it.fixed.iter().filter(|fixed| fixed.share.to_bits() == share.to_bits());
-            let best = mine.map(|fixed| fixed.rate).max_by(f64::total_cmp);
+            let best = mine.map(|fixed| fixed.rates.late).max_by(f64::total_cmp);
             best.map_or_else(|| "-".to_owned(), rate)
         };
-        let mut row = vec![it.load.to_owned(), it.policy.to_owned(), rate(it.never())];
+        let mut row = vec![it.load.to_owned(), it.policy.to_owned(), rate(it.never().late)];
         row.extend(SHARES.map(at));
         row.extend([
             format!("{:.0} %", 100.0 * best.share),
-            rate(it.late),
+            rate(it.rates.late),
             format!("{:.2}", it.of_best()),
-            format!("{:.2}", it.whole / it.never().max(1e-9)),
+            format!("{:.2}", it.whole_gain()),
             format!("{:.0} %", 100.0 * it.share),
             format!("{:.0} %", 100.0 * it.mean_share),
             phase_name(it.state.phase),
@@ -360,7 +397,7 @@ fn lifetimes(found: &[Found]) -> String {
         };
         let mut row = vec![it.load.to_owned(), it.policy.to_owned()];
         row.extend(LIFETIMES.map(of));
-        row.push(output::number(it.never(), 1));
+        row.push(output::number(it.never().late, 1));
         row
     };
     let mut headers: Vec<String> = ["workload", "policy"].map(str::to_owned).to_vec();

@@ -522,8 +522,8 @@ fn a_trial_must_beat_what_comes_after_it() {
 fn what_pays_by_hits_alone_has_to_prove_it() {
     let scan = Workload {
         misses: 0.9,
-        frozen_hits: |share| 0.5 * share,
-        frozen_misses: |share| 0.9 - 0.4 * share,
+        frozen_hits: |share| if share < 1.0 { 0.1 } else { 0.5 },
+        frozen_misses: |share| if share < 1.0 { 0.9 } else { 0.5 },
         ..PAYS
     };
     let mut run = Run::new();
