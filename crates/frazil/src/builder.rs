@@ -221,10 +221,11 @@ impl<K, V, S> Builder<K, V, S> {
     /// Whether Mobius moves the visited entries that an eviction passes to the other queue as one
     /// (paper 3, §4.2, consecutive detection), as it does unless told otherwise.
     ///
-    /// Without it each of them goes there by itself: one exchange puts it into the queue, and one
-    /// takes it out in the next pass. Newcomers travel as before. Which entry goes is the same.
-    /// Memory: up to 128 bytes an entry more, for segments that one entry is in. There to be
-    /// measured, and with the feature `measure` only.
+    /// Without it each of them goes there by itself, in a segment that it alone is in, unless segments
+    /// have become few: one exchange puts it into the queue, and one takes it out in the next pass.
+    /// Newcomers travel as before. Of one thread the same entries go. Memory: up to 128 bytes more a
+    /// slot, of which small caches have many times as many as entries. There to be measured, and with
+    /// the feature `measure` only.
     ///
     /// ```
     /// let without = frazil::Cache::<u64, u64>::builder(10_000).consecutive_detection(false).build();
