@@ -48,10 +48,11 @@ impl Shared {
     }
 }
 
-#[test]
-fn nothing_is_dropped_while_it_is_read() {
-    loom::model(|| {
-        let shared = Arc::new(Shared { claims: Claims::new(2), published: Published::default() });
+/// Two readers, who may claim at the same time or one after the other, and a replacement.
+fn read_and_replace(claims: usize) {
+    loom::model(move || {
+        let claims = Claims::new(claims);
+        let shared = Arc::new(Shared { claims, published: Published::default() });
         shared.published.publish(Box::new(Thing(UnsafeCell::new(1))));
         let readers = [0, 1].map(|thread| {
             let shared = Arc::clone(&shared);
@@ -60,6 +61,17 @@ fn nothing_is_dropped_while_it_is_read() {
         shared.replace();
         readers.into_iter().for_each(|reader| reader.join().expect("it has read"));
     });
+}
+
+#[test]
+fn nothing_is_dropped_while_it_is_read() {
+    read_and_replace(2);
+}
+
+/// Who finds the one claim taken must not let go of it.
+#[test]
+fn nothing_is_dropped_while_another_wants_its_claim() {
+    read_and_replace(1);
 }
 
 /// Has one key, and sets it aside.

@@ -67,7 +67,8 @@ impl<T: Default> Claims<T> {
             // exchange comes before its look at this, so that one of the two sees the other.
             let taken = claim.taken.compare_exchange(false, true, SeqCst, Relaxed);
             order_for_checker();
-            taken.is_ok().then_some(Held(claim))
+            // Made when it is taken alone: one that is dropped lets go of another's.
+            taken.is_ok().then(|| Held(claim))
         })
     }
 
