@@ -1,12 +1,13 @@
 //! Which place of an overlay is a thread's.
 //!
-//! A living thread has a number, which one that begins after its end may have. Nobody waits for
-//! one: a number that can't be given back at once is lost, and there are places for those that have
-//! none.
+//! A living thread has a number, which one that begins after its end may have: a bit of a word, so
+//! that nobody waits for one and none is lost. Threads beyond [`OWN`] share other places.
 
 use std::cell::Cell;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64 as Word, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use crate::sync::atomic::AtomicU64;
 
@@ -24,8 +25,8 @@ pub(crate) struct Place {
     is_own: bool,
 }
 
-/// Numbers given back. Who takes one sees what its last owner has counted.
-static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// A bit for each number that a living thread has, from the lowest for 1.
+static TAKEN: Word = Word::new(0);
 
 /// A number while its thread lives.
 struct Lease(usize);
@@ -33,14 +34,16 @@ struct Lease(usize);
 impl Drop for Lease {
     fn drop(&mut self) {
         // What is destroyed after it shares a place.
-        let _ = NUMBER.try_with(|own| own.set(usize::MAX));
-        if self.0 <= OWN
-            && let Ok(mut free) = FREE.try_lock()
-        {
-            free.push(self.0);
+        let _ = NUMBER.try_with(|own| own.set(SHARED));
+        if self.0 <= OWN {
+            // Release: what this thread has counted. Partner: the Acquire of `new_number`.
+            TAKEN.fetch_and(!(1 << (self.0 - 1)), Release);
         }
     }
 }
+
+/// The number of threads that are ending.
+const SHARED: usize = usize::MAX;
 
 std::thread_local! {
     /// The thread's number, from 1; 0 before it has one. Read by every call, so it has no
@@ -50,20 +53,22 @@ std::thread_local! {
 }
 
 fn new_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    if let Some(number) = FREE.try_lock().ok().and_then(|mut free| free.pop()) {
-        return number;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let is_any_left = |taken: u64| (taken.trailing_ones() as usize) < OWN;
+    let take = |taken: u64| is_any_left(taken).then(|| taken | (taken + 1));
+    // Acquire: who had it last has counted before. Partner: the Release of `Lease::drop`.
+    match TAKEN.fetch_update(Acquire, Relaxed, take) {
+        Ok(taken) => taken.trailing_ones() as usize + 1,
+        // Beyond those that are a thread's own, whatever the count comes to.
+        Err(_) => OWN + 1 + NEXT.fetch_add(1, Relaxed) % OWN,
     }
-    // Never twice: that a place is a thread's own hangs on it. Those to come share.
-    let next = |next: usize| next.checked_add(1);
-    NEXT.fetch_update(Relaxed, Relaxed, next).unwrap_or(usize::MAX)
 }
 
 impl Place {
     /// The calling thread's.
     #[inline(always)]
     pub(crate) fn of_this_thread() -> Self {
-        let number = NUMBER.try_with(Cell::get).unwrap_or(usize::MAX);
+        let number = NUMBER.try_with(Cell::get).unwrap_or(SHARED);
         let number = if number == 0 { Self::number() } else { number };
         let is_own = number <= OWN;
         let at = if is_own { number - 1 } else { OWN + number % OWN };
@@ -72,7 +77,7 @@ impl Place {
 
     #[cold]
     fn number() -> usize {
-        let number = LEASE.try_with(|lease| lease.0).unwrap_or(usize::MAX);
+        let number = LEASE.try_with(|lease| lease.0).unwrap_or(SHARED);
         let _ = NUMBER.try_with(|own| own.set(number));
         number
     }
@@ -115,6 +120,23 @@ mod tests {
         places.sort_by_key(|place| place.at);
         assert_eq!(places.len(), OWN / 2);
         assert!(places.windows(2).all(|pair| pair[0].at < pair[1].at), "{places:?}");
+    }
+
+    #[test]
+    fn no_place_is_lost_to_threads_that_end_at_once() {
+        for _ in 0..OWN {
+            let start = std::sync::Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        Place::of_this_thread();
+                        start.wait();
+                    });
+                }
+            });
+        }
+        let place = std::thread::spawn(Place::of_this_thread).join();
+        assert!(place.is_ok_and(|place| place.is_own));
     }
 
     #[test]
