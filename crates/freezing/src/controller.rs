@@ -50,9 +50,13 @@ pub(crate) struct Tuning {
     /// A lifetime for what is faster only because less is missed: twice as long each time that
     /// it has paid.
     pub(crate) probation: u32,
+    /// By how much a request would be slower if none hit, below which there is nothing to lose.
+    pub(crate) stake: f64,
     /// Times in a row that something fades and is frozen anew before all is learnt anew: as it is
-    /// by then that may be another share, and learning takes as long as several cycles.
+    /// by then that may be another share, and learning takes as long as several cycles. Twice as
+    /// many each time, up to the second.
     pub(crate) fades: u32,
+    pub(crate) fades_max: u32,
     /// What a frozen phase begins with, and is given again after each construction's length.
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
@@ -101,7 +105,9 @@ impl Default for Tuning {
             tries: 3,
             apart: 0.05,
             probation: 2,
+            stake: 1.03,
             fades: 8,
+            fades_max: 64,
             credit: 2.0,
             attempts: 3,
             lifetime: LIFETIME,
@@ -386,8 +392,9 @@ pub(crate) struct Controller {
     /// Requests of the last construction, and how long they took.
     construction: u64,
     construction_time: Duration,
-    /// Refreshes in a row that were not due to age.
+    /// Refreshes in a row that were not due to age, and after how many all is learnt anew.
     faded: u32,
+    fades: u32,
     pub(crate) sleep: Duration,
     pub(crate) curve: Vec<CurvePoint>,
     pub(crate) record: Record,
@@ -514,6 +521,7 @@ impl Controller {
             construction: 0,
             construction_time: Duration::ZERO,
             faded: 0,
+            fades: tuning.fades,
             sleep: tuning.sleep,
             curve: Vec::new(),
             record,
@@ -635,7 +643,7 @@ impl Controller {
     /// It did not pay: the next attempt is a long while away, and the one after that longer.
     fn fail(&mut self, now: Duration, reason: Reason) -> Action {
         self.record.failures += 1;
-        self.faded = 0;
+        (self.faded, self.fades) = (0, self.tuning.fades);
         self.sleep = (self.sleep * self.tuning.sleep_growth).min(self.tuning.sleep_max);
         let until = now.saturating_add(self.sleep);
         self.enter(State::Sleeping { until }, reason, now, Action::Rest)
@@ -847,7 +855,7 @@ impl Controller {
     /// before it *and* after it: of a workload that changes, either side alone may have been one of
     /// its bad moments.
     fn choose(&mut self, now: Duration, after: f64) -> Action {
-        let Tuning { gain, lifetime, probation, .. } = self.tuning;
+        let Tuning { gain, lifetime, probation, stake, .. } = self.tuning;
         if let Some(Unproven { latency, before }) = self.unproven.take() {
             if latency * gain >= before.min(after) {
                 return self.fail(now, Reason::NotWorth);
@@ -856,11 +864,12 @@ impl Controller {
         }
         let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
         let Some(arm) = best else { return self.fail(now, Reason::NotWorth) };
-        // What hits may change from one moment to the next, what a hit takes does not.
+        // What hits may change from one moment to the next, what a hit takes does not. Where hardly
+        // anything hits there are no hits to lose.
         let miss = self.baseline.miss().unwrap_or(0.0);
         let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
         if self.reason == Reason::Chosen {
-            let by_misses = as_many_misses >= self.threshold;
+            let by_misses = as_many_misses >= self.threshold && miss > stake * after;
             self.lifetime = if by_misses { probation.min(lifetime) } else { lifetime };
         }
         self.try_share(arm.share)
@@ -887,6 +896,7 @@ impl Controller {
         let Some(first) = frozen.first else {
             if latency > self.threshold {
                 if frozen.attempt >= attempts {
+                    self.has_come_to(latency);
                     return self.fail(now, Reason::Unproven);
                 }
                 return self.construct_anew(Reason::Unproven, frozen.attempt + 1, now, totals);
@@ -918,9 +928,10 @@ impl Controller {
         if totals.since(&frozen.round).requests() > self.construction {
             if frozen.credit <= credit {
                 self.faded += 1;
-                if self.faded >= self.tuning.fades {
-                    // The share itself is not what it was: it is learnt anew.
+                if self.faded >= self.fades {
+                    // The share itself may not be what it was: it is learnt anew.
                     self.faded = 0;
+                    self.fades = self.fades.saturating_mul(2).min(self.tuning.fades_max);
                     return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);
                 }
                 return self.end_cycle(now, totals, &frozen, Reason::Faded);
@@ -932,6 +943,13 @@ impl Controller {
         Action::Nothing
     }
 
+    /// What a request took with the share that was frozen last, in place of what it took in its trial.
+    fn has_come_to(&mut self, latency: f64) {
+        let share = self.share.to_bits();
+        let mine = self.arms.iter_mut().filter(|arm| arm.share.to_bits() == share);
+        mine.for_each(|arm| arm.latency = latency);
+    }
+
     /// Freezes the share anew that is best by now, without learning: what it came to over this
     /// cycle counts in place of its trial, in which it was fresh.
     fn end_cycle(
@@ -941,10 +959,8 @@ impl Controller {
         frozen: &FrozenPhase,
         reason: Reason,
     ) -> Action {
-        let latency = frozen.cycle.mean();
         let share = self.share.to_bits();
-        let mine = self.arms.iter_mut().filter(|arm| arm.share.to_bits() == share);
-        mine.for_each(|arm| arm.latency = latency);
+        self.has_come_to(frozen.cycle.mean());
         let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
         let Some(best) = best else { return self.fail(now, Reason::Degraded) };
         let before = self.threshold * self.tuning.gain;

@@ -476,13 +476,13 @@ fn what_is_frozen_lasts_as_long_as_is_said() {
         assert_eq!(bench.state().failures, 0, "{:?}", bench.seen);
         bench.state().refreshes
     };
-    // A loop pays by what hits, and has to prove it: after 2 seconds, 4, 8, and so on, each time
-    // with 2 to 3 without in between.
-    assert!((7..=10).contains(&refreshes(5)));
-    assert!((4..=5).contains(&refreshes(20)));
+    // Every 7 to 8 seconds, 22 to 23; every 3 to 4, never. A loop pays by what hits, which need not
+    // be proved where nothing hits without.
+    assert!((6..=9).contains(&refreshes(5)));
+    assert_eq!(refreshes(20), 2);
     if is_long() {
         assert!((14..=20).contains(&refreshes(1)));
-        assert!((3..=4).contains(&refreshes(100)));
+        assert_eq!(refreshes(100), 0);
     }
 }
 

@@ -123,6 +123,12 @@ impl Run {
         panic!("still {:?}, because {:?}", self.controller.phase(), self.controller.reason);
     }
 
+    /// A verdict that contradicts the reason helps nobody.
+    fn tells_that_it_does_not_pay(&self) {
+        let verdict = self.controller.verdict().map(|it| it.to_string()).unwrap_or_default();
+        assert!(verdict.contains("It does not pay"), "{verdict}");
+    }
+
     fn seconds(&mut self, seconds: u64, workload: &Workload) {
         (0..10 * seconds).for_each(|_| self.check(workload));
     }
@@ -322,6 +328,7 @@ fn what_becomes_slow_is_thawed_soon_and_a_sleep_follows() {
     assert_eq!(run.actions.last(), Some(&Action::Rest));
     assert!(run.now - begun <= Duration::from_secs(1), "{:?}", run.now - begun);
     assert_eq!(run.controller.sleep, Duration::from_secs(16));
+    run.tells_that_it_does_not_pay();
     // And then it learns again.
     run.until(Phase::Learning, &moved);
 }
@@ -372,6 +379,14 @@ fn what_fades_again_and_again_is_learnt_anew() {
     assert_eq!((run.controller.phase(), run.controller.reason), (Phase::Waiting, Reason::Faded));
     assert_eq!(run.controller.record.refreshes, u64::from(fades) - 1);
     assert_eq!(run.controller.record.failures, 0);
+    // What was learnt then fades as well: it is not learnt anew so soon.
+    for _ in 0..fades {
+        run.until(Phase::Frozen, &PAYS);
+        run.seconds(5, &PAYS);
+        let slower = taking(0.95 * run.controller.threshold, &run);
+        run.until(Phase::Constructing, &slower);
+        assert_eq!(run.controller.reason, Reason::Faded);
+    }
 }
 
 #[test]
@@ -388,6 +403,7 @@ fn what_is_never_fast_enough_is_given_up() {
     );
     run.until(Phase::Sleeping, &slow);
     assert_eq!(run.controller.reason, Reason::Unproven);
+    run.tells_that_it_does_not_pay();
     let constructions = run.actions.iter().filter(|action| matches!(action, Action::Freeze(_)));
     assert_eq!(constructions.count(), 2 + 3, "two trials, and three attempts");
 }
@@ -541,6 +557,23 @@ fn what_pays_by_hits_alone_has_to_prove_it() {
     run.until(Phase::Constructing, &scan);
     run.until(Phase::Sleeping, &Workload { misses: 0.5, ..scan });
     assert_eq!(run.controller.reason, Reason::NotWorth);
+    run.tells_that_it_does_not_pay();
+}
+
+/// Where hardly anything hits without, no hit can be lost that would have to be missed.
+#[test]
+fn what_has_nothing_to_lose_need_not_prove_it() {
+    let scan = Workload {
+        misses: 0.99,
+        frozen_hits: |share| if share < 1.0 { 0.1 } else { 0.5 },
+        frozen_misses: |share| if share < 1.0 { 0.9 } else { 0.5 },
+        ..PAYS
+    };
+    let mut run = Run::new();
+    run.until(Phase::Frozen, &scan);
+    let begun = run.now;
+    run.until(Phase::Constructing, &scan);
+    assert_eq!((run.controller.reason, (run.now - begun).as_secs()), (Reason::Outlived, 20));
 }
 
 #[test]
