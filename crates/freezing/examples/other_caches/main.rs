@@ -26,7 +26,7 @@ type Error = Box<dyn std::error::Error>;
 const KEYS: u64 = 200_000;
 /// Of a stream.
 const OPERATIONS: usize = 1 << 20;
-/// Runs that ask for something else each.
+/// Turns that ask for something else each.
 const RUNS: usize = 8;
 const ALPHA: f64 = 0.99;
 /// What the paper's miss takes, its device being an Optane disk.
@@ -82,7 +82,7 @@ fn hits(plan: &mut Plan) -> Result<(), Error> {
         let idle = RelaxedLru::<u64, u64>::new(capacity);
         sides.insert(4, Side::overlaid("relaxed, idle", idle, Freezing::Nothing)?);
         let load = zipf(ALPHA, RESIDENT, threads, None)?;
-        let outcomes = compare(&sides, &load, RESIDENT, plan);
+        let outcomes = compare(&sides, &load, RESIDENT, plan)?;
         for host in outcomes.chunks(3) {
             for outcome in host {
                 println!(
@@ -102,7 +102,7 @@ fn hits(plan: &mut Plan) -> Result<(), Error> {
 /// One row: what both hosts do, plain and with what the controller freezes.
 fn row(title: &str, capacity: usize, load: &Load, plan: &mut Plan) -> Result<(), Error> {
     let sides = pairs::<u64>(capacity, Freezing::Learned)?;
-    let outcomes = compare(&sides, load, capacity as u64, plan);
+    let outcomes = compare(&sides, load, capacity as u64, plan)?;
     for host in outcomes.chunks(2) {
         let [plain, overlaid] = host else { continue };
         println!(
@@ -169,7 +169,7 @@ fn policies(plan: &mut Plan) -> Result<(), Error> {
             Side::overlaid("FIFO, FH", host(false), Freezing::Learned)?,
         ];
         let load = zipf(alpha, KEYS, 2, Some(MISS))?;
-        let outcomes = compare(&sides, &load, capacity as u64, plan);
+        let outcomes = compare(&sides, &load, capacity as u64, plan)?;
         let [lru, fifo, lru_fh, fifo_fh] = &outcomes[..] else { continue };
         println!(
             "Zipf {alpha:4}, {percent:2} %  {:14} {:14} {:14} {:14}       {:.3} {:.3}  {}, {}",
@@ -213,7 +213,7 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
         let load = Load::new(streams, 2, Some(MISS));
         let capacity = (KEYS * 3 / 10) as usize;
         let sides = pairs::<Kilobyte>(capacity, Freezing::Learned)?;
-        let outcomes = compare(&sides, &load, capacity as u64, plan);
+        let outcomes = compare(&sides, &load, capacity as u64, plan)?;
         for host in outcomes.chunks(2) {
             let [plain, overlaid] = host else { continue };
             println!(

@@ -1,6 +1,5 @@
 //! What is compared: a cache as it is, and with an overlay, driven by the same loop; rounds in turn.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,24 +102,24 @@ impl<H: Host<Key = u64, Value: Payload>> Engine for Frozen<H> {
 
 /// What threads ask for, and what a miss takes.
 pub(crate) struct Load {
-    /// By thread and run: what one run has asked for is not what the next one asks for.
+    /// By thread and turn: what one turn asks for is not what the next one asks for, and the same for
+    /// all sides.
     streams: Vec<Stream>,
     threads: usize,
-    begun: Cell<usize>,
     miss: Option<Duration>,
 }
 
 impl Load {
-    /// Of so many threads. The streams are enough for as many runs as they are threads' worth; then
+    /// Of so many threads. The streams are enough for as many turns as they are threads' worth; then
     /// they come again.
     pub(crate) fn new(streams: Vec<Stream>, threads: usize, miss: Option<Duration>) -> Self {
-        Load { streams, threads, begun: Cell::new(0), miss }
+        Load { streams, threads, miss }
     }
 
-    fn run<E: Engine>(&self, engine: &E, seconds: f64) -> Measured {
+    fn run<E: Engine>(&self, engine: &E, turn: usize, seconds: f64) -> Measured {
         let schedule = Schedule::seconds(seconds);
-        let begun = self.begun.replace(self.begun.get() + 1) % (self.streams.len() / self.threads);
-        let streams = &self.streams[begun * self.threads..][..self.threads];
+        let turn = turn % (self.streams.len() / self.threads);
+        let streams = &self.streams[turn * self.threads..][..self.threads];
         match self.miss {
             None => run(engine, streams, 0, &schedule),
             Some(latency) => {
@@ -141,15 +140,16 @@ pub(crate) enum Freezing {
     Learned,
 }
 
-type Driven = Box<dyn Fn(&Load, f64) -> Measured>;
+/// One turn of a load, for so many seconds.
+type Driven = Box<dyn Fn(&Load, usize, f64) -> Measured>;
 
 /// A cache on its side of a comparison.
 pub(crate) struct Side {
     pub(crate) name: String,
     drive: Driven,
     preload: Box<dyn Fn(u64)>,
-    /// Called when it is warm.
-    freeze: Box<dyn Fn()>,
+    /// Called when it is warm. Whether all is frozen that is to be by hand.
+    freeze: Box<dyn Fn() -> bool>,
     /// Phase and share.
     state: Box<dyn Fn() -> Option<(Phase, f64)>>,
     _control: Option<FreezingControl>,
@@ -165,9 +165,9 @@ impl Side {
         let filled = Arc::clone(&engine);
         Side {
             name: name.to_owned(),
-            drive: Box::new(move |load, seconds| load.run(&*engine, seconds)),
+            drive: Box::new(move |load, turn, seconds| load.run(&*engine, turn, seconds)),
             preload: Box::new(move |keys| preload(&*filled, keys)),
-            freeze: Box::new(|| ()),
+            freeze: Box::new(|| true),
             state: Box::new(|| None),
             _control: None,
         }
@@ -184,12 +184,13 @@ impl Side {
         let is_learned = freezing == Freezing::Learned;
         Ok(Side {
             name: name.to_owned(),
-            drive: Box::new(move |load, seconds| load.run(&Frozen(Arc::clone(&driven)), seconds)),
+            drive: Box::new(move |load, turn, seconds| {
+                load.run(&Frozen(Arc::clone(&driven)), turn, seconds)
+            }),
             preload: Box::new(move |keys| preload(&Frozen(Arc::clone(&filled)), keys)),
             freeze: Box::new(move || {
-                if freezing == Freezing::All {
-                    frozen.freeze(1.0);
-                }
+                let all = |it: u64| it == frozen.host().len() as u64;
+                freezing != Freezing::All || frozen.freeze(1.0).is_some_and(all)
             }),
             state: Box::new(move || {
                 let state = seen.state();
@@ -199,18 +200,36 @@ impl Side {
         })
     }
 
-    /// Fills it, asks until it is warm, and until its controller has made up its mind.
-    fn warm(&self, load: &Load, keys: u64, seconds: f64) {
-        (self.preload)(keys);
-        (self.drive)(load, seconds);
-        (self.freeze)();
+    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long that
+    /// took.
+    fn warm(&self, load: &Load, keys: u64, seconds: f64) -> Result<Duration, String> {
         let began = Instant::now();
+        (self.preload)(keys);
+        (self.drive)(load, 0, seconds);
+        if !(self.freeze)() {
+            return Err(format!("{}: what was to be frozen by hand is not", self.name));
+        }
         let undecided = || {
             let phase = (self.state)().map(|(phase, _)| phase);
             phase.is_some_and(|phase| !matches!(phase, Phase::Frozen | Phase::Sleeping))
         };
-        while undecided() && began.elapsed() < SETTLED_IN {
-            (self.drive)(load, seconds);
+        for turn in 1.. {
+            if !undecided() || began.elapsed() >= SETTLED_IN {
+                break;
+            }
+            (self.drive)(load, turn, seconds);
+        }
+        Ok(began.elapsed())
+    }
+
+    /// Asks for so long.
+    fn warm_for(&self, load: &Load, time: Duration, seconds: f64) {
+        let began = Instant::now();
+        for turn in 1.. {
+            if began.elapsed() >= time {
+                break;
+            }
+            (self.drive)(load, turn, seconds);
         }
     }
 }
@@ -229,7 +248,7 @@ pub(crate) struct Outcome {
     pub(crate) little_holds: bool,
     /// Rounds of whose runs none was undisturbed.
     pub(crate) disturbed: usize,
-    /// What is frozen, if a controller says so.
+    /// What its controller did in most rounds, and what was frozen then.
     pub(crate) state: Option<(Phase, f64)>,
 }
 
@@ -246,21 +265,40 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Warms all sides, then measures them in turn.
-pub(crate) fn compare(sides: &[Side], load: &Load, keys: u64, plan: &mut Plan) -> Vec<Outcome> {
-    for side in sides {
-        side.warm(load, keys, plan.seconds);
+/// The phase in which something was measured most often, and the mean share that was frozen then.
+fn usual(states: &[(Phase, f64)]) -> Option<(Phase, f64)> {
+    let count = |phase: Phase| states.iter().filter(|state| state.0 == phase).count();
+    let usual = states.iter().map(|state| state.0).max_by_key(|&phase| count(phase))?;
+    let shares = states.iter().filter(|state| state.0 == usual).map(|state| state.1);
+    Some((usual, shares.sum::<f64>() / count(usual) as f64))
+}
+
+/// Warms all sides, equally long, then measures them in turn.
+pub(crate) fn compare(
+    sides: &[Side],
+    load: &Load,
+    keys: u64,
+    plan: &mut Plan,
+) -> Result<Vec<Outcome>, String> {
+    let warm = |side: &Side| side.warm(load, keys, plan.seconds);
+    let took: Vec<Duration> = sides.iter().map(warm).collect::<Result<_, _>>()?;
+    let longest = took.iter().copied().max().unwrap_or_default();
+    for (side, took) in sides.iter().zip(took) {
+        side.warm_for(load, longest - took, plan.seconds);
     }
+    let mut states: Vec<Vec<(Phase, f64)>> = sides.iter().map(|_| Vec::new()).collect();
     let mut runs: Vec<Vec<Measured>> = sides.iter().map(|_| Vec::new()).collect();
     let mut disturbed = vec![0; sides.len()];
-    for _ in 0..plan.rounds {
+    for round in 0..plan.rounds {
         for (at, side) in sides.iter().enumerate() {
-            let (measured, is_disturbed) = measure(side, load, plan);
+            let (measured, is_disturbed) = measure(side, load, round, plan);
             disturbed[at] += usize::from(is_disturbed);
             runs[at].push(measured);
+            states[at].extend((side.state)());
         }
     }
-    let outcome = |((side, runs), disturbed): ((&Side, Vec<Measured>), usize)| {
+    let outcome = |(((side, runs), disturbed), states): (((&Side, Vec<Measured>), usize), _)| {
+        let states: Vec<(Phase, f64)> = states;
         let all = |figure: fn(&Measured) -> f64| runs.iter().map(figure).collect::<Vec<f64>>();
         let mops = all(|run| run.mops);
         let most = mops.iter().copied().fold(0.0, f64::max);
@@ -275,19 +313,21 @@ pub(crate) fn compare(sides: &[Side], load: &Load, keys: u64, plan: &mut Plan) -
             little: median(all(|run| run.little().ratio())),
             little_holds: runs.iter().all(|run| run.little().holds()),
             disturbed,
-            state: (side.state)(),
+            state: usual(&states),
         }
     };
-    sides.iter().zip(runs).zip(disturbed).map(outcome).collect()
+    Ok(sides.iter().zip(runs).zip(disturbed).zip(states).map(outcome).collect())
 }
 
 /// One run of a side, on cores as near to each other as all others', each thread with its core.
-fn measure(side: &Side, load: &Load, plan: &mut Plan) -> (Measured, bool) {
+/// What a round asks for is the same for all sides, unless a run of one has to be repeated.
+fn measure(side: &Side, load: &Load, round: usize, plan: &mut Plan) -> (Measured, bool) {
     let mut attempt = 1;
     loop {
         plan.distance.wait();
         let began = Instant::now();
-        let measured = (side.drive)(load, plan.seconds);
+        let turn = 1 + round + (attempt - 1) * plan.rounds;
+        let measured = (side.drive)(load, turn, plan.seconds);
         let has_cores = measured.cpu_share.is_none_or(|share| share >= CPU_SHARE);
         // Who waits for a backend may give its core away.
         let is_undisturbed = plan.distance.is_kept() && (has_cores || load.miss.is_some());
