@@ -3,10 +3,9 @@
 use std::hash::{BuildHasher, Hash};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use frazil_freezing::{FreezingControl, FreezingState};
+use frazil_freezing::{Controlled, FreezingControl, FreezingState};
 
 use crate::cache::Cache;
 use crate::clock::exact_ns;
@@ -40,7 +39,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.thaw();
     /// ```
     pub fn freeze(&self, share: f64) -> u64 {
-        let entries = self.core.freeze_untold(share);
+        let entries = self.core.freeze_untold(share).unwrap_or(0);
         if entries > 0 {
             events::event!(self.core, DEBUG, "frozen", entries, share);
         }
@@ -156,12 +155,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return Err(ErrorKind::Unsupported.into());
         }
         let step = |cache: &Self| cache.step_freezing(Duration::from_nanos(exact_ns()));
-        FreezingControl::spawn(self, Self::is_freezing_run, step, |cache| cache.core.end_freezing())
+        FreezingControl::spawn(self, Self::controlled, step, |cache| cache.core.end_freezing())
     }
 
-    /// Whether a thread controls it. A cache that does not learn never has one.
-    fn is_freezing_run(&self) -> &AtomicBool {
-        static NEVER: AtomicBool = AtomicBool::new(false);
-        self.core.hooks.learned().map_or(&NEVER, |learned| &learned.is_run)
+    /// Of a cache that learns.
+    fn controlled(&self) -> &Controlled {
+        static NEVER: Controlled = Controlled::new();
+        self.core.hooks.learned().map_or(&NEVER, |learned| &learned.controlled)
     }
 }

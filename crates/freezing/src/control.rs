@@ -2,7 +2,8 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,27 +11,63 @@ use std::time::Duration;
 /// The longest that the thread sleeps before it looks whether the cache is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Whether a thread controls the freezing of a cache: the number of the process that has begun it,
+/// or 0. A process that was forked has none of the threads of the one that it was forked of.
+///
+/// ```
+/// static NOBODY: frazil_freezing::Controlled = frazil_freezing::Controlled::new();
+/// ```
+#[derive(Debug, Default)]
+pub struct Controlled(AtomicU32);
+
+impl Controlled {
+    /// By nobody.
+    ///
+    /// ```
+    /// let cache = frazil_freezing::Controlled::new();
+    /// ```
+    pub const fn new() -> Self {
+        Controlled(AtomicU32::new(0))
+    }
+
+    /// Whether it was not, and is from now on.
+    fn begin(&self) -> bool {
+        let mine = process::id();
+        let other = |by: u32| (by != mine).then_some(mine);
+        self.0.fetch_update(Relaxed, Relaxed, other).is_ok()
+    }
+
+    fn end(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
 /// The thread that freezes and thaws. Dropped, it thaws what is frozen, and ends before that
 /// returns.
+///
+/// In a process that was forked there is no such thread: what is frozen then stays so until somebody
+/// thaws it, and the cache may be given another.
 #[must_use = "nothing is frozen any more when this is dropped"]
 #[derive(Debug)]
 pub struct FreezingControl {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The process that the thread is of.
+    process: u32,
 }
 
 impl FreezingControl {
     /// Takes a step of a cache's controller again and again, as often as the last one has said, and
-    /// at last ends it. `is_run` is set meanwhile. The thread keeps the cache alive for moments only,
+    /// at last ends it. `controlled` says so meanwhile. The thread keeps the cache alive for moments only,
     /// and ends within a second of it; if the cache goes just then, it is the thread that drops it.
     ///
     /// ```
-    /// use frazil_freezing::FreezingControl;
-    /// use std::sync::{Arc, atomic::AtomicBool};
+    /// use frazil_freezing::{Controlled, FreezingControl};
+    /// use std::sync::Arc;
     /// use std::time::Duration;
     ///
-    /// let cache = Arc::new(AtomicBool::new(false));
-    /// let minute = |_: &AtomicBool| Duration::from_secs(60);
+    /// let cache = Arc::new(Controlled::default());
+    /// let minute = |_: &Controlled| Duration::from_secs(60);
     /// let control = FreezingControl::spawn(&cache, |cache| cache, minute, |_| ())?;
     /// assert!(FreezingControl::spawn(&cache, |cache| cache, minute, |_| ()).is_err());
     /// drop(control);
@@ -40,14 +77,14 @@ impl FreezingControl {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while `is_run`, and what the system says of the thread.
+    /// `ResourceBusy` while another thread controls it, and what the system says of the thread.
     pub fn spawn<T: Send + Sync + 'static>(
         cache: &Arc<T>,
-        is_run: fn(&T) -> &AtomicBool,
+        controlled: fn(&T) -> &Controlled,
         step: fn(&T) -> Duration,
         end: fn(&T),
     ) -> io::Result<Self> {
-        if is_run(cache).swap(true, Relaxed) {
+        if !controlled(cache).begin() {
             let problem = "the freezing of this cache is controlled already";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
         }
@@ -57,13 +94,15 @@ impl FreezingControl {
             run(&weak, &stopped, step);
             if let Some(cache) = weak.upgrade() {
                 let _ = catch_unwind(AssertUnwindSafe(|| end(&cache)));
-                is_run(&cache).store(false, Relaxed);
+                controlled(&cache).end();
             }
         });
         match spawned {
-            Ok(thread) => Ok(FreezingControl { stop, thread: Some(thread) }),
+            Ok(thread) => {
+                Ok(FreezingControl { stop, thread: Some(thread), process: process::id() })
+            }
             Err(error) => {
-                is_run(cache).store(false, Relaxed);
+                controlled(cache).end();
                 Err(error)
             }
         }
@@ -86,6 +125,10 @@ impl Drop for FreezingControl {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
+            if self.process != process::id() {
+                // It is not here, and to wait for it would be for ever.
+                return std::mem::forget(thread);
+            }
             thread.thread().unpark();
             // The handle may lie in the cache that the thread drops: it does not wait for itself.
             if thread.thread().id() != thread::current().id() {

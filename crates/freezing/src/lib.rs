@@ -27,7 +27,7 @@ mod table;
 mod threads;
 mod verdict;
 
-pub use control::FreezingControl;
+pub use control::{Controlled, FreezingControl};
 pub use controller::{Phase, Reason};
 pub use curve::CurvePoint;
 pub use host::{Host, Insertion, Mark};

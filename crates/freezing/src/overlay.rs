@@ -7,11 +7,11 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::sync::atomic::AtomicBool as Flag;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::control::FreezingControl;
+use crate::control::{Controlled, FreezingControl};
 use crate::host::{Host, Insertion};
 use crate::learn::{Gate, Learner, Samples, byte_of_rank, overhead_ns};
 use crate::published::{Claims, Published, Withdrawn};
@@ -150,7 +150,7 @@ struct Work<H: Host> {
 ///
 /// let cache = Overlay::new(First::default());
 /// cache.insert(&1, 10);
-/// assert_eq!(cache.freeze(1.0), 1);
+/// assert_eq!(cache.freeze(1.0), Some(1));
 /// assert_eq!(cache.get(&1), Some(10));
 /// assert_eq!(cache.counts().frozen_hits, 1);
 /// cache.insert(&1, 11);
@@ -169,7 +169,7 @@ pub struct Overlay<H: Host, S = RandomState> {
     steering: Mutex<Steering>,
     /// What the last step came to. Held for a moment.
     state: Mutex<FreezingState>,
-    is_run: Flag,
+    controlled: Controlled,
     origin: Instant,
     /// What it takes to read the clock.
     overhead_ns: u64,
@@ -209,7 +209,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
             work: Mutex::new(Work { withdrawn: None, is_aside: false }),
             state: Mutex::new(steering.state()),
             steering: Mutex::new(steering),
-            is_run: Flag::new(false),
+            controlled: Controlled::default(),
             origin,
             overhead_ns: overhead_ns(|| nanoseconds_since(origin)),
         }
@@ -248,69 +248,98 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if missed != 0 && missed == self.hash(key) | 1 {
             self.end_timed_miss(counted);
         }
+        let written = self.is_written();
         let insertion = self.host.insert(key, value);
         match insertion {
             Insertion::Admitted { evicted } => place.add(&counted.gone, evicted),
             Insertion::Replaced => {}
-            Insertion::Refused => return insertion,
+            Insertion::Refused => {
+                written.needs_nothing();
+                return insertion;
+            }
         }
         self.take_out(place, key);
+        written.needs_nothing();
         insertion
     }
 
     /// Removes a key, and says what its value was. O(1).
     pub fn remove(&self, key: &H::Key) -> Option<H::Value> {
+        let written = self.is_written();
         let removed = self.host.remove(key);
         if removed.is_some() {
             let place = Place::of_this_thread();
             place.count(&self.claims.beside(place.at).gone);
         }
-        self.forget(key);
+        self.take_out(Place::of_this_thread(), key);
+        written.needs_nothing();
         removed
     }
 
     /// The value of a key has been changed in the host, or it has gone from there, and not by this
     /// overlay: has no look-up find it in the table. To be called after that. O(1).
     pub fn forget(&self, key: &H::Key) {
+        let written = self.is_written();
         self.take_out(Place::of_this_thread(), key);
+        written.needs_nothing();
     }
 
     /// Freezes the hottest entries, a share of what is there from 0 to 1, and returns how many they
     /// are. What was frozen before is thawed first. O(entries), beside other threads.
     ///
-    /// Returns 0 if a reader of the last table has not let go in ten milliseconds, and while another
-    /// thread freezes or thaws.
-    pub fn freeze(&self, share: f64) -> u64 {
-        let Some(mut work) = try_lock(&self.work) else { return 0 };
+    /// `None` if it can't be done just now, and nothing is frozen: a reader of the last table has not
+    /// let go in ten milliseconds, a writer had to give the new one up, or another thread freezes or
+    /// thaws.
+    pub fn freeze(&self, share: f64) -> Option<u64> {
+        let mut work = try_lock(&self.work)?;
         self.thaw_all(&mut work);
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
         let count = (self.host.len() as f64 * share).round() as usize;
-        if count == 0 || !self.reclaim(&mut work) {
-            return 0;
+        if count == 0 {
+            return Some(0);
         }
+        if !self.reclaim(&mut work) {
+            return None;
+        }
+        // Should the user's code panic, all is as it was; and not in a destructor, where a second
+        // panic would end the process.
+        match catch_unwind(AssertUnwindSafe(|| self.fill(&mut work, count))) {
+            Ok(Some(entries)) if entries > 0 => Some(entries),
+            Ok(outcome) => {
+                self.thaw_all(&mut work);
+                outcome
+            }
+            Err(panic) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| self.thaw_all(&mut work)));
+                resume_unwind(panic)
+            }
+        }
+    }
+
+    /// Fills a table with so many of the hottest entries, and shows it.
+    fn fill(&self, work: &mut Work<H>, count: usize) -> Option<u64> {
         let Shown { stage, table } = &self.shown.0;
         stage.store(FILLING, Relaxed);
         table.publish(Box::new(Table::new(count)));
         work.is_aside = true;
-        // Should the user's code panic, all is as it was.
-        let unfinished = Unfinished { overlay: self, work: &mut work };
-        let Some(held) = self.claims.take_any(Place::of_this_thread().at) else { return 0 };
-        let Some(filling) = table.get(&held) else { return 0 };
+        let held = self.claims.take_any(Place::of_this_thread().at)?;
+        let filling = table.get(&held)?;
         let aside = self.host.set_aside(count, &mut |key, value| {
             // One for which there is no room is found in the host.
             filling.add(self.hash(key), key.clone(), value.clone());
         });
         drop(held);
-        // Release: the table. Partner: the Acquire of `find_frozen`. Not if a writer has given up on it.
-        if aside == 0 || stage.compare_exchange(FILLING, SHOWN, Release, Relaxed).is_err() {
-            return 0;
+        if aside == 0 {
+            return Some(0);
         }
-        std::mem::forget(unfinished);
-        aside as u64
+        // Release: the table. Partner: the Acquire of `find_frozen`. Not if a writer has given up on
+        // it.
+        stage.compare_exchange(FILLING, SHOWN, Release, Relaxed).ok()?;
+        Some(aside as u64)
     }
 
-    /// Gives what is frozen back to the host's policy. O(entries), beside other threads. Does nothing while another thread
-    /// freezes or thaws.
+    /// Gives what is frozen back to the host's policy. O(entries), beside other threads. Does nothing
+    /// while another thread freezes or thaws.
     pub fn thaw(&self) {
         if let Some(mut work) = try_lock(&self.work) {
             self.thaw_all(&mut work);
@@ -359,7 +388,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         H: 'static,
         S: Send + Sync + 'static,
     {
-        FreezingControl::spawn(self, |it| &it.is_run, |it| it.step(it.origin.elapsed()), Self::end)
+        let step = |it: &Self| it.step(it.origin.elapsed());
+        FreezingControl::spawn(self, |it| &it.controlled, step, Self::end)
     }
 
     /// Leaves the cache as if nothing had ever been frozen.
@@ -400,13 +430,16 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 
     /// A get that is looked at.
     #[cold]
+    #[inline(never)]
     fn get_observed(&self, place: Place, hash: u64, key: &H::Key) -> Option<H::Value> {
         let counted = self.claims.beside(place.at);
         let samples = &**counted.samples.get_or_init(Box::default);
         let is_timed = self.learner.is_to_be_timed(samples, &self.door.0);
         let is_learnt = self.learner.wants(hash);
         let began = nanoseconds_since(self.origin);
-        let frozen = self.find_frozen(place, hash, key);
+        // Made again where a look-up that nobody looks at makes one, as it is part of what that takes.
+        let is_shown = self.shown.0.stage.load(Relaxed) == SHOWN;
+        let frozen = if is_shown { self.find_frozen(place, self.hash(key), key) } else { None };
         let (is_frozen, value) = match frozen {
             Some(value) => (true, Some(value)),
             None => (
@@ -469,6 +502,12 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
+    /// Before a write of the host. Dropped before it is told that all is done, as by a panic of the
+    /// host's, of a hash or of a comparison, it has no look-up ask the table any more.
+    fn is_written(&self) -> Written<'_> {
+        Written { stage: &self.shown.0.stage }
+    }
+
     fn thaw_all(&self, work: &mut Work<H>) {
         let Shown { stage, table } = &self.shown.0;
         stage.store(DYNAMIC, Relaxed);
@@ -476,8 +515,10 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if let Some(withdrawn) = table.withdraw() {
             work.withdrawn = Some(withdrawn);
         }
-        if std::mem::take(&mut work.is_aside) {
+        if work.is_aside {
             self.host.give_back();
+            // Not before: should it panic the next one has to.
+            work.is_aside = false;
         }
     }
 
@@ -510,15 +551,24 @@ impl<H: Host, S> Drop for Overlay<H, S> {
     }
 }
 
-/// Thaws what was frozen in part.
-struct Unfinished<'o, H: Host, S: BuildHasher> {
-    overlay: &'o Overlay<H, S>,
-    work: &'o mut Work<H>,
+/// A write that may not have come to its end.
+struct Written<'o> {
+    stage: &'o AtomicU8,
 }
 
-impl<H: Host, S: BuildHasher> Drop for Unfinished<'_, H, S> {
+impl Written<'_> {
+    #[inline(always)]
+    fn needs_nothing(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Written<'_> {
+    /// None of the user's code, as a second panic would end the process.
+    #[cold]
     fn drop(&mut self) {
-        self.overlay.thaw_all(self.work);
+        // Release: as that of `take_out_of_table`.
+        self.stage.swap(DYNAMIC, Release);
     }
 }
 
@@ -568,7 +618,7 @@ impl<H: Host, S: BuildHasher> Subject for Learning<'_, H, S> {
         });
     }
 
-    fn freeze(&self, share: f64) -> u64 {
+    fn freeze(&self, share: f64) -> Option<u64> {
         self.0.freeze(share)
     }
 
@@ -581,7 +631,7 @@ fn nanoseconds_since(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// What a panic has left is well: `Unfinished` has seen to it.
+/// What a panic has left is well: `freeze` has seen to it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -76,8 +76,9 @@ pub trait Subject {
     /// the bytes that entries have.
     fn give_ranks(&self, by_count: bool);
 
-    /// Freezes a share of the entries, from 0 to 1; how many that were.
-    fn freeze(&self, share: f64) -> u64;
+    /// Freezes a share of the entries, from 0 to 1; how many that were. `None` if it can't be done
+    /// just now, and is to be asked for again.
+    fn freeze(&self, share: f64) -> Option<u64>;
 
     /// Hands back what is frozen.
     fn thaw(&self);
@@ -111,7 +112,12 @@ pub struct Steering {
     watched: f64,
     /// The number of the last burst.
     bursts: u64,
+    /// A share that could not be frozen yet, and in how many steps.
+    awaited: Option<(f64, u32)>,
 }
+
+/// Steps in which a share can't be frozen before it is taken for one that never can.
+const ASKED_MAX: u32 = 50;
 
 impl Steering {
     /// Begins by waiting. What is frozen lasts so many times as long as its construction.
@@ -129,6 +135,7 @@ impl Steering {
             passed_from: 0,
             watched: 1.0,
             bursts: 0,
+            awaited: None,
         }
     }
 
@@ -174,6 +181,7 @@ impl Steering {
     /// ```
     pub fn restart(&mut self) {
         let until = self.controller.record.until;
+        self.awaited = None;
         self.controller.restart(until);
     }
 
@@ -184,7 +192,10 @@ impl Steering {
         let now = now.saturating_sub(*self.origin.get_or_insert(now));
         let observed = self.observe(cache);
         let was = (self.controller.phase(), self.controller.reason);
-        let action = self.controller.step(now, &observed);
+        let action = match self.awaited {
+            Some((share, _)) => Action::Freeze(share),
+            None => self.controller.step(now, &observed),
+        };
         let frozen = self.act(now, action, cache);
         let state = self.state();
         let changed = (state.phase, state.reason) != was;
@@ -214,9 +225,7 @@ impl Steering {
             }
             Action::Freeze(share) => {
                 learner.stop(gate);
-                frozen = cache.freeze(share);
-                let totals = self.observe(cache).totals;
-                self.controller.has_frozen(now, frozen, &totals);
+                frozen = self.freeze(now, share, cache);
             }
             Action::Thaw | Action::Rest => {
                 learner.stop(gate);
@@ -232,6 +241,20 @@ impl Steering {
         } else {
             learner.stop_timing(gate);
         }
+        frozen
+    }
+
+    /// Freezes a share, or asks for it again in the next step. How many entries were frozen.
+    fn freeze(&mut self, now: Duration, share: f64, cache: &impl Subject) -> u64 {
+        let asked = self.awaited.take().map_or(0, |(_, asked)| asked) + 1;
+        let frozen = cache.freeze(share);
+        if frozen.is_none() && asked < ASKED_MAX {
+            self.awaited = Some((share, asked));
+            return 0;
+        }
+        let frozen = frozen.unwrap_or(0);
+        let totals = self.observe(cache).totals;
+        self.controller.has_frozen(now, frozen, &totals);
         frozen
     }
 

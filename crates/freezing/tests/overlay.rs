@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use frazil_freezing::{Host, Insertion, Overlay, Phase};
+use frazil_freezing::{Host, Insertion, Mark, Overlay, Phase, Reason};
 use lru_mutex::LruMutex;
 use proptest::prelude::*;
 use relaxed_lru::RelaxedLru;
@@ -117,7 +117,7 @@ proptest! {
                 }
                 Call::Remove(key) => prop_assert_eq!(cache.remove(&key), naive.remove(key)),
                 Call::Freeze(share) => {
-                    prop_assert_eq!(cache.freeze(share), naive.freeze(share.min(1.0)));
+                    prop_assert_eq!(cache.freeze(share), Some(naive.freeze(share.min(1.0))));
                 }
                 Call::Thaw => {
                     cache.thaw();
@@ -151,7 +151,7 @@ proptest! {
                     prop_assert_eq!(cache.get(&key), None);
                 }
                 Call::Freeze(share) => {
-                    let frozen = cache.freeze(share);
+                    let frozen = cache.freeze(share).expect("nobody reads");
                     let before = cache.counts();
                     let found = (0..24).filter(|key| cache.get(key).is_some()).count();
                     prop_assert_eq!(found, cache.host().len());
@@ -210,7 +210,7 @@ where
         let mut share = 0.0;
         while began.elapsed() < Duration::from_millis(300) {
             share = (share + 0.37) % 1.1;
-            frozen += cache.freeze(share);
+            frozen += cache.freeze(share).unwrap_or(0);
             std::thread::yield_now();
             if share > 0.7 {
                 cache.thaw();
@@ -238,19 +238,18 @@ fn all_values_are_dropped() {
     let cache = Overlay::new(LruMutex::new(100, true));
     for round in 0..5 {
         (0..200u64).for_each(|key| _ = cache.insert(&(key + round), Arc::clone(&value)));
-        assert!(cache.freeze(0.5) > 0);
+        assert_eq!(cache.freeze(0.5), Some(50));
         assert_eq!(Arc::strong_count(&value), 1 + 100 + 50, "those that are frozen twice");
         cache.remove(&(round + 199));
         cache.thaw();
         assert_eq!(Arc::strong_count(&value), 1 + 99);
     }
-    assert!(cache.freeze(1.0) > 0);
+    assert_eq!(cache.freeze(1.0), Some(99));
     drop(cache);
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// A value whose clone waits.
-/// Where its clone waits, once, after the flag was set.
+/// Where a value's clone waits, once, after the flag was set.
 #[derive(Default)]
 struct Stop {
     is_set: AtomicBool,
@@ -273,7 +272,7 @@ fn a_reader_that_stands_still_costs_a_freeze_and_no_answer() {
     let stop = Arc::new(Stop::default());
     let cache = Overlay::new(LruMutex::new(10, true));
     cache.insert(&0u64, Slow(Arc::clone(&stop)));
-    assert_eq!(cache.freeze(1.0), 1);
+    assert_eq!(cache.freeze(1.0), Some(1));
     std::thread::scope(|scope| {
         let held = stop.reached.lock();
         stop.is_set.store(true, Relaxed);
@@ -281,13 +280,13 @@ fn a_reader_that_stands_still_costs_a_freeze_and_no_answer() {
         while stop.is_set.load(Relaxed) {
             std::thread::yield_now();
         }
-        assert_eq!(cache.freeze(1.0), 0);
+        assert_eq!(cache.freeze(1.0), None);
         assert_eq!(Arc::strong_count(&stop), 3, "here, in the host, in the old table");
         assert!(cache.get(&0).is_some(), "of the host");
         drop(held);
         assert_eq!(reader.join().ok(), Some(true));
     });
-    assert_eq!(cache.freeze(1.0), 1);
+    assert_eq!(cache.freeze(1.0), Some(1));
     // As well if the cache goes before anybody looks again.
     drop(cache);
     assert_eq!(Arc::strong_count(&stop), 1);
@@ -322,7 +321,7 @@ impl std::hash::Hash for Nested {
 fn a_look_up_within_a_look_up_is_answered_by_the_table() {
     let cache = NESTED.get_or_init(|| Overlay::new(LruMutex::new(10, true)));
     [1, 7].iter().for_each(|&key| _ = cache.insert(&Nested(key), 10 * key));
-    assert_eq!(cache.freeze(1.0), 2);
+    assert_eq!(cache.freeze(1.0), Some(2));
     ASKS.store(true, Relaxed);
     assert_eq!(cache.get(&Nested(1)), Some(10));
     assert!(!ASKS.load(Relaxed), "it was not compared");
@@ -333,7 +332,7 @@ fn a_look_up_within_a_look_up_is_answered_by_the_table() {
 fn whole_and_full_it_refuses_newcomers_until_something_goes() {
     let cache = Overlay::new(LruMutex::new(4, true));
     (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
-    assert_eq!(cache.freeze(1.0), 4);
+    assert_eq!(cache.freeze(1.0), Some(4));
     assert_eq!(cache.insert(&9, 9), Insertion::Refused);
     assert_eq!(cache.insert(&2, 20), Insertion::Replaced);
     assert_eq!(cache.get(&2), Some(20));
@@ -342,8 +341,24 @@ fn whole_and_full_it_refuses_newcomers_until_something_goes() {
     // With room to spare nothing is refused.
     let cache = Overlay::new(LruMutex::new(5, true));
     (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
-    assert_eq!(cache.freeze(1.0), 4);
+    assert_eq!(cache.freeze(1.0), Some(4));
     assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
+}
+
+/// Asks for keys of which each tenth of the logarithms is asked for as often.
+fn ask<V: Clone + Send + Sync>(
+    cache: &Overlay<LruMutex<u64, V>>,
+    state: &mut u64,
+    requests: u64,
+    value: impl Fn() -> V,
+) {
+    for _ in 0..requests {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let key = 1_500f64.powf((*state >> 11) as f64 / (1u64 << 53) as f64) as u64;
+        if cache.get(&key).is_none() {
+            cache.insert(&key, value());
+        }
+    }
 }
 
 /// By the time that steps are told, so that it hangs on no clock but in the latencies, which decide
@@ -352,17 +367,8 @@ fn whole_and_full_it_refuses_newcomers_until_something_goes() {
 fn it_learns_by_the_marker_and_tries() {
     let cache = Overlay::new(LruMutex::new(1_000, true));
     let (mut state, mut now) = (1u64, Duration::ZERO);
-    let mut ask = |requests| {
-        for _ in 0..requests {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let key = 1_500f64.powf((state >> 11) as f64 / (1u64 << 53) as f64) as u64;
-            if cache.get(&key).is_none() {
-                cache.insert(&key, key);
-            }
-        }
-    };
     for _ in 0..10_000 {
-        ask(500);
+        ask(&cache, &mut state, 500, || 0);
         now += Duration::from_millis(100);
         cache.step(now);
         if cache.state().phase == Phase::Trying {
@@ -375,6 +381,130 @@ fn it_learns_by_the_marker_and_tries() {
     // Of 7 log-units of keys each tenth of the entries has its share.
     assert!(hits.len() > 10 && hits[0] < 0.3 && hits[hits.len() - 1] > 0.7, "{hits:?}");
     let before = cache.counts();
-    ask(1_000);
+    ask(&cache, &mut state, 1_000, || 0);
     assert!(cache.counts().frozen_hits > before.frozen_hits);
+}
+
+/// A reader that has not let go of the last table is waited for, and no sign that nothing can be
+/// frozen.
+#[test]
+fn a_reader_that_stands_still_is_no_reason_to_sleep() {
+    let stop = Arc::new(Stop::default());
+    let value = || Slow(Arc::clone(&stop));
+    let cache = Overlay::new(LruMutex::new(1_000, true));
+    let (mut state, mut now) = (1u64, Duration::ZERO);
+    ask(&cache, &mut state, 20_000, value);
+    assert_eq!(cache.freeze(1.0), Some(1_000));
+    std::thread::scope(|scope| {
+        let held = stop.reached.lock();
+        stop.is_set.store(true, Relaxed);
+        // The hottest there is.
+        let reader = scope.spawn(|| cache.get(&1).is_some());
+        while stop.is_set.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        cache.thaw();
+        // What is learnt is known after a few steps; from there on it wants to try.
+        let mut learning = 0;
+        while learning < 40 {
+            ask(&cache, &mut state, 5_000, value);
+            now += Duration::from_millis(100);
+            cache.step(now);
+            let seen = cache.state();
+            assert_ne!(seen.reason, Reason::Impossible);
+            assert_ne!(seen.phase, Phase::Trying, "while the old table is read");
+            learning += u32::from(seen.phase == Phase::Learning);
+        }
+        drop(held);
+        assert_eq!(reader.join().ok(), Some(true));
+    });
+    cache.step(now);
+    assert_eq!(cache.state().phase, Phase::Trying);
+}
+
+/// A host whose writes panic when they are done, and whose entries come back by force.
+struct Panics {
+    host: LruMutex<u64, u64>,
+    writes: AtomicBool,
+    gives_back: AtomicBool,
+    shows: AtomicBool,
+}
+
+impl Panics {
+    fn is_due(flag: &AtomicBool) {
+        assert!(!flag.swap(false, Relaxed), "as is wanted");
+    }
+}
+
+impl Host for Panics {
+    type Key = u64;
+    type Value = u64;
+
+    fn len(&self) -> usize {
+        self.host.len()
+    }
+
+    fn get(&self, key: &u64, hit: impl FnOnce(&Mark)) -> Option<u64> {
+        self.host.get(key, hit)
+    }
+
+    fn insert(&self, key: &u64, value: u64) -> Insertion {
+        let insertion = self.host.insert(key, value);
+        Self::is_due(&self.writes);
+        insertion
+    }
+
+    fn remove(&self, key: &u64) -> Option<u64> {
+        let removed = self.host.remove(key);
+        Self::is_due(&self.writes);
+        removed
+    }
+
+    fn walk(&self, show: &mut dyn FnMut(&Mark)) {
+        self.host.walk(show);
+    }
+
+    fn set_aside(&self, count: usize, copy: &mut dyn FnMut(&u64, &u64)) -> usize {
+        let aside = self.host.set_aside(count, copy);
+        Self::is_due(&self.shows);
+        aside
+    }
+
+    fn give_back(&self) {
+        Self::is_due(&self.gives_back);
+        self.host.give_back();
+    }
+}
+
+fn panics(work: impl FnOnce()) {
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+}
+
+#[test]
+fn a_host_that_panics_leaves_no_old_value_behind() {
+    let no = AtomicBool::default;
+    let host = LruMutex::new(10, true);
+    let host = Panics { host, writes: no(), gives_back: no(), shows: no() };
+    let cache = Overlay::new(host);
+    let fill = || (0..10).for_each(|key| _ = cache.insert(&key, key));
+    fill();
+    assert_eq!(cache.freeze(1.0), Some(10));
+    cache.host().writes.store(true, Relaxed);
+    panics(|| _ = cache.insert(&3, 30));
+    assert_eq!(cache.get(&3), Some(30));
+    fill();
+    assert_eq!(cache.freeze(1.0), Some(10));
+    cache.host().writes.store(true, Relaxed);
+    panics(|| _ = cache.remove(&3));
+    assert_eq!(cache.get(&3), None);
+    // A freeze that panics, and whose thaw panics as well: the next one gives all back.
+    fill();
+    cache.host().shows.store(true, Relaxed);
+    cache.thaw();
+    cache.host().gives_back.store(true, Relaxed);
+    panics(|| _ = cache.freeze(0.5));
+    assert!((0..10).all(|key| cache.get(&key) == Some(key)));
+    assert_eq!(cache.counts().frozen_hits, 0);
+    cache.thaw();
+    assert_eq!(cache.freeze(1.0), Some(10), "all are dynamic");
 }

@@ -1,10 +1,11 @@
 //! The controller of a cache: what it is shown, and what it has done.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use frazil_freezing::{Counts, FreezingState, Learner, Samples, Steering, Subject, Teacher};
+use frazil_freezing::{
+    Controlled, Counts, FreezingState, Learner, Samples, Steering, Subject, Teacher,
+};
 use frazil_policy::Online;
 
 use super::learn::Watch;
@@ -26,7 +27,7 @@ pub(crate) struct Learned {
     /// What the last step came to. Held for a moment.
     pub(crate) state: Mutex<FreezingState>,
     /// Whether a thread runs the controller.
-    pub(crate) is_run: AtomicBool,
+    pub(crate) controlled: Controlled,
 }
 
 impl Learned {
@@ -38,7 +39,7 @@ impl Learned {
             watch: Watch::default(),
             steering: Mutex::new(steering),
             state: Mutex::new(state),
-            is_run: AtomicBool::new(false),
+            controlled: Controlled::default(),
         }
     }
 
@@ -168,7 +169,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Subject for Learning<'_, K, V, S> {
         self.watch.give_ranks(self.core.expected_slots(), &order);
     }
 
-    fn freeze(&self, share: f64) -> u64 {
+    fn freeze(&self, share: f64) -> Option<u64> {
         self.core.freeze_untold(share)
     }
 
