@@ -118,6 +118,8 @@ pub(super) struct Spot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) rounds: usize,
+    /// Runs from the beginning, with the controller and without each.
+    pub(super) settlings: usize,
     pub(super) warmup: Duration,
     pub(super) measured: Duration,
 }
@@ -139,6 +141,14 @@ impl Side {
     }
 }
 
+/// Two runs from the beginning, of the policy alone and with its controller until that had decided.
+#[derive(Clone, Copy)]
+struct Settling {
+    seconds: f64,
+    /// Millions of requests a second: alone, and with it.
+    mops: [f64; 2],
+}
+
 /// What was measured at a spot.
 pub(super) struct Cell {
     pub(super) spot: Spot,
@@ -152,10 +162,10 @@ pub(super) struct Cell {
     frozen_hits: Vec<f64>,
     /// What was frozen in each round, at its end.
     shares: Vec<f64>,
-    /// Seconds until the controller had decided, and millions of requests a second in as long a
-    /// time from the beginning: of the policy alone and with its controller.
+    /// Seconds until the controller of the rounds had decided.
     pub(super) settling: f64,
-    settling_mops: [f64; 2],
+    /// From the beginning until it had, of several runs by turns with the policy alone.
+    settlings: Vec<Settling>,
     /// Seconds of each round that were measured.
     round: f64,
     /// At the end.
@@ -169,13 +179,16 @@ impl Cell {
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
     }
 
-    /// The same of the whole run, from the beginning: what waiting, learning and trying cost is in
-    /// it.
+    /// The same of whole runs, from the beginning to the end of the rounds: what waiting, learning and
+    /// trying cost is in it. The median of those that took turns.
     pub(super) fn whole_gain(&self) -> f64 {
-        let [base, frozen] = self.settling_mops;
-        let all =
-            |side: &Side, mops| side.mops.iter().sum::<f64>() * self.round + mops * self.settling;
-        all(&self.frozen, frozen) / all(&self.base, base).max(1e-9)
+        let sum = |side: &Side| side.mops.iter().sum::<f64>() * self.round;
+        let [base, frozen] = [&self.base, &self.frozen].map(sum);
+        let gain = |it: &Settling| {
+            let [alone, with] = it.mops.map(|mops| mops * it.seconds);
+            (frozen + with) / (base + alone).max(1e-9)
+        };
+        median(self.settlings.iter().map(gain))
     }
 
     /// How many more requests hit in the frozen cache than in the other, of all. As the gain of
@@ -260,7 +273,7 @@ fn backend(spot: &Spot) -> Backend {
 
 /// Measures the two caches of a spot in turn.
 pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
-    let Extent { rounds, warmup, measured } = *extent;
+    let Extent { rounds, settlings: settlings_wanted, warmup, measured } = *extent;
     let capacity = load.capacity(spot.percent);
     let drive = |engine: &Ours<u64>, streams: &[Stream], measured, fill| {
         let schedule = Schedule { warmup, measured, slices: 3 };
@@ -271,17 +284,19 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
     let base = cache(spot.policy, LIFETIME, capacity)?;
     // As much as goes in and out of it in ten warm-ups, at most.
     drive(&base, &first, Duration::ZERO, capacity);
-    let frozen = cache(&format!("frozen+{}", spot.policy), LIFETIME, capacity)?;
-    let from_the_beginning = |engine: &Ours<u64>, measured| {
-        let began = Instant::now();
-        drive(engine, &first, measured, 0);
-        let (stats, seconds) = (engine.cache().stats(), began.elapsed().as_secs_f64());
-        ((stats.hits + stats.misses) as f64 / 1e6 / seconds.max(1e-9), seconds)
-    };
-    let (frozen_mops, settling) = from_the_beginning(&frozen, Duration::ZERO);
-    let alone = cache(spot.policy, LIFETIME, capacity)?;
-    let (base_mops, _) = from_the_beginning(&alone, Duration::from_secs_f64(settling));
-    drop(alone);
+    let frozen_name = format!("frozen+{}", spot.policy);
+    let frozen = cache(&frozen_name, LIFETIME, capacity)?;
+    let mut settlings = Vec::new();
+    for number in 0..settlings_wanted.max(1) {
+        let another = (number > 0).then(|| cache(&frozen_name, LIFETIME, capacity)).transpose()?;
+        let alone = cache(spot.policy, LIFETIME, capacity)?;
+        let last = settlings.last().filter(|_| number % 2 == 1);
+        let last = last.map(|it: &Settling| Duration::from_secs_f64(it.seconds));
+        let with = another.as_ref().unwrap_or(&frozen);
+        settlings.push(settle([&alone, with], last, |engine, measured| {
+            drive(engine, &first, measured, 0);
+        }));
+    }
 
     let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
     let (mut frozen_hits, mut shares) = (Vec::new(), Vec::new());
@@ -313,16 +328,35 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
         phases,
         frozen_hits,
         shares,
-        settling,
-        settling_mops: [base_mops, frozen_mops],
+        settling: settlings[0].seconds,
+        settlings,
         round: measured.as_secs_f64(),
         state,
     })
 }
 
+/// Runs the policy with its controller from the beginning, until that has decided, and alone for as
+/// long: after it, or before it for as long as the `last` one took.
+fn settle(
+    [alone, with]: [&Ours<u64>; 2],
+    last: Option<Duration>,
+    drive: impl Fn(&Ours<u64>, Duration),
+) -> Settling {
+    let run = |engine: &Ours<u64>, measured| {
+        let began = Instant::now();
+        drive(engine, measured);
+        let (stats, seconds) = (engine.cache().stats(), began.elapsed().as_secs_f64());
+        ((stats.hits + stats.misses) as f64 / 1e6 / seconds.max(1e-9), seconds)
+    };
+    let before = last.map(|seconds| run(alone, seconds).0);
+    let (with_mops, seconds) = run(with, Duration::ZERO);
+    let alone_mops = before.unwrap_or_else(|| run(alone, Duration::from_secs_f64(seconds)).0);
+    Settling { seconds, mops: [alone_mops, with_mops] }
+}
+
 /// Measures a cache that never freezes.
 pub(super) fn alone(load: &Load, spot: Spot, extent: &Extent) -> Result<Side, Failure> {
-    let Extent { rounds, warmup, measured } = *extent;
+    let Extent { rounds, warmup, measured, .. } = *extent;
     let capacity = load.capacity(spot.percent);
     let engine = cache(spot.policy, LIFETIME, capacity)?;
     let mut side = Side::default();
