@@ -48,12 +48,14 @@ struct Load {
     moves: u64,
 }
 
-const LOADS: [Load; 4] = [
+const LOADS: [Load; 5] = [
     // Four of five requests are for what stays hot, one for what is new.
     Load { name: "part", costs: LOCKED, keys: 8_000, every: 5, window: 1_500, moves: 5_000 },
     Load { name: "still", costs: LOCKED, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "cheap", costs: CHEAP, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "moving", costs: LOCKED, keys: 1, every: 1, window: 8_000, moves: 20 },
+    // Drawn up after all that the controller goes by, and not looked at before.
+    Load { name: "half", costs: LOCKED, keys: 7_000, every: 2, window: 1_000, moves: 1_000 },
 ];
 
 impl Load {
