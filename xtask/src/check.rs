@@ -62,8 +62,8 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
 fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
     step::run(
         "loom",
-        step::cargo(root, ["test", "--package", "frazil", "--locked"])
-            .args(["--lib", "--target-dir", "target/loom", "--", "models::"])
+        step::cargo(root, ["test", "--package", "frazil", "--package", "frazil-freezing"])
+            .args(["--locked", "--lib", "--target-dir", "target/loom", "--", "models::"])
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),
     )

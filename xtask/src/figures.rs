@@ -8,7 +8,7 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil`, `frazil-bench` or an example of the simulator or the policies, is run with a release build and its output put in between, with
+//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies or the overlay on other caches, is run with a release build and its output put in between, with
 //! the date and the machine, so that no table is written by hand. `TRACES` is
 //! where the real traces are; a word that begins with `DOCS/` is a path below `docs`.
 
@@ -43,7 +43,8 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
         step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
     }
     if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}examples/"))) {
-        let examples = ["frazil-simulator", "-p", "frazil-policy", "--examples"];
+        let examples =
+            ["frazil-simulator", "-p", "frazil-policy", "-p", "frazil-freezing", "--examples"];
         step::run("build examples", step::cargo(root, build).args(examples))?;
     }
     for (document, path, text) in texts {

@@ -54,7 +54,11 @@ pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
     command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
     command.env("RUSTFLAGS", "-Zsanitizer=thread");
     with_tests(&mut command).args(FROZEN).args(["stuck::", "--skip", ALONE]);
-    step::run("thread sanitizer", &mut command)
+    step::run("thread sanitizer", &mut command)?;
+    let mut command = cargo(root, "test")?;
+    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
+    command.args(["--package", "frazil-freezing", "--locked", "--test", "overlay"]);
+    step::run("thread sanitizer, overlays", command.env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
 pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
-//! `cargo xtask smoke`: every benchmark definition for a moment, and the programs that show a
-//! move from another cache beside what they do with ours.
+//! `cargo xtask smoke`: every benchmark definition and the overlays on other caches for a moment, and
+//! the programs that show a move from another cache beside what they do with ours.
 
 use std::path::Path;
 
@@ -19,6 +19,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let mut bench = test::built(root, "frazil-bench");
         step::run(&format!("smoke run of {file}"), bench.args([&file, "--smoke"]))?;
     }
+    let mut others = test::built(root, "examples/other_caches");
+    step::run("smoke run of overlays on other caches", others.args(["hits", "--quick"]))?;
     for rival in MOVES {
         let prints = |example: String| {
             let output = test::built(root, &format!("examples/{example}")).output();

@@ -86,6 +86,9 @@ fn run(workload: &Workload, freezing: Freezing) -> std::io::Result<()> {
         over.store(true, Relaxed);
     });
     if let Some(state) = cache.freezing_state() {
+        if let Some(verdict) = state.verdict() {
+            println!("{verdict}");
+        }
         for (share, time) in state.times_by_share().filter(|(_, time)| !time.is_zero()) {
             println!("{:3.0} % frozen for {:.1} s", 100.0 * share, time.as_secs_f64());
         }

@@ -2,17 +2,15 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::io::{self, ErrorKind};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
+
+use frazil_freezing::{Controlled, FreezingControl, FreezingState};
 
 use crate::cache::Cache;
 use crate::clock::exact_ns;
 use crate::events;
-use crate::features::frozen::control::{FreezingState, LOOK};
 use crate::sync::CHECKED;
-use crate::sync::atomic::Ordering::Relaxed;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Freezes the hottest entries, a share of what is there from 0 to 1, until
@@ -41,7 +39,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// cache.thaw();
     /// ```
     pub fn freeze(&self, share: f64) -> u64 {
-        let entries = self.core.freeze_untold(share);
+        let entries = self.core.freeze_untold(share).unwrap_or(0);
         if entries > 0 {
             events::event!(self.core, DEBUG, "frozen", entries, share);
         }
@@ -106,11 +104,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// is dropped.
     ///
     /// The thread waits until the content has been renewed, learns which share of the entries
-    /// would get which share of the hits, tries what it gains to freeze all, and freezes the
-    /// share with which requests take least, if that is a sixth less than without. It watches
+    /// would get which share of the hits, tries what it gains to freeze all and the share that is
+    /// best by that, and freezes the one with which requests take least, if that is a tenth
+    /// faster than without. It watches
     /// the latency meanwhile, freezes anew now and then, and thaws when it does not pay any
     /// more; then it does nothing for a while, which becomes longer from one failure to the
-    /// next. [`freezing_state`](Cache::freezing_state) says what it is about.
+    /// next. [`freezing_state`](Cache::freezing_state) says what it is about, and its
+    /// [verdict](FreezingState::verdict) why, in words.
     ///
     /// It wakes eight times a second, or once while it sleeps, for some microseconds. Of requests
     /// some hundred a second and thread take some 100 ns longer, because they are timed; while
@@ -146,75 +146,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Send + Sync + 'static,
         S: Send + Sync + 'static,
     {
-        let Some(learned) = self.core.hooks.learned() else {
+        if self.core.hooks.learned().is_none() {
             let problem = "the cache was not built with `Freezing::Learned`";
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-        };
+        }
         // The checkers know their own threads alone.
         if CHECKED {
             return Err(ErrorKind::Unsupported.into());
         }
-        if learned.is_run.swap(true, Relaxed) {
-            let problem = "the freezing of this cache is controlled already";
-            return Err(io::Error::new(ErrorKind::ResourceBusy, problem));
-        }
-        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (cache, stopped) = (Arc::downgrade(self), Arc::clone(&stop));
-        let spawned = thread::Builder::new()
-            .name("frazil-freezing".to_owned())
-            .spawn(move || run(&cache, &stopped));
-        match spawned {
-            Ok(thread) => Ok(FreezingControl { stop, thread: Some(thread) }),
-            Err(error) => {
-                learned.is_run.store(false, Relaxed);
-                Err(error)
-            }
-        }
+        let step = |cache: &Self| cache.step_freezing(Duration::from_nanos(exact_ns()));
+        FreezingControl::spawn(self, Self::controlled, step, |cache| cache.core.end_freezing())
     }
-}
 
-/// Runs a cache's controller until the cache goes, or the handle.
-fn run<K, V, S>(cache: &Weak<Cache<K, V, S>>, stop: &std::sync::atomic::AtomicBool)
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
-    while !stop.load(Relaxed) {
-        let Some(cache) = cache.upgrade() else { return };
-        let now = Duration::from_nanos(exact_ns());
-        // The user's hasher may panic, and destructors: then it is over, and all is thawed.
-        let step = catch_unwind(AssertUnwindSafe(|| cache.step_freezing(now)));
-        drop(cache);
-        let Ok(idle) = step else { break };
-        thread::park_timeout(idle.min(LOOK));
-    }
-    if let Some(cache) = cache.upgrade() {
-        let _ = catch_unwind(AssertUnwindSafe(|| cache.core.end_freezing()));
-        if let Some(learned) = cache.core.hooks.learned() {
-            learned.is_run.store(false, Relaxed);
-        }
-    }
-}
-
-/// The thread that freezes and thaws: [`Cache::control_freezing`]. Dropped, it thaws what is
-/// frozen, and ends before that returns.
-#[must_use = "nothing is frozen any more when this is dropped"]
-#[derive(Debug)]
-pub struct FreezingControl {
-    stop: Arc<std::sync::atomic::AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for FreezingControl {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // The handle may lie in the cache that the thread drops: it does not wait for itself.
-            if thread.thread().id() != thread::current().id() {
-                // What it panicked of, it has caught.
-                let _ = thread.join();
-            }
-        }
+    /// Of a cache that learns.
+    fn controlled(&self) -> &Controlled {
+        static NEVER: Controlled = Controlled::new();
+        self.core.hooks.learned().map_or(&NEVER, |learned| &learned.controlled)
     }
 }

@@ -596,20 +596,18 @@ pub use features::fetch::{
     loaded::Loaded,
 };
 #[cfg(feature = "freezing")]
-pub use features::frozen::{
-    Freezing,
-    control::FreezingState,
-    controller::{Phase as FreezingPhase, Reason as FreezingReason},
-    curve::CurvePoint,
-};
+pub use features::frozen::Freezing;
 #[cfg(feature = "listener")]
 pub use features::listen::Cause;
 #[cfg(feature = "recording")]
 pub use features::record::{Recorded, Recording};
 pub use features::stats::Stats;
-pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 #[cfg(feature = "freezing")]
-pub use freezing::FreezingControl;
+pub use frazil_freezing::{
+    CurvePoint, FreezingControl, FreezingState, Phase as FreezingPhase, Reason as FreezingReason,
+    Tried as FreezingTried, Verdict as FreezingVerdict,
+};
+pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
 pub use iter::{Iter, Keys};
 pub use pin::Pin;
 pub use snapshot::RestoreError;

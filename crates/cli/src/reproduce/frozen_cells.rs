@@ -118,6 +118,8 @@ pub(super) struct Spot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) rounds: usize,
+    /// Runs from the beginning, with the controller and without each.
+    pub(super) settlings: usize,
     pub(super) warmup: Duration,
     pub(super) measured: Duration,
 }
@@ -139,6 +141,14 @@ impl Side {
     }
 }
 
+/// Two runs from the beginning, of the policy alone and with its controller until that had decided.
+#[derive(Clone, Copy)]
+struct Settling {
+    seconds: f64,
+    /// Millions of requests a second: alone, and with it.
+    mops: [f64; 2],
+}
+
 /// What was measured at a spot.
 pub(super) struct Cell {
     pub(super) spot: Spot,
@@ -150,8 +160,14 @@ pub(super) struct Cell {
     phases: Vec<FreezingPhase>,
     /// Shares of the hits that were hits of what is frozen, by round.
     frozen_hits: Vec<f64>,
-    /// Seconds until the controller had decided.
+    /// What was frozen in each round, at its end.
+    shares: Vec<f64>,
+    /// Seconds until the controller of the rounds had decided.
     pub(super) settling: f64,
+    /// From the beginning until it had, of several runs by turns with the policy alone.
+    settlings: Vec<Settling>,
+    /// Seconds of each round that were measured.
+    round: f64,
     /// At the end.
     pub(super) state: FreezingState,
 }
@@ -161,6 +177,18 @@ impl Cell {
     pub(super) fn gain(&self) -> f64 {
         let pairs = self.frozen.mops.iter().zip(&self.base.mops);
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
+    }
+
+    /// The same of whole runs, from the beginning to the end of the rounds: what waiting, learning and
+    /// trying cost is in it. The median of those that took turns.
+    pub(super) fn whole_gain(&self) -> f64 {
+        let sum = |side: &Side| side.mops.iter().sum::<f64>() * self.round;
+        let [base, frozen] = [&self.base, &self.frozen].map(sum);
+        let gain = |it: &Settling| {
+            let [alone, with] = it.mops.map(|mops| mops * it.seconds);
+            (frozen + with) / (base + alone).max(1e-9)
+        };
+        median(self.settlings.iter().map(gain))
     }
 
     /// How many more requests hit in the frozen cache than in the other, of all. As the gain of
@@ -175,10 +203,21 @@ impl Cell {
     }
 
     /// The phase of most rounds.
-    pub(super) fn phase(&self) -> String {
+    fn usual_phase(&self) -> Option<FreezingPhase> {
         let count = |phase: &FreezingPhase| self.phases.iter().filter(|it| *it == phase).count();
-        let phase = self.phases.iter().max_by_key(|phase| count(phase));
-        phase.map_or_else(String::new, |&phase| phase_name(phase))
+        self.phases.iter().copied().max_by_key(count)
+    }
+
+    pub(super) fn phase(&self) -> String {
+        self.usual_phase().map_or_else(String::new, phase_name)
+    }
+
+    /// The share that was frozen in the rounds of that phase, their median: at the end it may be
+    /// another phase.
+    pub(super) fn share(&self) -> f64 {
+        let rounds = self.phases.iter().zip(&self.shares);
+        let usual = rounds.filter(|(phase, _)| Some(**phase) == self.usual_phase());
+        median(usual.map(|(_, share)| share))
     }
 
     pub(super) fn row(&self) -> Row {
@@ -195,12 +234,14 @@ impl Cell {
             "mops" => self.base.mops(),
             "frozen_mops" => self.frozen.mops(),
             "gain" => self.gain(),
+            "whole_run_gain" => self.whole_gain(),
             "hit_ratio" => self.base.hit_ratio(),
             "frozen_hit_ratio" => self.frozen.hit_ratio(),
             "hit_ratio_change" => self.hits_more(),
             "frozen_share_of_hits" => self.frozen_hits(),
             "phase" => self.phase(),
-            "share" => self.state.share,
+            "share" => self.share(),
+            "verdict" => self.state.verdict().map(ToString::to_string),
             "settling_s" => self.settling,
         }
     }
@@ -232,7 +273,7 @@ fn backend(spot: &Spot) -> Backend {
 
 /// Measures the two caches of a spot in turn.
 pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
-    let Extent { rounds, warmup, measured } = *extent;
+    let Extent { rounds, settlings: settlings_wanted, warmup, measured } = *extent;
     let capacity = load.capacity(spot.percent);
     let drive = |engine: &Ours<u64>, streams: &[Stream], measured, fill| {
         let schedule = Schedule { warmup, measured, slices: 3 };
@@ -243,13 +284,22 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
     let base = cache(spot.policy, LIFETIME, capacity)?;
     // As much as goes in and out of it in ten warm-ups, at most.
     drive(&base, &first, Duration::ZERO, capacity);
-    let frozen = cache(&format!("frozen+{}", spot.policy), LIFETIME, capacity)?;
-    let began = Instant::now();
-    drive(&frozen, &first, Duration::ZERO, 0);
-    let settling = began.elapsed().as_secs_f64();
+    let frozen_name = format!("frozen+{}", spot.policy);
+    let frozen = cache(&frozen_name, LIFETIME, capacity)?;
+    let mut settlings = Vec::new();
+    for number in 0..settlings_wanted.max(1) {
+        let another = (number > 0).then(|| cache(&frozen_name, LIFETIME, capacity)).transpose()?;
+        let alone = cache(spot.policy, LIFETIME, capacity)?;
+        let last = settlings.last().filter(|_| number % 2 == 1);
+        let last = last.map(|it: &Settling| Duration::from_secs_f64(it.seconds));
+        let with = another.as_ref().unwrap_or(&frozen);
+        settlings.push(settle([&alone, with], last, |engine, measured| {
+            drive(engine, &first, measured, 0);
+        }));
+    }
 
     let (mut sides, mut phases) = ([Side::default(), Side::default()], Vec::new());
-    let mut frozen_hits = Vec::new();
+    let (mut frozen_hits, mut shares) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let streams = streams(round + 1);
         for turn in [round % 2, 1 - round % 2] {
@@ -260,6 +310,7 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
             sides[turn].hit_ratios.push(seen.hit_ratio);
             if let Some(state) = engine.cache().freezing_state() {
                 phases.push(state.phase);
+                shares.push(state.share);
                 let now = engine.cache().stats();
                 frozen_hits.push(frozen_share_of_hits(&before, &now));
             }
@@ -276,14 +327,36 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
         frozen: frozen_side,
         phases,
         frozen_hits,
-        settling,
+        shares,
+        settling: settlings[0].seconds,
+        settlings,
+        round: measured.as_secs_f64(),
         state,
     })
 }
 
+/// Runs the policy with its controller from the beginning, until that has decided, and alone for as
+/// long: after it, or before it for as long as the `last` one took.
+fn settle(
+    [alone, with]: [&Ours<u64>; 2],
+    last: Option<Duration>,
+    drive: impl Fn(&Ours<u64>, Duration),
+) -> Settling {
+    let run = |engine: &Ours<u64>, measured| {
+        let began = Instant::now();
+        drive(engine, measured);
+        let (stats, seconds) = (engine.cache().stats(), began.elapsed().as_secs_f64());
+        ((stats.hits + stats.misses) as f64 / 1e6 / seconds.max(1e-9), seconds)
+    };
+    let before = last.map(|seconds| run(alone, seconds).0);
+    let (with_mops, seconds) = run(with, Duration::ZERO);
+    let alone_mops = before.unwrap_or_else(|| run(alone, Duration::from_secs_f64(seconds)).0);
+    Settling { seconds, mops: [alone_mops, with_mops] }
+}
+
 /// Measures a cache that never freezes.
 pub(super) fn alone(load: &Load, spot: Spot, extent: &Extent) -> Result<Side, Failure> {
-    let Extent { rounds, warmup, measured } = *extent;
+    let Extent { rounds, warmup, measured, .. } = *extent;
     let capacity = load.capacity(spot.percent);
     let engine = cache(spot.policy, LIFETIME, capacity)?;
     let mut side = Side::default();

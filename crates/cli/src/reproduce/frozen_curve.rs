@@ -2,15 +2,15 @@
 //! figure 11, what becomes of the hits, both by a clock that hits and misses move, so that they
 //! repeat exactly; and figure 12, what a hit takes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
+use std::sync::Barrier;
+use std::time::Instant;
 
 use anyhow::anyhow;
-use frazil::{Builder, Cache, CurvePoint, Freezing, FreezingPhase, Policy};
-use frazil_driver::{Engine, Ours, Session, Setup, Simulated, key};
+use frazil::{CurvePoint, Freezing, FreezingPhase, Policy};
+use frazil_driver::{Engine, Ours, Session, Setup, key};
 use frazil_simulator::trace::{self, Trace};
 
+use super::frozen_clock::{Bench, Costs};
 use crate::failure::Failure;
 use crate::output::{self, row};
 
@@ -46,83 +46,14 @@ impl Promise {
     }
 }
 
-/// Nanoseconds of a hit, frozen or not, and of a miss, by the clock of a [`Bench`]. So what is
-/// gained by freezing is gained by what hits.
-const HIT_NS: u64 = 100;
-const MISS_NS: u64 = 5_000;
-
-/// A value whose copying takes the time of a hit.
-struct Row(Arc<AtomicU64>);
-
-impl Clone for Row {
-    fn clone(&self) -> Self {
-        self.0.fetch_add(HIT_NS, Relaxed);
-        Row(Arc::clone(&self.0))
-    }
-}
-
-/// A cache that is asked by one thread, with a clock that only hits and misses move.
-struct Bench<'a> {
-    cache: Cache<u64, Row, Simulated>,
-    /// The trace, over and over.
-    ids: std::iter::Cycle<std::slice::Iter<'a, u32>>,
-    now: Arc<AtomicU64>,
-    stepped: Duration,
-    /// Until the controller wants to look again; none if it has no say.
-    idle: Option<Duration>,
-}
-
-impl<'a> Bench<'a> {
-    fn new(
-        policy: &str,
-        freezing: Freezing,
-        capacity: u64,
-        trace: &'a Trace,
-    ) -> Result<Self, Failure> {
-        let now = Arc::new(AtomicU64::new(0));
-        let told = Arc::clone(&now);
-        let policy: Policy = policy.parse().map_err(Failure::usage)?;
-        let builder: Builder<u64, Row> = Cache::builder(capacity).policy(policy);
-        let builder = builder.clock(move || Duration::from_nanos(told.load(Relaxed)));
-        let cache = builder.freezing(freezing).with_hasher(Simulated::default()).build();
-        let idle = (freezing == Freezing::Learned).then_some(Duration::ZERO);
-        let ids = trace.ids.iter().cycle();
-        Ok(Bench { cache, ids, now, stepped: Duration::ZERO, idle })
-    }
-
-    /// So many requests; the shares of hits of what is frozen, and of misses.
-    fn ask(&mut self, requests: u64) -> [f64; 2] {
-        let before = self.cache.stats();
-        for _ in 0..requests {
-            self.request();
-        }
-        let now = self.cache.stats();
-        let frozen = (now.frozen_hits - before.frozen_hits) as f64;
-        let misses = (now.misses - before.misses) as f64;
-        [frozen, misses].map(|count| count / requests.max(1) as f64)
-    }
-
-    /// A request, and a step of the controller if one is due.
-    fn request(&mut self) {
-        let Some(&id) = self.ids.next() else { return };
-        let key = u64::from(id);
-        if self.cache.get(&key).is_none() {
-            self.now.fetch_add(MISS_NS, Relaxed);
-            self.cache.insert(key, Row(Arc::clone(&self.now)));
-        }
-        let now = Duration::from_nanos(self.now.load(Relaxed));
-        if self.idle.is_some_and(|idle| now - self.stepped >= idle) {
-            self.stepped = now;
-            self.idle = Some(self.cache.step_freezing(now));
-        }
-    }
-}
+/// Hits take as long, frozen or not: what is gained by freezing is gained by what hits.
+const COSTS: Costs = Costs { frozen_ns: 100, dynamic_ns: 100, miss_ns: 5_000 };
 
 /// Lets a cache learn, and then freezes some shares of it.
 pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise>, Failure> {
     let capacity = objects / 4;
     let trace = zipf(objects, 50 * objects)?;
-    let mut bench = Bench::new(policy, Freezing::Learned, capacity, &trace)?;
+    let mut bench = Bench::new(policy, Freezing::Learned, capacity, COSTS, endless(&trace))?;
     let mut curve = Vec::new();
     // Waiting and learning take some 20 requests an entry each, and some seconds of the clock.
     for _ in 0..200 * capacity.max(100_000) {
@@ -134,7 +65,7 @@ pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise
             break;
         }
     }
-    bench.idle = None;
+    bench.control_no_more();
     bench.cache.thaw();
     let mut promises = Vec::new();
     for share in SHARES {
@@ -204,7 +135,7 @@ pub(super) fn hits(
     let requests = turn * HITS_COUNTED.div_ceil(turn);
     let (mut ratios, mut share, mut frozen_hits) = ([0.0; 2], 0.0, 0.0);
     for (ratio, freezing) in ratios.iter_mut().zip([Freezing::Never, Freezing::Learned]) {
-        let mut bench = Bench::new(policy, freezing, capacity, trace)?;
+        let mut bench = Bench::new(policy, freezing, capacity, COSTS, endless(trace))?;
         bench.ask(requests);
         let [frozen, missed] = bench.ask(requests);
         *ratio = 1.0 - missed;
@@ -218,7 +149,7 @@ pub(super) fn hits(
 /// The hit ratio of a trace's second turn with all frozen for thrice as many requests as there are
 /// entries, and nothing for as many: without a controller that would have to see that it pays.
 fn whole(policy: &str, capacity: u64, trace: &Trace, requests: u64) -> Result<f64, Failure> {
-    let mut bench = Bench::new(policy, Freezing::ByHand, capacity, trace)?;
+    let mut bench = Bench::new(policy, Freezing::ByHand, capacity, COSTS, endless(trace))?;
     bench.ask(requests);
     let before = bench.cache.stats().hits;
     let mut left = requests;
@@ -237,6 +168,11 @@ fn whole(policy: &str, capacity: u64, trace: &Trace, requests: u64) -> Result<f6
 fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
     let distance = |point: &CurvePoint| (point.share - share).abs();
     curve.iter().copied().min_by(|one, other| distance(one).total_cmp(&distance(other)))
+}
+
+/// A trace over and over.
+fn endless(trace: &Trace) -> impl Iterator<Item = u64> {
+    trace.ids.iter().cycle().map(|&id| u64::from(id))
 }
 
 fn zipf(objects: u64, requests: u64) -> Result<Trace, Failure> {

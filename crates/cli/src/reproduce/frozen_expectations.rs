@@ -194,6 +194,14 @@ fn losses(findings: &Findings) -> Vec<Expectation> {
         let expected = format!("nowhere a loss: a gain above {NO_LOSS} in every cell");
         losses.push(expect(8, expected, seen, gain > NO_LOSS));
     }
+    let whole = |one: &&Cell, other: &&Cell| one.whole_gain().total_cmp(&other.whole_gain());
+    if let Some(worst) = measured().min_by(whole) {
+        let below = measured().filter(|cell| cell.whole_gain() <= NO_LOSS).count();
+        let gain = worst.whole_gain();
+        let seen = format!("{below} of {all} below; at worst {gain:.2} ({})", place(worst));
+        let expected = format!("nor over the whole run, learning in it: above {NO_LOSS}");
+        losses.push(expect(8, expected, seen, gain > NO_LOSS));
+    }
     let lost = |cell: &&Cell| -cell.hits_more();
     let vain = measured().filter(|cell| cell.gain() <= 1.0);
     if let Some(worst) = vain.max_by(|one, other| lost(one).total_cmp(&lost(other))) {

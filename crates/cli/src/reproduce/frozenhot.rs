@@ -14,6 +14,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::anyhow;
+
 use super::Report;
 use super::frozen_cells::{self as cells, Cell, Extent, History, LIFETIME, Load, Spot};
 use super::frozen_curve::{self as curve, HitLatency, Hits, Promise};
@@ -94,7 +96,7 @@ impl Plan {
             let warmup = milliseconds(30);
             return Plan {
                 objects: 8_000,
-                extent: Extent { rounds: 1, warmup, measured: milliseconds(60) },
+                extent: Extent { rounds: 1, settlings: 1, warmup, measured: milliseconds(60) },
                 trace_rounds: 1,
                 policies: &["lru"],
                 percents: &[PERCENT],
@@ -109,7 +111,7 @@ impl Plan {
         let warmup = milliseconds(100);
         Plan {
             objects: 200_000,
-            extent: Extent { rounds: 5, warmup, measured: milliseconds(200) },
+            extent: Extent { rounds: 5, settlings: 3, warmup, measured: milliseconds(200) },
             trace_rounds: 15,
             policies: &POLICIES,
             percents: &PERCENTS,
@@ -191,35 +193,52 @@ impl Plan {
     }
 }
 
-/// Zipf's law, a loop, and traces if there are any.
-fn loads(plan: &Plan, traces: Option<&Path>) -> Result<Vec<Load>, Failure> {
+/// Zipf's law, a loop, and traces if there are any: those that are wanted by name, or all.
+fn loads(plan: &Plan, traces: Option<&Path>, names: &[String]) -> Result<Vec<Load>, Failure> {
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|it| it == name);
     let turns = plan.extent.rounds + 1;
-    let mut loads = vec![Load::zipf("zipf", plan.objects, plan.threads, turns)?];
-    if !plan.backends.is_empty() {
+    let mut loads = Vec::new();
+    if is_wanted("zipf") {
+        loads.push(Load::zipf("zipf", plan.objects, plan.threads, turns)?);
+    }
+    if !plan.backends.is_empty() && is_wanted("zipf-small") {
         // So few that a controller has learnt in time with the slowest.
         loads.push(Load::zipf("zipf-small", plan.objects / 10, &[plan.most()], turns)?);
     }
-    let Some(folder) = traces else {
+    if let Some(folder) = traces {
+        for (name, file) in TRACES.into_iter().filter(|(name, _)| is_wanted(name)) {
+            loads.push(Load::read(name, folder, file)?);
+        }
+    } else if is_wanted("loop") {
         let spec = format!("loop:objects={}:requests={}", plan.objects / 10, plan.objects);
         loads.push(Load::read("loop", Path::new(""), &spec)?);
-        return Ok(loads);
-    };
-    for (name, file) in TRACES {
-        loads.push(Load::read(name, folder, file)?);
     }
-    Ok(loads)
+    let is_there = |name: &String| loads.iter().any(|load| load.name() == name);
+    match names.iter().find(|name| !is_there(name)) {
+        Some(name) => Err(Failure::usage(anyhow!("no workload {name} in this experiment"))),
+        None => Ok(loads),
+    }
 }
 
-/// Runs the experiment. Real traces take part if their folder is known.
-pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure> {
+/// Runs the experiment. Real traces take part if their folder is known. Of some workloads alone: what
+/// has to do with none of them, figures 5 and 12, is left out then.
+pub(super) fn run(
+    quick: bool,
+    traces: Option<&Path>,
+    workloads: &[String],
+) -> Result<Report, Failure> {
     let plan = Plan::new(quick);
-    let loads = loads(&plan, traces)?;
-    let learnt: Vec<&str> = if quick { plan.policies.to_vec() } else { LEARNT.to_vec() };
+    let loads = loads(&plan, traces, workloads)?;
+    let mut learnt: Vec<&str> = if quick { plan.policies.to_vec() } else { LEARNT.to_vec() };
+    if !workloads.is_empty() {
+        learnt.clear();
+    }
+    let timed: &[&str] = if workloads.is_empty() { plan.policies } else { &[] };
     let of = |load: &Load| {
         plan.spots(load).len() + 2 * plan.histories(load).len() + plan.beside(load).len()
     };
     let steps: usize = loads.iter().map(of).sum();
-    let few = learnt.len() + plan.threads.len() * plan.policies.len() + 2 * COUNTED.len();
+    let few = learnt.len() + plan.threads.len() * timed.len() + 2 * COUNTED.len();
     let progress = Progress::of_steps("measuring".to_owned(), (steps + few) as u64);
     let mut findings = Findings::default();
     for load in &loads {
@@ -249,7 +268,7 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
         progress.advance(1);
     }
     for &threads in plan.threads {
-        for &policy in plan.policies {
+        for &policy in timed {
             findings.latencies.push(curve::hit_latency(policy, plan.objects, threads)?);
             progress.advance(1);
         }
@@ -285,6 +304,14 @@ fn report(findings: &Findings) -> Report {
     }
 }
 
+/// A table, if anything is in it.
+fn titled(title: &str, headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{title}\n\n{}", output::table(headers, left, rows))
+}
+
 fn gains(findings: &Findings) -> String {
     let row = |cell: &Cell| {
         let Spot { figure, policy, percent, threads, backend_us } = cell.spot;
@@ -298,12 +325,13 @@ fn gains(findings: &Findings) -> String {
             output::number(cell.base.mops(), 2),
             output::number(cell.frozen.mops(), 2),
             format!("{:.2}", cell.gain()),
+            format!("{:.2}", cell.whole_gain()),
             output::percent(cell.base.hit_ratio()),
             output::percent(cell.frozen.hit_ratio()),
             format!("{:+.2}", 100.0 * cell.hits_more()),
             output::percent(cell.frozen_hits()),
             cell.phase(),
-            format!("{:.0} %", 100.0 * cell.state.share),
+            format!("{:.0} %", 100.0 * cell.share()),
             format!("{:.1}", cell.settling),
         ]
     };
@@ -317,6 +345,7 @@ fn gains(findings: &Findings) -> String {
         "M req/s",
         "frozen+",
         "gain",
+        "whole run",
         "hits",
         "hits of frozen+",
         "points",
@@ -326,8 +355,12 @@ fn gains(findings: &Findings) -> String {
         "after s",
     ];
     let left = ["workload", "policy", "phase"];
-    let table = output::table(&headers, &left, findings.cells.iter().map(row).collect());
-    format!("The policy, and frozen+ that policy once its controller has decided\n\n{table}")
+    titled(
+        "The policy, and frozen+ that policy once its controller has decided",
+        &headers,
+        &left,
+        findings.cells.iter().map(row).collect(),
+    )
 }
 
 fn phases(findings: &Findings) -> String {
@@ -366,8 +399,12 @@ fn phases(findings: &Findings) -> String {
         "M req/s",
         "mean share frozen",
     ];
-    let table = output::table(&headers, &["workload", "policy", "phase"], rows);
-    format!("Figures 10 and 13: phases of a run from its beginning\n\n{table}")
+    titled(
+        "Figures 10 and 13: phases of a run from its beginning",
+        &headers,
+        &["workload", "policy", "phase"],
+        rows,
+    )
 }
 
 /// Figure 15: on how many traces LRU is better than FIFO, and on how many worse.
@@ -380,12 +417,8 @@ fn faces(findings: &Findings) -> String {
         row
     };
     let rows: Vec<_> = findings.faces().iter().map(row).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
     let headers = ["better by", "", "lru", "fifo", "neither by 1 %"];
-    let table = output::table(&headers, &["better by", ""], rows);
-    format!("Figure 15: traces on which LRU is better than FIFO\n\n{table}")
+    titled("Figure 15: traces on which LRU is better than FIFO", &headers, &["better by", ""], rows)
 }
 
 fn beside(findings: &Findings) -> String {
@@ -397,12 +430,13 @@ fn beside(findings: &Findings) -> String {
             output::percent(side.hit_ratio()),
         ]
     };
-    if findings.beside.is_empty() {
-        return String::new();
-    }
     let headers = ["cache", "policy", "M req/s", "hits"];
-    let table = output::table(&headers, &["policy"], findings.beside.iter().map(row).collect());
-    format!("Figure 16a: what else makes LRU faster, on zipf\n\n{table}")
+    titled(
+        "Figure 16a: what else makes LRU faster, on zipf",
+        &headers,
+        &["policy"],
+        findings.beside.iter().map(row).collect(),
+    )
 }
 
 fn lifetimes(findings: &Findings) -> String {
@@ -416,13 +450,18 @@ fn lifetimes(findings: &Findings) -> String {
             history.state.refreshes.to_string(),
         ]
     };
-    let rows: Vec<_> = findings.lasting().map(row).collect();
+    let mut rows: Vec<_> = findings.lasting().map(row).collect();
     if rows.is_empty() {
         return String::new();
     }
+    let never =
+        |it: &&Beside| it.spot.policy == "lru" && it.spot.percent.to_bits() == LARGE.to_bits();
+    if let Some(Beside { side, .. }) = findings.beside.iter().find(never) {
+        let mops = output::number(side.mops(), 2);
+        rows.push(vec!["never".to_owned(), mops, output::percent(0.0), "0".to_owned()]);
+    }
     let headers = ["lifetime", "M req/s since frozen", "of the time frozen", "frozen anew"];
-    let table = output::table(&headers, &[], rows);
-    format!("Figure 14: how long something stays frozen, LRU on zipf\n\n{table}")
+    titled("Figure 14: how long something stays frozen, LRU on zipf", &headers, &[], rows)
 }
 
 fn hits(findings: &Findings) -> String {
@@ -451,8 +490,12 @@ fn hits(findings: &Findings) -> String {
         "all by hand",
     ];
     let rows = findings.hits.iter().map(row).collect();
-    let table = output::table(&headers, &["workload", "policy"], rows);
-    format!("Figure 11: hits by count, by a clock in which all hits take as long\n\n{table}")
+    titled(
+        "Figure 11: hits by count, by a clock in which all hits take as long",
+        &headers,
+        &["workload", "policy"],
+        rows,
+    )
 }
 
 fn learnt(findings: &Findings) -> String {
@@ -468,8 +511,12 @@ fn learnt(findings: &Findings) -> String {
     };
     let headers = ["policy", "frozen", "hits of it learnt", "got", "misses learnt", "misses got"];
     let rows = findings.promises.iter().map(row).collect();
-    let table = output::table(&headers, &["policy"], rows);
-    format!("Figure 5: of all requests, what the curve says and what freezing gets\n\n{table}")
+    titled(
+        "Figure 5: of all requests, what the curve says and what freezing gets",
+        &headers,
+        &["policy"],
+        rows,
+    )
 }
 
 fn hit_latencies(findings: &Findings) -> String {
@@ -502,8 +549,12 @@ fn hit_latencies(findings: &Findings) -> String {
         "mean thawed ns",
     ];
     let rows = findings.latencies.iter().map(row).collect();
-    let table = output::table(&headers, &["policy"], rows);
-    format!("Figure 12: a hit, with half of the entries frozen by hand and thawed\n\n{table}")
+    titled(
+        "Figure 12: a hit, with half of the entries frozen by hand and thawed",
+        &headers,
+        &["policy"],
+        rows,
+    )
 }
 
 fn series(name: impl Into<String>, number: usize, points: Vec<(f64, f64)>) -> Series {

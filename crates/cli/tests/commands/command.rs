@@ -699,6 +699,27 @@ fn reproduce_freezes_what_is_hot() {
 }
 
 #[test]
+fn reproduce_finds_the_share_to_freeze() {
+    let folder = Folder::new("reproduce-frozen-share");
+    let out = folder.path("out");
+    let args = ["reproduce", "frozen-share", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
+    // By a clock that only requests move the best share is found to a tenth of its throughput: a
+    // part where four of five requests are for what stays hot, and none where nothing stays.
+    let found = |load: &str| of("found").into_iter().find(|row| row["workload"] == load).unwrap();
+    for load in ["part", "moving"] {
+        let row = found(load);
+        assert!(number(row, "krps") > 0.9 * number(row, "best_fixed_krps"), "{row}");
+    }
+    let share = number(found("part"), "share");
+    assert!((0.5..0.95).contains(&share), "{share}");
+    let verdict = found("moving")["verdict"].as_str().unwrap();
+    assert!(verdict.contains("It does not pay"), "{verdict}");
+}
+
+#[test]
 fn reproduce_asks_origins() {
     let folder = Folder::new("reproduce-prototype");
     let out = folder.path("out");

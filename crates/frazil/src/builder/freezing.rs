@@ -30,8 +30,9 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// Then it is frozen anew, in the order of the day, after about two seconds without. More
     /// makes those rarer, less keeps up with a workload that moves on (§3.2.3 of the FrozenHot
-    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is. Refused
-    /// unless freezing is learned.
+    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is; and what pays
+    /// only because less is missed has to prove it first, after twice as long as it was measured
+    /// without, and then twice as long each time. Refused unless freezing is learned.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};

@@ -37,6 +37,7 @@ pub(crate) fn threshold(share: f64) -> u64 {
 }
 
 /// Whether a hash is among those below a threshold.
+#[cfg(feature = "recording")]
 pub(crate) fn is_below(hash: u64, threshold: u64) -> bool {
     mix(hash) < threshold
 }

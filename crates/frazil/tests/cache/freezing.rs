@@ -243,12 +243,16 @@ fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, toleranc
     assert!(entries > 1_900, "{policy}: {entries}");
     let mut ranks: HashMap<u64, usize> = hottest.into_iter().zip(0..).collect();
     let (mut hits, mut misses, mut requests) = ([0u64; 50], 0u64, 0u64);
+    let mut newcomers = 0u64;
     let state = loop {
         (0..100).for_each(|_| {
             let key = zipf.next();
             requests += 1;
             if bench.request(key) {
-                ranks.get(&key).iter().for_each(|rank| hits[**rank * 50 / entries] += 1);
+                match ranks.get(&key) {
+                    Some(rank) => hits[rank * 50 / entries] += 1,
+                    None => newcomers += 1,
+                }
             } else {
                 misses += 1;
                 // When it comes again it is a newcomer.
@@ -266,7 +270,10 @@ fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, toleranc
     for (step, point) in curve.iter().enumerate() {
         sum += hits[step];
         assert_eq!(point.requests, requests, "{policy}");
-        assert!((point.misses - misses as f64 / requests as f64).abs() < 1e-9);
+        // Of the hits of newcomers so many are lost as there is less room for them.
+        let missed = misses as f64 + (newcomers as f64 * ((step + 1) as f64 / 50.0)).round();
+        let off = (point.misses - missed / requests as f64).abs();
+        assert!(off < tolerance, "{policy} {point:?}: {missed}");
         let expected = sum as f64 / requests as f64;
         let off = (point.frozen_hits - expected).abs();
         assert!(off < tolerance, "{policy} {point:?}");
@@ -405,7 +412,8 @@ fn a_loop_longer_than_the_cache_is_frozen_whole() {
         other
     });
     // At once, or when it was built again and was no better.
-    assert!(matches!(state.reason, Reason::Degraded | Reason::Unproven), "{state:?}");
+    let reasons = [Reason::Degraded, Reason::Unproven, Reason::NotWorth];
+    assert!(reasons.contains(&state.reason), "{state:?}");
     assert_eq!(state.share, 0.0);
     bench.cache.insert(0, Row(bench.time.clone()));
     assert!(bench.cache.contains_key(&0), "newcomers are admitted again");
@@ -468,7 +476,8 @@ fn what_is_frozen_lasts_as_long_as_is_said() {
         assert_eq!(bench.state().failures, 0, "{:?}", bench.seen);
         bench.state().refreshes
     };
-    // Every 7 to 8 seconds, 22 to 23; every 3 to 4, never.
+    // Every 7 to 8 seconds, 22 to 23; every 3 to 4, never. A loop pays by what hits, which need not
+    // be proved where nothing hits without.
     assert!((6..=9).contains(&refreshes(5)));
     assert_eq!(refreshes(20), 2);
     if is_long() {

@@ -5,14 +5,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::extent::HANG_LIMIT;
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{Cache, Policy};
+use frazil::{Cache, Freezing, Policy};
 
 const CAPACITY: u64 = 2_000;
 /// What waits for a reclamation, and what threads have in hand.
@@ -245,5 +245,22 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
         });
         assert!(failed.is_empty(), "children of caches {failed:?} failed");
         assert!(children.load(SeqCst) > 10, "too few children");
+    });
+}
+
+/// The thread that freezes is not there, and is not waited for; there may be another.
+#[test]
+fn a_process_that_forks_is_rid_of_the_thread_that_freezes() {
+    alone("a_process_that_forks_is_rid_of_the_thread_that_freezes", || {
+        let cache: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::Learned).build();
+        let cache = Arc::new(cache);
+        let mut control = Some(cache.control_freezing().expect("nobody controls it"));
+        assert!(fork(|| {
+            drop(control.take());
+            drop(cache.control_freezing().expect("nobody here controls it"));
+        }));
+        assert!(cache.control_freezing().is_err());
+        drop(control);
+        assert!(cache.control_freezing().is_ok());
     });
 }

@@ -56,22 +56,20 @@ impl Work {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// The same, of which nobody is told: by a caller who holds something.
-    pub(crate) fn freeze_untold(&self, share: f64) -> u64 {
-        let Some(frozen) = &self.hooks.frozen else { return 0 };
-        let Some(mut work) = frozen.work.try_lock() else { return 0 };
+    /// The same, of which nobody is told: by a caller who holds something. `None` if it can't be
+    /// done just now.
+    pub(crate) fn freeze_untold(&self, share: f64) -> Option<u64> {
+        let Some(frozen) = &self.hooks.frozen else { return Some(0) };
+        let mut work = frozen.work.try_lock()?;
         self.thaw_all(frozen, &mut work);
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
         let count = (self.entries() as f64 * share).round() as u64;
         if count == 0 {
-            return 0;
+            return Some(0);
         }
         let filling = match &frozen.copies {
             None => None,
-            Some(copies) => match self.begin_filling(copies, count, &work) {
-                None => return 0,
-                filling => filling,
-            },
+            Some(copies) => Some(self.begin_filling(copies, count, &work)?),
         };
         // Should the user's hasher panic, all is as it was.
         let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(frozen, work));
@@ -81,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             _ => self.set_queues_aside(filling.as_ref(), share, work),
         }
         if work.entries == 0 {
-            return 0;
+            return Some(0);
         }
         self.declare_whole(frozen, work);
         if let Some(filling) = filling {
@@ -92,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         frozen.in_use.store(true, Relaxed);
         let entries = work.entries;
         unfinished.waive();
-        entries
+        Some(entries)
     }
 
     /// Hands what is frozen back to the policy, unless another thread freezes or thaws.

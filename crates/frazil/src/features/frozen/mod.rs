@@ -5,13 +5,12 @@
 //! `copies.rs` before that. `freezer.rs` is what sets them aside and gives them back.
 //! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
 //!
-//! `learn.rs` is what requests tell about it, `curve.rs` what follows from that, `controller.rs`
-//! what decides, and `control.rs` the thread: `docs/design/frozen-controller.md`.
+//! `learn.rs` is what requests tell about it, and `control.rs` what the controller is shown and has
+//! done. What is learnt of it, and decided, is of `frazil-freezing`, which does it for any cache:
+//! `docs/design/frozen-controller.md`.
 
 pub(crate) mod control;
-pub(crate) mod controller;
 mod copies;
-pub(crate) mod curve;
 mod freezer;
 pub(crate) mod learn;
 mod shown;
@@ -27,7 +26,6 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use control::Learned;
-use controller::LIFETIME;
 pub(crate) use copies::Copies;
 pub(crate) use copies::PAIR_BYTES_MAX as COPY_BYTES_MAX;
 use freezer::Work;
@@ -88,8 +86,7 @@ impl<K, V> Frozen<K, V> {
         let copies = copies.flatten();
         (freezing != Freezing::Never).then(|| {
             let work = Mutex::new(Work::default());
-            let learned = (freezing == Freezing::Learned)
-                .then(|| Box::new(Learned::new(lifetime.unwrap_or(LIFETIME))));
+            let learned = (freezing == Freezing::Learned).then(|| Box::new(Learned::new(lifetime)));
             let (in_use, whole) = (AtomicBool::new(false), AtomicBool::new(false));
             Box::new(Frozen { copies, in_use, whole, work, learned })
         })

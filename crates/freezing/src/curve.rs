@@ -68,9 +68,12 @@ impl Tally {
         curve
     }
 
-    /// The curve by ranks: frozen are all steps up to each.
+    /// The curve by ranks: frozen are all steps up to each. Newcomers live in what is not frozen:
+    /// of their hits as large a share is lost as the cache has less room for them. That is the most
+    /// it should be, as their first hits want the least room.
     pub(crate) fn by_rank(&self) -> Vec<CurvePoint> {
-        let misses = self.misses.iter().sum();
+        let misses: u64 = self.misses.iter().sum();
+        let newcomers: u64 = self.dynamic.iter().sum();
         let requests = self.requests();
         if requests < REQUESTS_MIN {
             return Vec::new();
@@ -79,7 +82,8 @@ impl Tally {
         let point = |(step, hits): (usize, &u64)| {
             frozen += hits;
             let share = (step + 1) as f64 / STEPS as f64;
-            CurvePoint::new(share, frozen, misses, requests)
+            let lost = (newcomers as f64 * share).round() as u64;
+            CurvePoint::new(share, frozen, misses + lost, requests)
         };
         self.frozen.iter().enumerate().map(point).collect()
     }
@@ -89,9 +93,8 @@ impl Tally {
 /// [`FreezingState::curve`](crate::FreezingState::curve).
 ///
 /// ```
-/// use frazil::{Cache, CurvePoint, Freezing};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// let state = cache.freezing_state().unwrap();
+/// use frazil_freezing::{CurvePoint, Steering};
+/// let state = Steering::new(20).state();
 /// for CurvePoint { share, frozen_hits, misses, .. } in state.curve() {
 ///     println!("{share}: {frozen_hits} of the requests, {misses} miss");
 /// }
@@ -145,18 +148,12 @@ pub(crate) struct Latencies {
     pub(crate) miss: f64,
 }
 
-/// The share at which a request takes least on average: one of the curve's, 1 if `whole` (which
-/// was measured) is less than at any of them, or 0 if none is less than `bar`.
-pub(crate) fn best_share(
-    curve: &[CurvePoint],
-    latencies: &Latencies,
-    whole: Option<f64>,
-    bar: f64,
-) -> f64 {
+/// The share at which a request takes least on average, of the curve's; 0 if it takes no less than
+/// `bar` at any.
+pub(crate) fn best_share(curve: &[CurvePoint], latencies: &Latencies, bar: f64) -> f64 {
     let points = curve.iter().map(|point| (point.share, point.unlucky().latency(latencies)));
-    let all = points.chain(whole.map(|latency| (1.0, latency)));
     let less = |best: (f64, f64), other: (f64, f64)| if other.1 < best.1 { other } else { best };
-    all.fold((0.0, bar), less).0
+    points.fold((0.0, bar), less).0
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -199,7 +196,9 @@ mod tests {
             (600, 200, 100, 100);
         let curve = tally.by_rank();
         assert_eq!(curve.len(), STEPS);
-        assert_eq!((curve[0].share, curve[0].frozen_hits, curve[0].misses), (0.02, 0.6, 0.1));
+        // Of the hundred hits of newcomers two are lost with a fiftieth of the room, and all.
+        assert_eq!((curve[0].share, curve[0].frozen_hits, curve[0].misses), (0.02, 0.6, 0.102));
+        assert_eq!((curve[24].misses, curve[49].misses), (0.15, 0.2));
         assert_eq!((curve[1].frozen_hits, curve[49].frozen_hits), (0.8, 0.8));
         assert_eq!(Tally::default().by_rank(), []);
     }
@@ -216,21 +215,19 @@ mod tests {
         // 0.8 × 10 + 0.05 × 1,010 + 0.15 × 110.
         assert!((point(0.5, 0.8, 0.05).latency(&latencies) - 75.0).abs() < 1e-9);
         let curve = [point(0.1, 0.4, 0.04), point(0.5, 0.8, 0.05), point(0.9, 0.9, 0.09)];
-        assert_eq!(best_share(&curve, &latencies, None, 120.0), 0.5);
-        assert_eq!(best_share(&curve, &latencies, Some(70.0), 120.0), 1.0);
-        assert_eq!(best_share(&curve, &latencies, Some(80.0), 120.0), 0.5);
-        assert_eq!(best_share(&curve, &latencies, Some(80.0), 60.0), 0.0);
+        assert_eq!(best_share(&curve, &latencies, 120.0), 0.5);
+        assert_eq!(best_share(&curve, &latencies, 60.0), 0.0);
         // Of a thousand requests with one miss in twenty it may be luck: 6.56 %.
         let mut few = curve;
         few[1].requests = 1_000;
         assert!((few[1].unlucky().misses - 0.0656).abs() < 1e-3, "{:?}", few[1].unlucky());
-        assert_eq!(best_share(&few, &latencies, None, 91.0), 0.5);
-        assert_eq!(best_share(&few, &latencies, None, 87.0), 0.0);
+        assert_eq!(best_share(&few, &latencies, 91.0), 0.5);
+        assert_eq!(best_share(&few, &latencies, 87.0), 0.0);
         // And a hundred without any may be one in 26.
         let lucky = CurvePoint { misses: 0.0, requests: 100, ..few[1] };
         assert!((lucky.unlucky().misses - 1.0 / 26.0).abs() < 1e-3, "{:?}", lucky.unlucky());
         // Milliseconds a miss: the authors' code begins from 1,000 µs and finds nothing better.
         let slow = Latencies { miss: 2e7, ..latencies };
-        assert_eq!(best_share(&curve, &slow, None, 0.0421 * 2e7), 0.1);
+        assert_eq!(best_share(&curve, &slow, 0.0421 * 2e7), 0.1);
     }
 }

@@ -1,5 +1,5 @@
 //! What decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state machine,
-//! without threads and without a clock. `control.rs` runs it.
+//! without threads and without a clock. `steering.rs` runs it.
 //!
 //! ```text
 //!            ┌───────────────────────── rested ──────────────────────────┐
@@ -17,7 +17,8 @@
 
 use std::time::Duration;
 
-use super::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
+use crate::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
+use crate::verdict::{Tried, Verdict};
 
 /// What the phases go by. The defaults are the authors', from their code where the paper does
 /// not say.
@@ -39,8 +40,23 @@ pub(crate) struct Tuning {
     pub(crate) check_samples: u64,
     pub(crate) construction_samples: u64,
     /// By how much a request must be faster than without: what is frozen is kept while its
-    /// latency is below the baseline's over this.
+    /// latency is below the baseline's over this. A fifth is demanded there; whoever demands it
+    /// gives up what gains less.
     pub(crate) gain: f64,
+    /// Shares that are tried after one learning, all among them.
+    pub(crate) tries: usize,
+    /// How far a share must be from those that were tried to be tried itself.
+    pub(crate) apart: f64,
+    /// A lifetime for what is faster only because less is missed: twice as long each time that
+    /// it has paid.
+    pub(crate) probation: u32,
+    /// By how much a request would be slower if none hit, below which there is nothing to lose.
+    pub(crate) stake: f64,
+    /// Times in a row that something fades and is frozen anew before all is learnt anew: as it is
+    /// by then that may be another share, and learning takes as long as several cycles. Twice as
+    /// many each time, up to the second.
+    pub(crate) fades: u32,
+    pub(crate) fades_max: u32,
     /// What a frozen phase begins with, and is given again after each construction's length.
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
@@ -85,7 +101,13 @@ impl Default for Tuning {
             samples: 5,
             check_samples: 50,
             construction_samples: 100,
-            gain: 1.2,
+            gain: 1.1,
+            tries: 3,
+            apart: 0.05,
+            probation: 2,
+            stake: 1.03,
+            fades: 8,
+            fades_max: 64,
             credit: 2.0,
             attempts: 3,
             lifetime: LIFETIME,
@@ -161,6 +183,11 @@ impl Totals {
         self.frozen.requests + self.dynamic.requests + self.missed.requests
     }
 
+    /// Misses, of all requests.
+    fn misses(&self) -> f64 {
+        self.missed.requests as f64 / self.requests().max(1) as f64
+    }
+
     /// Look-ups that were timed.
     fn samples(&self) -> u64 {
         self.frozen.samples + self.dynamic.samples + self.absent.samples
@@ -197,9 +224,8 @@ pub(crate) enum Action {
 /// What a cache that freezes by itself is doing: [`FreezingState::phase`](crate::FreezingState).
 ///
 /// ```
-/// use frazil::{Cache, Freezing, FreezingPhase};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// assert_eq!(cache.freezing_state().unwrap().phase, FreezingPhase::Waiting);
+/// use frazil_freezing::{Phase, Steering};
+/// assert_eq!(Steering::new(20).state().phase, Phase::Waiting);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -224,9 +250,8 @@ pub(crate) const PHASES: usize = 6;
 /// Why the phase is what it is: [`FreezingState::reason`](crate::FreezingState).
 ///
 /// ```
-/// use frazil::{Cache, Freezing, FreezingReason};
-/// let cache: Cache<u64, u64> = Cache::builder(1_000).freezing(Freezing::Learned).build();
-/// assert_eq!(cache.freezing_state().unwrap().reason, FreezingReason::Began);
+/// use frazil_freezing::{Reason, Steering};
+/// assert_eq!(Steering::new(20).state().reason, Reason::Began);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -243,13 +268,14 @@ pub enum Reason {
     Learned,
     /// Of all shares one was found with which requests take less.
     Chosen,
-    /// None was, or so small a one that it does not matter.
+    /// None was, nor faster than what was measured afterwards: see the
+    /// [verdict](crate::FreezingState::verdict).
     NotWorth,
     /// What was frozen is faster than the baseline by what is demanded.
     Built,
     /// It was frozen as long as it may be; the same share is frozen anew.
     Outlived,
-    /// It was slower lately; the same share is frozen anew.
+    /// It was slower lately; it is frozen anew, or what is better by now.
     Faded,
     /// It was slower than is demanded.
     Degraded,
@@ -282,6 +308,41 @@ enum State {
     },
 }
 
+/// What a share came to in its trial and, once it was frozen for more than that, over its last
+/// cycle: the latency of a request from when it began to be measured without, until it was thawed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Arm {
+    share: f64,
+    latency: f64,
+    /// Of the trial's requests.
+    misses: f64,
+}
+
+/// A frozen phase that is over: what a request took in it, and before it without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Unproven {
+    latency: f64,
+    before: f64,
+}
+
+/// Requests, and the nanoseconds they took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Spent {
+    requests: f64,
+    nanoseconds: f64,
+}
+
+impl Spent {
+    fn add(&mut self, requests: u64, latency: f64) {
+        self.requests += requests as f64;
+        self.nanoseconds += requests as f64 * latency;
+    }
+
+    fn mean(self) -> f64 {
+        self.nanoseconds / self.requests.max(1.0)
+    }
+}
+
 /// What is frozen, and how it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FrozenPhase {
@@ -295,6 +356,9 @@ struct FrozenPhase {
     first: Option<u64>,
     /// Which attempt it was.
     attempt: u32,
+    /// Since it was frozen, and since it began to be measured without.
+    spent: Spent,
+    cycle: Spent,
 }
 
 /// The state machine.
@@ -309,6 +373,16 @@ pub(crate) struct Controller {
     known: Known,
     /// As they were while nothing was frozen and nothing learnt.
     baseline: Known,
+    /// Shares that were tried, since something was last learnt; a few.
+    arms: Vec<Arm>,
+    /// What the last frozen phase has to prove by what comes after it.
+    unproven: Option<Unproven>,
+    /// Of how many constructions' length the next frozen phase is at most.
+    lifetime: u32,
+    /// Misses without, of all requests.
+    misses: f64,
+    /// When its construction began, what was counted then.
+    thawed: Totals,
     /// The share that is or will be frozen.
     pub(crate) share: f64,
     /// What a request took before anything was frozen, at least per this learning.
@@ -318,8 +392,9 @@ pub(crate) struct Controller {
     /// Requests of the last construction, and how long they took.
     construction: u64,
     construction_time: Duration,
-    /// Refreshes in a row that were not due to age.
+    /// Refreshes in a row that were not due to age, and after how many all is learnt anew.
     faded: u32,
+    fades: u32,
     pub(crate) sleep: Duration,
     pub(crate) curve: Vec<CurvePoint>,
     pub(crate) record: Record,
@@ -435,12 +510,18 @@ impl Controller {
             reason: Reason::Began,
             known: Known::default(),
             baseline: Known::default(),
+            arms: Vec::new(),
+            unproven: None,
+            lifetime: tuning.lifetime,
+            misses: 0.0,
+            thawed: Totals::default(),
             share: 0.0,
             bar: 0.0,
             threshold: 0.0,
             construction: 0,
             construction_time: Duration::ZERO,
             faded: 0,
+            fades: tuning.fades,
             sleep: tuning.sleep,
             curve: Vec::new(),
             record,
@@ -468,8 +549,7 @@ impl Controller {
     /// What share is frozen at the moment.
     pub(crate) fn frozen_share(&self) -> f64 {
         match self.state {
-            State::Trying(_) => 1.0,
-            State::Frozen(_) => self.share,
+            State::Trying(_) | State::Frozen(_) => self.share,
             _ => 0.0,
         }
     }
@@ -496,7 +576,7 @@ impl Controller {
         match self.state {
             State::Waiting(since) => self.wait(now, totals, since),
             State::Learning(since) => self.learn(observed, &since),
-            State::Trying(since) => self.try_whole(now, observed, &since),
+            State::Trying(since) => self.try_shares(now, observed, &since),
             State::Constructing { since, attempt } => self.construct(now, totals, since, attempt),
             State::Frozen(frozen) => self.watch(now, observed, frozen),
             State::Sleeping { until } if now >= until => {
@@ -510,7 +590,7 @@ impl Controller {
     pub(crate) fn has_frozen(&mut self, now: Duration, entries: u64, totals: &Totals) {
         self.keep_time(now);
         match self.state {
-            State::Learning(_) => {
+            State::Learning(_) | State::Trying(_) => {
                 if entries == 0 {
                     self.fail(now, Reason::Impossible);
                 } else {
@@ -525,6 +605,8 @@ impl Controller {
                 }
                 self.record.constructions += 1;
                 let credit = self.tuning.credit;
+                let mut cycle = Spent::default();
+                cycle.add(totals.since(&self.thawed).requests(), self.threshold * self.tuning.gain);
                 let frozen = FrozenPhase {
                     since: *totals,
                     checked: *totals,
@@ -533,6 +615,8 @@ impl Controller {
                     credit,
                     first: None,
                     attempt,
+                    spent: Spent::default(),
+                    cycle,
                 };
                 let reason = self.reason;
                 self.enter(State::Frozen(frozen), reason, now, Action::Nothing);
@@ -559,7 +643,7 @@ impl Controller {
     /// It did not pay: the next attempt is a long while away, and the one after that longer.
     fn fail(&mut self, now: Duration, reason: Reason) -> Action {
         self.record.failures += 1;
-        self.faded = 0;
+        (self.faded, self.fades) = (0, self.tuning.fades);
         self.sleep = (self.sleep * self.tuning.sleep_growth).min(self.tuning.sleep_max);
         let until = now.saturating_add(self.sleep);
         self.enter(State::Sleeping { until }, reason, now, Action::Rest)
@@ -613,6 +697,8 @@ impl Controller {
         self.baseline = known;
         self.bar = mean / self.tuning.gain;
         self.threshold = self.bar;
+        self.misses = stretch.misses();
+        self.unproven = None;
         self.show(&stretch, mean);
         self.enter(State::Learning(*totals), reason, now, Action::Learn)
     }
@@ -633,12 +719,21 @@ impl Controller {
             return Action::Nothing;
         }
         self.curve.clone_from(&observed.curve);
-        Action::Freeze(1.0)
+        self.arms.clear();
+        self.try_share(1.0)
     }
 
-    /// Chooses the share (figure 20), once it was seen what it gains to freeze all.
-    fn try_whole(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
-        let Tuning { trial, trial_max, samples, check_samples, .. } = self.tuning;
+    fn try_share(&mut self, share: f64) -> Action {
+        self.share = share;
+        Action::Freeze(share)
+    }
+
+    /// Tries all, then the share at which a request takes least by the curve (figure 20), and
+    /// another one if that is not where it takes least by what other hits took meanwhile: where
+    /// they wait for a lock they wait less, the fewer they are.
+    fn try_shares(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
+        let Tuning { trial, trial_max, samples, check_samples, gain, tries, apart, .. } =
+            self.tuning;
         if !observed.is_frozen {
             return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
         }
@@ -646,28 +741,82 @@ impl Controller {
         let tried = now.saturating_sub(self.entered);
         let known = self.known.over(&stretch, samples);
         let enough = stretch.samples() >= check_samples;
-        let whole = known.mean(&stretch).filter(|_| enough);
+        let mean = known.mean(&stretch).filter(|_| enough);
+        // What is slower than without need not be tried to the end.
+        let hopeless = tried >= trial / 2 && mean.is_some_and(|mean| mean > self.bar * gain * gain);
         // A burst of a loop may be of what is not frozen alone: hits are not known by the next.
-        if tried < trial || (whole.is_none() && tried < trial_max) {
+        let early = tried < trial || (mean.is_none() && tried < trial_max);
+        if early && !hopeless {
             return Action::Nothing;
         }
+        if let Some(latency) = mean {
+            self.show(&stretch, latency);
+            self.arms.push(Arm { share: self.share, latency, misses: stretch.misses() });
+        }
         // Of what was not measured nothing is promised.
-        let dynamic = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
+        let without = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
+        let beside =
+            known.dynamic.filter(|_| self.share < 1.0 && stretch.dynamic.samples >= samples);
         let frozen = if stretch.frozen.samples >= samples { known.frozen } else { None };
         let latencies = Latencies {
-            frozen: frozen.unwrap_or(dynamic),
-            dynamic,
+            frozen: frozen.unwrap_or(without),
+            dynamic: beside.unwrap_or(without).min(without),
             miss: self.baseline.miss().unwrap_or(0.0),
         };
-        if let Some(mean) = whole {
-            self.show(&stretch, mean);
+        // A part that was no gain, or nothing that was timed: no other part will be.
+        let go_on = mean.is_some_and(|mean| self.share >= 1.0 || mean < self.bar);
+        let next = self.next_share(best_share(&self.curve, &latencies, self.bar));
+        let is_new = self.arms.iter().all(|arm| (arm.share - next).abs() >= apart);
+        if go_on && self.arms.len() < tries && next >= self.tuning.least_share && is_new {
+            return self.try_share(next);
         }
-        self.share = best_share(&self.curve, &latencies, whole, self.bar);
-        if self.share < self.tuning.least_share {
+        if self.best_arm().is_none_or(|arm| arm.latency >= self.bar) {
             return self.fail(now, Reason::NotWorth);
         }
-        let state = State::Constructing { since: None, attempt: 1 };
-        self.enter(state, Reason::Chosen, now, Action::Thaw)
+        self.construct_anew(Reason::Chosen, 1, now, &observed.totals)
+    }
+
+    /// The best share by the curve. If that was tried, and is about where the curve ends, as when
+    /// all requests have become misses and hits of what is before the marker: the middle between
+    /// the end and all, of which the curve says nothing.
+    fn next_share(&self, best: f64) -> f64 {
+        let apart = self.tuning.apart;
+        let end = self.curve.last().map_or(1.0, |last| last.share);
+        let was_tried = self.arms.iter().any(|arm| (arm.share - best).abs() < apart);
+        if was_tried && end - best < apart { f64::midpoint(end, 1.0) } else { best }
+    }
+
+    /// What was measured, for those who want to know why.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        if self.threshold <= 0.0 {
+            return None;
+        }
+        let tried =
+            |&Arm { share, latency, misses }: &Arm| Tried { share, latency_ns: latency, misses };
+        Some(Verdict {
+            without_ns: self.threshold * self.tuning.gain,
+            hit_ns: self.baseline.dynamic.unwrap_or(0.0),
+            miss_ns: self.baseline.miss().unwrap_or(0.0),
+            misses: self.misses,
+            demanded_ns: self.threshold,
+            tried: self.arms.iter().map(tried).collect(),
+        })
+    }
+
+    /// The share with which a request took least.
+    fn best_arm(&self) -> Option<Arm> {
+        self.arms.iter().copied().min_by(|one, other| one.latency.total_cmp(&other.latency))
+    }
+
+    fn construct_anew(
+        &mut self,
+        reason: Reason,
+        attempt: u32,
+        now: Duration,
+        totals: &Totals,
+    ) -> Action {
+        self.thawed = *totals;
+        self.enter(State::Constructing { since: None, attempt }, reason, now, Action::Thaw)
     }
 
     /// Measures without, for as long as it takes to know it, and then freezes.
@@ -696,14 +845,40 @@ impl Controller {
         let Some(mean) = known.mean(&stretch) else { return Action::Nothing };
         self.baseline = known;
         self.threshold = mean / gain;
+        self.misses = stretch.misses();
         (self.construction, self.construction_time) = (stretch.requests(), elapsed);
         self.show(&stretch, mean);
-        Action::Freeze(self.share)
+        self.choose(now, mean)
+    }
+
+    /// Freezes the best share, if it is faster by what is demanded than what was measured without
+    /// before it *and* after it: of a workload that changes, either side alone may have been one of
+    /// its bad moments.
+    fn choose(&mut self, now: Duration, after: f64) -> Action {
+        let Tuning { gain, lifetime, probation, stake, .. } = self.tuning;
+        if let Some(Unproven { latency, before }) = self.unproven.take() {
+            if latency * gain >= before.min(after) {
+                return self.fail(now, Reason::NotWorth);
+            }
+            self.lifetime = self.lifetime.saturating_mul(2).min(lifetime);
+        }
+        let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
+        let Some(arm) = best else { return self.fail(now, Reason::NotWorth) };
+        // What hits may change from one moment to the next, what a hit takes does not. Where hardly
+        // anything hits there are no hits to lose.
+        let miss = self.baseline.miss().unwrap_or(0.0);
+        let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
+        if self.reason == Reason::Chosen {
+            let by_misses = as_many_misses >= self.threshold && miss > stake * after;
+            self.lifetime = if by_misses { probation.min(lifetime) } else { lifetime };
+        }
+        self.try_share(arm.share)
     }
 
     /// Watches what is frozen (§3.2.3).
     fn watch(&mut self, now: Duration, observed: &Observed, mut frozen: FrozenPhase) -> Action {
-        let Tuning { check, check_samples, samples, attempts, credit, lifetime, .. } = self.tuning;
+        let Tuning { check, check_samples, samples, attempts, credit, gain, .. } = self.tuning;
+        let lifetime = self.lifetime;
         if !observed.is_frozen {
             return self.enter(State::Waiting(None), Reason::Thawed, now, Action::Thaw);
         }
@@ -716,13 +891,15 @@ impl Controller {
         let Some(latency) = known.mean(&stretch) else { return Action::Nothing };
         self.show(&stretch, latency);
         (frozen.checked, frozen.checked_at) = (*totals, now);
+        frozen.spent.add(stretch.requests(), latency);
+        frozen.cycle.add(stretch.requests(), latency);
         let Some(first) = frozen.first else {
             if latency > self.threshold {
                 if frozen.attempt >= attempts {
+                    self.has_come_to(latency);
                     return self.fail(now, Reason::Unproven);
                 }
-                let state = State::Constructing { since: None, attempt: frozen.attempt + 1 };
-                return self.enter(state, Reason::Unproven, now, Action::Thaw);
+                return self.construct_anew(Reason::Unproven, frozen.attempt + 1, now, totals);
             }
             frozen.first = Some(stretch.requests());
             self.state = State::Frozen(frozen);
@@ -731,9 +908,12 @@ impl Controller {
         };
         // A check of many requests after a lull counts for two at most.
         let weight = (stretch.requests() as f64 / first.max(1) as f64).min(2.0);
-        frozen.credit += (self.threshold - latency) / self.threshold * weight;
+        // Once it is slower than its cycle on average another cycle is the faster (a renewal's
+        // best length).
+        let target = self.threshold.min(gain * frozen.cycle.mean());
+        frozen.credit += (target - latency) / target * weight;
         if frozen.credit <= 0.0 {
-            return self.fail(now, Reason::Degraded);
+            return self.end_cycle(now, totals, &frozen, Reason::Degraded);
         }
         // By requests alone a cache that is ten times as fast would be without for half the time,
         // by time alone one that nobody asks would be frozen anew for nothing.
@@ -743,17 +923,18 @@ impl Controller {
         if old && requests > self.construction.saturating_mul(lifetime.into()) {
             self.faded = 0;
             self.sleep = (self.sleep / 2).max(self.tuning.sleep_min);
-            return self.refresh(now, Reason::Outlived);
+            return self.end_cycle(now, totals, &frozen, Reason::Outlived);
         }
         if totals.since(&frozen.round).requests() > self.construction {
             if frozen.credit <= credit {
                 self.faded += 1;
-                if self.faded >= attempts {
-                    // The share itself is not what it was: it is learnt anew.
+                if self.faded >= self.fades {
+                    // The share itself may not be what it was: it is learnt anew.
                     self.faded = 0;
+                    self.fades = self.fades.saturating_mul(2).min(self.tuning.fades_max);
                     return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);
                 }
-                return self.refresh(now, Reason::Faded);
+                return self.end_cycle(now, totals, &frozen, Reason::Faded);
             }
             frozen.credit = credit;
             frozen.round = *totals;
@@ -762,11 +943,35 @@ impl Controller {
         Action::Nothing
     }
 
-    /// Freezes the same share anew, without learning.
-    fn refresh(&mut self, now: Duration, reason: Reason) -> Action {
+    /// What a request took with the share that was frozen last, in place of what it took in its trial.
+    fn has_come_to(&mut self, latency: f64) {
+        let share = self.share.to_bits();
+        let mine = self.arms.iter_mut().filter(|arm| arm.share.to_bits() == share);
+        mine.for_each(|arm| arm.latency = latency);
+    }
+
+    /// Freezes the share anew that is best by now, without learning: what it came to over this
+    /// cycle counts in place of its trial, in which it was fresh.
+    fn end_cycle(
+        &mut self,
+        now: Duration,
+        totals: &Totals,
+        frozen: &FrozenPhase,
+        reason: Reason,
+    ) -> Action {
+        let share = self.share.to_bits();
+        self.has_come_to(frozen.cycle.mean());
+        let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
+        let Some(best) = best else { return self.fail(now, Reason::Degraded) };
+        let before = self.threshold * self.tuning.gain;
+        self.unproven = Some(Unproven { latency: frozen.spent.mean(), before });
+        if best.share.to_bits() != share {
+            // That one has to show what it is worth by itself.
+            (self.faded, self.unproven) = (0, None);
+        }
         self.record.refreshes += 1;
-        let state = State::Constructing { since: None, attempt: 1 };
-        self.enter(state, reason, now, Action::Thaw)
+        let reason = if reason == Reason::Degraded { Reason::Faded } else { reason };
+        self.construct_anew(reason, 1, now, totals)
     }
 }
 

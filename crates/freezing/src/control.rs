@@ -1,0 +1,140 @@
+//! The thread that has a cache learn, freeze and thaw.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The longest that the thread sleeps before it looks whether the cache is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Whether a thread controls the freezing of a cache: the number of the process that has begun it,
+/// or 0. A process that was forked has none of the threads of the one that it was forked of.
+///
+/// ```
+/// static NOBODY: frazil_freezing::Controlled = frazil_freezing::Controlled::new();
+/// ```
+#[derive(Debug, Default)]
+pub struct Controlled(AtomicU32);
+
+impl Controlled {
+    /// By nobody.
+    ///
+    /// ```
+    /// let cache = frazil_freezing::Controlled::new();
+    /// ```
+    pub const fn new() -> Self {
+        Controlled(AtomicU32::new(0))
+    }
+
+    /// Whether it was not, and is from now on.
+    fn begin(&self) -> bool {
+        let mine = process::id();
+        let other = |by: u32| (by != mine).then_some(mine);
+        self.0.fetch_update(Relaxed, Relaxed, other).is_ok()
+    }
+
+    fn end(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+/// The thread that freezes and thaws. Dropped, it thaws what is frozen, and ends before that
+/// returns.
+///
+/// In a process that was forked there is no such thread: what is frozen then stays so until somebody
+/// thaws it, and the cache may be given another.
+#[must_use = "nothing is frozen any more when this is dropped"]
+#[derive(Debug)]
+pub struct FreezingControl {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that the thread is of.
+    process: u32,
+}
+
+impl FreezingControl {
+    /// Takes a step of a cache's controller again and again, as often as the last one has said, and
+    /// at last ends it. `controlled` says so meanwhile. The thread keeps the cache alive for moments only,
+    /// and ends within a second of it; if the cache goes just then, it is the thread that drops it.
+    ///
+    /// ```
+    /// use frazil_freezing::{Controlled, FreezingControl};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// let cache = Arc::new(Controlled::default());
+    /// let minute = |_: &Controlled| Duration::from_secs(60);
+    /// let control = FreezingControl::spawn(&cache, |cache| cache, minute, |_| ())?;
+    /// assert!(FreezingControl::spawn(&cache, |cache| cache, minute, |_| ()).is_err());
+    /// drop(control);
+    /// assert!(FreezingControl::spawn(&cache, |cache| cache, minute, |_| ()).is_ok());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `ResourceBusy` while another thread controls it, and what the system says of the thread.
+    pub fn spawn<T: Send + Sync + 'static>(
+        cache: &Arc<T>,
+        controlled: fn(&T) -> &Controlled,
+        step: fn(&T) -> Duration,
+        end: fn(&T),
+    ) -> io::Result<Self> {
+        if !controlled(cache).begin() {
+            let problem = "the freezing of this cache is controlled already";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, weak) = (Arc::clone(&stop), Arc::downgrade(cache));
+        let spawned = thread::Builder::new().name("frazil-freezing".to_owned()).spawn(move || {
+            run(&weak, &stopped, step);
+            if let Some(cache) = weak.upgrade() {
+                let _ = catch_unwind(AssertUnwindSafe(|| end(&cache)));
+                controlled(&cache).end();
+            }
+        });
+        match spawned {
+            Ok(thread) => {
+                Ok(FreezingControl { stop, thread: Some(thread), process: process::id() })
+            }
+            Err(error) => {
+                controlled(cache).end();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Until the cache goes, or the handle.
+fn run<T>(cache: &Weak<T>, stop: &AtomicBool, step: fn(&T) -> Duration) {
+    while !stop.load(Relaxed) {
+        let Some(cache) = cache.upgrade() else { return };
+        // The user's hasher may panic, and destructors: then it is over, and all is thawed.
+        let step = catch_unwind(AssertUnwindSafe(|| step(&cache)));
+        drop(cache);
+        let Ok(idle) = step else { return };
+        thread::park_timeout(idle.min(LOOK));
+    }
+}
+
+impl Drop for FreezingControl {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            if self.process != process::id() {
+                // It is not here, and to wait for it would be for ever.
+                return std::mem::forget(thread);
+            }
+            thread.thread().unpark();
+            // The handle may lie in the cache that the thread drops: it does not wait for itself.
+            if thread.thread().id() != thread::current().id() {
+                // What it panicked of, it has caught.
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a cache must be able to do to have its hottest entries frozen.
+
+use std::hash::Hash;
+
+use crate::learn::NEWCOMER;
+use crate::steering::Teacher;
+use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// A byte that lies beside each entry of a host: what learning knows of it.
+///
+/// ```
+/// // As it is for a newcomer.
+/// let entry = (String::from("value"), frazil_freezing::Mark::default());
+/// ```
+#[derive(Debug)]
+pub struct Mark(pub(crate) AtomicU8);
+
+impl Default for Mark {
+    fn default() -> Self {
+        Mark(AtomicU8::new(NEWCOMER))
+    }
+}
+
+impl Mark {
+    pub(crate) fn set(&self, byte: u8) {
+        self.0.store(byte, Relaxed);
+    }
+}
+
+/// What became of an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// The key was there, and has the new value.
+    Replaced,
+    /// The key is there now.
+    Admitted {
+        /// How many entries went for it.
+        evicted: u64,
+    },
+    /// It is not: nothing could go for it.
+    Refused,
+}
+
+/// A cache whose hottest entries can be frozen: what an [`Overlay`](crate::Overlay) is put on. Threads
+/// call all of it at once.
+///
+/// An entry of a host is *dynamic*, or *set aside*: out of its policy's sight, so that it is not
+/// evicted and nothing is noted of its hits. What is set aside is still found, replaced and removed,
+/// and counts as one that is there.
+///
+/// **The one rule that answers depend on**: [`set_aside`](Self::set_aside) calls `copy` under a lock
+/// that [`insert`](Self::insert) and [`remove`](Self::remove) hold while they change that key. So a
+/// write of the key was before the copy, which has its value then, or comes after it, and is seen to
+/// by the overlay.
+pub trait Host: Send + Sync {
+    /// Of an entry.
+    type Key: Hash + Eq + Clone + Send + Sync;
+    /// Of an entry. Copied when it is frozen, and for each hit: an `Arc` of something large.
+    type Value: Clone + Send + Sync;
+
+    /// How many entries there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key, if it is there. Calls `hit` with the entry's mark, and tells the policy of
+    /// the hit unless the entry is set aside.
+    fn get(&self, key: &Self::Key, hit: impl FnOnce(&Mark)) -> Option<Self::Value>;
+
+    /// Inserts a key with a mark that is new, or replaces its value and leaves its mark and where it
+    /// is: dynamic or set aside. A newcomer for which there is no room is refused where nothing
+    /// dynamic could go.
+    fn insert(&self, key: &Self::Key, value: Self::Value) -> Insertion;
+
+    /// Removes a key, and says what its value was.
+    fn remove(&self, key: &Self::Key) -> Option<Self::Value>;
+
+    /// Shows the marks of all entries, hottest first as far as the host knows. May lock in batches:
+    /// what comes meanwhile it may show or not.
+    fn walk(&self, show: &mut dyn FnMut(&Mark));
+
+    /// Sets the hottest aside, so many if there are as many, and calls `copy` for each, hottest
+    /// first. Nothing is set aside before. May lock in batches. Returns how many it has set aside.
+    fn set_aside(&self, count: usize, copy: &mut dyn FnMut(&Self::Key, &Self::Value)) -> usize;
+
+    /// Gives what is set aside back to the policy, as the hottest there is. May lock in batches.
+    fn give_back(&self);
+
+    /// What says which entries are worth freezing: a marker, unless the host's order is one of
+    /// frequency. [`Teacher::Count`] is as [`Teacher::Order`].
+    fn teacher(&self) -> Teacher {
+        Teacher::Marker
+    }
+}

@@ -1,0 +1,418 @@
+//! What requests tell about how much is worth freezing, while somebody wants to know.
+//!
+//! A request that is looked at has come through the cache's gate ([`Gate`]): all others pay no more
+//! than the look whether it is open. Three things open it:
+//!
+//! - **The wait by the marker** (§3.2.2): of a sample of the keys, which entries have been hit
+//!   since the marker was set. What was neither hit nor has gone lies behind it; when nothing
+//!   does, the content has been renewed.
+//! - **Learning** (§3.2.1): all requests, and of each hit whether its entry would have been
+//!   frozen. A byte for each entry says so: of a marker, whether the entry was hit since it was
+//!   set; of policies that go by frequency, which rank the entry had; and of queues without a
+//!   lock, in whose order a hit moves nothing, first how often it was hit, and then which rank
+//!   that gives it. Newcomers begin behind the marker, and with the lowest rank.
+//! - **A burst**: the next requests of each thread are timed, until one has done its
+//!   [`BURST`]. Of a miss both the look-up is timed and the time until the same thread
+//!   inserts the key.
+//!
+//! Times are of the cache's clock: in tests, one that the test moves.
+//!
+//! A thread counts for itself, in [`Samples`]. What is shared is the byte, written once for each
+//! entry, and with a marker how many were hit, which is added to as often.
+
+use crate::curve::{STEPS, Tally};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// Requests that a thread times in a burst.
+pub const BURST: u64 = 256;
+/// The longest that a look-up is taken to last: what takes longer has lost its core.
+const LOOK_MAX_NS: u64 = 20_000;
+/// The longest that a miss is taken to wait for its insertion: longer ago it was another.
+const MISS_MAX_NS: u64 = 10_000_000_000;
+/// How many times as long as those before it a miss is taken to last at most: a thread that has
+/// lost its core waits as long as thousands of fast ones.
+const MISS_FACTOR: u64 = 8;
+/// Entries whose hits are looked at while the marker is waited for, about.
+const WATCHED: f64 = 1024.0;
+
+/// A byte's entry was admitted since the marker was set, or since ranks were given.
+pub const NEWCOMER: u8 = 0;
+/// It lies behind the marker.
+const BEHIND: u8 = 1;
+/// It was hit since, and lies before it.
+const BEFORE: u8 = 2;
+
+/// What hits are looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Purpose {
+    Nothing,
+    /// To see the content renewed.
+    Wait,
+    /// To learn by a marker.
+    Marker,
+    /// To learn by ranks.
+    Rank,
+    /// To give ranks by.
+    Count,
+    /// For nothing, but ranks are kept up.
+    Kept,
+}
+
+/// Requests of one kind that were timed.
+#[derive(Debug, Default)]
+pub(crate) struct Timed {
+    pub(crate) count: AtomicU64,
+    pub(crate) nanoseconds: AtomicU64,
+}
+
+/// Adds to a count that only one thread writes at a time. No locked instruction.
+#[inline(always)]
+fn add(count: &AtomicU64, amount: u64) {
+    count.store(count.load(Relaxed).wrapping_add(amount), Relaxed);
+}
+
+impl Timed {
+    fn add(&self, nanoseconds: u64) {
+        add(&self.count, 1);
+        add(&self.nanoseconds, nanoseconds);
+    }
+}
+
+/// What one thread has seen. Written by that thread alone, or by one at a time: of two that write
+/// at once, what one has counted is lost. 1.3 kB.
+///
+/// ```
+/// let samples = frazil_freezing::Samples::default();
+/// samples.hit_took(true, 40);
+/// // The look-up took 60 ns, and the key was inserted 2 µs after it began.
+/// samples.look_up_failed(1_000, 60);
+/// samples.arrived(3_000);
+/// ```
+#[derive(Debug)]
+pub struct Samples {
+    /// The burst that it knows of, and how many requests are left to time in it.
+    burst: AtomicU64,
+    left: AtomicU64,
+    /// When the miss began whose insertion is waited for.
+    missed_at: AtomicU64,
+    /// What misses took lately, or 0.
+    usual_miss: AtomicU64,
+    /// Hits of what is frozen.
+    pub(crate) frozen: Timed,
+    /// Other hits.
+    pub(crate) dynamic: Timed,
+    /// Look-ups of what was not there.
+    pub(crate) absent: Timed,
+    /// Misses, until the key was inserted.
+    pub(crate) loaded: Timed,
+    /// Entries behind the marker that it was the first to hit.
+    pub(crate) passed: AtomicU64,
+    tally: [[AtomicU64; STEPS]; 3],
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
+        Samples {
+            burst: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            missed_at: AtomicU64::new(0),
+            usual_miss: AtomicU64::new(0),
+            frozen: Timed::default(),
+            dynamic: Timed::default(),
+            absent: Timed::default(),
+            loaded: Timed::default(),
+            passed: AtomicU64::new(0),
+            // So long an array has no `Default`.
+            tally: [zeros(), zeros(), zeros()],
+        }
+    }
+}
+
+impl Samples {
+    /// A look-up that hit has taken so many nanoseconds, `frozen` if it hit what is frozen. O(1).
+    pub fn hit_took(&self, frozen: bool, nanoseconds: u64) {
+        let of = if frozen { &self.frozen } else { &self.dynamic };
+        of.add(nanoseconds.min(LOOK_MAX_NS));
+    }
+
+    /// A look-up that began at `began` and took so many nanoseconds has not found its key, whose
+    /// insertion by this thread is waited for. O(1).
+    pub fn look_up_failed(&self, began: u64, nanoseconds: u64) {
+        self.absent.add(nanoseconds.min(LOOK_MAX_NS));
+        self.missed_at.store(began, Relaxed);
+    }
+
+    /// The insertion that was waited for has come at this moment, in nanoseconds. O(1).
+    pub fn arrived(&self, now: u64) {
+        self.add_miss(now.saturating_sub(self.missed_at.load(Relaxed)));
+    }
+
+    /// Adds what was counted.
+    pub(crate) fn add_to(&self, tally: &mut Tally) {
+        let sums = [&mut tally.frozen, &mut tally.dynamic, &mut tally.misses];
+        for (sums, counts) in sums.into_iter().zip(&self.tally) {
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
+        }
+    }
+
+    /// A miss has taken so long until its insertion.
+    fn add_miss(&self, nanoseconds: u64) {
+        if nanoseconds >= MISS_MAX_NS {
+            return;
+        }
+        // Of sixteen or so. What is far above it counts as little as it may.
+        let usual = self.usual_miss.load(Relaxed);
+        let taken = if usual == 0 { nanoseconds } else { nanoseconds.min(MISS_FACTOR * usual) };
+        self.loaded.add(taken);
+        let mean = if usual == 0 { taken } else { usual - usual / 16 + taken / 16 };
+        self.usual_miss.store(mean.max(1), Relaxed);
+    }
+}
+
+/// What lets operations of a cache be looked at, while somebody wants to see them.
+///
+/// Two askers share it: learning wants those of a share of the keys, a burst of timings wants all.
+pub trait Gate {
+    /// Opens it for learning as far as a share of the keys, from 0 to 1; 0 closes it. Returns the
+    /// hash below which those lie that come through.
+    fn learn_from(&self, share: f64) -> u64;
+
+    /// Opens it for a burst of timings, or closes it.
+    fn time(&self, all: bool);
+
+    /// Closes it for timings, by a thread that has timed its part and must not wait. Whether it
+    /// did.
+    fn try_end_timing(&self) -> bool;
+}
+
+/// What requests that are looked at read. Written by the controller, but for `step`.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Told {
+    /// A [`Purpose`].
+    purpose: AtomicU8,
+    /// Below it lie the keys that are looked at for it.
+    threshold: AtomicU64,
+    /// The burst that is under way, or 0.
+    burst: AtomicU64,
+    /// How far the marker has come, and how many entries a step is.
+    step: AtomicU64,
+    step_entries: AtomicU64,
+}
+
+/// A count that several threads write, apart from what lies beside it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shared(AtomicU64);
+
+/// Looks at requests, for a cache that learns what to freeze. Each entry has a byte, which lies
+/// where the cache wants it.
+#[derive(Debug, Default)]
+pub struct Learner {
+    told: Told,
+    /// Entries before the marker, while one learns by it.
+    before: Shared,
+}
+
+impl Learner {
+    fn purpose(&self) -> Purpose {
+        match self.told.purpose.load(Relaxed) {
+            1 => Purpose::Wait,
+            2 => Purpose::Marker,
+            3 => Purpose::Rank,
+            4 => Purpose::Count,
+            5 => Purpose::Kept,
+            _ => Purpose::Nothing,
+        }
+    }
+
+    /// Looks at nothing any more, but for bursts. Ranks are kept.
+    pub fn stop(&self, gate: &impl Gate) {
+        let kept = match self.purpose() {
+            Purpose::Rank | Purpose::Kept => Purpose::Kept,
+            _ => Purpose::Nothing,
+        };
+        self.told.purpose.store(kept as u8, Relaxed);
+        gate.learn_from(0.0);
+    }
+
+    /// Times no requests any more.
+    pub fn stop_timing(&self, gate: &impl Gate) {
+        self.told.burst.store(0, Relaxed);
+        gate.time(false);
+    }
+
+    /// Has threads time their next requests. Bursts have numbers, which do not come again.
+    pub(crate) fn burst(&self, gate: &impl Gate, number: u64) {
+        self.told.burst.store(number, Relaxed);
+        gate.time(true);
+    }
+
+    /// Sets a marker before all of `entries`, whose bytes `set_all` sets. Returns what share of
+    /// the keys is looked at.
+    pub(crate) fn mark(&self, gate: &impl Gate, entries: u64, set_all: impl FnOnce(u8)) -> f64 {
+        self.stop(gate);
+        set_all(BEHIND);
+        let share = (WATCHED / entries as f64).min(1.0);
+        self.begin(gate, Purpose::Wait, share);
+        share
+    }
+
+    /// Begins to learn by a marker that is set before all of `entries`.
+    pub(crate) fn learn_by_marker(&self, gate: &impl Gate, entries: u64, set_all: impl FnOnce(u8)) {
+        self.stop(gate);
+        set_all(BEHIND);
+        self.before.0.store(0, Relaxed);
+        self.told.step.store(0, Relaxed);
+        self.told.step_entries.store((entries / STEPS as u64).max(1), Relaxed);
+        self.begin(gate, Purpose::Marker, 1.0);
+    }
+
+    /// Begins to count the hits of each entry, to give ranks by.
+    pub fn count(&self, gate: &impl Gate, set_all: impl FnOnce(u8)) {
+        self.stop(gate);
+        set_all(0);
+        self.begin(gate, Purpose::Count, 1.0);
+    }
+
+    /// Whether hits are counted, to give ranks by.
+    pub(crate) fn counts(&self) -> bool {
+        self.purpose() == Purpose::Count
+    }
+
+    /// Whether ranks were given, and are kept up though nothing is learnt.
+    pub fn keeps_ranks(&self) -> bool {
+        self.purpose() == Purpose::Kept
+    }
+
+    /// Begins to learn by ranks, which `give` gives: to each entry the byte of its place, and
+    /// [`NEWCOMER`] to all others.
+    pub(crate) fn learn_by_rank(&self, gate: &impl Gate, give: impl FnOnce()) {
+        self.stop(gate);
+        give();
+        self.begin(gate, Purpose::Rank, 1.0);
+    }
+
+    /// Requests that see only half of what is stored here count one thing wrong.
+    fn begin(&self, gate: &impl Gate, purpose: Purpose, share: f64) {
+        self.told.threshold.store(gate.learn_from(share), Relaxed);
+        self.told.purpose.store(purpose as u8, Relaxed);
+    }
+
+    /// How many entries lie before the marker by which one learns.
+    pub(crate) fn before(&self) -> u64 {
+        self.before.0.load(Relaxed)
+    }
+
+    /// Whether anything is learnt for which the bytes of newcomers matter.
+    #[inline(always)]
+    pub fn wants_newcomers(&self) -> bool {
+        self.told.purpose.load(Relaxed) != Purpose::Nothing as u8
+    }
+
+    /// Whether a request that came through the gate is to be learnt from, and not timed alone.
+    /// The hash is that which the gate goes by.
+    pub fn wants(&self, hash: u64) -> bool {
+        self.purpose() != Purpose::Nothing && hash < self.told.threshold.load(Relaxed)
+    }
+
+    /// A hit of the entry with this byte. O(1).
+    pub fn hit(&self, samples: &Samples, byte: &AtomicU8) {
+        let [frozen, dynamic, _] = &samples.tally;
+        match self.purpose() {
+            Purpose::Nothing | Purpose::Kept => {}
+            Purpose::Count => {
+                add(&dynamic[0], 1);
+                // Two threads may count one hit: it is a hit among many.
+                byte.store(byte.load(Relaxed).saturating_add(1), Relaxed);
+            }
+            Purpose::Wait => {
+                if byte.load(Relaxed) == BEHIND && byte.swap(BEFORE, Relaxed) == BEHIND {
+                    add(&samples.passed, 1);
+                }
+            }
+            Purpose::Marker => {
+                let step = (self.told.step.load(Relaxed) as usize).min(STEPS - 1);
+                if byte.load(Relaxed) == BEFORE {
+                    return add(&frozen[step], 1);
+                }
+                add(&dynamic[step], 1);
+                // Of two threads one is the first.
+                let was = byte.swap(BEFORE, Relaxed);
+                if was == BEHIND {
+                    add(&samples.passed, 1);
+                }
+                if was != BEFORE {
+                    let before = self.before.0.fetch_add(1, Relaxed) + 1;
+                    let length = self.told.step_entries.load(Relaxed).max(1);
+                    if before.is_multiple_of(length) {
+                        self.told.step.store(before / length, Relaxed);
+                    }
+                }
+            }
+            Purpose::Rank => match usize::from(byte.load(Relaxed)).checked_sub(1) {
+                Some(step) => add(&frozen[step.min(STEPS - 1)], 1),
+                None => add(&dynamic[0], 1),
+            },
+        }
+    }
+
+    /// A request that found nothing. O(1).
+    pub fn miss(&self, samples: &Samples) {
+        let step = match self.purpose() {
+            Purpose::Nothing | Purpose::Kept | Purpose::Wait => return,
+            Purpose::Marker => (self.told.step.load(Relaxed) as usize).min(STEPS - 1),
+            Purpose::Rank | Purpose::Count => 0,
+        };
+        add(&samples.tally[2][step], 1);
+    }
+
+    /// Whether this request is to be timed. The thread that has done its share of a burst ends
+    /// it for all.
+    pub fn is_to_be_timed(&self, samples: &Samples, gate: &impl Gate) -> bool {
+        let burst = self.told.burst.load(Relaxed);
+        if burst == 0 {
+            return false;
+        }
+        if samples.burst.load(Relaxed) != burst {
+            samples.burst.store(burst, Relaxed);
+            samples.left.store(BURST, Relaxed);
+        }
+        let left = samples.left.load(Relaxed).saturating_sub(1);
+        samples.left.store(left, Relaxed);
+        if left == 0 && gate.try_end_timing() {
+            // Should the next burst have begun just now it ends as well, and another will come.
+            let _ = self.told.burst.compare_exchange(burst, 0, Relaxed, Relaxed);
+        }
+        true
+    }
+}
+
+/// The byte of an entry's place, from 0 for the hottest, among so many, by which ranks are
+/// learnt.
+///
+/// ```
+/// assert_eq!([0, 10, 999].map(|place| frazil_freezing::byte_of_rank(place, 1_000)), [1, 1, 50]);
+/// ```
+pub fn byte_of_rank(place: usize, entries: usize) -> u8 {
+    // Fifty steps fit.
+    (place * STEPS / entries.max(1)).min(STEPS - 1) as u8 + 1
+}
+
+/// What it takes to read a clock, in nanoseconds: the least of 64 readings.
+///
+/// ```
+/// let mut now = 0;
+/// assert_eq!(frazil_freezing::overhead_ns(|| { now += 7; now }), 7);
+/// ```
+pub fn overhead_ns(mut clock: impl FnMut() -> u64) -> u64 {
+    let mut reading = || {
+        let before = clock();
+        clock().saturating_sub(before)
+    };
+    (0..64).map(|_| reading()).min().unwrap_or(0)
+}

@@ -1,0 +1,198 @@
+//! One thing that readers look at without locks, and that a publisher replaces: safe reclamation.
+//!
+//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher takes
+//! the thing away, and then waits until it has seen each claim free once: who claims after that
+//! finds the thing gone. So a reader pays one locked instruction, on a line that no other thread
+//! writes unless there are more threads than claims. A reader that finds its claim taken, by another
+//! thread or by itself further down the stack, tries a few others and then goes without.
+//!
+//! No reader waits. A publisher waits for readers a bounded time; a reader that takes longer
+//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is kept
+//! until it has let go.
+
+use std::ptr;
+
+use crate::sync::atomic::{
+    AtomicBool, AtomicPtr,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+
+/// How many claims a look-up tries.
+const TRIED: usize = 4;
+
+/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire and
+/// release ones, and knows fences only.
+#[inline(always)]
+fn order_for_checker() {
+    #[cfg(loom)]
+    crate::sync::atomic::fence(SeqCst);
+}
+
+/// What a thread claims for as long as it reads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Claim<T> {
+    taken: AtomicBool,
+    /// What lies on the same line, of the thread that takes it as a rule.
+    beside: T,
+}
+
+/// A claim while it is held.
+pub(crate) struct Held<'c, T>(&'c Claim<T>);
+
+impl<T> Drop for Held<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Release: all that was read was read before. Partners: the Acquire of the next who takes
+        // it, and that of `is_free`.
+        self.0.taken.store(false, Release);
+    }
+}
+
+/// As many claims as threads are expected to read at once.
+#[derive(Debug)]
+pub(crate) struct Claims<T>(Box<[Claim<T>]>);
+
+impl<T: Default> Claims<T> {
+    pub(crate) fn new(count: usize) -> Self {
+        Claims((0..count.max(1)).map(|_| Claim::default()).collect())
+    }
+
+    /// Claims for the thread of a number. `None` if the claims it may have are all taken.
+    #[inline(always)]
+    fn take(&self, thread: usize, tries: usize) -> Option<Held<'_, T>> {
+        (0..tries).find_map(|offset| {
+            let claim = &self.0[thread.wrapping_add(offset) % self.0.len()];
+            // SeqCst: before the look at what is published. Partner: `Published::withdraw`, whose
+            // exchange comes before its look at this, so that one of the two sees the other.
+            let taken = claim.taken.compare_exchange(false, true, SeqCst, Relaxed);
+            order_for_checker();
+            // Made when it is taken alone: one that is dropped lets go of another's.
+            taken.is_ok().then(|| Held(claim))
+        })
+    }
+
+    /// The claims that a look-up tries.
+    #[inline(always)]
+    pub(crate) fn take_one(&self, thread: usize) -> Option<Held<'_, T>> {
+        self.take(thread, TRIED.min(self.0.len()))
+    }
+
+    /// Any claim there is.
+    pub(crate) fn take_any(&self, thread: usize) -> Option<Held<'_, T>> {
+        self.take(thread, self.0.len())
+    }
+
+    /// What lies beside the claim of a thread.
+    #[inline(always)]
+    pub(crate) fn beside(&self, thread: usize) -> &T {
+        &self.0[thread % self.0.len()].beside
+    }
+
+    /// What lies beside all claims.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().map(|claim| &claim.beside)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_free(&self, claim: usize) -> bool {
+        // SeqCst: after the exchange of `withdraw`. Partner: `take`. It is an Acquire too: what the
+        // last who held it has read, it has read before.
+        !self.0[claim].taken.load(SeqCst)
+    }
+}
+
+/// A thing that may be published.
+#[derive(Debug)]
+pub(crate) struct Published<T> {
+    current: AtomicPtr<T>,
+}
+
+impl<T> Default for Published<T> {
+    fn default() -> Self {
+        Published { current: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+impl<T> Published<T> {
+    /// Whether anything is published, without a claim: a moment later that may be otherwise.
+    #[inline(always)]
+    pub(crate) fn is_any(&self) -> bool {
+        !self.current.load(Relaxed).is_null()
+    }
+
+    /// What is published, for as long as a claim is held, of the claims that the publisher
+    /// [awaits](Withdrawn::is_unread).
+    #[inline(always)]
+    pub(crate) fn get<'h, U>(&'h self, _claim: &'h Held<'_, U>) -> Option<&'h T> {
+        // SeqCst: see `Claims::take`. It is an Acquire too: the partner is the Release of `publish`.
+        let current = self.current.load(SeqCst);
+        // SAFETY: null, or from `Box::into_raw` in `publish`, and dropped when each claim was seen
+        // free after it was taken away: this one was taken before that, or the load found null.
+        unsafe { current.as_ref() }
+    }
+
+    /// Publishes, where nothing is published.
+    pub(crate) fn publish(&self, thing: Box<T>) {
+        let thing = Box::into_raw(thing);
+        // Release: the thing itself. Partner: the load of `get`.
+        if self.current.compare_exchange(ptr::null_mut(), thing, Release, Relaxed).is_err() {
+            debug_assert!(false, "something is published");
+            // SAFETY: from `into_raw` above, and nobody else was shown it.
+            drop(unsafe { Box::from_raw(thing) });
+        }
+    }
+
+    /// Takes away what is published, which readers may still be looking at.
+    pub(crate) fn withdraw(&self) -> Option<Withdrawn<T>> {
+        // SeqCst: see `Claims::take`. Acquire: whoever published it.
+        let thing = self.current.swap(ptr::null_mut(), SeqCst);
+        order_for_checker();
+        (!thing.is_null()).then_some(Withdrawn { thing, seen_free: 0 })
+    }
+}
+
+impl<T> Drop for Published<T> {
+    fn drop(&mut self) {
+        let thing = self.current.load(Acquire);
+        if !thing.is_null() {
+            // SAFETY: from `Box::into_raw`, and whoever read it has borrowed `self`.
+            drop(unsafe { Box::from_raw(thing) });
+        }
+    }
+}
+
+// SAFETY: it owns a `Box<T>`, lends it to several threads as `&T`, and drops it in any.
+unsafe impl<T: Send + Sync> Sync for Published<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Send for Published<T> {}
+
+/// What was published, until all who may be reading it have let go.
+#[derive(Debug)]
+pub(crate) struct Withdrawn<T> {
+    thing: *mut T,
+    /// So many claims were seen free since.
+    seen_free: usize,
+}
+
+// SAFETY: it owns the thing, which only its readers look at besides.
+unsafe impl<T: Send + Sync> Send for Withdrawn<T> {}
+
+impl<T> Withdrawn<T> {
+    /// Drops it if nobody reads it any more; else hands it back.
+    pub(crate) fn reclaim<U: Default>(mut self, claims: &Claims<U>) -> Result<(), Self> {
+        while self.seen_free < claims.len() {
+            if !claims.is_free(self.seen_free) {
+                return Err(self);
+            }
+            self.seen_free += 1;
+        }
+        // SAFETY: from `Box::into_raw`, taken away by an exchange that one caller won; and each
+        // claim was free after that: who has taken one since finds it gone (`Published::get`).
+        drop(unsafe { Box::from_raw(self.thing) });
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What users see of a controller.
+
+use std::time::Duration;
+
+use crate::controller::{Controller, PHASES, Phase, Reason, Record};
+use crate::curve::{CurvePoint, STEPS};
+use crate::verdict::Verdict;
+
+/// What a cache that freezes by itself is doing, and has done.
+///
+/// Of the last step of its controller, which is a tenth of a second ago at most while anything
+/// is going on.
+///
+/// ```
+/// use frazil_freezing::{Phase, Steering};
+/// let state = Steering::new(20).state();
+/// assert_eq!((state.phase, state.share), (Phase::Waiting, 0.0));
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FreezingState {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Why.
+    pub reason: Reason,
+    /// The share of the entries that was frozen, from 0 to 1; 0 while nothing is.
+    pub share: f64,
+    /// Hits of what is frozen, of all requests in the stretch that was looked at last.
+    pub frozen_hit_share: f64,
+    /// Other hits, of the same.
+    pub dynamic_hit_share: f64,
+    /// The mean latency of the same, in nanoseconds: from timed samples of each kind, weighted
+    /// by how many requests were of it.
+    pub latency_ns: f64,
+    /// The latency that is to be stayed below while something is frozen: the baseline over 1.1.
+    pub threshold_ns: f64,
+    /// How often something was frozen for more than a trial.
+    pub constructions: u64,
+    /// How often the same share was frozen anew, without learning.
+    pub refreshes: u64,
+    /// How often it did not pay, and a sleep followed.
+    pub failures: u64,
+    /// How long it slept last; eight times as long after the next failure.
+    pub sleep: Duration,
+    verdict: Option<Verdict>,
+    curve: Vec<CurvePoint>,
+    times: [Duration; PHASES],
+    shares: [Duration; STEPS + 1],
+}
+
+impl FreezingState {
+    pub(crate) fn of(controller: &Controller) -> Self {
+        let Record {
+            constructions,
+            refreshes,
+            failures,
+            times,
+            shares,
+            frozen_hits,
+            dynamic_hits,
+            latency_ns,
+            threshold_ns,
+            ..
+        } = controller.record;
+        FreezingState {
+            phase: controller.phase(),
+            reason: controller.reason,
+            share: controller.frozen_share(),
+            frozen_hit_share: frozen_hits,
+            dynamic_hit_share: dynamic_hits,
+            latency_ns,
+            threshold_ns,
+            constructions,
+            refreshes,
+            failures,
+            sleep: controller.sleep,
+            verdict: controller.verdict(),
+            curve: controller.curve.clone(),
+            times,
+            shares,
+        }
+    }
+
+    /// What was measured without and with shares frozen, and what would have to change for it to
+    /// pay. None before a request was timed.
+    ///
+    /// ```
+    /// assert!(frazil_freezing::Steering::new(20).state().verdict().is_none());
+    /// ```
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// The curve that was learnt last, by share; empty before that.
+    ///
+    /// ```
+    /// assert!(frazil_freezing::Steering::new(20).state().curve().is_empty());
+    /// ```
+    pub fn curve(&self) -> &[CurvePoint] {
+        &self.curve
+    }
+
+    /// How long it was in a phase.
+    ///
+    /// ```
+    /// let state = frazil_freezing::Steering::new(20).state();
+    /// assert!(state.time_in(frazil_freezing::Phase::Frozen).is_zero());
+    /// ```
+    pub fn time_in(&self, phase: Phase) -> Duration {
+        self.times[phase as usize]
+    }
+
+    /// How long each share of the entries was frozen, in steps of 2 % from 0 to 1.
+    ///
+    /// ```
+    /// let state = frazil_freezing::Steering::new(20).state();
+    /// assert_eq!(state.times_by_share().count(), 51);
+    /// ```
+    pub fn times_by_share(&self) -> impl Iterator<Item = (f64, Duration)> {
+        let share = |step| step as f64 / STEPS as f64;
+        self.shares.iter().enumerate().map(move |(step, &time)| (share(step), time))
+    }
+}

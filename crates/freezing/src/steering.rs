@@ -1,0 +1,342 @@
+//! Runs a controller for a cache: shows it what the cache has counted, and has the cache do what it
+//! says. Without a thread, and without a clock: a step is told the time.
+
+use std::time::Duration;
+
+use crate::controller::{Action, Controller, Kind, LIFETIME, Observed, Phase, Totals, Tuning};
+use crate::curve::{CurvePoint, LEARNT_FROM, Tally};
+use crate::learn::{Gate, Learner, Samples, Timed};
+use crate::state::FreezingState;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What says which entries are worth freezing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teacher {
+    /// A marker in the list, for lists that a hit moves in.
+    Marker,
+    /// The policy's order, where it is one of frequency.
+    Order,
+    /// How often they are hit, for queues in which a hit moves nothing.
+    Count,
+}
+
+/// What a cache has counted since it was built.
+///
+/// ```
+/// let counts = frazil_freezing::Counts { frozen_hits: 3, hits: 5, ..Default::default() };
+/// assert_eq!(counts.misses, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Hits of what is frozen.
+    pub frozen_hits: u64,
+    /// All hits, those among them.
+    pub hits: u64,
+    /// Requests that found nothing.
+    pub misses: u64,
+    /// Loads that the cache has timed by itself, and how long they took together, in nanoseconds.
+    pub loads: u64,
+    /// See `loads`.
+    pub load_nanoseconds: u64,
+    /// Entries that have gone, for whatever reason.
+    pub gone: u64,
+}
+
+/// A cache as its controller sees it: our own, or any behind an [`Overlay`](crate::Overlay).
+pub trait Subject {
+    /// What lets its operations be looked at.
+    type Gate: Gate;
+
+    /// See there.
+    fn gate(&self) -> &Self::Gate;
+
+    /// What its operations are looked at by.
+    fn learner(&self) -> &Learner;
+
+    /// What says which of its entries are worth freezing.
+    fn teacher(&self) -> Teacher;
+
+    /// Entries that are there, what is frozen among them.
+    fn entries(&self) -> u64;
+
+    /// What it has counted.
+    fn counts(&self) -> Counts;
+
+    /// What its threads have seen.
+    fn samples(&self) -> impl Iterator<Item = &Samples>;
+
+    /// Whether what was frozen last is so still.
+    fn is_frozen(&self) -> bool;
+
+    /// Gives all entries the same byte.
+    fn set_all(&self, byte: u8);
+
+    /// Gives each entry the byte of its place ([`byte_of_rank`](crate::byte_of_rank)) in an order, and
+    /// all others [`NEWCOMER`](crate::NEWCOMER): that of its policy, or, if `by_count`, in that of
+    /// the bytes that entries have.
+    fn give_ranks(&self, by_count: bool);
+
+    /// Freezes a share of the entries, from 0 to 1; how many that were. `None` if it can't be done
+    /// just now, and is to be asked for again.
+    fn freeze(&self, share: f64) -> Option<u64>;
+
+    /// Hands back what is frozen.
+    fn thaw(&self);
+}
+
+/// What a step has come to.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// How long there will be nothing to do.
+    pub idle: Duration,
+    /// How many entries it has frozen.
+    pub frozen: u64,
+    /// Whether phase or reason have changed.
+    pub changed: bool,
+    /// What users see.
+    pub state: FreezingState,
+}
+
+/// The controller of a cache, and what it takes to show it what it wants to see.
+#[derive(Debug)]
+pub struct Steering {
+    controller: Controller,
+    /// The time of the first step.
+    origin: Option<Duration>,
+    /// What was counted when learning began.
+    tally: Tally,
+    /// Entries passed before the marker was set that is waited for, how many threads had
+    /// counted then, and of what share of the keys they count.
+    passed: f64,
+    passed_from: u64,
+    watched: f64,
+    /// The number of the last burst.
+    bursts: u64,
+    /// A share that could not be frozen yet, and in how many steps.
+    awaited: Option<(f64, u32)>,
+}
+
+/// Steps in which a share can't be frozen before it is taken for one that never can.
+const ASKED_MAX: u32 = 50;
+
+impl Steering {
+    /// Begins by waiting. What is frozen lasts so many times as long as its construction.
+    ///
+    /// ```
+    /// use frazil_freezing::{Phase, Steering};
+    /// assert_eq!(Steering::new(20).state().phase, Phase::Waiting);
+    /// ```
+    pub fn new(lifetime: u32) -> Self {
+        Steering {
+            controller: Controller::new(Tuning { lifetime, ..Tuning::default() }),
+            origin: None,
+            tally: Tally::default(),
+            passed: 0.0,
+            passed_from: 0,
+            watched: 1.0,
+            bursts: 0,
+            awaited: None,
+        }
+    }
+
+    /// How many entries behind markers were hit, by what threads have counted of it.
+    fn passed(&self, counted: u64) -> f64 {
+        self.passed + counted.wrapping_sub(self.passed_from) as f64 / self.watched
+    }
+
+    /// How long nothing need be done. Requests are timed after each step, and those of a loop
+    /// that keeps time with the steps would be of one part of it for ever: so that they are of
+    /// all its parts, steps come at odd times, as multiples of the golden ratio are odd.
+    fn idle(&self, now: Duration) -> Duration {
+        let interval = self.controller.interval(now);
+        if !self.controller.times_requests() {
+            return interval;
+        }
+        let odd = (self.bursts as f64 * 0.618_033_988_749_895).fract();
+        interval.mul_f64(1.0 + odd / 2.0)
+    }
+
+    /// From now on they count for a share of the keys.
+    fn count_passed(&mut self, counted: u64, watched: f64) {
+        self.passed = self.passed(counted);
+        (self.passed_from, self.watched) = (counted, watched);
+    }
+
+    /// What users see of it.
+    ///
+    /// ```
+    /// assert_eq!(frazil_freezing::Steering::new(20).state().share, 0.0);
+    /// ```
+    pub fn state(&self) -> FreezingState {
+        FreezingState::of(&self.controller)
+    }
+
+    /// Begins again; what was recorded stays.
+    ///
+    /// ```
+    /// use frazil_freezing::{Reason, Steering};
+    /// let mut steering = Steering::default();
+    /// steering.restart();
+    /// assert_eq!(steering.state().reason, Reason::Began);
+    /// ```
+    pub fn restart(&mut self) {
+        let until = self.controller.record.until;
+        self.awaited = None;
+        self.controller.restart(until);
+    }
+
+    /// Looks at what a cache has counted, and has it learn, freeze or thaw. `now` is the time since
+    /// any moment, always the same. Some microseconds, or as long as the cache takes for what it
+    /// is to do: O(entries).
+    pub fn step(&mut self, now: Duration, cache: &impl Subject) -> Step {
+        let now = now.saturating_sub(*self.origin.get_or_insert(now));
+        let observed = self.observe(cache);
+        let was = (self.controller.phase(), self.controller.reason);
+        let action = match self.awaited {
+            Some((share, _)) => Action::Freeze(share),
+            None => self.controller.step(now, &observed),
+        };
+        let frozen = self.act(now, action, cache);
+        let state = self.state();
+        let changed = (state.phase, state.reason) != was;
+        Step { idle: self.idle(now), frozen, changed, state }
+    }
+
+    /// Has done what the controller says. How many entries were frozen.
+    fn act(&mut self, now: Duration, action: Action, cache: &impl Subject) -> u64 {
+        let mut frozen = 0;
+        let (learner, gate) = (cache.learner(), cache.gate());
+        match action {
+            Action::Nothing => {}
+            Action::Mark => {
+                let watched = learner.mark(gate, cache.entries(), |byte| cache.set_all(byte));
+                self.count_passed(Sums::of(cache).passed, watched);
+            }
+            Action::Learn => {
+                let set_all = |byte| cache.set_all(byte);
+                match cache.teacher() {
+                    Teacher::Marker => learner.learn_by_marker(gate, cache.entries(), set_all),
+                    Teacher::Order => learner.learn_by_rank(gate, || cache.give_ranks(false)),
+                    Teacher::Count => learner.count(gate, set_all),
+                }
+                let sums = Sums::of(cache);
+                self.count_passed(sums.passed, 1.0);
+                self.tally = sums.tally;
+            }
+            Action::Freeze(share) => {
+                learner.stop(gate);
+                frozen = self.freeze(now, share, cache);
+            }
+            Action::Thaw | Action::Rest => {
+                learner.stop(gate);
+                cache.thaw();
+            }
+        }
+        // What was just frozen lies in the caches of this thread's core: the first requests that
+        // fetch it from there would be taken for what all take.
+        let is_cold = matches!(action, Action::Freeze(_));
+        if self.controller.times_requests() && !is_cold {
+            self.bursts += 1;
+            learner.burst(gate, self.bursts);
+        } else {
+            learner.stop_timing(gate);
+        }
+        frozen
+    }
+
+    /// Freezes a share, or asks for it again in the next step. How many entries were frozen.
+    fn freeze(&mut self, now: Duration, share: f64, cache: &impl Subject) -> u64 {
+        let asked = self.awaited.take().map_or(0, |(_, asked)| asked) + 1;
+        let frozen = cache.freeze(share);
+        if frozen.is_none() && asked < ASKED_MAX {
+            self.awaited = Some((share, asked));
+            return 0;
+        }
+        let frozen = frozen.unwrap_or(0);
+        let totals = self.observe(cache).totals;
+        self.controller.has_frozen(now, frozen, &totals);
+        frozen
+    }
+
+    /// What was learnt up to now.
+    fn curve(&mut self, tally: Tally, cache: &impl Subject) -> Vec<CurvePoint> {
+        let learnt = tally.since(&self.tally);
+        let (learner, entries) = (cache.learner(), cache.entries());
+        if cache.teacher() == Teacher::Marker {
+            return learnt.by_marker(learner.before() as f64 / entries.max(1) as f64);
+        }
+        if !learner.counts() {
+            return learnt.by_rank();
+        }
+        if learnt.requests() >= entries.max(LEARNT_FROM) {
+            // What has many hits by chance is not to be promised them again: ranks are given by
+            // these requests, and hits by rank counted of the next.
+            learner.learn_by_rank(cache.gate(), || cache.give_ranks(true));
+            self.tally = tally;
+        }
+        Vec::new()
+    }
+
+    /// What the controller is shown.
+    fn observe(&mut self, cache: &impl Subject) -> Observed {
+        let counts = cache.counts();
+        let sums = Sums::of(cache);
+        let kind = |requests, (samples, nanoseconds)| Kind { requests, samples, nanoseconds };
+        let (loaded, loaded_ns) = sums.loaded;
+        let loads = (loaded + counts.loads, loaded_ns.wrapping_add(counts.load_nanoseconds));
+        let totals = Totals {
+            frozen: kind(counts.frozen_hits, sums.frozen),
+            dynamic: kind(counts.hits - counts.frozen_hits, sums.dynamic),
+            missed: kind(counts.misses, loads),
+            absent: kind(0, sums.absent),
+            gone: counts.gone,
+            passed: self.passed(sums.passed),
+            entries: cache.entries(),
+        };
+        let curve = match self.controller.phase() {
+            Phase::Learning => self.curve(sums.tally, cache),
+            _ => Vec::new(),
+        };
+        Observed { totals, curve, is_frozen: cache.is_frozen() }
+    }
+}
+
+impl Default for Steering {
+    /// With the lifetime of the authors' code, 20.
+    fn default() -> Self {
+        Steering::new(LIFETIME)
+    }
+}
+
+/// What threads have seen, together.
+#[derive(Default)]
+struct Sums {
+    /// How many were timed, and how long they took.
+    frozen: (u64, u64),
+    dynamic: (u64, u64),
+    absent: (u64, u64),
+    loaded: (u64, u64),
+    passed: u64,
+    tally: Tally,
+}
+
+impl Sums {
+    fn of(cache: &impl Subject) -> Sums {
+        let mut sums = Sums::default();
+        for samples in cache.samples() {
+            let Samples { frozen, dynamic, absent, loaded, passed, .. } = samples;
+            for (sum, Timed { count, nanoseconds }) in [
+                (&mut sums.frozen, frozen),
+                (&mut sums.dynamic, dynamic),
+                (&mut sums.absent, absent),
+                (&mut sums.loaded, loaded),
+            ] {
+                let read = |count: &AtomicU64| count.load(Relaxed);
+                *sum = (sum.0.wrapping_add(read(count)), sum.1.wrapping_add(read(nanoseconds)));
+            }
+            sums.passed = sums.passed.wrapping_add(passed.load(Relaxed));
+            samples.add_to(&mut sums.tally);
+        }
+        sums
+    }
+}

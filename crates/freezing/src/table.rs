@@ -1,0 +1,170 @@
+//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by one
+//! thread and then read by all; what changes later is that an entry is taken out.
+//!
+//! Open addressing: six of ten cells are used at most, and a key lies in one of [`PROBES_MAX`] from
+//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up of
+//! small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value, with
+//! padding, so that numbers take 53 bytes an entry.
+//!
+//! What is not in the table is found in the cache. So an entry for which there is no room may be left
+//! out, and all that a host shows too much; a key that it shows twice is taken out twice.
+
+use std::sync::OnceLock;
+
+use crate::sync::atomic::{
+    AtomicU32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Of ten cells so many are used.
+const USED_OF_TEN: usize = 6;
+/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is for
+/// a hasher that gives many keys the same hash.
+const PROBES_MAX: usize = 256;
+
+/// A cell where nobody ever was.
+const EMPTY: u32 = 0;
+/// That of an entry which was taken out.
+const GONE: u32 = 1;
+/// Set in every tag, so that none is one of the two.
+const TAGGED: u32 = 1 << 31;
+
+#[derive(Debug)]
+struct Cell<K, V> {
+    tag: AtomicU32,
+    /// Written before the tag, once.
+    pair: OnceLock<(K, V)>,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Table<K, V> {
+    cells: Box<[Cell<K, V>]>,
+    /// How many may be added.
+    left: AtomicUsize,
+}
+
+impl<K: Eq, V> Cell<K, V> {
+    #[inline(always)]
+    fn value_of(&self, key: &K) -> Option<&V> {
+        self.pair.get().filter(|(found, _)| found == key).map(|(_, value)| value)
+    }
+}
+
+impl<K: Eq, V> Table<K, V> {
+    /// Room for so many entries.
+    pub(crate) fn new(entries: usize) -> Self {
+        let cells = entries.saturating_mul(10).div_ceil(USED_OF_TEN).max(2);
+        let cell = |_| Cell { tag: AtomicU32::new(EMPTY), pair: OnceLock::new() };
+        Table { cells: (0..cells).map(cell).collect(), left: AtomicUsize::new(entries) }
+    }
+
+    /// The value of a key that is in it.
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<&V> {
+        let (mut at, wanted) = self.home(hash);
+        for _ in 0..self.probes() {
+            let cell = &self.cells[at];
+            // Acquire: partners are the Releases of `add` and `take_out`.
+            match cell.tag.load(Acquire) {
+                EMPTY => return None,
+                tag if tag == wanted => {
+                    if let Some(value) = cell.value_of(key) {
+                        return Some(value);
+                    }
+                }
+                _ => {}
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Takes a key out, as often as it is there: who looks for it from here on does not find it.
+    pub(crate) fn take_out(&self, hash: u64, key: &K) {
+        let (mut at, wanted) = self.home(hash);
+        for _ in 0..self.probes() {
+            let cell = &self.cells[at];
+            // Acquire: the pair. Partner: the Release of `add`.
+            match cell.tag.load(Acquire) {
+                EMPTY => return,
+                tag if tag == wanted && cell.value_of(key).is_some() => {
+                    // Release: partner is the Acquire of `find`. Whoever does not find it any more
+                    // sees what the caller has done to the cache before.
+                    cell.tag.store(GONE, Release);
+                }
+                _ => {}
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Adds an entry, by one thread. False if there is no room.
+    pub(crate) fn add(&self, hash: u64, key: K, value: V) -> bool {
+        let Some(left) = self.left.load(Relaxed).checked_sub(1) else { return false };
+        let (mut at, tag) = self.home(hash);
+        for _ in 0..self.probes() {
+            let cell = &self.cells[at];
+            if cell.tag.load(Relaxed) == EMPTY {
+                if cell.pair.set((key, value)).is_err() {
+                    return false;
+                }
+                self.left.store(left, Relaxed);
+                // Release: the pair. Partners: the Acquires of `find` and `take_out`.
+                cell.tag.store(tag, Release);
+                return true;
+            }
+            at = self.after(at);
+        }
+        false
+    }
+
+    fn probes(&self) -> usize {
+        self.cells.len().min(PROBES_MAX)
+    }
+
+    /// The first cell that a hash may lie in, which its upper bits decide, and its tag, of others.
+    #[inline(always)]
+    fn home(&self, hash: u64) -> (usize, u32) {
+        let at = (u128::from(hash) * self.cells.len() as u128) >> 64;
+        (at as usize, (hash >> 6) as u32 | TAGGED)
+    }
+
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.cells.len() { 0 } else { at + 1 }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A home for all: the hash says nothing.
+    const HASH: u64 = 7 << 40;
+
+    #[test]
+    fn a_key_that_is_shown_twice_is_taken_out_twice() {
+        let table = Table::new(4);
+        assert!(
+            [(1, 10), (2, 20), (1, 11)].iter().all(|&(key, value)| table.add(HASH, key, value))
+        );
+        assert_eq!(table.find(HASH, &1), Some(&10));
+        table.take_out(HASH, &1);
+        assert_eq!((table.find(HASH, &1), table.find(HASH, &2)), (None, Some(&20)));
+    }
+
+    #[test]
+    fn it_takes_as_many_as_it_has_room_for() {
+        let table = Table::new(4);
+        let added = (0..9u64).filter(|&key| table.add(key << 60, key, key)).count();
+        assert_eq!(added, 4);
+        assert_eq!(table.find(9 << 60, &9), None);
+        assert!(!Table::new(0).add(HASH, 0, 0));
+        // Of the same hash no more than are looked at.
+        let table = Table::new(10_000);
+        let added = (0..10_000).filter(|&key| table.add(HASH, key, key)).count();
+        assert_eq!(added, PROBES_MAX);
+        assert!((0..PROBES_MAX as i32).all(|key| table.find(HASH, &key) == Some(&key)));
+    }
+}
