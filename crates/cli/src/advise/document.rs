@@ -93,6 +93,7 @@ fn of_costs(costs: &Costs) -> Value {
 
 fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
     let kept = &size.kept;
+    let known = latencies(advice, size.policy, size.capacity);
     json!({
         "name": size.names.join(", "),
         "capacity": size.capacity,
@@ -102,8 +103,9 @@ fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
         "byte_miss_ratio": kept.byte_miss_ratio,
         "avoided": size.avoided,
         "mops": kept.mops,
-        "response_us": kept.response_us,
-        "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
+        // With delayed hits, where they are known.
+        "response_us": known.map_or(kept.response_us, |it| Some(it.all.mean_us)),
+        "latency": latencies_json(known),
     })
 }
 

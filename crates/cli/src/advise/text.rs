@@ -22,6 +22,9 @@ use crate::output::{self, Row, grouped, percent, row};
 const NEVER: f64 = 0.9995;
 /// Hits for which a cache may be worth its memory.
 const WORTHWHILE: f64 = 0.02;
+/// Delayed hits that make requests longer by more are told of beside the throughput, which is without
+/// them.
+const SURPASSED: f64 = 1.01;
 /// A loss of throughput that is not just rounding of what is printed.
 pub(super) const TOLD: f64 = 5e-4;
 
@@ -284,19 +287,18 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     sentences
 }
 
-/// The most that any policy hits at any size, on the trace that counts.
+/// The most that any policy hits at any size of any trace.
 fn most_hits(advice: &Advice<'_>) -> f64 {
-    let cells = advice.cases[advice.worst.case].cells.iter();
+    let cells = advice.cases.iter().flat_map(|case| &case.cells);
     1.0 - cells.map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min)
 }
 
 /// Where no cache helps: what is asked for comes back too late, or never.
 fn hopeless(advice: &Advice<'_>) -> Option<String> {
     let most = most_hits(advice);
-    let of = on_worst(advice);
     (most < WORTHWHILE).then(|| {
         format!(
-            "Beware: nothing compared hits more than {} of requests{of}. If that is a surprise, \
+            "Beware: nothing compared hits more than {} of requests. If that is a surprise, \
              look whether the ids are what was read (frazil trace info, --format, --columns).",
             percent(most)
         )
@@ -527,11 +529,16 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         format!("{} to {} M/s, {}", told[0], told[1], range_source(advice))
     };
     let there = on_worst(advice);
-    Some(format!(
-        "Throughput{there}: {range}{sure}; a request takes {}; {limit}{peak}.",
-        // Delayed hits and all, where they are known.
-        time(cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us))
-    ))
+    // Delayed hits and all, where they are known.
+    let mean_us = cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us);
+    let takes = if mean_us > SURPASSED * response_us {
+        let mpl = grouped(advice.forecast.setting.mpl as u64);
+        let taken = format!("with delayed hits, which are taken to hold none of the {mpl} places");
+        format!("{} ({taken})", time(mean_us))
+    } else {
+        time(mean_us)
+    };
+    Some(format!("Throughput{there}: {range}{sure}; a request takes {takes}; {limit}{peak}."))
 }
 
 /// Where the range of a throughput is from.

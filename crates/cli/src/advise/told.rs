@@ -12,7 +12,7 @@ use super::recommend::{Limit, Measured};
 use super::text::{TOLD, amount, mops, share, time, why_slower};
 use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
 use crate::output::{self, grouped, percent};
-use frazil_simulator::Unit;
+use frazil_simulator::{CurvePoint, Unit};
 
 /// Of fewer requests than these a hundredth is less than what chance does to a miss ratio.
 const FEW: u64 = 10_000;
@@ -23,6 +23,9 @@ const FILLING: f64 = 0.5;
 const FASTER: f64 = 1.25;
 
 const CLIFF_NAME: &str = "cliff";
+/// Into so many steps the sizes before a loop's cliff are cut: it is no deeper than two of them, where
+/// objects that come in any order make a slope.
+const CLIFF_STEPS: u64 = 16;
 
 /// One of the sizes on the table, with its names.
 pub(super) struct Named {
@@ -403,16 +406,18 @@ fn lru_below_cliff(advice: &Advice<'_>) -> Option<(u64, f64)> {
     advice.policies.iter().find(|policy| policy.to_string() == "lru")?;
     let all = advice.board.rows.get(sizes.balanced)?.capacity;
     let below = (all as f64 / CLIFF_WITHIN) as u64;
+    let step = |number| below + (all - below) * number / CLIFF_STEPS;
+    let between: Vec<u64> = (0..=CLIFF_STEPS).map(step).collect();
     let mut most: f64 = 0.0;
     for case in &advice.cases {
-        let misses: Vec<f64> =
-            case.curve.points(&[below, all]).iter().map(|point| point.miss_ratio).collect();
-        let [before, after] = misses[..] else { return None };
+        let points = case.curve.points(&between);
+        let falls = |pair: &[CurvePoint]| pair[0].miss_ratio - pair[2].miss_ratio;
+        let steepest = points.windows(3).map(falls).fold(0.0, f64::max);
         let avoidable = 1.0 - case.least_misses();
-        if avoidable < HOPELESS || before - after < CLIFF * avoidable {
+        if avoidable < HOPELESS || steepest < CLIFF * avoidable {
             return None;
         }
-        most = most.max((1.0 - before) / avoidable);
+        most = most.max((1.0 - points.first()?.miss_ratio) / avoidable);
     }
     (0 < below && below < all).then_some((below, most))
 }
@@ -531,9 +536,12 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
     let mut told = Vec::new();
     if is_rough(advice) {
         told.push(format!(
-            "Beware: {} requests are too few to tell sizes or policies apart; take what follows for \
+            "Beware: {} too few to tell sizes or policies apart; take what follows for \
              a hint, and ask again with some hundred thousand.",
-            grouped(requests(advice))
+            match requests(advice) {
+                1 => "one request is".to_owned(),
+                many => format!("{} requests are", grouped(many)),
+            }
         ));
     }
     let capacity = advice.choice.winner.chosen.capacity;

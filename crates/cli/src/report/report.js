@@ -74,7 +74,8 @@
     const cell = cellOf(policy, capacity);
     const here = predicted(cell);
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
-    const { cores } = data.settings[state.setting];
+    const { cores, backend_us } = data.settings[state.setting];
+    const without = backend_us > 0 ? ', without delayed hits' : '';
     const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
@@ -82,7 +83,7 @@
     definitions(byId('cards'), !data.recommended.is_size ? [anything] : [
       ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
       ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity, policy)}`],
-      ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? on + limitName(here.bottleneck) : ''],
+      ['Mean latency', here ? format.us(here.response_us) : 'unknown', here ? on + limitName(here.bottleneck) + without : ''],
       stepCard(),
     ]);
     const other = data.setting !== state.setting;

@@ -487,6 +487,33 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     assert!(!text.contains("What memory is worth"), "{text}");
 }
 
+/// 2,000 objects, all of them 20 times, each time in another order.
+#[test]
+fn objects_in_any_order_are_a_slope_and_no_cliff() {
+    let folder = Folder::new("shuffled");
+    let (mut ids, mut state): (Vec<u32>, u64) = ((0..2_000).collect(), 1);
+    let mut text = String::new();
+    for _ in 0..20 {
+        for last in (1..ids.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            ids.swap(last, (state >> 33) as usize % (last + 1));
+        }
+        ids.iter().for_each(|id| text += &format!("{id}\n"));
+    }
+    let trace = folder.file("shuffled.txt", text);
+    let (answer, _) = advised(&["--trace", &trace, "--format", "plain", "--policy", "lru,lirs"]);
+    assert!(answer["cliff"].is_null(), "{answer}");
+    assert!(!answer["reason"].as_str().unwrap().contains("cliff"), "{answer}");
+}
+
+/// A trace that no cache helps does not speak for one that one does.
+#[test]
+fn a_cache_that_helps_one_trace_is_not_called_useless() {
+    let traces = ["loop:objects=20K:requests=20K", "zipf:1.0:objects=2K:requests=50K:seed=1"];
+    let text = told(&["--trace", traces[0], "--trace", traces[1], "--policy", "lru,s3-fifo"]);
+    assert!(!text.contains("no cache of these sizes helps") && !text.contains("nothing compared"));
+}
+
 /// What a trace cannot tell is said before what it seems to.
 #[test]
 fn what_is_too_little_to_go_by_is_said_first() {
