@@ -253,10 +253,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         match insertion {
             Insertion::Admitted { evicted } => place.add(&counted.gone, evicted),
             Insertion::Replaced => {}
-            Insertion::Refused => {
-                written.needs_nothing();
-                return insertion;
-            }
+            // What was there before is not any more.
+            Insertion::Refused => {}
         }
         self.take_out(place, key);
         written.needs_nothing();

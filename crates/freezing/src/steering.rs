@@ -286,7 +286,7 @@ impl Steering {
         let loads = (loaded + counts.loads, loaded_ns.wrapping_add(counts.load_nanoseconds));
         let totals = Totals {
             frozen: kind(counts.frozen_hits, sums.frozen),
-            dynamic: kind(counts.hits - counts.frozen_hits, sums.dynamic),
+            dynamic: kind(counts.hits.saturating_sub(counts.frozen_hits), sums.dynamic),
             missed: kind(counts.misses, loads),
             absent: kind(0, sums.absent),
             gone: counts.gone,

@@ -208,7 +208,12 @@ where
         }
         let mut frozen = 0;
         let mut share = 0.0;
-        while began.elapsed() < Duration::from_millis(300) {
+        // And until something was read that is frozen, however busy the machine is.
+        let enough = |waited: Duration| match cache.counts().frozen_hits {
+            0 => waited > Duration::from_secs(60),
+            _ => waited > Duration::from_millis(300),
+        };
+        while !enough(began.elapsed()) {
             share = (share + 0.37) % 1.1;
             frozen += cache.freeze(share).unwrap_or(0);
             std::thread::yield_now();

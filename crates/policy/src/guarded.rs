@@ -16,7 +16,7 @@
 //!
 //! A request costs two look-ups more where its object takes part: at 100,000 residents one request
 //! in four or fewer. 8 bytes a slot beside the policy; with MAD over LHD both shadows take some 300
-//! bytes an object, 8 MB at most.
+//! bytes an object, 8 MB at most, in each shard of a cache.
 
 use crate::shadow::{Request, Shadow};
 use crate::{Eviction, Host, Incoming, Lru, Policy, Slot, Work};

@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::{Eviction, Host, Incoming, Policy, Slot};
 
@@ -67,7 +68,8 @@ impl Host<()> for Residents {
 pub(crate) struct Shadow<P: Policy<Meta = (), Pending: Copy>> {
     policy: P,
     residents: Residents,
-    places: HashMap<u64, Place<P::Pending>>,
+    /// With a hasher that is the same in every process: its order decides victims.
+    places: HashMap<u64, Place<P::Pending>, BuildHasherDefault<DefaultHasher>>,
     /// When, how many fetches began before, and what: the earliest on top.
     landings: BinaryHeap<Reverse<(u64, u64, u64)>>,
     begun: u64,
@@ -81,7 +83,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         Shadow {
             policy,
             residents: Residents::default(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             landings: BinaryHeap::new(),
             begun: 0,
             vacant: Vec::new(),
@@ -157,7 +159,9 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
 
     /// Forgets all objects but those whose hashes pass. O(objects).
     pub(crate) fn retain(&mut self, passes: impl Fn(u64) -> bool) {
-        let gone: Vec<u64> = self.places.keys().copied().filter(|&hash| !passes(hash)).collect();
+        let mut gone: Vec<u64> =
+            self.places.keys().copied().filter(|&hash| !passes(hash)).collect();
+        gone.sort_unstable();
         for hash in gone {
             self.forget(hash);
             self.places.remove(&hash);
@@ -210,7 +214,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Lru;
+    use crate::{Lhd, Lru};
 
     /// What each request waits, one a tick, with fetches of 3.
     fn waits(shadow: &mut Shadow<Lru>, from: u64, hashes: &[u64]) -> Vec<u64> {
@@ -251,6 +255,23 @@ mod tests {
         shadow.retain(|hash| hash > 2);
         assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (2, 1, 1));
         assert_eq!(waits(&mut shadow, 20, &[4, 3, 2]), [0, 0, 3]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_so_in_the_same_order_each_time() {
+        let hash = |now: u64| (now * now).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51;
+        let waited = || {
+            let mut shadow = Shadow::new(Lhd::new(1_000, 1), 1_000);
+            let mut sum = 0;
+            for now in 1..60_000 {
+                sum += shadow.request(Request { hash: hash(now), weight: 1, now, fetch: Some(3) });
+                if now == 20_000 {
+                    shadow.retain(|hash| hash % 2 == 0);
+                }
+            }
+            sum
+        };
+        assert_eq!(waited(), waited());
     }
 
     #[test]

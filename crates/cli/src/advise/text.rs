@@ -171,14 +171,15 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     output::table(&headers, &[last], rows.collect())
 }
 
-/// The tables policy × size, and the answer under them.
+/// What must be known first, the tables policy × size, and the answer under them.
 pub(crate) fn table(advice: &Advice<'_>) -> String {
-    let mut text: String = advice.cases.iter().map(|case| of_case(advice, case)).collect();
-    text += &worth(advice);
+    let mut text = String::new();
     // Writing to a string does not fail.
     for caution in cautions(advice) {
-        let _ = writeln!(text, "{caution}");
+        let _ = writeln!(text, "{caution}\n");
     }
+    text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
+    text += &worth(advice);
     let _ = writeln!(text, "{}\n", answer(advice));
     for sentence in sentences(advice) {
         let _ = writeln!(text, "  {sentence}");
@@ -250,6 +251,11 @@ fn rough(advice: &Advice<'_>, capacity: u64) -> (String, String) {
     (format!("about {size}"), format!("about {:.0} %", of_all.max(1.0)))
 }
 
+/// A share in a sentence, with no more digits than a hint has where it is one.
+pub(super) fn told_share(advice: &Advice<'_>, share: f64) -> String {
+    if is_rough(advice) { format!("some {:.0} %", share * 100.0) } else { percent(share) }
+}
+
 fn reason(advice: &Advice<'_>) -> String {
     let mut all = cautions(advice);
     all.extend(sentences(advice));
@@ -274,7 +280,6 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
     sentences.extend(latency::sentence(advice));
     sentences.extend(latency::needs_hits(advice));
-    sentences.extend(hopeless(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
     sentences.extend(growth(advice));
     if !winner.beaten.is_empty() {
@@ -294,9 +299,10 @@ fn most_hits(advice: &Advice<'_>) -> f64 {
 }
 
 /// Where no cache helps: what is asked for comes back too late, or never.
-fn hopeless(advice: &Advice<'_>) -> Option<String> {
+pub(super) fn hopeless(advice: &Advice<'_>) -> Option<String> {
     let most = most_hits(advice);
-    (most < WORTHWHILE).then(|| {
+    let none_helps = most < WORTHWHILE || matches!(advice.choice.verdict, Verdict::Hopeless);
+    none_helps.then(|| {
         format!(
             "Beware: nothing compared hits more than {} of requests. If that is a surprise, \
              look whether the ids are what was read (frazil trace info, --format, --columns).",
@@ -399,7 +405,7 @@ fn figures(advice: &Advice<'_>, cell: &Measured) -> String {
             |share| format!("{name} (at worst {} of the best)", percent(share)),
         );
     }
-    let misses = percent(cell.miss_ratio);
+    let misses = told_share(advice, cell.miss_ratio);
     match cell.mops {
         Some(_) => format!("{name} ({} M/s, {misses})", mops(cell.mops)),
         None => format!("{name} (speed unknown, {misses})"),
@@ -412,7 +418,7 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     }
     let chosen = &winner.chosen;
     let name = &advice.policies[chosen.policy];
-    let (misses, mops) = (percent(chosen.miss_ratio), mops(chosen.mops));
+    let (misses, mops) = (told_share(advice, chosen.miss_ratio), mops(chosen.mops));
     let does = format!("Policy: {name} delivers {mops} M/s and misses {misses}");
     if winner.ties.is_empty() {
         return format!("{does}, {}.", why_alone(advice, winner));

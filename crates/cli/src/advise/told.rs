@@ -9,7 +9,7 @@ use super::choice::Verdict;
 use super::goal::{Goal, LatencyTarget, Money};
 use super::latency::{latencies, latencies_json};
 use super::recommend::{Limit, Measured};
-use super::text::{TOLD, amount, mops, share, time, why_slower};
+use super::text::{TOLD, amount, hopeless, mops, share, time, told_share, why_slower};
 use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
 use crate::output::{self, grouped, percent};
 use frazil_simulator::{CurvePoint, Unit};
@@ -263,6 +263,11 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
     format!("Size: {rule}; {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
 }
 
+/// Of which trace figures are, where there are several.
+fn of_several<'t>(advice: &Advice<'_>, which: &'t str) -> &'t str {
+    if advice.cases.len() > 1 { which } else { "" }
+}
+
 /// Which size would serve the most, where that is far more.
 fn fastest(advice: &Advice<'_>) -> String {
     let speed = |row: &&Row| row.kept.mops.unwrap_or(0.0);
@@ -275,8 +280,9 @@ fn fastest(advice: &Advice<'_>) -> String {
         return String::new();
     }
     format!(
-        " The most would be {} M/s, {times:.1} times as much, with {} of {}.",
+        " The most would be {} M/s, {times:.1} times as much{}, with {} of {}.",
         mops(most.kept.mops),
+        of_several(advice, " on the slowest trace"),
         amount(advice.unit, most.capacity),
         advice.policies[most.winner.chosen.policy]
     )
@@ -378,10 +384,11 @@ fn buys(advice: &Advice<'_>) -> String {
         choice.kept.mops.map_or_else(String::new, |it| format!(", at {} M/s", mops(Some(it))));
     format!(
         "it takes {} of the memory that everything would{memory}, avoids {} of the avoidable misses \
-         and leaves {} of requests to miss{speed}",
-        share(advice.everything, chosen.capacity),
-        percent(avoided),
-        percent(choice.kept.miss_ratio)
+         and leaves {} of requests to miss{speed}{}",
+        told_share(advice, chosen.capacity as f64 / advice.everything.max(1) as f64),
+        told_share(advice, avoided),
+        told_share(advice, choice.kept.miss_ratio),
+        of_several(advice, " (each on the trace where it is worst)")
     )
 }
 
@@ -490,12 +497,13 @@ fn step(advice: &Advice<'_>) -> String {
         return " It holds every object of the trace.".to_owned();
     };
     format!(
-        " One more step, to {}{}, would {} {:.1} % of throughput with {}{}.",
+        " One more step, to {}{}, would {} {:.1} % of throughput with {}{}{}.",
         amount(advice.unit, advice.step),
         if advice.step >= advice.everything { ", room for all" } else { "" },
         if gain < 0.0 { "cost" } else { "gain" },
         gain.abs() * 100.0,
         advice.policies[chosen.policy],
+        of_several(advice, " on the trace that gains most"),
         if gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
     )
 }
@@ -514,8 +522,7 @@ fn unreached(advice: &Advice<'_>) -> String {
 fn no_size(advice: &Advice<'_>) -> String {
     format!(
         "Size: none, as room for all {} would avoid {} of misses{}: nearly everything is asked for \
-         once. If that is a surprise, look whether the ids are what was read (frazil trace info, \
-         --format, --columns).",
+         once.",
         amount(advice.unit, advice.everything),
         percent(advice.board.avoidable),
         if advice.cases.len() > 1 { " at most on any of the traces" } else { "" }
@@ -544,6 +551,7 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
             }
         ));
     }
+    told.extend(hopeless(advice));
     let capacity = advice.choice.winner.chosen.capacity;
     let until = advice.cases.iter().map(|case| case.until_filled(capacity)).fold(1.0, f64::min);
     if advice.choice.is_size() && until > FILLING {

@@ -174,13 +174,16 @@ impl Run {
         let counted = |of: fn(&Stats) -> u64| (of(&after.0) - of(&before.0)) as f64;
         let misses = counted(|it| it.misses);
         let asked = (counted(|it| it.hits) + misses).max(1.0);
+        // A miss takes its turns when its fetch is back.
+        let inserted = counted(|it| it.insertions + it.replacements);
+        let done = (counted(|it| it.hits) + inserted).max(1.0);
         let bypassed = counted(|it| it.bypassed);
         Run {
             mops: 0.0,
             hit_ratio: 1.0 - misses / asked,
             bypassed: bypassed / (asked + bypassed),
-            turns: (after.1.turns - before.1.turns) as f64 / asked,
-            spent_us: (after.1.spent - before.1.spent).as_secs_f64() * 1e6 / asked,
+            turns: (after.1.turns - before.1.turns) as f64 / done,
+            spent_us: (after.1.spent - before.1.spent).as_secs_f64() * 1e6 / done,
             turns_of_miss: counted(|it| it.insertions + it.evictions + it.replacements)
                 / misses.max(1.0),
         }

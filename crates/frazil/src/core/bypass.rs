@@ -29,6 +29,8 @@ const STRIDE: u64 = 256;
 const LOOK_NS: u64 = 200_000;
 /// Waits for a lock in each request that asks the cache, from which on the lock is what limits it.
 const CROWDED: f64 = 0.25;
+/// A look that comes so late after the one before finds a quiet cache, unless threads wait.
+const QUIET_NS: u64 = 100_000_000;
 /// How much the share changes at a look.
 const STEP: f64 = 1.0 / 64.0;
 /// The most: what bypasses tells the policy nothing, and the cache is not to forget what is asked
@@ -76,7 +78,12 @@ impl Counted {
 fn next_share(share: f64, passed: Counted, fetches_per_second: u64) -> f64 {
     let (asked, bypassed) = (passed.asked as f64, passed.bypassed as f64);
     let crowded = passed.waits as f64 > CROWDED * asked;
-    let wanted = if crowded { share + STEP } else { share - STEP };
+    let wanted = match crowded {
+        true => share + STEP,
+        // Requests have become rare, and nobody waits.
+        false if passed.ns > QUIET_NS => 0.0,
+        false => share - STEP,
+    };
     // The backend has room for so many in that time, and of those who ask so many miss.
     let room = fetches_per_second as f64 * passed.ns as f64 * 1e-9;
     let missed = passed.misses as f64 / asked.max(1.0);
@@ -179,6 +186,9 @@ mod tests {
         // They take more than there is.
         assert_eq!(next_share(0.5, passed(900, 200), 100_000), 0.0);
         assert_eq!(next_share(0.0, Counted::default(), 100), 0.0);
+        let quiet = Counted { ns: 2 * QUIET_NS, ..passed(10, 0) };
+        assert_eq!(next_share(0.5, quiet, 1_000_000), 0.0, "nobody has waited for long");
+        assert!(next_share(0.5, Counted { waits: 900, ..quiet }, 1_000_000) > 0.5);
     }
 
     #[test]
