@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
     /// lhd; counters=all; sample=64 or ways=64; windows=ended; prior=1; idle-since=commit),
-    /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random; and those that know the future:
-    /// belady, belady-size, belady-mad; with --fetch-latency belatedly, paper 5's bounds:
+    /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random; and those that know
+    /// the future: belady, belady-size, belady-mad; with --fetch-latency belatedly, paper 5's bounds:
     /// the best schedule found, and beside it what none can be below. Where chance plays a
     /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
     /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,

@@ -215,7 +215,8 @@ impl<K, V, S> Builder<K, V, S> {
     /// Who asks the cache asks [`bypasses`](Cache::bypasses) first. The share that bypasses follows
     /// what was counted: it is set anew every 0.2 ms at most, so that misses and bypasses of the
     /// time since then would have been `fetches_per_second` or fewer. That bounds the mean; a burst
-    /// in between may exceed it. 0 lets nothing bypass.
+    /// in between may exceed it. 0 lets nothing bypass. Once nobody waits the share shrinks, to nothing
+    /// where 256 requests of a thread take over 0.1 s.
     ///
     /// It is for [`Promotion::EveryHit`]. Hits of the other promotions do not wait for the lock, or
     /// rarely, so that there only misses can make requests bypass; and [`Promotion::Adaptive`] is of

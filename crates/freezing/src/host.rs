@@ -90,7 +90,7 @@ pub trait Host: Send + Sync {
     fn give_back(&self);
 
     /// What says which entries are worth freezing: a marker, unless the host's order is one of
-    /// frequency. [`Teacher::Count`] is as [`Teacher::Order`].
+    /// frequency. With [`Teacher::Count`] an overlay learns by the order too, after a time of counting.
     fn teacher(&self) -> Teacher {
         Teacher::Marker
     }

@@ -24,8 +24,8 @@ use crate::sync::atomic::{
 use crate::table::Table;
 use crate::threads::{PLACES, Place};
 
-/// How often a freeze looks whether readers of the last table are gone, before it gives up: ten
-/// milliseconds of them, about.
+/// How often a freeze looks whether readers of the last table are gone, before it gives up. With what
+/// a system adds to a short sleep that is 10 to 25 ms.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
@@ -250,12 +250,10 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
         let written = self.is_written();
         let insertion = self.host.insert(key, value);
-        match insertion {
-            Insertion::Admitted { evicted } => place.add(&counted.gone, evicted),
-            Insertion::Replaced => {}
-            // What was there before is not any more.
-            Insertion::Refused => {}
+        if let Insertion::Admitted { evicted } = insertion {
+            place.add(&counted.gone, evicted);
         }
+        // Of what was refused too: the host may have dropped what was there before.
         self.take_out(place, key);
         written.needs_nothing();
         insertion
@@ -286,7 +284,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// are. What was frozen before is thawed first. O(entries), beside other threads.
     ///
     /// `None` if it can't be done just now, and nothing is frozen: a reader of the last table has not
-    /// let go in ten milliseconds, a writer had to give the new one up, or another thread freezes or
+    /// let go in some 20 ms, a writer had to give the new one up, or another thread freezes or
     /// thaws.
     pub fn freeze(&self, share: f64) -> Option<u64> {
         let mut work = try_lock(&self.work)?;

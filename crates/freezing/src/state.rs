@@ -8,8 +8,8 @@ use crate::verdict::Verdict;
 
 /// What a cache that freezes by itself is doing, and has done.
 ///
-/// Of the last step of its controller, which is a tenth of a second ago at most while anything
-/// is going on.
+/// Of the last step of its controller, which is some tenth of a second ago while anything is
+/// going on.
 ///
 /// ```
 /// use frazil_freezing::{Phase, Steering};

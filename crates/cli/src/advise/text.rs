@@ -22,8 +22,8 @@ use crate::output::{self, Row, grouped, percent, row};
 const NEVER: f64 = 0.9995;
 /// Hits for which a cache may be worth its memory.
 const WORTHWHILE: f64 = 0.02;
-/// Delayed hits that make requests longer by more are told of beside the throughput, which is without
-/// them.
+/// Where delayed hits make requests take more than so many times as long, the throughput, which is
+/// without them, says so.
 const SURPASSED: f64 = 1.01;
 /// A loss of throughput that is not just rounding of what is printed.
 pub(super) const TOLD: f64 = 5e-4;

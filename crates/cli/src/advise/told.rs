@@ -23,8 +23,8 @@ const FILLING: f64 = 0.5;
 const FASTER: f64 = 1.25;
 
 const CLIFF_NAME: &str = "cliff";
-/// Into so many steps the sizes before a loop's cliff are cut: it is no deeper than two of them, where
-/// objects that come in any order make a slope.
+/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of them;
+/// objects that come in any order fall over all.
 const CLIFF_STEPS: u64 = 16;
 
 /// One of the sizes on the table, with its names.
@@ -418,8 +418,8 @@ fn lru_below_cliff(advice: &Advice<'_>) -> Option<(u64, f64)> {
     let mut most: f64 = 0.0;
     for case in &advice.cases {
         let points = case.curve.points(&between);
-        let falls = |pair: &[CurvePoint]| pair[0].miss_ratio - pair[2].miss_ratio;
-        let steepest = points.windows(3).map(falls).fold(0.0, f64::max);
+        let fall = |three: &[CurvePoint]| three[0].miss_ratio - three[2].miss_ratio;
+        let steepest = points.windows(3).map(fall).fold(0.0, f64::max);
         let avoidable = 1.0 - case.least_misses();
         if avoidable < HOPELESS || steepest < CLIFF * avoidable {
             return None;

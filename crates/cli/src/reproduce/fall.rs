@@ -147,7 +147,8 @@ struct Run {
     hit_ratio: f64,
     /// Of all requests.
     bypassed: f64,
-    /// Of one that asked the cache: how often it took the lock, and what its list operations cost.
+    /// Of one that asked the cache and is done: how often it took the lock, and what its list
+    /// operations cost.
     turns: f64,
     spent_us: f64,
     /// How often a miss took the lock.
@@ -209,7 +210,12 @@ impl Cell {
 
     /// How far the model is off, as a share of what was measured.
     pub(super) fn error(&self) -> f64 {
-        self.foretold / self.mops().max(1e-9) - 1.0
+        self.error_of(self.foretold)
+    }
+
+    /// How far a throughput is.
+    pub(super) fn error_of(&self, foretold: f64) -> f64 {
+        foretold / self.mops().max(1e-9) - 1.0
     }
 
     fn row(&self) -> Row {

@@ -114,8 +114,7 @@ fn figure(network: PaperNetwork) -> u32 {
 fn closeness(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     let errors: Vec<f64> =
         curves.iter().flat_map(|it| &it.cells).map(|cell| cell.error().abs()).collect();
-    let worst = errors.iter().copied().fold(0.0, f64::max);
-    let close = errors.iter().filter(|&&error| error <= CLOSE).count();
+    let (close, worst) = close_and_worst(&errors);
     let name = curves.first().map_or(String::new(), |it| it.name());
     Expectation {
         figure: figure(network),
@@ -128,6 +127,12 @@ fn closeness(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
         ),
         met: close == errors.len(),
     }
+}
+
+/// How many errors are small enough, and the largest.
+fn close_and_worst(errors: &[f64]) -> (usize, f64) {
+    let close = errors.iter().filter(|&&error| error <= CLOSE).count();
+    (close, errors.iter().copied().fold(0.0, f64::max))
 }
 
 /// Where the throughput is highest, and what is lost from there on.
@@ -259,11 +264,9 @@ fn orders(cells: &[Cell]) -> String {
     ];
     for (name, foretold) in names {
         let costly = cells.iter().filter(|it| it.kept == Kept::Costly);
-        let errors: Vec<f64> =
-            costly.map(|it| (foretold(it) / it.mops().max(1e-9) - 1.0).abs()).collect();
-        let close = errors.iter().filter(|&&error| error <= CLOSE).count();
-        let worst = errors.iter().copied().fold(0.0, f64::max) * 100.0;
-        text += &format!("{name}: {close} of {}, {worst:.1} %\n", errors.len());
+        let errors: Vec<f64> = costly.map(|it| it.error_of(foretold(it)).abs()).collect();
+        let (close, worst) = close_and_worst(&errors);
+        text += &format!("{name}: {close} of {}, {:.1} %\n", errors.len(), worst * 100.0);
     }
     text
 }

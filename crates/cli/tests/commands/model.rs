@@ -345,17 +345,22 @@ fn bad_profiles_are_told_what_is_wrong() {
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);
 }
 
-#[test]
-fn the_fall_is_measured() {
-    let folder = std::env::temp_dir().join(format!("frazil-fall-{}", std::process::id()));
-    let out = folder.to_str().unwrap();
+/// The folder of a short run of an experiment, and what it printed.
+fn reproduced(name: &str) -> (PathBuf, Vec<Value>) {
+    let folder = std::env::temp_dir().join(format!("frazil-{name}-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_frazil"))
-        .args(["reproduce", "fall", "--quick", "--out", out, "--output", "json"])
+        .args(["reproduce", name, "--quick", "--output", "json", "--out"])
+        .arg(&folder)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (folder, text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[test]
+fn the_fall_is_measured() {
+    let (folder, rows) = reproduced("fall");
     let points: Vec<&Value> = rows.iter().filter(|row| row["predicted_mops"].is_number()).collect();
     // Six policies, and LRU with a free tail, a cheap one, and a bypass; two sweeps of 8 hit ratios,
     // three backends.
@@ -385,15 +390,7 @@ fn the_fall_is_measured() {
 
 #[test]
 fn the_paper_s_figures_are_repeated() {
-    let folder = std::env::temp_dir().join(format!("frazil-queueing-{}", std::process::id()));
-    let out = folder.to_str().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_frazil"))
-        .args(["reproduce", "queueing", "--quick", "--out", out, "--output", "json"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (folder, rows) = reproduced("queueing");
     let of = |kind: &str, figure: u64| {
         rows.iter().filter(|row| row["kind"] == kind && row["figure"] == figure).count()
     };

@@ -3,7 +3,8 @@
 //! The paper sends some requests to the backend "when cache load is high", and does not say when
 //! that is or how many. Here load is counted: how often a thread has waited for the policy's lock,
 //! in each request that asked the cache. While that is more than [`CROWDED`] the share that bypasses
-//! grows by a step at each look, and else it shrinks by one. A hit that leaves the policy alone if the
+//! grows by a step at each look, and else it shrinks by one, or to nothing if the look before was
+//! long ago. A hit that leaves the policy alone if the
 //! lock is taken does not wait: with such promotions only misses can crowd the lock.
 //!
 //! A look also bounds the share so that misses and bypasses together, had there been as many requests
@@ -123,7 +124,6 @@ impl Bypass {
             return;
         }
         *last = now;
-        drop(last);
         let share = next_share(self.share(), passed, self.fetches_per_second);
         self.share.store((share * f64::from(u32::MAX)) as u32, Relaxed);
     }

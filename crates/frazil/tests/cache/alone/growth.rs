@@ -82,7 +82,7 @@ fn a_hundred_entries_take_little() {
             let (cache, empty) = built(Cache::builder(capacity).policy(policy));
             let ((), grown) = growth(|| (0..100).for_each(|key| cache.insert(key, key)));
             let bytes = empty + grown;
-            // LHD's tables of the classes that it has met. The guarded one has two of all.
+            // LHD has a table for each class that it has met, and guarded-mad two LHDs.
             let most = match policy.to_string() {
                 name if name.contains("lhd") => 50_000,
                 name if name == "guarded-mad" => 80_000,
