@@ -513,3 +513,45 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     cache.thaw();
     assert_eq!(cache.freeze(1.0), Some(10), "all are dynamic");
 }
+
+/// A host that lets the old value go where the new one is too much, and then has not the key.
+struct TooMuch(LruMutex<u64, u64>);
+
+impl Host for TooMuch {
+    type Key = u64;
+    type Value = u64;
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn get(&self, key: &u64, hit: impl FnOnce(&Mark)) -> Option<u64> {
+        self.0.get(key, hit)
+    }
+    fn insert(&self, key: &u64, value: u64) -> Insertion {
+        if value > 1_000 {
+            self.0.remove(key);
+            return Insertion::Refused;
+        }
+        self.0.insert(key, value)
+    }
+    fn remove(&self, key: &u64) -> Option<u64> {
+        self.0.remove(key)
+    }
+    fn walk(&self, show: &mut dyn FnMut(&Mark)) {
+        self.0.walk(show);
+    }
+    fn set_aside(&self, count: usize, copy: &mut dyn FnMut(&u64, &u64)) -> usize {
+        self.0.set_aside(count, copy)
+    }
+    fn give_back(&self) {
+        self.0.give_back();
+    }
+}
+
+#[test]
+fn what_was_refused_is_not_found_in_the_table() {
+    let cache = Overlay::new(TooMuch(LruMutex::new(10, true)));
+    (0..10).for_each(|key| _ = cache.insert(&key, key));
+    assert_eq!(cache.freeze(1.0), Some(10));
+    assert_eq!(cache.insert(&3, 5_000), Insertion::Refused);
+    assert_eq!((cache.get(&3), cache.get(&4)), (None, Some(4)));
+}
