@@ -197,3 +197,41 @@ fn links(text: &str) -> Vec<&str> {
     let files = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
     files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
 }
+
+/// A figure of docs/cache-speed.md: of so many threads of an engine in a workload.
+fn measured(workload: &str, threads: &str, engine: &str, column: &str) -> Option<String> {
+    let page = read("docs/cache-speed.md");
+    let section = page.split(&format!("\n{workload}: workload ")).nth(1)?;
+    let rows = section.lines().skip(2).take_while(|line| !line.is_empty());
+    let mut rows = rows.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row[..2] == [threads, engine])?;
+    let at = if column == "M ops/s" { 2 } else { row.len() - 2 };
+    Some(row[at].to_owned())
+}
+
+#[test]
+fn the_readme_has_the_figures_of_the_table_that_it_links() {
+    let readme = read("README.md");
+    let table: Vec<Vec<&str>> = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("| | Frazil"))
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let engines: Vec<&str> = table[0][1..]
+        .iter()
+        .map(|head| if head.contains("Mobius") { "mobius" } else { head.split(' ').next().unwrap() })
+        .collect();
+    let mut compared = 0;
+    for row in &table[2..] {
+        let workload = row[0].split('`').nth(1).expect("it is named");
+        let threads = if row[0].contains("one thread") { "1" } else { "2" };
+        let column = if row[0].contains("bytes") { "B/entry" } else { "M ops/s" };
+        for (engine, told) in engines.iter().zip(&row[1..]) {
+            let figure = measured(workload, threads, engine, column);
+            assert_eq!(figure.as_deref(), Some(told.trim_matches('*')), "{engine}: {}", row[0]);
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 24);
+}
