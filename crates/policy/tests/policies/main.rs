@@ -2,6 +2,7 @@
 //!
 //! One program, because each would compile most policies again.
 
+mod boosted_trees;
 mod cache;
 mod capacity;
 mod hot_first;
