@@ -13,6 +13,7 @@ mod naive;
 mod naive_adaptive;
 mod naive_delays;
 mod naive_experts;
+mod naive_groups;
 mod naive_lists;
 mod naive_ranked;
 mod naive_ranks;
