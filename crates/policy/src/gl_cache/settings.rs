@@ -121,7 +121,7 @@ impl GroupLearning {
     }
 
     pub(crate) fn read(given: &mut Parameters<'_>) -> Result<Self, SpecError> {
-        let mode = [GroupMode::Efficiency, GroupMode::Throughput][given.word("mode", &MODES)?];
+        let mode = [GroupMode::Efficiency, GroupMode::Throughput][given.word("mode", 0, &MODES)?];
         let usual = Self::of(mode);
         let sight = |place: usize| [Sight::Past, Sight::Future][place];
         let boosting = usual.boosting;
@@ -141,8 +141,8 @@ impl GroupLearning {
                 eta: given.number("eta", boosting.eta, 0.0, 1.0)?,
                 lambda: given.number("lambda", boosting.lambda, 0.0, 1e9)?,
             },
-            utility: sight(given.word("utility", &SIGHTS)?),
-            retention: sight(given.word("retention", &SIGHTS)?),
+            utility: sight(given.word("utility", 0, &SIGHTS)?),
+            retention: sight(given.word("retention", 0, &SIGHTS)?),
         })
     }
 }
