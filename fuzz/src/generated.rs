@@ -10,7 +10,8 @@ use frazil_simulator::trace::{ReadOptions, load};
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // Anything else names a file.
-    if !["zipf", "uniform", "loop", "mix"].iter().any(|it| text.starts_with(it)) {
+    const NAMES: [&str; 7] = ["zipf", "uniform", "loop", "mix", "diurnal", "bursts", "drift"];
+    if !NAMES.iter().any(|it| text.starts_with(it)) {
         return;
     }
     // Tables of a billion objects are a user's choice, and not one for a test.

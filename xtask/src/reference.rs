@@ -38,7 +38,14 @@ const WORDS: [(&str, &str); 13] = [
         "gdsf",
         "The same but for rounding: priorities are lowered now and then so that they cannot drift.",
     ),
-    ("gl-cache", "Not built yet. The reference never trains on traces this short."),
+    (
+        "gl-cache",
+        "The reference is FIFO-merge throughout: it trains after a day of the trace, and none has one. \
+         It evicts whole groups at once, with groups of 100 objects however small the cache; here \
+         objects go as room is needed, groups shrink with the cache, and a model comes with the first \
+         snapshot. Of its learner it says nothing, which has defects that are not repeated \
+         (design/gl-cache.md).",
+    ),
     (
         "hyperbolic",
         "Ranks by weight, as the paper does; keeps the best of earlier samples, so 20 draws do for 64.",

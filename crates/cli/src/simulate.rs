@@ -54,7 +54,7 @@ use crate::trace_args::{TraceArgs, Wanted};
       --policy lru,mad --capacity 1%peak --fetch-latency column --clock trace")]
 pub(crate) struct Args {
     /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
-    /// loop, mix, each with :objects=N:requests=N:seed=N.
+    /// loop, mix, diurnal, bursts, drift, each with :objects=N:requests=N:seed=N.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     trace: Vec<String>,
 
@@ -63,8 +63,10 @@ pub(crate) struct Args {
     /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
     /// lhd; counters=all; sample=64 or ways=64; windows=ended; prior=1; idle-since=commit),
-    /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random; and those that know
-    /// the future: belady, belady-size, belady-mad; with --fetch-latency belatedly, paper 5's bounds:
+    /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random;
+    /// gl-cache:mode=e (or t; interval=1d, 100000 or 10%; segment, merge, fraction, …); and those
+    /// that know the future: belady, belady-size, belady-mad; with --fetch-latency belatedly,
+    /// paper 5's bounds:
     /// the best schedule found, and beside it what none can be below. Where chance plays a
     /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
     /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,
@@ -179,7 +181,7 @@ fn simulate<'a>(
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)
         (&[Choice::Policy(policy)], &[Some(capacity)])
-            if !policy.is_offline() && latency.is_none() =>
+            if !policy.wants_trace() && latency.is_none() =>
         {
             let cell = CellSpec { policy, capacity };
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
@@ -220,7 +222,8 @@ fn sweep_cells(
     policies: &[Choice],
     options: &SweepOptions,
 ) -> Result<(Vec<Cell>, Told), Failure> {
-    let times = args.fetching.wants_times();
+    let wants_times = |choice: &Choice| choice.policy().is_some_and(|it| it.wants_trace());
+    let times = args.fetching.wants_times() || policies.iter().any(wants_times);
     let latencies = args.fetching.wants_latencies()?;
     let sizes = args.replaying.unit == Unit::Bytes;
     let wanted = Wanted { times, sizes, latencies, lifetimes: options.lifetimes };

@@ -36,7 +36,7 @@ const FROZEN: u32 = u32::MAX;
 ///     fn visit<P: Policy + Clone + Send + 'static>(self, _: P) -> bool { P::REMEMBERS }
 /// }
 /// let spec: frazil_policy::PolicySpec = "frozen:share=0.5+arc".parse()?;
-/// assert!(spec.visit(100, || Vec::new().into(), Fits), "as ARC does");
+/// assert!(spec.visit(100, &(), Fits), "as ARC does");
 /// # Ok::<(), SpecError>(())
 /// ```
 #[derive(Clone, Debug)]

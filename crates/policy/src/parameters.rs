@@ -41,11 +41,32 @@ impl<'a> Parameters<'a> {
         let value = parameter.split_once('=').and_then(|(_, value)| value.parse().ok());
         match value {
             Some(value) if least <= value && value <= most => Ok(value),
-            _ => Err(SpecError::BadValue {
-                policy: self.policy.to_owned(),
-                parameter: parameter.to_owned(),
-                expected: format!("it takes {}", self.known.join(", ")),
-            }),
+            _ => Err(self.refuse(parameter)),
+        }
+    }
+
+    /// Takes the value `key`, `default` if it is not given. `known` says what it may be.
+    pub(crate) fn value<V: FromStr>(
+        &mut self,
+        key: &str,
+        default: V,
+        known: &str,
+    ) -> Result<V, SpecError> {
+        self.known.push(known.to_owned());
+        let named = |parameter: &&str| parameter.split('=').next() == Some(key);
+        let Some(place) = self.given.iter().position(named) else {
+            return Ok(default);
+        };
+        let parameter = self.given.remove(place);
+        let value = parameter.split_once('=').and_then(|(_, value)| value.parse().ok());
+        value.ok_or_else(|| self.refuse(parameter))
+    }
+
+    fn refuse(&self, parameter: &str) -> SpecError {
+        SpecError::BadValue {
+            policy: self.policy.to_owned(),
+            parameter: parameter.to_owned(),
+            expected: format!("it takes {}", self.known.join(", ")),
         }
     }
 
@@ -63,11 +84,7 @@ impl<'a> Parameters<'a> {
         };
         let parameter = self.given.remove(place);
         let word = parameter.split_once('=').map_or("", |(_, word)| word);
-        known.iter().position(|&one| one == word).ok_or_else(|| SpecError::BadValue {
-            policy: self.policy.to_owned(),
-            parameter: parameter.to_owned(),
-            expected: format!("it takes {}", self.known.join(", ")),
-        })
+        known.iter().position(|&one| one == word).ok_or_else(|| self.refuse(parameter))
     }
 
     /// Nothing may be left over, not even a parameter given twice.

@@ -8,13 +8,19 @@ use std::sync::Arc;
 
 use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
-use crate::{Belady, BeladyMad, BeladySize, HotFirst, OfAll, Online, Policy, overlay};
+use crate::{
+    Belady, BeladyMad, BeladySize, GlCache, GroupLearning, HotFirst, OfAll, Online, Policy,
+    TraceKnowledge, overlay,
+};
 
 /// The name of the overlay.
 const FROZEN: &str = "frozen";
 
-/// The names of the policies that need the future.
-pub(crate) const OFFLINE: [&str; 3] = ["belady", "belady-size", "belady-mad"];
+/// The name of the policy that learns in place, for which no cache can wait.
+pub(crate) const GL_CACHE: &str = "gl-cache";
+/// The names of the policies that only the simulator runs: but for the first they need the
+/// future.
+pub(crate) const SIMULATED: [&str; 4] = [GL_CACHE, "belady", "belady-size", "belady-mad"];
 /// A schedule for one trace, which is no policy, but stands beside them.
 pub(crate) const SCHEDULE: &str = "belatedly";
 
@@ -45,6 +51,8 @@ pub enum PolicySpec {
     /// An [`Online::Mad`] that keeps the counters of all objects there ever were
     /// ([`OfAll`]), which no cache can.
     MadOfAll(Online),
+    /// [`GlCache`], which trains its model in place.
+    GlCache(GroupLearning),
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
@@ -62,6 +70,8 @@ pub enum SpecError {
     Offline(String),
     /// The policy remembers without a bound.
     Unbounded(String),
+    /// The policy stops to learn.
+    Stops(String),
     /// The policy has no such parameter.
     UnknownParameter {
         /// Name of the policy.
@@ -100,6 +110,9 @@ impl fmt::Display for SpecError {
                 "policy `{policy}` keeps counters of every object there ever was: only the \
                  simulator runs it"
             ),
+            SpecError::Stops(policy) => {
+                write!(f, "policy `{policy}` stops to train its model: only the simulator runs it")
+            }
             SpecError::UnknownParameter { policy, parameter, expected } => {
                 write!(f, "policy `{policy}` has no parameter `{parameter}`; it takes {expected}")
             }
@@ -180,17 +193,42 @@ impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
     }
 }
 
+/// What a host that replays a trace knows of it beforehand.
+pub trait KnownTrace {
+    /// The positions of next requests, as [`Belady::new`] takes them; empty if not known.
+    fn next(&self) -> Arc<[u32]>;
+
+    /// The time of each request in nanoseconds, never backwards; empty if not known.
+    fn times_ns(&self) -> Arc<[u64]>;
+
+    /// How many requests there are; 0 if not known.
+    fn requests(&self) -> u64;
+}
+
+/// Nothing is known beforehand.
+impl KnownTrace for () {
+    fn next(&self) -> Arc<[u32]> {
+        Arc::default()
+    }
+    fn times_ns(&self) -> Arc<[u64]> {
+        Arc::default()
+    }
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
 impl PolicySpec {
     /// The names of all policies: the online ones first.
-    pub const NAMES: [&str; Online::NAMES.len() + OFFLINE.len()] = {
-        let mut names = [OFFLINE[0]; Online::NAMES.len() + OFFLINE.len()];
+    pub const NAMES: [&str; Online::NAMES.len() + SIMULATED.len()] = {
+        let mut names = [SIMULATED[0]; Online::NAMES.len() + SIMULATED.len()];
         let mut place = 0;
         while place < Online::NAMES.len() {
             names[place] = Online::NAMES[place];
             place += 1;
         }
         while place < names.len() {
-            names[place] = OFFLINE[place - Online::NAMES.len()];
+            names[place] = SIMULATED[place - Online::NAMES.len()];
             place += 1;
         }
         names
@@ -201,6 +239,7 @@ impl PolicySpec {
         match self {
             PolicySpec::Online(policy) | PolicySpec::MadOfAll(policy) => policy.name(),
             PolicySpec::Frozen { .. } => FROZEN,
+            PolicySpec::GlCache(_) => GL_CACHE,
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
             PolicySpec::BeladyMad => "belady-mad",
@@ -209,7 +248,17 @@ impl PolicySpec {
 
     /// Whether the policy must know the future, and so runs in the simulator only.
     pub fn is_offline(&self) -> bool {
-        matches!(self, PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad)
+        match self {
+            PolicySpec::GlCache(learning) => learning.is_offline(),
+            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the policy does better, or only runs, where the trace is known beforehand: its
+    /// times, its length, its future.
+    pub fn wants_trace(&self) -> bool {
+        self.is_offline() || matches!(self, PolicySpec::GlCache(_))
     }
 
     /// The same policy with another seed; `None` if chance plays no part in it.
@@ -221,18 +270,22 @@ impl PolicySpec {
                 Some(PolicySpec::Frozen { share, base })
             }
             PolicySpec::MadOfAll(policy) => policy.with_seed(another).map(PolicySpec::MadOfAll),
-            PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => None,
+            PolicySpec::GlCache(_)
+            | PolicySpec::Belady
+            | PolicySpec::BeladySize
+            | PolicySpec::BeladyMad => None,
         }
     }
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
     ///
-    /// `future` is asked for the positions of next requests ([`Belady::new`]) if
-    /// and only if the policy [is offline](Self::is_offline).
+    /// `trace` is asked for the positions of next requests ([`Belady::new`]) if
+    /// and only if the policy [is offline](Self::is_offline), and for the rest only if it
+    /// [wants](Self::wants_trace) to know.
     pub fn visit<V: PolicyVisitor>(
         &self,
         capacity: u64,
-        future: impl FnOnce() -> Arc<[u32]>,
+        trace: &impl KnownTrace,
         visitor: V,
     ) -> V::Output {
         match self {
@@ -243,9 +296,15 @@ impl PolicySpec {
                 visit_mad::<OfAll, _>((*base, *candidates), *estimate, *seed, capacity, visitor)
             }
             PolicySpec::MadOfAll(other) => other.visit(capacity, visitor),
-            PolicySpec::Belady => visitor.visit(Belady::new(future())),
-            PolicySpec::BeladySize => visitor.visit(BeladySize::new(future())),
-            PolicySpec::BeladyMad => visitor.visit(BeladyMad::new(future())),
+            PolicySpec::GlCache(learning) => {
+                let next = if learning.is_offline() { trace.next() } else { Arc::default() };
+                let (times_ns, requests) = (trace.times_ns(), trace.requests());
+                let known = TraceKnowledge { next, times_ns, requests };
+                visitor.visit(GlCache::new(*learning, known))
+            }
+            PolicySpec::Belady => visitor.visit(Belady::new(trace.next())),
+            PolicySpec::BeladySize => visitor.visit(BeladySize::new(trace.next())),
+            PolicySpec::BeladyMad => visitor.visit(BeladyMad::new(trace.next())),
         }
     }
 }
@@ -264,6 +323,7 @@ impl FromStr for PolicySpec {
             "belady" => PolicySpec::Belady,
             "belady-size" => PolicySpec::BeladySize,
             "belady-mad" => PolicySpec::BeladyMad,
+            GL_CACHE => PolicySpec::GlCache(GroupLearning::read(&mut given)?),
             "mad" => match read_mad(&mut given)? {
                 (policy, true) => PolicySpec::MadOfAll(policy),
                 (policy, false) => PolicySpec::Online(policy),
@@ -306,6 +366,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Online(policy) => policy.fmt(f),
             PolicySpec::Frozen { share, base } => write!(f, "{FROZEN}:share={share}+{base}"),
             PolicySpec::MadOfAll(policy) => write!(f, "{policy}:counters=all"),
+            PolicySpec::GlCache(learning) => write!(f, "{GL_CACHE}{learning}"),
             PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => {
                 f.write_str(self.name())
             }
@@ -325,7 +386,7 @@ mod tests {
         }
         let offline = PolicySpec::NAMES.map(str::parse::<PolicySpec>);
         let offline = offline.iter().flatten().filter(|spec| spec.is_offline());
-        assert_eq!(offline.count(), OFFLINE.len());
+        assert_eq!(offline.count(), SIMULATED.len() - 1);
     }
 
     #[test]
@@ -341,7 +402,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
-        assert!(error("lruu").ends_with("random, belady, belady-size, belady-mad"));
+        assert!(error("lruu").ends_with("random, gl-cache, belady, belady-size, belady-mad"));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
         assert!(error("frozen:share=2+lru").contains("share from 0 to 1"));

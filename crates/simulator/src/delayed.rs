@@ -102,7 +102,7 @@ pub fn latencies_delayed(
 ) -> (Outcome, Vec<(u64, u64)>) {
     let options = SweepOptions::default();
     let policy = PolicySpec::Online(policy);
-    let cell = over_trace(trace, &policy, capacity, &options, || Vec::new().into());
+    let cell = over_trace(trace, &policy, capacity, &options, &());
     let mut cell = DelayedCell::new(cell, Unit::Objects, fetching);
     let started = Instant::now();
     cell.feed(trace, 0..trace.len());

@@ -217,7 +217,7 @@ fn ticks(exact: f64) -> u64 {
 
 /// Makes times run forwards, and spreads each run of equal ones evenly up to the next time.
 /// The last run has the gap before it to spread in. How many were moved.
-fn spread(times: &mut [u64]) -> u64 {
+pub(crate) fn spread(times: &mut [u64]) -> u64 {
     let mut latest = 0;
     for time in times.iter_mut() {
         latest = latest.max(*time);

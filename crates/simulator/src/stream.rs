@@ -56,14 +56,14 @@ pub enum StreamError {
 ///
 /// # Errors
 /// When the trace can't be read, has no sizes and the unit is bytes, or the policy
-/// is offline.
+/// [wants](PolicySpec::wants_trace) the trace.
 pub fn replay_stream(
     spec: &str,
     read: &ReadOptions<'_>,
     cell: CellSpec,
     options: &SweepOptions,
 ) -> Result<(Outcome, Origin), StreamError> {
-    if cell.policy.is_offline() {
+    if cell.policy.wants_trace() {
         return Err(StreamError::Offline(cell.policy));
     }
     let mut replay: Option<Replay> = None;

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use frazil_policy::{NEVER, Online, Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::{KnownTrace, NEVER, Online, Policy, PolicySpec, PolicyVisitor};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
 use crate::expiring::ExpiringCell;
-use crate::fetch::Fetching;
+use crate::fetch::{Fetching, spread};
 use crate::index::{AnyIndex, DenseIndex};
 use crate::replay::{Bytes, Cell, Kind, Objects, Outcome};
 use crate::trace::{Lifetimes, Operation, Trace};
@@ -138,7 +138,7 @@ pub fn sweep_delayed(
 pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
     let options = &SweepOptions::default();
     let replay = Replay { trace, capacity: cell.capacity, options, progress: &|_| () };
-    let mut delayed = replay.delayed(&cell.policy, || next_uses(trace), fetching);
+    let mut delayed = replay.delayed(&cell.policy, &Known::of(trace), fetching);
     delayed.note_objects(trace.objects.len());
     replay.run(&mut delayed);
     delayed.into_waits()
@@ -176,7 +176,7 @@ pub fn replay_schedule(
     let options = &SweepOptions { unit: Unit::Objects, ..*options };
     let replay = Replay { trace, capacity, options, progress };
     let fifo = PolicySpec::Online(Online::Fifo);
-    let cell = replay.delayed(&fifo, || next_uses(trace), fetching);
+    let cell = replay.delayed(&fifo, &Known::of(trace), fetching);
     replay.run(&mut cell.keeping_to(leaving))
 }
 
@@ -187,7 +187,7 @@ fn run_cells(
     progress: &(dyn Fn(u64) + Sync),
     fetching: Option<&Fetching>,
 ) -> Vec<Outcome> {
-    let future = OnceLock::new();
+    let known = &Known::of(trace);
     let next_cell = AtomicUsize::new(0);
     let outcomes = Mutex::new(vec![Outcome::default(); cells.len()]);
     let work = || {
@@ -197,12 +197,11 @@ fn run_cells(
                 break;
             };
             let replay = Replay { trace, capacity: *capacity, options, progress };
-            let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
             let outcome = match fetching {
-                Some(fetching) => replay.run(&mut replay.delayed(policy, know, fetching)),
-                None if replay.expires() => replay.run(&mut replay.expiring(policy, know)),
-                None if options.count_work => replay.run(&mut replay.versatile(policy, know)),
-                None => policy.visit(*capacity, know, &replay),
+                Some(fetching) => replay.run(&mut replay.delayed(policy, known, fetching)),
+                None if replay.expires() => replay.run(&mut replay.expiring(policy, known)),
+                None if options.count_work => replay.run(&mut replay.versatile(policy, known)),
+                None => policy.visit(*capacity, known, &replay),
             };
             // A poisoned lock means that another thread panicked; the scope
             // passes that panic on.
@@ -301,12 +300,8 @@ impl<'a> Replay<'a> {
         some && !times_ns.is_empty()
     }
 
-    fn expiring(
-        &self,
-        policy: &PolicySpec,
-        future: impl FnOnce() -> Arc<[u32]>,
-    ) -> ExpiringCell<'a> {
-        let cell = self.versatile(policy, future);
+    fn expiring(&self, policy: &PolicySpec, known: &Known<'_>) -> ExpiringCell<'a> {
+        let cell = self.versatile(policy, known);
         ExpiringCell::over_trace(cell, self.options.lifetimes, self.trace.objects.len())
     }
 
@@ -315,21 +310,17 @@ impl<'a> Replay<'a> {
         Cell::new(index, policy, self.capacity, self.options.resize_on_get, kind)
     }
 
-    fn versatile(
-        &self,
-        policy: &PolicySpec,
-        future: impl FnOnce() -> Arc<[u32]>,
-    ) -> Box<dyn VersatileCell + 'a> {
-        over_trace(self.trace, policy, self.capacity, self.options, future)
+    fn versatile(&self, policy: &PolicySpec, known: &Known<'_>) -> Box<dyn VersatileCell + 'a> {
+        over_trace(self.trace, policy, self.capacity, self.options, known)
     }
 
     fn delayed(
         &self,
         policy: &PolicySpec,
-        future: impl FnOnce() -> Arc<[u32]>,
+        known: &Known<'_>,
         fetching: &'a Fetching,
     ) -> DelayedCell<'a> {
-        DelayedCell::new(self.versatile(policy, future), self.options.unit, fetching)
+        DelayedCell::new(self.versatile(policy, known), self.options.unit, fetching)
     }
 
     fn run(&self, cell: &mut dyn Replayable) -> Outcome {
@@ -376,6 +367,42 @@ fn records_of(operations: &[Operation], len: usize, requests: u64) -> usize {
     }
     let mut gets = operations.iter().enumerate().filter(|(_, op)| **op == Operation::Get);
     gets.nth(requests - 1).map_or(len, |(last, _)| last + 1)
+}
+
+/// What policies may know of a trace beforehand; made when the first one asks.
+struct Known<'a> {
+    trace: &'a Trace,
+    next: OnceLock<Arc<[u32]>>,
+    times: OnceLock<Arc<[u64]>>,
+}
+
+impl<'a> Known<'a> {
+    fn of(trace: &'a Trace) -> Self {
+        Known { trace, next: OnceLock::new(), times: OnceLock::new() }
+    }
+}
+
+impl KnownTrace for Known<'_> {
+    fn next(&self) -> Arc<[u32]> {
+        Arc::clone(self.next.get_or_init(|| next_uses(self.trace)))
+    }
+
+    fn times_ns(&self) -> Arc<[u64]> {
+        Arc::clone(self.times.get_or_init(|| times_of_requests(self.trace)))
+    }
+
+    fn requests(&self) -> u64 {
+        let deletes = self.trace.operations.iter().filter(|&&it| it == Operation::Delete);
+        (self.trace.len() - deletes.count()) as u64
+    }
+}
+
+/// The time of each get and set, in order: those that share one are spread evenly.
+fn times_of_requests(trace: &Trace) -> Arc<[u64]> {
+    let mut times = trace.times_ns.clone();
+    spread(&mut times);
+    let is_request = |record: &usize| trace.operations.get(*record) != Some(&Operation::Delete);
+    (0..times.len()).filter(is_request).map(|record| times[record]).collect()
 }
 
 /// For each get and set, in order, the position among them of the next get of the same

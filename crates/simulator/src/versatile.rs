@@ -8,7 +8,7 @@
 //! beside its heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects)
 //! and [`Bytes`](crate::replay::Bytes).
 
-use frazil_policy::{Incoming, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
+use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
 
 use crate::index::{AnyIndex, DenseIndex, HashedIndex};
 use crate::replay::{Cell, Kind, Outcome, WorkSplit};
@@ -130,10 +130,10 @@ pub(crate) fn over_trace<'t>(
     policy: &PolicySpec,
     capacity: u64,
     options: &SweepOptions,
-    future: impl FnOnce() -> std::sync::Arc<[u32]>,
+    known: &impl KnownTrace,
 ) -> Box<dyn VersatileCell + 't> {
     let index = AnyIndex::Dense(DenseIndex::of(trace));
-    policy.visit(capacity, future, Make { index, capacity, options })
+    policy.visit(capacity, known, Make { index, capacity, options })
 }
 
 /// Makes the cell of a policy, at a capacity, over a stream. An offline policy is told nothing.
@@ -143,7 +143,7 @@ pub(crate) fn over_stream(
     options: &SweepOptions,
 ) -> Box<dyn VersatileCell> {
     let index = AnyIndex::Hashed(HashedIndex::default());
-    policy.visit(capacity, || Vec::new().into(), Make { index, capacity, options })
+    policy.visit(capacity, &(), Make { index, capacity, options })
 }
 
 /// Makes a cell once the policy's type is known.

@@ -44,6 +44,10 @@ impl Candidate {
                 "policy `{spec}` remembers without a bound and can't be recommended; compare \
                  with it in `frazil simulate`"
             ))),
+            PolicySpec::GlCache(_) => Err(Failure::usage(anyhow!(
+                "policy `{spec}` stops to train its model and can't be recommended; compare with \
+                 it in `frazil simulate`"
+            ))),
             _ if spec.is_offline() => Err(knows_the_future(&spec.to_string())),
             PolicySpec::Frozen { base, .. } if frozen.is_some() => Ok(Candidate::Frozen(base)),
             _ => Ok(Candidate::Fixed(spec)),

@@ -2,6 +2,7 @@
 //!
 //! One program, because each would compile most policies again.
 
+mod boosted_trees;
 mod cache;
 mod capacity;
 mod hot_first;
@@ -12,6 +13,7 @@ mod naive;
 mod naive_adaptive;
 mod naive_delays;
 mod naive_experts;
+mod naive_groups;
 mod naive_lists;
 mod naive_ranked;
 mod naive_ranks;

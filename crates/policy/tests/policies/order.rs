@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use frazil_policy::{Eviction, NEVER, Online, Policy, PolicySpec, PolicyVisitor, Rng, Slot};
+use frazil_policy::{
+    Eviction, GroupLearning, KnownTrace, NEVER, Online, Policy, PolicySpec, PolicyVisitor, Rng,
+    Sight, Slot,
+};
 use proptest::prelude::*;
 
 /// The policies that are not exact, the least rank correlation (Spearman's) of what they
@@ -38,7 +41,11 @@ fn is_exact(spec: PolicySpec) -> bool {
 fn specs() -> impl Iterator<Item = PolicySpec> {
     let variants = [Online::Slru { segments: 4 }, Online::LruSampled { k: 1, seed: 1 }];
     let online = Online::ALL.into_iter().chain(variants).map(PolicySpec::Online);
-    online.chain([PolicySpec::Belady, PolicySpec::BeladySize, PolicySpec::BeladyMad])
+    let groups = GroupLearning { segment: 4, samples: 40, ..GroupLearning::default() };
+    let oracle = GroupLearning { utility: Sight::Future, retention: Sight::Future, ..groups };
+    let learned = [groups, oracle].map(PolicySpec::GlCache);
+    let offline = [PolicySpec::Belady, PolicySpec::BeladySize, PolicySpec::BeladyMad];
+    online.chain(learned).chain(offline)
 }
 
 #[derive(Clone, Debug)]
@@ -105,13 +112,28 @@ impl PolicyVisitor for &Course<'_> {
     }
 }
 
+/// A trace of which the next requests are known.
+struct Future(Arc<[u32]>);
+
+impl KnownTrace for Future {
+    fn next(&self) -> Arc<[u32]> {
+        Arc::clone(&self.0)
+    }
+    fn times_ns(&self) -> Arc<[u64]> {
+        Arc::default()
+    }
+    fn requests(&self) -> u64 {
+        self.0.len() as u64
+    }
+}
+
 impl Course<'_> {
     fn run(&self, spec: PolicySpec) -> Outcome {
         // Next requests at random: some never come, and some have passed.
         let mut rng = Rng::new(7);
         let next = |_| if rng.below(9) == 0 { NEVER } else { rng.below(600) as u32 };
         let future: Arc<[u32]> = (0..self.steps.len()).map(next).collect();
-        spec.visit(self.capacity, || future, self)
+        spec.visit(self.capacity, &Future(future), self)
     }
 }
 

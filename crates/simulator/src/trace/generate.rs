@@ -5,11 +5,15 @@
 //! that a generated trace has no property a read one lacks. 20 to 60 ns a
 //! request.
 
+mod groups;
+
 use std::ops::RangeInclusive;
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use groups::{Grouped, Pattern};
 
 use super::decode::{BATCH, Columns, Limited, MAX_RECORDS, Sink};
 use super::{Progress, ReadOptions, Record, TraceError};
@@ -26,6 +30,7 @@ enum Kind {
     Uniform,
     Loop,
     Mix,
+    Grouped(Pattern),
 }
 
 /// A workload as specified.
@@ -54,6 +59,9 @@ impl Generator {
             Some("uniform") => (Kind::Uniform, 1_000_000, 20_000_000),
             Some("loop") => (Kind::Loop, 1_000_000, 20_000_000),
             Some("mix") => (Kind::Mix, 400_000, 4_000_000),
+            Some("diurnal") => (Kind::Grouped(Pattern::Diurnal), 400_000, 10_000_000),
+            Some("bursts") => (Kind::Grouped(Pattern::Bursts), 400_000, 10_000_000),
+            Some("drift") => (Kind::Grouped(Pattern::Drift), 400_000, 10_000_000),
             _ => return Ok(None),
         };
         let mut generator = Self { kind, objects, requests, seed: 1 };
@@ -108,6 +116,12 @@ impl Generator {
                 let mut mix = Mix::new(self, self.ranks(MIX_ALPHA, spec)?, random);
                 self.push_all(spec, sink, options.progress, |index| mix.next(index))
             }
+            Kind::Grouped(pattern) => {
+                let ranks = self.ranks(pattern.alpha(), spec)?;
+                let (objects, requests) = (self.objects, self.requests);
+                let mut grouped = Grouped::new(pattern, ranks, random, objects, requests);
+                self.push_records(spec, sink, options.progress, |index| grouped.next(index))
+            }
         }
     }
 
@@ -122,27 +136,35 @@ impl Generator {
     fn push_all(
         &self,
         spec: &str,
-        mut sink: Limited<'_>,
+        sink: Limited<'_>,
         progress: Option<Progress<'_>>,
         mut id: impl FnMut(u64) -> u64,
     ) -> Result<(), TraceError> {
         let sizes = self.kind == Kind::Mix;
-        let columns = Columns { times: true, sizes, ..Columns::default() };
         let size_of = Sizes::new();
+        self.push_records(spec, sink, progress, |index| {
+            let id = id(index);
+            let size = if sizes { size_of.of(id) } else { 1 };
+            Record { time_ns: index * INTERVAL_NS, id, size, ..Record::default() }
+        })
+    }
+
+    /// Pushes requests as they are made, batch by batch.
+    fn push_records(
+        &self,
+        spec: &str,
+        mut sink: Limited<'_>,
+        progress: Option<Progress<'_>>,
+        mut record: impl FnMut(u64) -> Record,
+    ) -> Result<(), TraceError> {
+        let sizes = matches!(self.kind, Kind::Mix | Kind::Grouped(_));
+        let columns = Columns { times: true, sizes, ..Columns::default() };
         let mut records = Vec::with_capacity(BATCH);
         let mut index = 0;
         while index < self.requests {
             records.clear();
             let end = self.requests.min(index + BATCH as u64);
-            records.extend((index..end).map(|index| {
-                let id = id(index);
-                Record {
-                    time_ns: index * INTERVAL_NS,
-                    id,
-                    size: if sizes { size_of.of(id) } else { 1 },
-                    ..Record::default()
-                }
-            }));
+            records.extend((index..end).map(&mut record));
             let more = sink
                 .push(&records, columns)
                 .map_err(|problem| TraceError::TooLarge { file: spec.to_owned(), problem })?;
@@ -313,6 +335,8 @@ mod tests {
             ("uniform:requests=K", "expected requests"),
             ("uniform:requests", "expected key=value"),
             ("uniform:size=3", "unknown key \"size\", expected one of: objects, requests, seed"),
+            ("drift:size=3", "unknown key \"size\", expected one of: objects, requests, seed"),
+            ("bursts:objects=0", "expected objects from 1"),
             ("loop:seed=3", "unknown key \"seed\", expected one of: objects, requests"),
         ] {
             let error = Generator::parse(spec).unwrap_err().to_string();
