@@ -143,6 +143,7 @@ fn of_case(
         "objects": case.objects(),
         "everything": case.everything,
         "sample_rate": case.loaded.origin.rate(),
+        "delays": case.delays,
         "cells": cells,
         "lru_curve": curve.into_iter().map(point).collect::<Vec<_>>(),
         "workload": of_workload(&case.workload_profile()),
@@ -244,6 +245,12 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
          misses, unless something else was asked for."
             .to_owned(),
     ];
+    if advice.cases.iter().any(|case| case.delays) {
+        assumed.push(format!(
+            "Delayed hits hold a place of those in flight while they wait. That is known before a \
+             backend of {backend_us} µs; before others they are left out."
+        ));
+    }
     // Of what was sampled here, and not when it was recorded, `sure` tells more.
     let recorded = |case: &&Case<'_>| case.loaded.origin.sampled.is_none();
     for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)

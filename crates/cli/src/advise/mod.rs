@@ -73,7 +73,8 @@ const RECORDS: usize = 16_000_000;
 ///
 /// How long requests take is told for hits, delayed hits, which wait for a fetch that another began,
 /// and misses. For that the answer's sizes are replayed once more, with fetches that take as long as
-/// the --backend by the trace's times, or at the --request-rate; with a --target-latency all are.
+/// the --backend by the trace's times, or at the --request-rate. With a --target-latency all are,
+/// and where delayed hits are enough to change a throughput, which then has them in it.
 ///
 /// Of several traces each is replayed at the same sizes. A policy is then judged by the trace on
 /// which it is furthest behind the best there, and that trace is named.

@@ -22,9 +22,6 @@ use crate::output::{self, Row, grouped, percent, row};
 const NEVER: f64 = 0.9995;
 /// Hits for which a cache may be worth its memory.
 const WORTHWHILE: f64 = 0.02;
-/// Where delayed hits make requests take more than so many times as long, the throughput, which is
-/// without them, says so.
-const SURPASSED: f64 = 1.01;
 /// A loss of throughput that is not just rounding of what is printed.
 pub(super) const TOLD: f64 = 5e-4;
 
@@ -535,15 +532,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         format!("{} to {} M/s, {}", told[0], told[1], range_source(advice))
     };
     let there = on_worst(advice);
-    // Delayed hits and all, where they are known.
-    let mean_us = cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us);
-    let takes = if mean_us > SURPASSED * response_us {
-        let mpl = grouped(advice.forecast.setting.mpl as u64);
-        let taken = format!("with delayed hits, which are taken to hold none of the {mpl} places");
-        format!("{} ({taken})", time(mean_us))
-    } else {
-        time(mean_us)
-    };
+    let takes = time(cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us));
     Some(format!("Throughput{there}: {range}{sure}; a request takes {takes}; {limit}{peak}."))
 }
 

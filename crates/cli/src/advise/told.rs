@@ -7,7 +7,7 @@ use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
 use super::goal::{Goal, LatencyTarget, Money};
-use super::latency::{latencies, latencies_json};
+use super::latency::{latencies, latencies_json, overrun};
 use super::recommend::{Limit, Measured};
 use super::text::{TOLD, amount, hopeless, mops, share, time, told_share, why_slower};
 use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
@@ -552,6 +552,7 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
         ));
     }
     told.extend(hopeless(advice));
+    told.extend(overrun(advice).filter(|_| !matches!(advice.choice.verdict, Verdict::Hopeless)));
     let capacity = advice.choice.winner.chosen.capacity;
     let until = advice.cases.iter().map(|case| case.until_filled(capacity)).fold(1.0, f64::min);
     if advice.choice.is_size() && until > FILLING {

@@ -75,7 +75,8 @@
     const here = predicted(cell);
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
     const { cores, backend_us } = data.settings[state.setting];
-    const without = backend_us > 0 ? ', without delayed hits' : '';
+    const delays = trace().delays && backend_us === data.settings[data.setting].backend_us;
+    const without = backend_us > 0 && !delays ? ', without delayed hits' : '';
     const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
