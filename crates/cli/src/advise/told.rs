@@ -21,6 +21,8 @@ const FILLING: f64 = 0.5;
 
 /// A size that serves so many times as much is pointed out.
 const FASTER: f64 = 1.25;
+/// From this gain on it is told in times, not in percent.
+const MANY_TIMES: f64 = 2.0;
 
 const CLIFF_NAME: &str = "cliff";
 /// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of them;
@@ -484,10 +486,14 @@ pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
     } else {
         format!("{times:.1} times the memory")
     };
-    let sign = if gain < 0.0 { '−' } else { '+' };
     let to = amount(advice.unit, advice.step);
     let all = if advice.step >= advice.everything { ", room for all" } else { "" };
-    [title, format!("{sign}{:.1} %", gain.abs() * 100.0), format!("of throughput, with {to}{all}")]
+    let (gained, of) = match gain {
+        MANY_TIMES.. => (format!("{:.0} times", gain + 1.0), "the throughput"),
+        0.0.. => (format!("+{:.1} %", gain * 100.0), "of throughput"),
+        _ => (format!("−{:.1} %", gain.abs() * 100.0), "of throughput"),
+    };
+    [title, gained, format!("{of}, with {to}{all}")]
 }
 
 /// What twice the memory would do to the throughput.
@@ -496,12 +502,15 @@ fn step(advice: &Advice<'_>) -> String {
     let Some(gain) = advice.marginal_gain else {
         return " It holds every object of the trace.".to_owned();
     };
+    let gains = match gain {
+        MANY_TIMES.. => format!("serve {:.0} times as much", gain + 1.0),
+        0.0.. => format!("gain {:.1} % of throughput", gain * 100.0),
+        _ => format!("cost {:.1} % of throughput", gain.abs() * 100.0),
+    };
     format!(
-        " One more step, to {}{}, would {} {:.1} % of throughput with {}{}{}.",
+        " One more step, to {}{}, would {gains} with {}{}{}.",
         amount(advice.unit, advice.step),
         if advice.step >= advice.everything { ", room for all" } else { "" },
-        if gain < 0.0 { "cost" } else { "gain" },
-        gain.abs() * 100.0,
         advice.policies[chosen.policy],
         of_several(advice, " on the trace that gains most"),
         if gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
@@ -521,9 +530,12 @@ fn unreached(advice: &Advice<'_>) -> String {
 
 fn no_size(advice: &Advice<'_>) -> String {
     format!(
-        "Size: none, as room for all {} would avoid {} of misses{}: nearly everything is asked for \
+        "Size: none, as room for {} would avoid {} of misses{}: nearly everything is asked for \
          once.",
-        amount(advice.unit, advice.everything),
+        match (advice.unit, advice.everything) {
+            (Unit::Objects, 1) => "its one object".to_owned(),
+            (_, all) => format!("all {}", amount(advice.unit, all)),
+        },
         percent(advice.board.avoidable),
         if advice.cases.len() > 1 { " at most on any of the traces" } else { "" }
     )

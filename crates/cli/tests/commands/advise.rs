@@ -487,6 +487,33 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     assert!(!text.contains("What memory is worth"), "{text}");
 }
 
+/// More cores than a profile's calibrations were compared for are no surer than as many as those.
+#[test]
+fn ranges_grow_with_the_cores() {
+    let range = |cores: &str| {
+        let args = ["--trace", GENERATED, "--policy", "lru", "--capacity", "500", "--backend", "0"];
+        let (_, cells) = advised(&[&args[..], &["--cores", cores]].concat());
+        let ends = ["throughput_low_mops", "throughput_high_mops"].map(|key| cells[0][key].as_f64());
+        ends[1].unwrap() / ends[0].unwrap()
+    };
+    let [some, more, most] = ["64", "128", "1000"].map(range);
+    assert!(1.01 * some < more && 1.01 * more < most, "{some} {more} {most}");
+}
+
+/// What a step gains many times over is told in times.
+#[test]
+fn large_gains_are_told_in_times() {
+    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--budget", "50%"];
+    let (answer, _) = advised(&half);
+    let gain = answer["marginal_gain"].as_f64().unwrap();
+    assert!(gain > 10.0, "{answer}");
+    let text = told(&half);
+    let times = format!("room for all, would serve {:.0} times as much with lru", gain + 1.0);
+    assert!(text.contains(&times), "{times}: {text}");
+    let one = told(&["--trace", "loop:objects=1:requests=1", "--policy", "lru"]);
+    assert!(one.contains("one request is too few") && one.contains("its one object"), "{one}");
+}
+
 /// 2,000 objects, all of them 20 times, each time in another order.
 #[test]
 fn objects_in_any_order_are_a_slope_and_no_cliff() {
