@@ -6,7 +6,7 @@ use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{Loaded, Operation, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
-    lru_curve_of, sweep, sweep_delayed,
+    lru_curve_of, sweep_delayed, sweep_held,
 };
 
 use super::candidate::Candidate;
@@ -85,6 +85,8 @@ pub(crate) struct Case<'a> {
     first_requests: f64,
     /// Of an object in the mean, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
+    /// Of each object, if the trace has sizes.
+    object_bytes: Vec<u32>,
     requests_per_second: Option<f64>,
     /// When requests come, and how long fetches take.
     pub(crate) fetches: Fetches,
@@ -137,6 +139,10 @@ impl<'a> Case<'a> {
             // Where fetches take time nothing expires, so what is counted then does not hold.
             fetches = fetches.unknown();
         }
+        // Generators and some formats have a size of 1 for one that they do not know.
+        let mean_bytes = footprint.map(|bytes| bytes as f64 / objects.max(1) as f64);
+        let value_bytes = mean_bytes.filter(|&bytes| bytes > 1.0);
+        let object_bytes = value_bytes.map_or_else(Vec::new, |_| loaded.trace.object_bytes());
         if unit == Unit::Objects {
             loaded.trace.sizes = Vec::new();
         }
@@ -156,10 +162,8 @@ impl<'a> Case<'a> {
             cells: Vec::new(),
             curve,
             first_requests,
-            // Generators and some formats have a size of 1 for one that they do not know.
-            value_bytes: footprint
-                .map(|bytes| bytes as f64 / objects.max(1) as f64)
-                .filter(|&bytes| bytes > 1.0),
+            value_bytes,
+            object_bytes,
             requests_per_second,
             fetches,
             delays,
@@ -292,7 +296,8 @@ impl<'a> Case<'a> {
         let specs: Vec<CellSpec> = cells.iter().flat_map(specs_of).collect();
         let total = trace.ids.len() as u64 * specs.len() as u64;
         let progress = Progress::of_records(what.to_owned(), total);
-        let outcomes = sweep(trace, &specs, &question.options, &|steps| progress.advance(steps));
+        let advance = |steps| progress.advance(steps);
+        let outcomes = sweep_held(trace, &specs, &question.options, &self.object_bytes, &advance);
         let mut done = specs.iter().zip(outcomes);
         let mut replayed = Vec::new();
         for cell in cells {
@@ -431,6 +436,17 @@ impl<'a> Case<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes of a resident's value in the mean, if the trace has sizes.
+    pub(crate) fn resident_bytes(&self, cell: &Replayed) -> Option<f64> {
+        self.value_bytes?;
+        cell.raw.held?.mean_bytes()
+    }
+
+    /// Bytes of the smallest value, if the trace has sizes.
+    pub(crate) fn smallest_bytes(&self) -> Option<f64> {
+        self.object_bytes.iter().min().map(|&bytes| f64::from(bytes))
     }
 
     /// The share of all bytes that a cell misses, where bytes are counted.

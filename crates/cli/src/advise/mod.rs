@@ -329,7 +329,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let memory = args.goal.memory(question, unit, &cases);
     let goal = args.goal.goal(unit, &memory, &cases)?;
     let Found { board, choice, shown } =
-        search::explore(args, question, goal.as_ref(), &mut cases)?;
+        search::explore(args, question, goal.as_ref(), &memory, &mut cases)?;
     let chosen = choice.winner.chosen;
     let doubling = Doubling::new(question, &cases, &board, chosen)?;
     let (marginal_gain, step) = (doubling.most_gain(), doubling.step);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
-use super::goal::{Goal, LatencyTarget, Money};
+use super::goal::{Budget, Goal, LatencyTarget, Money};
 use super::latency::{latencies, latencies_json, overrun};
 use super::recommend::{Limit, Measured};
 use super::text::{TOLD, amount, hopeless, mops, share, time, told_share, why_slower};
@@ -47,7 +47,7 @@ impl Named {
 
     /// A month of memory and misses.
     pub(super) fn a_month(&self, money: &Money) -> f64 {
-        money.a_month(self.policy, self.capacity, self.kept.miss_ratio).iter().sum()
+        money.a_month(self.capacity, &self.kept).iter().sum()
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn knees_json(advice: &Advice<'_>) -> Vec<u64> {
 fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
     json!({
         "capacity": size.capacity,
-        "bytes": advice.memory.bytes(size.policy, size.capacity),
+        "bytes": bytes_of(advice, size.policy, size.capacity),
         "policy": advice.policies[size.policy].to_string(),
         "miss_ratio": size.kept.miss_ratio,
         "byte_miss_ratio": size.kept.byte_miss_ratio,
@@ -149,8 +149,8 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
     let nearest = named(advice).into_iter().find(|it| it.names.contains(&"nearest"));
     json!({
         "reached": choice.is_size(),
-        "budget": goal.budget.as_ref().map(|budget| budget.of(choice.winner.chosen.policy)),
-        "budget_bytes": goal.budget.as_ref().and_then(|budget| budget.bytes),
+        "budget": goal.budget.as_ref().map(|budget| budget.room(choice.kept.bytes_each)),
+        "budget_bytes": goal.budget.as_ref().and_then(Budget::bytes),
         "target_miss_ratio": goal.miss_ratio,
         "target_response_us": match goal.latency {
             Some(LatencyTarget::Mean(us)) => Some(us),
@@ -183,7 +183,7 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
             amount(advice.unit, it.capacity),
             share(advice.everything, it.capacity),
         ];
-        row.extend(memory.then(|| bytes_of(advice, it.policy, it.capacity)));
+        row.extend(memory.then(|| told_bytes(advice, it.policy, it.capacity)));
         row.extend([percent(it.kept.miss_ratio), percent(it.avoided)]);
         row.extend(it.kept.byte_miss_ratio.map(percent));
         row.push(mops(it.kept.mops));
@@ -211,17 +211,26 @@ pub(super) fn worth_title(advice: &Advice<'_>) -> String {
 
 /// The memory that a cell takes.
 pub(super) fn bytes(advice: &Advice<'_>, cell: &Measured) -> String {
-    bytes_of(advice, cell.policy, cell.capacity)
+    told_bytes(advice, cell.policy, cell.capacity)
 }
 
-fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
-    advice.memory.bytes(policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
+fn told_bytes(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
+    bytes_of(advice, policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
+}
+
+/// The memory of a policy at a capacity, by what was resident there; where it was not replayed as at
+/// the next one that was.
+pub(super) fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> Option<u64> {
+    let entries = advice.board.rows.iter().filter_map(|row| row.entry(policy));
+    let near = entries.min_by_key(|entry| entry.measured.capacity.abs_diff(capacity))?;
+    // Saturates.
+    near.kept.bytes_each.map(|each| (each * capacity as f64).round() as u64)
 }
 
 /// What is recommended costs so much: memory, and misses.
 fn a_month(advice: &Advice<'_>, money: &Money) -> [f64; 2] {
     let chosen = &advice.choice.winner.chosen;
-    money.a_month(chosen.policy, chosen.capacity, advice.choice.kept.miss_ratio)
+    money.a_month(chosen.capacity, &advice.choice.kept)
 }
 
 /// An amount of money, of which small ones have two digits too.
@@ -317,9 +326,9 @@ fn asked(advice: &Advice<'_>) -> String {
 
 fn within(advice: &Advice<'_>, goal: &Goal) -> String {
     let Some(budget) = &goal.budget else { return String::new() };
-    let size = match budget.bytes {
-        Some(bytes) => output::bytes(bytes),
-        None => amount(advice.unit, budget.largest()),
+    let size = match *budget {
+        Budget::Bytes { bytes, .. } => output::bytes(bytes),
+        Budget::Capacity(capacity) => amount(advice.unit, capacity),
     };
     format!(" within the budget of {size}")
 }

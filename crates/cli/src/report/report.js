@@ -10,7 +10,7 @@
   const trace = () => data.traces[state.trace];
   const objects = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
   /** With the memory, which is another for each policy. */
-  const amount = (capacity, policy) => objects(capacity) + (data.bytes_each[policy] ? ` (${format.bytes(capacity * data.bytes_each[policy])})` : '');
+  const amount = (capacity, policy) => objects(capacity) + (cellOf(policy, capacity)?.bytes ? ` (${format.bytes(cellOf(policy, capacity).bytes)})` : '');
   const shareOf = (capacity, all = trace().everything) => (capacity > all ? 'over 100 %' : format.percent(capacity / all));
   const everything = () => Math.max(...data.traces.map((it) => it.everything));
   const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);

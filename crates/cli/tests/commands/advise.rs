@@ -720,6 +720,76 @@ fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
     }
 }
 
+/// Fifty objects of 20 bytes that most requests are for, among others of 20,000.
+fn skewed() -> Vec<(u64, u64)> {
+    let mut state = 1u64;
+    let mut draw = |most: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (state >> 33) % most
+    };
+    let mut request = || if draw(10) < 6 { (draw(50), 20) } else { (50 + draw(3_000), 20_000) };
+    (0..30_000).map(|_| request()).collect()
+}
+
+/// Bytes of what LRU holds, `beside` with each, in the mean of the second half of the requests.
+fn held_by_lru(requests: &[(u64, u64)], capacity: u64, in_bytes: bool, beside: f64) -> f64 {
+    let weigh = |size: u64| if in_bytes { size } else { 1 };
+    let (mut held, mut used, mut sum) = (Vec::<(u64, u64)>::new(), 0, 0.0);
+    for (at, &(id, size)) in requests.iter().enumerate() {
+        match held.iter().position(|it| it.0 == id) {
+            Some(place) => {
+                let it = held.remove(place);
+                held.push(it);
+            }
+            None if weigh(size) <= capacity => {
+                while used + weigh(size) > capacity {
+                    used -= weigh(held.remove(0).1);
+                }
+                used += weigh(size);
+                held.push((id, size));
+            }
+            None => {}
+        }
+        let bytes = held.iter().map(|it| it.1 as f64 + beside).sum::<f64>();
+        sum += if at >= requests.len() / 2 { bytes } else { 0.0 };
+    }
+    sum / (requests.len() - requests.len() / 2) as f64
+}
+
+/// A cache holds more small objects than a trace has where those are popular.
+#[test]
+fn memory_is_that_of_what_is_resident() {
+    let folder = Folder::new("advise-skewed");
+    let requests = skewed();
+    let rows = requests.iter().map(|(id, size)| format!("{id},{size}\n")).collect::<String>();
+    let file = folder.file("skewed.csv", rows);
+    let common = ["--trace", &file, "--columns", "id=1,size=2", "--header", "no"];
+    let common = [&common[..], &["--policy", "lru"]].concat();
+    let beside = 8.0 + entry_bytes("lru");
+    for (unit, budget, bytes) in [
+        ("bytes", "2KiB", 2_048.0),
+        ("bytes", "300KiB", 307_200.0),
+        ("objects", "300KiB", 307_200.0),
+        ("objects", "4MiB", 4_194_304.0),
+    ] {
+        let of = |capacity: u64| held_by_lru(&requests, capacity, unit == "bytes", beside);
+        let goal = [&common[..], &["--unit", unit, "--budget", budget]].concat();
+        let (answer, _) = advised(&goal);
+        let held = of(answer["capacity"].as_u64().unwrap());
+        assert!(0.9 * bytes <= held && held <= 1.005 * bytes, "{unit} {budget}: {held} {answer}");
+        for size in ["frugal", "balanced", "ample"].map(|name| &answer["sizes"][name]) {
+            let held = of(size["capacity"].as_u64().unwrap());
+            let told = size["bytes"].as_f64().unwrap();
+            assert!((told / held - 1.0).abs() < 0.05, "{unit}: {told}, {held}: {size}");
+        }
+    }
+    fails(
+        &[&["advise"], &common[..], &["--unit", "bytes", "--budget", "60B"]].concat(),
+        2,
+        &["--budget", "room for no object"],
+    );
+}
+
 /// What an engineer would say who looks at the curves: none of these wants the largest grid size
 /// but one because the grid ends there.
 #[test]
