@@ -8,13 +8,14 @@ use super::board::{Board, Entry, Kept, Row};
 use super::candidate::Candidate;
 use super::case::{Case, Question};
 use super::memory::Memory;
+use super::prices::PriceList;
 use super::recommend::{Measured, Winner, winner};
 use super::worth::{Gap, Point, Prices, SLIGHT, gap_to_cheapest, gap_to_first};
 use crate::failure::Failure;
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// A twelfth of a year.
-const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
+pub(crate) const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
 /// What is left of a budget in bytes is not worth another replay.
 const USED_UP: f64 = 0.98;
 
@@ -40,7 +41,12 @@ pub(crate) struct GoalArgs {
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
     target_throughput: Option<f64>,
 
-    /// The cheapest: what a GiB costs a month, in any currency. With --miss-price.
+    /// The cheapest at prices of a vendor's list, whose sources and dates the answer tells; a price
+    /// that is given goes before.
+    #[arg(long, value_name = "NAME")]
+    prices: Option<PriceList>,
+
+    /// The cheapest: what a GiB costs a month, in any currency. With --miss-price, or --prices.
     #[arg(long, value_name = "PER_GIB_MONTH", value_parser = parse_price, allow_hyphen_values = true)]
     memory_price: Option<f64>,
 
@@ -114,9 +120,13 @@ impl GoalArgs {
 
     /// What can be told before the traces are read.
     pub(crate) fn check(&self, unit: Unit, traces: usize) -> Result<(), Failure> {
-        let problem = match (self.memory_price, self.miss_price) {
-            (Some(_), None) => "--memory-price goes with --miss-price: what a million misses cost",
-            (None, Some(_)) => "--miss-price goes with --memory-price: what a GiB costs a month",
+        let problem = match self.two_prices() {
+            (Some(_), None) => {
+                "--memory-price goes with --miss-price: what a million misses cost; --prices has both"
+            }
+            (None, Some(_)) => {
+                "--miss-price goes with --memory-price: what a GiB costs a month; --prices has both"
+            }
             (Some(_), Some(_)) if traces > 1 && self.request_rate.is_none() => {
                 "several traces have several rates of requests; say --request-rate"
             }
@@ -157,12 +167,25 @@ impl GoalArgs {
         Ok(any.then_some(goal))
     }
 
+    /// What a GiB costs a month, and a million misses.
+    fn two_prices(&self) -> (Option<f64>, Option<f64>) {
+        let memory = self.memory_price.or(self.prices.map(PriceList::memory));
+        (memory, self.miss_price.or(self.prices.map(PriceList::misses)))
+    }
+
+    /// From where prices of a list are that nobody has given.
+    fn price_sources(&self) -> Vec<String> {
+        let Some(list) = self.prices else { return Vec::new() };
+        let memory = self.memory_price.is_none().then(|| list.memory_source());
+        let misses = self.miss_price.is_none().then(|| list.misses_source());
+        memory.into_iter().chain(misses).collect()
+    }
+
     fn money(&self, memory: &Memory, cases: &[Case<'_>]) -> Result<Option<Money>, Failure> {
-        let Some((memory_price, miss_price)) = self.memory_price.zip(self.miss_price) else {
-            return Ok(None);
-        };
+        let (Some(memory_price), Some(miss_price)) = self.two_prices() else { return Ok(None) };
         if !memory.is_known() {
-            return Err(no_sizes("--memory-price"));
+            let flag = if self.memory_price.is_some() { "--memory-price" } else { "--prices" };
+            return Err(no_sizes(flag));
         }
         let of_trace = || cases.first().and_then(Case::requests_per_second);
         let rate = self.request_rate.or_else(of_trace).ok_or_else(|| {
@@ -174,6 +197,7 @@ impl GoalArgs {
             miss_price,
             requests_per_second: rate,
             rate_of_trace: self.request_rate.is_none(),
+            sources: self.price_sources(),
         }))
     }
 }
@@ -286,6 +310,8 @@ pub(crate) struct Money {
     pub(crate) requests_per_second: f64,
     /// Whether nobody said it.
     pub(crate) rate_of_trace: bool,
+    /// From where the prices are that nobody said.
+    pub(crate) sources: Vec<String>,
 }
 
 impl Money {
@@ -568,6 +594,7 @@ mod tests {
             miss_price: 0.5,
             requests_per_second: 1_000.0,
             rate_of_trace: false,
+            sources: Vec::new(),
         };
         let kept = Kept { bytes_each: Some(1024.0), ..kept(0.1) };
         let [memory, misses] = money.a_month(1 << 20, &kept);

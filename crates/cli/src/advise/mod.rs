@@ -10,6 +10,7 @@ mod figures;
 mod goal;
 mod latency;
 mod memory;
+mod prices;
 mod recommend;
 mod search;
 mod text;
@@ -92,6 +93,7 @@ const RECORDS: usize = 16_000_000;
   frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
   frazil advise --trace requests.csv.zst --backend 1ms --target-latency p99=1.2ms
   frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
+  frazil advise --trace cdn.bin --prices elasticache-s3 --request-rate 1000
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
   frazil advise --trace requests.frazil --profile machine.toml

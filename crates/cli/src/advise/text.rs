@@ -12,7 +12,8 @@ use super::choice::Verdict;
 use super::latency::{self, latencies_json};
 use super::recommend::{Limit, Measured, TIE, Winner};
 use super::told::{
-    bytes, cautions, goal_json, growth, is_rough, knees_json, named, sizes_json, why_size, worth,
+    bytes, cautions, goal_json, growth, is_rough, knees_json, named, price_sources, sizes_json,
+    why_size, worth,
 };
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
@@ -272,9 +273,11 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let winner = &advice.choice.winner;
     if !advice.choice.is_size() {
-        return [why_size(advice)].into_iter().chain(latency::needs_hits(advice)).collect();
+        let needed = [price_sources(advice), latency::needs_hits(advice)];
+        return [why_size(advice)].into_iter().chain(needed.into_iter().flatten()).collect();
     }
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
+    sentences.extend(price_sources(advice));
     sentences.extend(latency::sentence(advice));
     sentences.extend(latency::needs_hits(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));

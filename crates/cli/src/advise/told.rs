@@ -144,6 +144,7 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
             "memory_a_month": memory,
             "misses_a_month": misses,
             "no_cache_a_month": money.without_cache(),
+            "price_sources": money.sources,
         })
     });
     let nearest = named(advice).into_iter().find(|it| it.names.contains(&"nearest"));
@@ -241,6 +242,17 @@ pub(super) fn price(sum: f64) -> String {
 /// What a GiB costs, and what misses do.
 pub(super) fn prices(money: &Money) -> String {
     format!("at {} a GiB and {} a million misses", money.memory_price, money.miss_price)
+}
+
+/// From where prices of a vendor's list are.
+pub(super) fn price_sources(advice: &Advice<'_>) -> Option<String> {
+    let sources = &advice.money()?.sources;
+    (!sources.is_empty()).then(|| {
+        format!(
+            "Prices, on demand in us-east-1 and without what moving data costs: {}.",
+            sources.join("; ")
+        )
+    })
 }
 
 /// How many requests there are to miss.

@@ -638,6 +638,31 @@ fn prices_decide_the_size() {
     assert!(dear.contains("Use no cache: at these prices"), "{dear}");
 }
 
+/// Of a list where nobody says another price, and then with its source and date.
+#[test]
+fn prices_may_be_those_of_a_list() {
+    let folder = Folder::new("advise-lists");
+    let trace = timed(&folder);
+    let common = ["--trace", &trace, "--policy", "lru", "--cores", "2"];
+    let of = |prices: &[&str]| advised(&[&common[..], prices].concat()).0["goal"].take();
+    let list = ["--prices", "elasticache-dynamodb"];
+    let listed = of(&list);
+    let same = of(&["--memory-price", "12.24", "--miss-price", "0.125"]);
+    let costs = |goal: &Value| ["memory", "misses"].map(|it| goal["money"][it.to_owned() + "_a_month"].clone());
+    assert_eq!(costs(&listed), costs(&same));
+    let sources = |goal: &Value| goal["money"]["price_sources"].as_array().unwrap().len();
+    let given = of(&[&list[..], &["--miss-price", "3"]].concat());
+    assert_eq!((sources(&listed), sources(&given), sources(&same)), (2, 1, 0));
+    assert_eq!((&given["money"]["miss_price"], &given["money"]["memory_price"]), (&3.0.into(), &12.24.into()));
+    let text = told(&[&common[..], &list].concat());
+    for word in ["12.24 a GiB and 0.125 a million", "cache.r7g.large", "2026-10-02", "https://"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!told(&common).contains("https://"));
+    fails(&["advise", "--trace", GENERATED, "--prices", "ec2-s3"], 2, &["--prices", "--value-bytes"]);
+    fails(&["advise", "--trace", GENERATED, "--prices", "cheap"], 2, &["ec2-s3"]);
+}
+
 #[test]
 fn misses_that_cost_are_for_the_policy_with_the_fewest() {
     let common = [
