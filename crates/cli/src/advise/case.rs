@@ -420,8 +420,17 @@ impl<'a> Case<'a> {
         let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
         let spec = *spec;
         let (predicted, latencies, delayed, waiting) = (None, None, None, None);
-        let mut cell =
-            Replayed { measured, outcome, raw, delayed, waiting, spec, predicted, frozen, latencies };
+        let mut cell = Replayed {
+            measured,
+            outcome,
+            raw,
+            delayed,
+            waiting,
+            spec,
+            predicted,
+            frozen,
+            latencies,
+        };
         self.foretell(question, &mut cell)?;
         Ok(cell)
     }
