@@ -504,7 +504,7 @@ fn ranges_grow_with_the_cores() {
 /// What a step gains many times over is told in times.
 #[test]
 fn large_gains_are_told_in_times() {
-    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--budget", "50%"];
+    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--capacity", "50%"];
     let (answer, _) = advised(&half);
     let gain = answer["marginal_gain"].as_f64().unwrap();
     assert!(gain > 10.0, "{answer}");
