@@ -562,7 +562,8 @@ impl Profile {
     /// How far the throughput that is predicted for one of the policies, with so many entries and
     /// cores, is from what another calibration would predict, as a logarithm: by how far the rounds
     /// of this one are apart. Between the capacities and cores that are known, straight lines over
-    /// the logarithm; beyond, the last one's. `None` where it was not measured.
+    /// the logarithm; of more cores in proportion to that, beyond else the last one's. `None` where
+    /// it was not measured.
     ///
     /// ```
     /// use frazil_queueing::Profile;
@@ -577,20 +578,26 @@ impl Profile {
     ///     ]
     /// "#)?;
     /// let error = |capacity, cores| profile.error_at("fifo", capacity, cores).unwrap_or(f64::NAN);
-    /// assert_eq!((error(10.0, 1), error(1e3, 8), error(1e6, 1_000)), (0.02, 0.05, 0.55));
+    /// assert_eq!((error(10.0, 1), error(1e3, 8), error(1e6, 64)), (0.02, 0.05, 0.55));
     /// assert!((error(1e4, 1) - 0.12).abs() < 1e-9);
     /// assert!(error(1e3, 16) > 0.1 && error(1e3, 16) < 0.2);
+    /// // The square of 64.
+    /// assert!((error(1e6, 4_096) - 1.1).abs() < 1e-9);
     /// # Ok::<(), frazil_queueing::ModelError>(())
     /// ```
     pub fn error_at(&self, name: &str, capacity: f64, cores: usize) -> Option<f64> {
         let known = self.networks.get(name)?.errors.as_ref()?;
         let log = |number: f64| number.max(1.0).ln();
+        let wanted = log(cores as f64);
         let by_capacity: Vec<(f64, f64)> = known
             .iter()
             .map(|(capacity, by_cores)| {
                 let points: Vec<(f64, f64)> =
                     by_cores.iter().map(|&(at, error)| (log(at), error)).collect();
-                (log(*capacity), interpolated(log(cores as f64), &points))
+                let most = points.last().map_or(0.0, |last| last.0);
+                // Nobody has predicted anything there: each doubling is as unsure as the others were.
+                let beyond = if most > 0.0 { (wanted / most).max(1.0) } else { 1.0 };
+                (log(*capacity), interpolated(wanted, &points) * beyond)
             })
             .collect();
         (!by_capacity.is_empty()).then(|| interpolated(log(capacity), &by_capacity))

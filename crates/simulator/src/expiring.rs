@@ -16,7 +16,7 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
-use crate::replay::Outcome;
+use crate::replay::{Held, Outcome};
 use crate::trace::{FOR_EVER, Lifetimes, Operation, Trace};
 use crate::versatile::{Request, VersatileCell};
 
@@ -189,6 +189,11 @@ impl<'t> ExpiringCell<'t> {
     pub(crate) fn reset_counts(&mut self) {
         self.cell.reset_counts();
         self.expired = 0;
+    }
+
+    /// One look at what is resident, by the bytes of each object of the trace.
+    pub(crate) fn held(&self, bytes: &[u32]) -> Held {
+        self.cell.held(bytes)
     }
 
     /// What was counted, with the time that the caller measured.

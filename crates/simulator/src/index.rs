@@ -98,6 +98,21 @@ pub(crate) enum AnyIndex<'t> {
     Hashed(HashedIndex),
 }
 
+impl AnyIndex<'_> {
+    /// How many are resident, and the sum of what `bytes` says of each. O(objects of the trace).
+    pub(crate) fn held(&self, bytes: &[u32]) -> (u64, u64) {
+        let of = |object: u64| bytes.get(object as usize).copied().map_or(0, u64::from);
+        let add = |(objects, sum), object| (objects + 1, sum + of(object));
+        match self {
+            AnyIndex::Dense(index) => {
+                let resident = (0..).zip(&index.slots).filter(|&(_, &slot)| slot != VACANT);
+                resident.map(|(object, _)| object).fold((0, 0), add)
+            }
+            AnyIndex::Hashed(index) => index.table.iter().map(|entry| entry.0).fold((0, 0), add),
+        }
+    }
+}
+
 impl Index for AnyIndex<'_> {
     type Object = u64;
 

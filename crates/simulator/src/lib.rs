@@ -38,7 +38,9 @@ pub use duration::{DurationError, parse_us};
 pub use fetch::{Backends, FetchError, FetchLatency, Fetching, MOST_BACKENDS, ReplayClock};
 pub use fetch_latency::FetchLatencyError;
 pub use index::HASH_SEED;
-pub use replay::{Latency, Outcome, Waits, WorkSplit};
+pub use replay::{Held, Latency, Outcome, Waits, WorkSplit};
 pub use stream::{StreamError, replay_stream};
-pub use sweep::{CellSpec, SweepOptions, replay_schedule, sweep, sweep_delayed, waits_by_object};
+pub use sweep::{
+    CellSpec, SweepOptions, replay_schedule, sweep, sweep_delayed, sweep_held, waits_by_object,
+};
 pub use workload_profile::{UpToSize, WorkingSet, WorkloadProfile};

@@ -60,6 +60,42 @@ impl Waits {
     }
 }
 
+/// What a cell held at looks that are evenly apart in the second half of the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Looks.
+    pub looks: u64,
+    /// Resident objects, summed over the looks.
+    pub objects: u64,
+    /// Their bytes, summed too.
+    pub bytes: u64,
+    /// The most of the capacity that was used at one of them.
+    pub most: u64,
+}
+
+impl Held {
+    /// Bytes of a resident object in the mean; `None` where there was none.
+    ///
+    /// ```
+    /// let held = frazil_simulator::Held { looks: 2, objects: 10, bytes: 250, most: 6 };
+    /// assert_eq!(held.mean_bytes(), Some(25.0));
+    /// assert_eq!(frazil_simulator::Held::default().mean_bytes(), None);
+    /// ```
+    pub fn mean_bytes(&self) -> Option<f64> {
+        (self.objects > 0).then(|| self.bytes as f64 / self.objects as f64)
+    }
+
+    /// The looks of both.
+    pub(crate) fn and(self, other: Held) -> Held {
+        Held {
+            looks: self.looks + other.looks,
+            objects: self.objects + other.objects,
+            bytes: self.bytes + other.bytes,
+            most: self.most.max(other.most),
+        }
+    }
+}
+
 /// What one cell counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -85,6 +121,8 @@ pub struct Outcome {
     pub records: u64,
     /// Work done on hits and on all else; zero unless it was asked for.
     pub work: WorkSplit,
+    /// What was resident; `None` unless it was asked for.
+    pub held: Option<Held>,
 }
 
 impl Outcome {
@@ -207,7 +245,7 @@ impl Kind for Bytes {
 
 /// What the policy sees of a cell.
 pub(crate) struct Residents<I: Index, M, K> {
-    index: I,
+    pub(crate) index: I,
     meta: Vec<M>,
     /// Object by slot.
     object: Vec<I::Object>,
@@ -258,7 +296,7 @@ pub(crate) struct Cell<I: Index, P: Policy, K> {
     pub(crate) residents: Residents<I, P::Meta, K>,
     free: Vec<Slot>,
     capacity: u64,
-    used: u64,
+    pub(crate) used: u64,
     /// Whether a get that finds another size than the resident's applies it.
     resize_on_get: bool,
     pub(crate) outcome: Outcome,

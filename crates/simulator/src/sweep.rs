@@ -18,12 +18,14 @@ use crate::delayed::DelayedCell;
 use crate::expiring::ExpiringCell;
 use crate::fetch::{Fetching, spread};
 use crate::index::{AnyIndex, DenseIndex};
-use crate::replay::{Bytes, Cell, Kind, Objects, Outcome};
+use crate::replay::{Bytes, Cell, Held, Kind, Objects, Outcome};
 use crate::trace::{Lifetimes, Operation, Trace};
 use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
 /// Records between two reports of progress.
 const CHUNK: usize = 1 << 20;
+/// Looks at what a cell holds. Each takes about as long as a record for every 20 objects.
+const LOOKS: usize = 8;
 
 /// One cell to replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +90,32 @@ pub fn sweep(
     options: &SweepOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Outcome> {
-    run_cells(trace, cells, options, progress, None)
+    run_cells(trace, cells, options, progress, Extra::None)
+}
+
+/// As [`sweep`], and says what was resident ([`Outcome::held`]): `bytes` are those of each object of
+/// the trace, by its number, and count where capacities count objects.
+///
+/// O(records × cells), and a few looks at all objects of the trace for each cell.
+///
+/// ```
+/// use frazil_simulator::{CellSpec, SweepOptions, sweep_held, trace::Trace};
+/// let trace = Trace { ids: vec![0, 1, 0, 2, 0, 0], objects: vec![7, 8, 9], ..Trace::default() };
+/// let lru = CellSpec { policy: "lru".parse()?, capacity: 1 };
+/// let outcomes = sweep_held(&trace, &[lru], &SweepOptions::default(), &[50, 10, 20], &|_| ());
+/// // Of the last three records one leaves the object of 20 bytes.
+/// assert!(outcomes[0].held.is_some_and(|held| held.objects == held.looks));
+/// assert_eq!(outcomes[0].held.map(|held| held.bytes), Some(20 + 50 + 50));
+/// # Ok::<(), frazil_policy::SpecError>(())
+/// ```
+pub fn sweep_held(
+    trace: &Trace,
+    cells: &[CellSpec],
+    options: &SweepOptions,
+    bytes: &[u32],
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<Outcome> {
+    run_cells(trace, cells, options, progress, Extra::Held(bytes))
 }
 
 /// As [`sweep`], but that fetches take time: requests that come meanwhile are delayed hits.
@@ -117,7 +144,7 @@ pub fn sweep_delayed(
     fetching: &Fetching,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Outcome> {
-    run_cells(trace, cells, options, progress, Some(fetching))
+    run_cells(trace, cells, options, progress, Extra::Fetches(fetching))
 }
 
 /// How long the gets of each object wait, all together, in ticks of the fetches' clock: by the
@@ -137,7 +164,7 @@ pub fn sweep_delayed(
 /// ```
 pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
     let options = &SweepOptions::default();
-    let replay = Replay { trace, capacity: cell.capacity, options, progress: &|_| () };
+    let replay = Replay { trace, capacity: cell.capacity, options, bytes: None, progress: &|_| () };
     let mut delayed = replay.delayed(&cell.policy, &Known::of(trace), fetching);
     delayed.note_objects(trace.objects.len());
     replay.run(&mut delayed);
@@ -174,10 +201,19 @@ pub fn replay_schedule(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Outcome {
     let options = &SweepOptions { unit: Unit::Objects, ..*options };
-    let replay = Replay { trace, capacity, options, progress };
+    let replay = Replay { trace, capacity, options, bytes: None, progress };
     let fifo = PolicySpec::Online(Online::Fifo);
     let cell = replay.delayed(&fifo, &Known::of(trace), fetching);
     replay.run(&mut cell.keeping_to(leaving))
+}
+
+/// What cells do beside replaying.
+#[derive(Clone, Copy)]
+enum Extra<'a> {
+    None,
+    /// They say what they hold, by the bytes of each object.
+    Held(&'a [u32]),
+    Fetches(&'a Fetching),
 }
 
 fn run_cells(
@@ -185,8 +221,10 @@ fn run_cells(
     cells: &[CellSpec],
     options: &SweepOptions,
     progress: &(dyn Fn(u64) + Sync),
-    fetching: Option<&Fetching>,
+    extra: Extra<'_>,
 ) -> Vec<Outcome> {
+    let bytes = if let Extra::Held(bytes) = extra { Some(bytes) } else { None };
+    let is_versatile = options.count_work || bytes.is_some();
     let known = &Known::of(trace);
     let next_cell = AtomicUsize::new(0);
     let outcomes = Mutex::new(vec![Outcome::default(); cells.len()]);
@@ -196,12 +234,14 @@ fn run_cells(
             let Some(CellSpec { policy, capacity }) = cells.get(number) else {
                 break;
             };
-            let replay = Replay { trace, capacity: *capacity, options, progress };
-            let outcome = match fetching {
-                Some(fetching) => replay.run(&mut replay.delayed(policy, known, fetching)),
-                None if replay.expires() => replay.run(&mut replay.expiring(policy, known)),
-                None if options.count_work => replay.run(&mut replay.versatile(policy, known)),
-                None => policy.visit(*capacity, known, &replay),
+            let replay = Replay { trace, capacity: *capacity, options, bytes, progress };
+            let outcome = match extra {
+                Extra::Fetches(fetching) => {
+                    replay.run(&mut replay.delayed(policy, known, fetching))
+                }
+                _ if replay.expires() => replay.run(&mut replay.expiring(policy, known)),
+                _ if is_versatile => replay.run(&mut replay.versatile(policy, known)),
+                _ => policy.visit(*capacity, known, &replay),
             };
             // A poisoned lock means that another thread panicked; the scope
             // passes that panic on.
@@ -226,6 +266,8 @@ struct Replay<'a> {
     trace: &'a Trace,
     capacity: u64,
     options: &'a SweepOptions,
+    /// Of each object, where it is asked what is resident.
+    bytes: Option<&'a [u32]>,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -234,6 +276,10 @@ trait Replayable {
     fn replay(&mut self, trace: &Trace, range: Range<usize>);
     fn reset_counts(&mut self);
     fn outcome(&self, seconds: f64) -> Outcome;
+    /// One look at what is resident. Cells that are never asked hold nothing.
+    fn held(&self, _bytes: &[u32]) -> Held {
+        Held::default()
+    }
 }
 
 impl<P: Policy, K: Kind> Replayable for Cell<DenseIndex<'_>, P, K> {
@@ -262,6 +308,9 @@ impl Replayable for Box<dyn VersatileCell + '_> {
     fn outcome(&self, seconds: f64) -> Outcome {
         self.as_ref().outcome(seconds)
     }
+    fn held(&self, bytes: &[u32]) -> Held {
+        self.as_ref().held(bytes)
+    }
 }
 
 impl Replayable for DelayedCell<'_> {
@@ -285,6 +334,9 @@ impl Replayable for ExpiringCell<'_> {
     }
     fn outcome(&self, seconds: f64) -> Outcome {
         self.outcome(seconds)
+    }
+    fn held(&self, bytes: &[u32]) -> Held {
+        self.held(bytes)
     }
 }
 
@@ -327,17 +379,24 @@ impl<'a> Replay<'a> {
         let len = self.trace.ids.len();
         let warmup = records_of(&self.trace.operations, len, self.options.warmup);
         let started = Instant::now();
+        let mut held = self.bytes.map(|_| Held::default());
         let mut at = 0;
         while at < len {
+            let look = self.bytes.and_then(|_| next_look(at, len));
             let end = if at < warmup { warmup } else { len }.min(at + CHUNK);
+            let end = look.map_or(end, |look| look.min(end));
             cell.replay(self.trace, at..end);
             (self.progress)((end - at) as u64);
             at = end;
             if at == warmup {
                 cell.reset_counts();
             }
+            if look == Some(at) {
+                let now = self.bytes.map(|bytes| cell.held(bytes));
+                held = held.zip(now).map(|(held, now)| held.and(now));
+            }
         }
-        cell.outcome(started.elapsed().as_secs_f64())
+        Outcome { held, ..cell.outcome(started.elapsed().as_secs_f64()) }
     }
 }
 
@@ -356,6 +415,12 @@ impl PolicyVisitor for &Replay<'_> {
         let index = AnyIndex::Dense(DenseIndex::of(trace));
         self.run(&mut Make { index, capacity, options }.visit(policy))
     }
+}
+
+/// After how many of `len` records is the next look, `at` of which are replayed.
+fn next_look(at: usize, len: usize) -> Option<usize> {
+    let half = len - len / 2;
+    (0..LOOKS).rev().map(|left| len - half * left / LOOKS).find(|&look| look > at)
 }
 
 /// How many of `len` records at the front hold `requests` gets; all of them if there

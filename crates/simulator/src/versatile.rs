@@ -11,7 +11,7 @@
 use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
 
 use crate::index::{AnyIndex, DenseIndex, HashedIndex};
-use crate::replay::{Cell, Kind, Outcome, WorkSplit};
+use crate::replay::{Cell, Held, Kind, Outcome, WorkSplit};
 use crate::trace::{Operation, Trace};
 use crate::{SweepOptions, Unit};
 
@@ -94,6 +94,9 @@ pub(crate) trait VersatileCell {
 
     /// Whether an object is resident.
     fn holds(&self, object: u64) -> bool;
+
+    /// One look at what is resident, by the bytes of each object of the trace.
+    fn held(&self, bytes: &[u32]) -> Held;
 
     /// Removes an object if it is resident, and says whether it was.
     fn expire(&mut self, object: u64) -> bool;
@@ -257,6 +260,13 @@ impl<P: Policy> VersatileCell for Owner<'_, P> {
 
     fn holds(&self, object: u64) -> bool {
         self.cell.holds(object)
+    }
+
+    fn held(&self, bytes: &[u32]) -> Held {
+        let (objects, bytes) = self.cell.residents.index.held(bytes);
+        let weighs_bytes = self.cell.residents.kind.weighs_bytes();
+        let bytes = if weighs_bytes { self.cell.used } else { bytes };
+        Held { looks: 1, objects, bytes, most: self.cell.used }
     }
 
     fn expire(&mut self, object: u64) -> bool {

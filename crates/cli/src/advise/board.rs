@@ -2,6 +2,7 @@
 //! curve of what the winners miss.
 
 use super::case::Case;
+use super::memory::Memory;
 use super::recommend::{Measured, Winner, winner};
 use super::worth::{Gap, HOPELESS, Point};
 
@@ -19,6 +20,8 @@ pub(crate) struct Kept {
     pub(crate) response_us: Option<f64>,
     /// What 99 % of requests take at most; `None` unless it was asked for.
     pub(crate) p99_us: Option<f64>,
+    /// Memory of a unit of capacity, by what was resident; `None` where values have no known size.
+    pub(crate) bytes_each: Option<f64>,
 }
 
 /// A policy at a size.
@@ -27,6 +30,13 @@ pub(crate) struct Entry {
     /// As it is judged beside the others.
     pub(crate) measured: Measured,
     pub(crate) kept: Kept,
+}
+
+impl Entry {
+    /// The memory that it takes, where that is known.
+    pub(crate) fn bytes(&self) -> Option<f64> {
+        self.kept.bytes_each.map(|each| each * self.measured.capacity as f64)
+    }
 }
 
 /// All that is known of a size.
@@ -72,12 +82,12 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(cases: &[Case<'_>]) -> Self {
+    pub(crate) fn new(cases: &[Case<'_>], memory: &Memory) -> Self {
         let floors: Vec<f64> = cases.iter().map(Case::least_misses).collect();
         let judged = judged(cases);
         let rows: Vec<Row> = judged
             .chunk_by(|one, other| one.capacity == other.capacity)
-            .filter_map(|cells| row(cases, cells))
+            .filter_map(|cells| row(cases, memory, cells))
             .collect();
         let point = |row: &Row| {
             let left = left(cases, &floors, row.winner.chosen.policy, row.capacity);
@@ -133,18 +143,17 @@ impl Board {
     }
 }
 
-fn row(cases: &[Case<'_>], cells: &[Measured]) -> Option<Row> {
-    let entry =
-        |cell: &Measured| Some(Entry { measured: *cell, kept: kept(cases, cell.policy, cell)? });
+fn row(cases: &[Case<'_>], memory: &Memory, cells: &[Measured]) -> Option<Row> {
+    let entry = |cell: &Measured| Some(Entry { measured: *cell, kept: kept(cases, memory, cell)? });
     let entries: Vec<Entry> = cells.iter().filter_map(entry).collect();
     let winner = winner(cells)?;
     let kept = entries.iter().find(|it| it.measured.policy == winner.chosen.policy)?.kept;
     Some(Row { capacity: winner.chosen.capacity, entries, winner, kept })
 }
 
-fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
+fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
     let of = |case: &Case<'_>| {
-        let cell = case.cell(policy, cell.capacity)?;
+        let cell = case.cell(cell.policy, cell.capacity)?;
         Some(Kept {
             miss_ratio: cell.measured.miss_ratio,
             byte_miss_ratio: case.byte_miss_ratio(cell),
@@ -154,6 +163,7 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
                 None => cell.predicted.as_ref().map(|it| it.response_us),
             },
             p99_us: cell.latencies.as_ref().map(|it| it.all.p99_us),
+            bytes_each: memory.bytes_each(cell.measured.policy, cell.resident),
         })
     };
     let worse = |one: Kept, other: Kept| Kept {
@@ -165,6 +175,7 @@ fn kept(cases: &[Case<'_>], policy: usize, cell: &Measured) -> Option<Kept> {
         mops: one.mops.zip(other.mops).map(|(one, other)| one.min(other)),
         response_us: one.response_us.zip(other.response_us).map(|(one, other)| one.max(other)),
         p99_us: one.p99_us.zip(other.p99_us).map(|(one, other)| one.max(other)),
+        bytes_each: one.bytes_each.zip(other.bytes_each).map(|(one, other)| one.max(other)),
     };
     cases.iter().filter_map(of).reduce(worse)
 }

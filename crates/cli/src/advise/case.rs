@@ -6,11 +6,12 @@ use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{Loaded, Operation, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
-    lru_curve_of, sweep, sweep_delayed,
+    lru_curve_of, sweep_delayed, sweep_held,
 };
 
 use super::candidate::Candidate;
-use super::latency::{Counted, Fetches, Latencies};
+use super::latency::{Counted, Fetches, Latencies, Waiting};
+use super::memory::Resident;
 use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
@@ -38,6 +39,11 @@ pub(crate) struct Replayed {
     pub(crate) outcome: Outcome,
     /// What was counted, of the sample.
     raw: Outcome,
+    /// What was counted of the sample while fetches take time; `None` where nobody asked.
+    delayed: Option<Outcome>,
+    /// What requests wait for fetches, where delayed hits matter.
+    waiting: Option<Waiting>,
+    pub(crate) resident: Option<Resident>,
     /// What was replayed.
     spec: PolicySpec,
     /// `None` where the profile does not know the policy.
@@ -81,11 +87,18 @@ pub(crate) struct Case<'a> {
     first_requests: f64,
     /// Of an object in the mean, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
+    /// Of each object, if the trace has sizes.
+    object_bytes: Vec<u32>,
     requests_per_second: Option<f64>,
     /// When requests come, and how long fetches take.
     pub(crate) fetches: Fetches,
+    /// Whether delayed hits may change what is predicted, and so are in it.
+    pub(crate) delays: bool,
     /// Gets a second of all keys as they are replayed with fetches, if that is known.
     pub(crate) paced: Option<f64>,
+    /// Gets a second that are to be served: as was said, or as a trace has them that somebody
+    /// recorded.
+    pub(crate) asked: Option<f64>,
     /// What entries live by, if any may expire.
     pub(crate) lifetimes: Told,
 }
@@ -128,6 +141,10 @@ impl<'a> Case<'a> {
             // Where fetches take time nothing expires, so what is counted then does not hold.
             fetches = fetches.unknown();
         }
+        // Generators and some formats have a size of 1 for one that they do not know.
+        let mean_bytes = footprint.map(|bytes| bytes as f64 / objects.max(1) as f64);
+        let value_bytes = mean_bytes.filter(|&bytes| bytes > 1.0);
+        let object_bytes = value_bytes.map_or_else(Vec::new, |_| loaded.trace.object_bytes());
         if unit == Unit::Objects {
             loaded.trace.sizes = Vec::new();
         }
@@ -136,6 +153,8 @@ impl<'a> Case<'a> {
         // One pass knows nothing of what expires.
         let whole = curve.points(&[everything]).into_iter().find(|_| lifetimes.is_none());
         let first_requests = whole.map_or(1.0, |it| it.miss_ratio);
+        let delays = fetches.may_matter(&loaded.trace, first_requests);
+        let recorded = requests_per_second.filter(|_| loaded.origin.format.is_some());
         Ok(Case {
             name,
             loaded,
@@ -145,13 +164,13 @@ impl<'a> Case<'a> {
             cells: Vec::new(),
             curve,
             first_requests,
-            // Generators and some formats have a size of 1 for one that they do not know.
-            value_bytes: footprint
-                .map(|bytes| bytes as f64 / objects.max(1) as f64)
-                .filter(|&bytes| bytes > 1.0),
+            value_bytes,
+            object_bytes,
             requests_per_second,
             fetches,
+            delays,
             paced: request_rate.or(requests_per_second),
+            asked: request_rate.or(recorded),
             lifetimes,
         })
     }
@@ -279,7 +298,8 @@ impl<'a> Case<'a> {
         let specs: Vec<CellSpec> = cells.iter().flat_map(specs_of).collect();
         let total = trace.ids.len() as u64 * specs.len() as u64;
         let progress = Progress::of_records(what.to_owned(), total);
-        let outcomes = sweep(trace, &specs, &question.options, &|steps| progress.advance(steps));
+        let advance = |steps| progress.advance(steps);
+        let outcomes = sweep_held(trace, &specs, &question.options, &self.object_bytes, &advance);
         let mut done = specs.iter().zip(outcomes);
         let mut replayed = Vec::new();
         for cell in cells {
@@ -294,10 +314,56 @@ impl<'a> Case<'a> {
             }
             replayed.extend(best);
         }
+        let mut cells: Vec<&mut Replayed> = replayed.iter_mut().collect();
+        if self.delays {
+            self.delay(question, &mut cells)?;
+        }
         if question.times_all {
-            self.time(question, &mut replayed.iter_mut().collect::<Vec<_>>())?;
+            self.time(question, &mut cells)?;
         }
         Ok(replayed)
+    }
+
+    /// Predicts cells once more, with what requests wait for the fetches of others.
+    fn delay(&self, question: &Question, cells: &mut [&mut Replayed]) -> Result<(), Failure> {
+        self.replay_fetches(question, cells);
+        for cell in cells {
+            cell.waiting = self.counted(question, cell).waiting();
+            self.foretell(question, cell)?;
+        }
+        Ok(())
+    }
+
+    /// Replays cells with fetches that take time, where that is known and was not done yet.
+    fn replay_fetches(&self, question: &Question, cells: &mut [&mut Replayed]) {
+        let Fetches::Timed(fetching) = &self.fetches else { return };
+        let trace = &self.loaded.trace;
+        let mut cells: Vec<&mut &mut Replayed> =
+            cells.iter_mut().filter(|cell| cell.delayed.is_none()).collect();
+        let spec = |cell: &&mut &mut Replayed| CellSpec {
+            policy: cell.spec,
+            capacity: self.sample.down(cell.measured.capacity),
+        };
+        let specs: Vec<CellSpec> = cells.iter().map(spec).collect();
+        let total = trace.ids.len() as u64 * specs.len() as u64;
+        let progress = Progress::of_records("replaying fetches".to_owned(), total);
+        let options = SweepOptions { count_work: false, ..question.options };
+        let advance = |steps| progress.advance(steps);
+        let outcomes = sweep_delayed(trace, &specs, &options, fetching, &advance);
+        for (cell, outcome) in cells.iter_mut().zip(outcomes) {
+            cell.delayed = Some(outcome);
+        }
+    }
+
+    /// All that was counted of a cell.
+    fn counted<'c>(&'c self, question: &Question, cell: &'c Replayed) -> Counted<'c> {
+        Counted {
+            plain: &cell.outcome,
+            delayed: cell.delayed.as_ref(),
+            delays_known: !matches!(self.fetches, Fetches::Untimed),
+            sample: &self.sample,
+            backend_us: question.forecast.setting.backend_us,
+        }
     }
 
     /// Finds out how long requests take at some cells, where it is not known yet.
@@ -318,34 +384,12 @@ impl<'a> Case<'a> {
     }
 
     fn time(&self, question: &Question, cells: &mut [&mut Replayed]) -> Result<(), Failure> {
-        let trace = &self.loaded.trace;
-        let spec = |cell: &&mut Replayed| CellSpec {
-            policy: cell.spec,
-            capacity: self.sample.down(cell.measured.capacity),
-        };
-        let specs: Vec<CellSpec> = cells.iter().map(spec).collect();
-        let outcomes: Vec<Option<Outcome>> = match &self.fetches {
-            Fetches::Timed(fetching) => {
-                let total = trace.ids.len() as u64 * specs.len() as u64;
-                let progress = Progress::of_records("replaying fetches".to_owned(), total);
-                let options = SweepOptions { count_work: false, ..question.options };
-                let advance = |steps| progress.advance(steps);
-                let outcomes = sweep_delayed(trace, &specs, &options, fetching, &advance);
-                outcomes.into_iter().map(Some).collect()
-            }
-            Fetches::Instant | Fetches::Untimed => vec![None; specs.len()],
-        };
+        self.replay_fetches(question, cells);
         let Forecast { setting, .. } = &question.forecast;
         let progress = Progress::of_steps("timing requests".to_owned(), cells.len() as u64);
-        for (cell, delayed) in cells.iter_mut().zip(&outcomes) {
+        for cell in cells {
             progress.advance(1);
-            let counted = Counted {
-                plain: &cell.outcome,
-                delayed: delayed.as_ref(),
-                delays_known: !matches!(self.fetches, Fetches::Untimed),
-                sample: &self.sample,
-                backend_us: setting.backend_us,
-            };
+            let counted = self.counted(question, cell);
             let (hit_ratio, entries) =
                 (1.0 - counted.shares()[2], self.entries(cell.measured.capacity));
             let forecast = &question.forecast;
@@ -353,9 +397,11 @@ impl<'a> Case<'a> {
                 forecast.response_times(setting, &cell.spec, hit_ratio, &cell.raw, entries);
             let simulated = simulated.context("the response times of a cell")?;
             let known = simulated.as_ref().zip(cell.predicted.as_ref());
-            cell.latencies = known.and_then(|(simulated, predicted)| {
-                Latencies::of(&counted, simulated, predicted.response_us)
+            let latencies = known.and_then(|(simulated, predicted)| {
+                let beside = if cell.waiting.is_some() { 0.0 } else { counted.longer_us() };
+                Latencies::of(&counted, simulated, predicted.response_us + beside)
             });
+            cell.latencies = latencies;
         }
         Ok(())
     }
@@ -375,16 +421,49 @@ impl<'a> Case<'a> {
         let measured = Measured { policy, capacity, miss_ratio, work_per_hit, mops, doubt };
         let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
         let spec = *spec;
-        let mut cell =
-            Replayed { measured, outcome, raw, spec, predicted: None, frozen, latencies: None };
-        cell.predicted = self.predict(&question.forecast, &question.forecast.setting, &cell)?;
+        let (predicted, latencies, delayed, waiting) = (None, None, None, None);
+        let resident = self.resident(capacity, &raw);
+        let mut cell = Replayed {
+            measured,
+            outcome,
+            raw,
+            delayed,
+            waiting,
+            resident,
+            spec,
+            predicted,
+            frozen,
+            latencies,
+        };
+        self.foretell(question, &mut cell)?;
+        Ok(cell)
+    }
+
+    /// Predicts a cell in the setting that was asked for.
+    fn foretell(&self, question: &Question, cell: &mut Replayed) -> Result<(), Failure> {
+        cell.predicted = self.predict(&question.forecast, &question.forecast.setting, cell)?;
         if let Some(predicted) = &cell.predicted {
             cell.measured.mops = Some(predicted.throughput_mops);
             if !question.forecast.is_measured() {
                 cell.measured.doubt = predicted.doubt();
             }
         }
-        Ok(cell)
+        Ok(())
+    }
+
+    /// What the replay of a cell found resident.
+    fn resident(&self, capacity: u64, raw: &Outcome) -> Option<Resident> {
+        let held = raw.held?;
+        let value_bytes = self.value_bytes.and_then(|_| held.mean_bytes());
+        let used = held.most as f64 / self.sample.down(capacity).max(1) as f64;
+        // Of what is not filled yet it is not known what it will be.
+        let is_filling = used < 1.0 && self.until_filled(capacity) >= 1.0;
+        Some(Resident { value_bytes, filled: if is_filling { 1.0 } else { used } })
+    }
+
+    /// Bytes of the smallest value, if the trace has sizes.
+    pub(crate) fn smallest_bytes(&self) -> Option<f64> {
+        self.object_bytes.iter().min().map(|&bytes| f64::from(bytes))
     }
 
     /// The share of all bytes that a cell misses, where bytes are counted.
@@ -392,16 +471,23 @@ impl<'a> Case<'a> {
         (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
-    /// What a cell delivers in a setting.
+    /// What a cell delivers in a setting. What requests wait for the fetches of others is known
+    /// before the backend that was asked for, and left out before others.
     pub(crate) fn predict(
         &self,
         forecast: &Forecast,
         setting: &Setting,
         cell: &Replayed,
     ) -> Result<Option<Predicted>, Failure> {
-        let hit_ratio = 1.0 - cell.measured.miss_ratio;
+        let is_asked = setting.backend_us == forecast.setting.backend_us;
+        let (hit_ratio, setting) = match cell.waiting.filter(|_| is_asked) {
+            Some(Waiting { hit_ratio, a_miss_us }) => {
+                (hit_ratio, Setting { backend_us: a_miss_us, ..*setting })
+            }
+            None => (1.0 - cell.measured.miss_ratio, *setting),
+        };
         let entries = self.entries(cell.measured.capacity);
-        let predicted = forecast.predict(setting, &cell.spec, hit_ratio, &cell.raw, entries);
+        let predicted = forecast.predict(&setting, &cell.spec, hit_ratio, &cell.raw, entries);
         Ok(predicted.context("the prediction of a cell")?)
     }
 

@@ -1,7 +1,7 @@
 //! What memory and misses cost by size, to draw.
 
 use super::Advice;
-use super::board::Row;
+use super::board::{Kept, Row};
 use super::recommend::Measured;
 use super::told::{price, prices, request_rate};
 
@@ -38,16 +38,16 @@ pub(super) struct Costs {
 /// `None` unless there are prices.
 pub(super) fn costs(advice: &Advice<'_>) -> Option<Costs> {
     let money = advice.money()?;
-    let of = |capacity, policy, miss_ratio| {
-        let [memory, misses] = money.a_month(policy, capacity, miss_ratio);
+    let of = |capacity, policy, kept: &Kept| {
+        let [memory, misses] = money.a_month(capacity, kept);
         Cost { capacity, policy, memory, misses }
     };
     let cheapest = |row: &Row| {
         let entry = money.cheapest(row.entries.iter())?;
-        Some(of(row.capacity, entry.measured.policy, entry.kept.miss_ratio))
+        Some(of(row.capacity, entry.measured.policy, &entry.kept))
     };
     let Measured { policy, capacity, .. } = advice.choice.winner.chosen;
-    let chosen = of(capacity, policy, advice.choice.kept.miss_ratio);
+    let chosen = of(capacity, policy, &advice.choice.kept);
     let all: Vec<Cost> = advice.board.rows.iter().filter_map(cheapest).collect();
     let is_cheapest = all.iter().all(|it| chosen.sum() <= it.sum() * (1.0 + 1e-9));
     let name = if is_cheapest { "cheapest" } else { "advised" };

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::case::{Case, Question, Replayed};
 use super::costs::{Cost, Costs, costs};
 use super::latency::{latencies, latencies_json};
+use super::recommend::Measured;
 use super::text::{answer, counted, limit_name, range_source, reasons, sure};
-use super::told::{Named, cautions, growth, named, price, step_card, worth_title};
+use super::told::{Named, bytes_of, cautions, growth, named, price, step_card, worth_title};
 use super::{Advice, candidate::Candidate};
 use crate::failure::Failure;
 use crate::forecast::{Predicted, Setting};
@@ -35,7 +36,7 @@ pub(super) fn document(
     let names: Vec<String> = advice.policies.iter().map(ToString::to_string).collect();
     let cells = advice.cases.iter().map(|case| case.cells.len()).sum::<usize>();
     let progress = Progress::of_steps("predicting".to_owned(), (cells * settings.len()) as u64);
-    let trace = |case| of_case(case, question, &settings, &progress);
+    let trace = |case| of_case(advice, case, question, &settings, &progress);
     let traces = advice.cases.iter().map(trace).collect::<Result<Vec<_>, _>>()?;
     let chosen = &advice.choice.winner.chosen;
     Ok(json!({
@@ -63,7 +64,6 @@ pub(super) fn document(
         "limits": LIMITS.map(|name| (name, limit_name(name))).into_iter().collect::<BTreeMap<_, _>>(),
         "costs": costs(advice).map(|it| of_costs(&it)),
         "worth_title": worth_title(advice),
-        "bytes_each": advice.memory.bytes_of_each(),
         "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),
@@ -115,13 +115,19 @@ fn of_setting(setting: &Setting) -> Value {
 }
 
 fn of_case(
+    advice: &Advice<'_>,
     case: &Case<'_>,
     question: &Question,
     settings: &[Setting],
     progress: &Progress,
 ) -> Result<Value, Failure> {
     let of_cells = |cells: &[Replayed]| {
-        let of = |cell| of_cell(case, question, settings, cell, progress);
+        let of = |cell: &Replayed| {
+            let Measured { policy, capacity, .. } = cell.measured;
+            let mut value = of_cell(case, question, settings, cell, progress)?;
+            value["bytes"] = json!(bytes_of(advice, policy, capacity));
+            Ok(value)
+        };
         cells.iter().map(of).collect::<Result<Vec<Value>, Failure>>()
     };
     // Some forty settings a cell, each with its p*, take as long as the replays did.
@@ -143,6 +149,7 @@ fn of_case(
         "objects": case.objects(),
         "everything": case.everything,
         "sample_rate": case.loaded.origin.rate(),
+        "delays": case.delays,
         "cells": cells,
         "lru_curve": curve.into_iter().map(point).collect::<Vec<_>>(),
         "workload": of_workload(&case.workload_profile()),
@@ -244,6 +251,12 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
          misses, unless something else was asked for."
             .to_owned(),
     ];
+    if advice.cases.iter().any(|case| case.delays) {
+        assumed.push(format!(
+            "Delayed hits hold a place of those in flight while they wait. That is known before a \
+             backend of {backend_us} µs; before others they are left out."
+        ));
+    }
     // Of what was sampled here, and not when it was recorded, `sure` tells more.
     let recorded = |case: &&Case<'_>| case.loaded.origin.sampled.is_none();
     for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)

@@ -4,17 +4,20 @@ use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::{CapacityError, CapacitySpec, Unit, parse_us};
 
-use super::board::{Board, Entry, Row};
+use super::board::{Board, Entry, Kept, Row};
 use super::candidate::Candidate;
 use super::case::{Case, Question};
 use super::memory::Memory;
+use super::prices::PriceList;
 use super::recommend::{Measured, Winner, winner};
 use super::worth::{Gap, Point, Prices, SLIGHT, gap_to_cheapest, gap_to_first};
 use crate::failure::Failure;
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// A twelfth of a year.
-const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
+pub(crate) const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
+/// What is left of a budget in bytes is not worth another replay.
+const USED_UP: f64 = 0.98;
 
 /// What for. Without any of these it is the balance of memory and misses.
 #[derive(Args, Debug)]
@@ -38,7 +41,12 @@ pub(crate) struct GoalArgs {
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
     target_throughput: Option<f64>,
 
-    /// The cheapest: what a GiB costs a month, in any currency. With --miss-price.
+    /// The cheapest at prices of a vendor's list, whose sources and dates the answer tells; a price
+    /// that is given goes before.
+    #[arg(long, value_name = "NAME")]
+    prices: Option<PriceList>,
+
+    /// The cheapest: what a GiB costs a month, in any currency. With --miss-price, or --prices.
     #[arg(long, value_name = "PER_GIB_MONTH", value_parser = parse_price, allow_hyphen_values = true)]
     memory_price: Option<f64>,
 
@@ -112,9 +120,13 @@ impl GoalArgs {
 
     /// What can be told before the traces are read.
     pub(crate) fn check(&self, unit: Unit, traces: usize) -> Result<(), Failure> {
-        let problem = match (self.memory_price, self.miss_price) {
-            (Some(_), None) => "--memory-price goes with --miss-price: what a million misses cost",
-            (None, Some(_)) => "--miss-price goes with --memory-price: what a GiB costs a month",
+        let problem = match self.two_prices() {
+            (Some(_), None) => {
+                "--memory-price goes with --miss-price: what a million misses cost; --prices has both"
+            }
+            (None, Some(_)) => {
+                "--miss-price goes with --memory-price: what a GiB costs a month; --prices has both"
+            }
             (Some(_), Some(_)) if traces > 1 && self.request_rate.is_none() => {
                 "several traces have several rates of requests; say --request-rate"
             }
@@ -130,7 +142,7 @@ impl GoalArgs {
     pub(crate) fn memory(&self, question: &Question, unit: Unit, cases: &[Case<'_>]) -> Memory {
         let largest = cases.iter().max_by_key(|case| case.everything);
         let said = self.value_bytes.map(f64::from);
-        let value_bytes = said.or(largest.and_then(|case| case.value_bytes));
+        let value_bytes = (said, largest.and_then(|case| case.value_bytes));
         let entry = |policy: &Candidate| question.forecast.entry_bytes(&policy.policy());
         let entries = question.policies.iter().map(entry);
         Memory::new(unit, value_bytes, self.key_bytes.into(), entries)
@@ -155,12 +167,25 @@ impl GoalArgs {
         Ok(any.then_some(goal))
     }
 
+    /// What a GiB costs a month, and a million misses.
+    fn two_prices(&self) -> (Option<f64>, Option<f64>) {
+        let memory = self.memory_price.or(self.prices.map(PriceList::memory));
+        (memory, self.miss_price.or(self.prices.map(PriceList::misses)))
+    }
+
+    /// From where prices of a list are that nobody has given.
+    fn price_sources(&self) -> Vec<String> {
+        let Some(list) = self.prices else { return Vec::new() };
+        let memory = self.memory_price.is_none().then(|| list.memory_source());
+        let misses = self.miss_price.is_none().then(|| list.misses_source());
+        memory.into_iter().chain(misses).collect()
+    }
+
     fn money(&self, memory: &Memory, cases: &[Case<'_>]) -> Result<Option<Money>, Failure> {
-        let Some((memory_price, miss_price)) = self.memory_price.zip(self.miss_price) else {
-            return Ok(None);
-        };
+        let (Some(memory_price), Some(miss_price)) = self.two_prices() else { return Ok(None) };
         if !memory.is_known() {
-            return Err(no_sizes("--memory-price"));
+            let flag = if self.memory_price.is_some() { "--memory-price" } else { "--prices" };
+            return Err(no_sizes(flag));
         }
         let of_trace = || cases.first().and_then(Case::requests_per_second);
         let rate = self.request_rate.or_else(of_trace).ok_or_else(|| {
@@ -170,9 +195,9 @@ impl GoalArgs {
         Ok(Some(Money {
             memory_price,
             miss_price,
-            bytes_each: memory.bytes_of_each(),
             requests_per_second: rate,
             rate_of_trace: self.request_rate.is_none(),
+            sources: self.price_sources(),
         }))
     }
 }
@@ -185,11 +210,13 @@ fn no_sizes(flag: &str) -> Failure {
 
 /// The most that there may be of a cache.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Budget {
-    /// By policy: bytes are room for more entries where an entry takes less.
-    capacities: Vec<u64>,
-    /// Memory, if that was said.
-    pub(crate) bytes: Option<u64>,
+pub(crate) enum Budget {
+    Capacity(u64),
+    /// Memory, which is about room for so much by the means of the trace.
+    Bytes {
+        bytes: u64,
+        about: u64,
+    },
 }
 
 impl Budget {
@@ -201,16 +228,15 @@ impl Budget {
         cases: &[Case<'_>],
     ) -> Result<Self, Failure> {
         let usage = |error: CapacityError| Failure::usage(anyhow!("--budget: {error}"));
-        let same = |capacity| Budget { capacities: vec![capacity], bytes: None };
         let bytes = match spec.known(unit) {
             Ok(Some(capacity)) if unit == Unit::Objects || !memory.is_known() => {
-                return Ok(same(capacity));
+                return Ok(Budget::Capacity(capacity));
             }
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
                 let of_each = cases.iter().map(|case| case.resolve(spec));
                 let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
-                return Ok(same(of_each.into_iter().max().unwrap_or(1)));
+                return Ok(Budget::Capacity(of_each.into_iter().max().unwrap_or(1)));
             }
             Err(CapacityError::BytesOfObjects(_)) if !memory.is_known() => {
                 return Err(no_sizes("--budget"));
@@ -220,21 +246,59 @@ impl Budget {
             }
             Err(error) => return Err(usage(error)),
         };
-        let budget = Budget { capacities: memory.capacities(bytes), bytes: Some(bytes) };
-        if budget.largest() == 0 {
+        let smallest = cases.iter().filter_map(Case::smallest_bytes).reduce(f64::min);
+        if memory.least_entry(smallest).is_none_or(|entry| (bytes as f64) < entry) {
             return Err(Failure::usage(anyhow!("--budget: {spec} is room for no object")));
         }
-        Ok(budget)
+        Ok(Budget::Bytes { bytes, about: memory.about(bytes).unwrap_or_default() })
     }
 
-    /// The largest capacity of a policy.
-    pub(crate) fn of(&self, policy: usize) -> u64 {
-        self.capacities.get(policy).copied().unwrap_or_else(|| self.largest())
+    /// The memory, if that was said.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        if let Budget::Bytes { bytes, .. } = self { Some(*bytes) } else { None }
     }
 
-    /// The largest capacity of any.
-    pub(crate) fn largest(&self) -> u64 {
-        self.capacities.iter().copied().max().unwrap_or(0)
+    /// A capacity near its end.
+    pub(crate) fn about(&self) -> u64 {
+        match *self {
+            Budget::Capacity(capacity) | Budget::Bytes { about: capacity, .. } => capacity,
+        }
+    }
+
+    /// Whether a capacity may be within it, before it is known what it holds.
+    pub(crate) fn may_hold(&self, capacity: u64) -> bool {
+        self.bytes().is_some() || capacity <= self.about()
+    }
+
+    /// The largest capacity within it, of so many bytes each.
+    pub(crate) fn room(&self, bytes_each: Option<f64>) -> u64 {
+        match (self, bytes_each) {
+            (Budget::Bytes { bytes, .. }, Some(each)) => (*bytes as f64 / each) as u64,
+            _ => self.about(),
+        }
+    }
+
+    fn holds(&self, entry: &Entry) -> bool {
+        entry.measured.capacity <= self.room(entry.kept.bytes_each)
+    }
+
+    /// Between what is known of a policy, in order of size, the capacity that may use up the bytes.
+    /// `None` if one nearly does, or none can be nearer.
+    fn next(&self, of_policy: &[&Entry], everything: u64) -> Option<u64> {
+        let within = of_policy.iter().rfind(|entry| self.holds(entry));
+        let low = within.map_or(0, |entry| entry.measured.capacity);
+        let above = of_policy.iter().find(|it| it.measured.capacity > low && !self.holds(it));
+        let high = above.map_or(everything.saturating_add(1), |it| it.measured.capacity);
+        // A little below the end, as the residents of the next capacity are others.
+        let room = |entry: &&&Entry| self.room(entry.kept.bytes_each.map(|it| it / USED_UP.sqrt()));
+        let used = |entry: &&&Entry| Some(entry.bytes()? / self.bytes()? as f64);
+        if within.is_some_and(|entry| used(&entry).is_some_and(|used| used >= USED_UP)) {
+            return None;
+        }
+        let between = |it: &u64| low < *it && *it < high;
+        let middle = || Some(low + (high - low) / 2);
+        let guesses = [within, above].into_iter().flatten().map(|entry| room(&entry));
+        guesses.chain(middle()).find(between)
     }
 }
 
@@ -243,11 +307,11 @@ impl Budget {
 pub(crate) struct Money {
     pub(crate) memory_price: f64,
     pub(crate) miss_price: f64,
-    /// By policy.
-    bytes_each: Vec<f64>,
     pub(crate) requests_per_second: f64,
     /// Whether nobody said it.
     pub(crate) rate_of_trace: bool,
+    /// From where the prices are that nobody said.
+    pub(crate) sources: Vec<String>,
 }
 
 impl Money {
@@ -257,10 +321,10 @@ impl Money {
     }
 
     /// A month of memory, and one of misses.
-    pub(crate) fn a_month(&self, policy: usize, capacity: u64, miss_ratio: f64) -> [f64; 2] {
-        let each = self.bytes_each.get(policy).copied().unwrap_or_default();
+    pub(crate) fn a_month(&self, capacity: u64, kept: &Kept) -> [f64; 2] {
+        let each = kept.bytes_each.unwrap_or_default();
         let memory = self.memory_price * each / GIB * capacity as f64;
-        [memory, self.without_cache() * miss_ratio]
+        [memory, self.without_cache() * kept.miss_ratio]
     }
 
     /// Of several policies at a size the one that costs least; of equals the fastest.
@@ -276,20 +340,20 @@ impl Money {
     }
 
     fn sum(&self, entry: &Entry) -> f64 {
-        let Measured { policy, capacity, .. } = entry.measured;
-        self.a_month(policy, capacity, entry.kept.miss_ratio).iter().sum()
+        self.a_month(entry.measured.capacity, &entry.kept).iter().sum()
     }
 
-    /// Those of the policy whose entries take least. With others memory costs more, which
-    /// [`Money::point`] has as misses.
-    fn least_prices(&self) -> Prices {
-        let each = self.bytes_each.iter().copied().fold(f64::INFINITY, f64::min);
-        Prices { size: self.memory_price * each / GIB, misses: self.without_cache() }
+    /// Those of the cell that takes the fewest bytes for its capacity. At others memory costs more,
+    /// which [`Money::point`] has as misses.
+    fn least_prices(&self, rows: &[Row]) -> Prices {
+        let entries = rows.iter().flat_map(|row| &row.entries);
+        let each = entries.filter_map(|entry| entry.kept.bytes_each).reduce(f64::min);
+        let size = self.memory_price * each.unwrap_or_default() / GIB;
+        Prices { size, misses: self.without_cache() }
     }
 
     /// A size with what it leaves, so that at the least prices it costs what it does.
-    fn point(&self, entry: &Entry) -> Point {
-        let prices = self.least_prices();
+    fn point(&self, entry: &Entry, prices: &Prices) -> Point {
         let size = entry.measured.capacity;
         Point { size, left: (self.sum(entry) - prices.size * size as f64) / prices.misses }
     }
@@ -321,8 +385,7 @@ impl Goal {
     }
 
     fn is_within(&self, entry: &Entry) -> bool {
-        let Measured { policy, capacity, .. } = entry.measured;
-        self.budget.as_ref().is_none_or(|budget| capacity <= budget.of(policy))
+        self.budget.as_ref().is_none_or(|budget| budget.holds(entry))
     }
 
     /// Whether a policy at a size does what is asked for, on every trace.
@@ -372,9 +435,10 @@ impl Goal {
         }
     }
 
+    /// The sizes up to the last at which a policy is within the budget.
     fn within<'b>(&self, board: &'b Board) -> &'b [Row] {
-        let most = self.budget.as_ref().map_or(u64::MAX, Budget::largest);
-        &board.rows[..board.rows.partition_point(|row| row.capacity <= most)]
+        let any = |row: &Row| row.entries.iter().any(|entry| self.is_within(entry));
+        &board.rows[..board.rows.iter().rposition(any).map_or(0, |last| last + 1)]
     }
 
     /// What reaches it. `None` if no size is within the budget.
@@ -409,25 +473,26 @@ impl Goal {
         row.winner_of(|it| it.measured.policy == entry.measured.policy)
     }
 
-    /// The cells at which policies that do well near the end of the budget use it up.
+    /// The next cells at which policies that do well near the end of a budget in bytes may use it up.
     pub(crate) fn cells_at_budget(&self, board: &Board) -> Vec<(usize, u64)> {
-        let Some(budget) = self.budget.as_ref().filter(|budget| budget.bytes.is_some()) else {
+        let Some(budget) = self.budget.as_ref().filter(|budget| budget.bytes().is_some()) else {
             return Vec::new();
         };
-        let end = budget.largest().min(board.everything);
-        let Some(at) = board.rows.iter().rposition(|row| row.capacity <= end) else {
-            return Vec::new();
-        };
-        let upper = board.rows[at].capacity;
+        let at = self.within(board).len().saturating_sub(1);
+        let Some(upper) = board.rows.get(at).map(|row| row.capacity) else { return Vec::new() };
         let lower = at.checked_sub(1).map_or(upper, |at| board.rows[at].capacity);
         let policies = board.contenders(Gap { lower, upper }, |entry| self.rank(entry));
-        let sizes = policies.iter().map(|&policy| budget.of(policy).min(board.everything));
-        let mut sizes: Vec<u64> = sizes.filter(|&size| size > 0).collect();
+        let next = |&policy: &usize| {
+            let of_policy: Vec<&Entry> =
+                board.rows.iter().filter_map(|row| row.entry(policy)).collect();
+            budget.next(&of_policy, board.everything)
+        };
+        let mut sizes: Vec<u64> = policies.iter().filter_map(next).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let known = |size| board.at(size).is_some();
-        let cells = sizes.into_iter().filter(|&size| !known(size));
-        cells.flat_map(|size| policies.iter().map(move |&policy| (policy, size))).collect()
+        let all = sizes.iter().flat_map(|&size| policies.iter().map(move |&it| (it, size)));
+        all.filter(|&(policy, size)| board.at(size).is_none_or(|row| row.entry(policy).is_none()))
+            .collect()
     }
 
     /// Where to look closer before [`Goal::reached`] is told.
@@ -441,13 +506,13 @@ impl Goal {
             }));
         }
         if let Some(money) = &self.money {
+            let prices = money.least_prices(&board.rows);
             let point = |(row, winner): (&Row, &Option<Winner>)| {
                 let entry = winner.as_ref().and_then(|it| row.entry(it.chosen.policy));
                 let none = Point { size: row.capacity, left: f64::INFINITY };
-                entry.map_or(none, |entry| money.point(entry))
+                entry.map_or(none, |entry| money.point(entry, &prices))
             };
             let curve: Vec<Point> = rows.iter().zip(&fitting).map(point).collect();
-            let prices = money.least_prices();
             let best = prices.cheapest(&curve).map_or(0.0, |at| prices.of(&curve[at]));
             gaps.extend(gap_to_cheapest(&curve, &prices, board.everything, best * SLIGHT));
         }
@@ -472,6 +537,7 @@ fn best_of(mut fitting: Vec<(&Row, Winner)>) -> Option<Winner> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::recommend::SURE;
     use super::*;
 
     #[test]
@@ -492,16 +558,44 @@ mod tests {
         }
     }
 
+    fn kept(miss_ratio: f64) -> Kept {
+        let (byte_miss_ratio, mops, response_us) = (None, None, None);
+        Kept { miss_ratio, byte_miss_ratio, mops, response_us, p99_us: None, bytes_each: None }
+    }
+
+    /// The fewer bytes there are, the smaller are the residents.
+    #[test]
+    fn a_budget_is_used_up_by_what_is_resident() {
+        let each = |capacity: u64| 1.0 + 50.0 / (10.0 + capacity as f64 / 100.0);
+        let entry = |capacity| {
+            let (policy, miss_ratio, work_per_hit) = (0, 0.0, 0.0);
+            let measured =
+                Measured { policy, capacity, miss_ratio, work_per_hit, mops: None, doubt: SURE };
+            Entry { measured, kept: Kept { bytes_each: Some(each(capacity)), ..kept(0.0) } }
+        };
+        let budget = Budget::Bytes { bytes: 20_000, about: 19_000 };
+        let mut known = vec![entry(100), entry(19_000), entry(50_000)];
+        for _ in 0..6 {
+            let Some(next) = budget.next(&known.iter().collect::<Vec<_>>(), 50_000) else { break };
+            known.push(entry(next));
+            known.sort_by_key(|it| it.measured.capacity);
+        }
+        let most = known.iter().rfind(|entry| budget.holds(entry)).unwrap();
+        assert!((19_600.0..=20_000.0).contains(&most.bytes().unwrap()), "{known:?}");
+        assert_eq!(budget.next(&[&entry(100)], 100), None, "all is within");
+    }
+
     #[test]
     fn a_month_costs_memory_and_misses() {
         let money = Money {
             memory_price: 2.0,
             miss_price: 0.5,
-            bytes_each: vec![2048.0, 1024.0],
             requests_per_second: 1_000.0,
             rate_of_trace: false,
+            sources: Vec::new(),
         };
-        let [memory, misses] = money.a_month(1, 1 << 20, 0.1);
+        let kept = Kept { bytes_each: Some(1024.0), ..kept(0.1) };
+        let [memory, misses] = money.a_month(1 << 20, &kept);
         assert!((memory - 2.0).abs() < 1e-9, "{memory}");
         assert!((misses - 131.49).abs() < 1e-9, "{misses}");
     }

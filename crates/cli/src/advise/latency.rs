@@ -6,7 +6,7 @@
 //! backend, by the trace's own times or at the rate of requests that was said.
 
 use frazil_queueing::{ResponseTimes, Simulated};
-use frazil_simulator::trace::{Loaded, Operation};
+use frazil_simulator::trace::{Loaded, Operation, Trace};
 use frazil_simulator::{FetchLatency, Fetching, Outcome, ReplayClock, Waits};
 use serde_json::{Value, json};
 
@@ -21,6 +21,8 @@ use crate::sample::Sample;
 const PARTS: u32 = 5;
 /// More records than this that share a time with the one before are told.
 const COARSE: f64 = 0.05;
+/// Of the fewest misses: what waits for no more than these moves no prediction by a hundredth.
+const FEW_DELAYED: f64 = 0.01;
 
 /// Whether a replay knows of delayed hits.
 pub(crate) enum Fetches {
@@ -59,6 +61,26 @@ impl Fetches {
         let fetching = Fetching::new(&loaded.trace, latency, ReplayClock::Trace);
         loaded.trace.times_ns = Vec::new();
         fetching.map_or(Fetches::Untimed, |fetching| Fetches::Timed(Box::new(fetching)))
+    }
+
+    /// Whether delayed hits may change what is predicted of a trace of which no policy misses less
+    /// than `fewest`. Who waits for the fetch of another comes within it, and so within the time of
+    /// a fetch after the last get of the object: these are counted. O(records).
+    pub(crate) fn may_matter(&self, trace: &Trace, fewest: f64) -> bool {
+        let Fetches::Timed(fetching) = self else { return false };
+        let ticks = fetching.fixed().unwrap_or(u64::MAX);
+        let mut last: Vec<Option<u64>> = vec![None; trace.objects.len()];
+        let (mut gets, mut near) = (0u64, 0u64);
+        for (record, &id) in trace.ids.iter().enumerate() {
+            if trace.operations.get(record).is_some_and(|&it| it != Operation::Get) {
+                continue;
+            }
+            let time = fetching.time(record).unwrap_or_default();
+            let before = last[id as usize].replace(time);
+            gets += 1;
+            near += u64::from(before.is_some_and(|before| time - before < ticks));
+        }
+        near as f64 > FEW_DELAYED * fewest * gets as f64
     }
 
     /// The same where nothing can be counted with fetches.
@@ -125,6 +147,18 @@ pub(crate) struct Latencies {
     pub(crate) delays_known: bool,
 }
 
+/// What requests of a cell wait for fetches. A delayed hit holds a place among those in flight for
+/// as long as it waits; so the queueing model, in which misses alone wait, has each of them wait
+/// for its own fetch and for all delayed hits that come meanwhile. How waits are dealt out does not
+/// change a throughput: any number may wait at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Waiting {
+    /// Hits, the delayed ones among them.
+    pub(crate) hit_ratio: f64,
+    /// For each miss.
+    pub(crate) a_miss_us: f64,
+}
+
 /// What was counted of a cell.
 pub(crate) struct Counted<'a> {
     /// Without fetches that take time.
@@ -146,24 +180,37 @@ impl Counted<'_> {
         [of(outcome.hits), of(outcome.delayed_hits), of(outcome.misses())]
     }
 
+    /// What a delayed hit waits in the mean.
+    fn wait_us(&self) -> f64 {
+        let waits = self.delayed.and_then(|outcome| Some((outcome, outcome.latency?.delayed_hits)));
+        waits.map_or(0.0, |(outcome, waits)| {
+            waits.total as f64 / 1e3 / outcome.delayed_hits.max(1) as f64
+        })
+    }
+
+    /// `None` where it is not known how many hits are delayed, or nothing is fetched.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        let [_, delayed, misses] = self.shares();
+        let a_miss_us = self.backend_us + delayed * self.wait_us() / misses;
+        (self.delayed.is_some() && misses > 0.0)
+            .then_some(Waiting { hit_ratio: 1.0 - misses, a_miss_us })
+    }
+
     /// How much longer a request takes in the mean because some wait for others' fetches, beside
     /// what misses are known to wait.
-    fn longer_us(&self, [_, delayed, misses]: [f64; 3]) -> f64 {
-        let waits = self.delayed.and_then(|outcome| Some((outcome, outcome.latency?.delayed_hits)));
-        let wait_us = waits.map_or(0.0, |(outcome, waits)| {
-            waits.total as f64 / 1e3 / outcome.delayed_hits.max(1) as f64
-        });
-        delayed * wait_us + (misses - self.plain.miss_ratio()) * self.backend_us
+    pub(crate) fn longer_us(&self) -> f64 {
+        let [_, delayed, misses] = self.shares();
+        delayed * self.wait_us() + (misses - self.plain.miss_ratio()) * self.backend_us
     }
 }
 
 impl Latencies {
-    /// Of a cell at which requests take the times of `simulated` at the cache and `response_us` in
-    /// the mean, delayed hits left out.
+    /// Of a cell at which requests take the times of `simulated` at the cache and `mean_us` in the
+    /// mean.
     pub(crate) fn of(
         counted: &Counted<'_>,
         simulated: &Simulated,
-        response_us: f64,
+        mean_us: f64,
     ) -> Option<Latencies> {
         let shares = counted.shares();
         let Simulated { hits, misses, .. } = simulated;
@@ -178,7 +225,7 @@ impl Latencies {
             delayed_hits,
             misses,
             // The exact solution's, and not that of what was simulated of it.
-            all: Figures { mean_us: response_us + counted.longer_us(shares), ..all },
+            all: Figures { mean_us, ..all },
             delays_known: counted.delays_known,
         })
     }
@@ -259,8 +306,7 @@ fn pace(case: &Case<'_>) -> String {
         }
     };
     let rate = case.paced.map_or_else(String::new, |rate| {
-        let rate = if rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) };
-        format!(" Delayed hits are those at {rate} requests a second.")
+        format!(" Delayed hits are those at {} requests a second.", per_second(rate))
     });
     let coarse = fetching.spread() as f64 / case.loaded.trace.len().max(1) as f64;
     if coarse < COARSE || case.requests_per_second().is_none() {
@@ -271,6 +317,25 @@ fn pace(case: &Case<'_>) -> String {
          next, so that there may be more.",
         percent(coarse)
     )
+}
+
+/// That more requests come than are served.
+pub(super) fn overrun(advice: &Advice<'_>) -> Option<String> {
+    let case = &advice.cases[advice.worst.case];
+    let (asked, served) = (case.asked?, advice.worst.chosen.mops? * 1e6);
+    (asked > served).then(|| {
+        format!(
+            "Beware: {} requests come in a second{}, and {} are foretold to be served: they pile up, \
+             and wait for longer than is told here.",
+            per_second(asked),
+            on_worst(advice),
+            per_second(served)
+        )
+    })
+}
+
+fn per_second(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
 }
 
 /// What a target for the 99th percentile needs that is shorter than a fetch: almost no misses.

@@ -1,61 +1,77 @@
 //! How much memory a capacity is: keys, values, and what an entry of the policy takes beside them.
+//!
+//! What a cache holds is not what a trace has: where small objects are popular there are more of them
+//! in as many bytes. So it goes by the objects that a replay found resident at a cell.
 
 use frazil_simulator::Unit;
 
 /// What an entry takes beside key and value where the profile does not say it.
 const OVERHEAD_BYTES: f64 = 64.0;
 
-/// From capacities to bytes, and back, by policy.
+/// What a replay found resident at a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Resident {
+    /// Of an object's value in the mean; `None` where the trace does not say.
+    pub(crate) value_bytes: Option<f64>,
+    /// The share of the capacity that is used: less than 1 where what there is no room for leaves some
+    /// of it, and objects come and go all the same.
+    pub(crate) filled: f64,
+}
+
+/// From capacities to bytes, by policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Memory {
     unit: Unit,
-    /// Of an object in the mean; `None` where neither the trace nor the user says it.
-    value_bytes: Option<f64>,
+    /// Of every object, as the user says.
+    said: Option<f64>,
+    /// Of the trace's objects in the mean, for cells of which nothing better is known.
+    mean: Option<f64>,
     /// By policy: what an entry takes beside its value.
     beside: Vec<f64>,
 }
 
 impl Memory {
-    /// `entries` is by policy what profiles say of an entry.
+    /// `said` are bytes of all values, `mean` those of the trace's in the mean; `entries` is by policy
+    /// what profiles say of an entry.
     pub(crate) fn new(
         unit: Unit,
-        value_bytes: Option<f64>,
+        (said, mean): (Option<f64>, Option<f64>),
         key_bytes: f64,
         entries: impl IntoIterator<Item = Option<f64>>,
     ) -> Self {
         let beside = |entry: Option<f64>| key_bytes + entry.unwrap_or(OVERHEAD_BYTES);
-        Memory { unit, value_bytes, beside: entries.into_iter().map(beside).collect() }
+        Memory { unit, said, mean, beside: entries.into_iter().map(beside).collect() }
     }
 
     /// Whether values are known, without which nothing else is.
     pub(crate) fn is_known(&self) -> bool {
-        self.value_bytes.is_some()
+        self.said.or(self.mean).is_some()
     }
 
-    /// Bytes of a unit of capacity. Where bytes are counted that is more than 1: capacities are
-    /// the sizes in the trace alone.
-    pub(crate) fn bytes_each(&self, policy: usize) -> Option<f64> {
-        let value = self.value_bytes?;
+    /// Bytes of a unit of capacity, by what is resident. Where bytes are counted that is more than 1:
+    /// capacities are the sizes in the trace alone.
+    pub(crate) fn bytes_each(&self, policy: usize, resident: Option<Resident>) -> Option<f64> {
+        let Resident { value_bytes, filled } =
+            resident.unwrap_or(Resident { value_bytes: None, filled: 1.0 });
+        let value = self.said.or(value_bytes).or(self.mean)?;
         let entry = value + self.beside.get(policy)?;
-        Some(match self.unit {
+        let full = match self.unit {
             Unit::Objects => entry,
             Unit::Bytes => entry / value,
-        })
+        };
+        Some(full * filled)
     }
 
-    /// The same of every policy. Empty where nothing is known.
-    pub(crate) fn bytes_of_each(&self) -> Vec<f64> {
-        (0..self.beside.len()).filter_map(|policy| self.bytes_each(policy)).collect()
+    /// What the smallest entry takes of any policy, if no value has fewer bytes.
+    pub(crate) fn least_entry(&self, smallest: Option<f64>) -> Option<f64> {
+        let beside = self.beside.iter().copied().fold(f64::INFINITY, f64::min);
+        self.said.or(smallest).or(self.mean).map(|value| value + beside)
     }
 
-    pub(crate) fn bytes(&self, policy: usize, capacity: u64) -> Option<u64> {
-        // Saturates.
-        self.bytes_each(policy).map(|each| (each * capacity as f64).round() as u64)
-    }
-
-    /// By policy the capacity that so many bytes are room for. Empty where nothing is known.
-    pub(crate) fn capacities(&self, bytes: u64) -> Vec<u64> {
-        self.bytes_of_each().into_iter().map(|each| (bytes as f64 / each) as u64).collect()
+    /// By the means of the trace, the most capacity that so many bytes are room for.
+    pub(crate) fn about(&self, bytes: u64) -> Option<u64> {
+        let each = (0..self.beside.len()).filter_map(|policy| self.bytes_each(policy, None));
+        each.reduce(f64::min).map(|each| (bytes as f64 / each) as u64)
     }
 }
 
@@ -63,20 +79,30 @@ impl Memory {
 mod tests {
     use super::*;
 
+    fn resident(bytes: f64) -> Option<Resident> {
+        Some(Resident { value_bytes: Some(bytes), filled: 1.0 })
+    }
+
     #[test]
     fn objects_have_keys_values_and_what_the_policy_adds() {
-        let objects = Memory::new(Unit::Objects, Some(64.0), 8.0, [Some(28.0), None]);
-        assert_eq!((objects.bytes(0, 10), objects.bytes(1, 10)), (Some(1_000), Some(1_360)));
-        assert_eq!(objects.capacities(1_360), [13, 10]);
-        assert_eq!(objects.bytes(0, u64::MAX), Some(u64::MAX));
-        assert_eq!(objects.bytes(2, 10), None, "no such policy");
-        let unknown = Memory::new(Unit::Objects, None, 8.0, [Some(28.0)]);
-        assert_eq!((unknown.bytes(0, 10), unknown.capacities(10)), (None, vec![]));
+        let means = (None, Some(64.0));
+        let objects = Memory::new(Unit::Objects, means, 8.0, [Some(28.0), None]);
+        let each = |policy, resident| objects.bytes_each(policy, resident);
+        assert_eq!((each(0, None), each(1, None), each(2, None)), (Some(100.0), Some(136.0), None));
+        assert_eq!((each(0, resident(14.0)), objects.about(1_360)), (Some(50.0), Some(13)));
+        assert_eq!(objects.least_entry(Some(4.0)), Some(40.0));
+        let said = Memory::new(Unit::Objects, (Some(64.0), Some(9.0)), 8.0, [Some(28.0)]);
+        assert_eq!(said.bytes_each(0, resident(1.0)), Some(100.0));
+        let unknown = Memory::new(Unit::Objects, (None, None), 8.0, [Some(28.0)]);
+        assert_eq!((unknown.bytes_each(0, None), unknown.about(10)), (None, None));
     }
 
     #[test]
     fn bytes_of_a_trace_are_values_alone() {
-        let bytes = Memory::new(Unit::Bytes, Some(100.0), 8.0, [Some(42.0)]);
-        assert_eq!((bytes.bytes(0, 1_000), bytes.capacities(1_500)), (Some(1_500), vec![1_000]));
+        let bytes = Memory::new(Unit::Bytes, (None, Some(100.0)), 8.0, [Some(42.0)]);
+        assert_eq!((bytes.bytes_each(0, None), bytes.about(1_500)), (Some(1.5), Some(1_000)));
+        assert_eq!(bytes.bytes_each(0, resident(50.0)), Some(2.0));
+        let half = Some(Resident { value_bytes: Some(50.0), filled: 0.5 });
+        assert_eq!(bytes.bytes_each(0, half), Some(1.0));
     }
 }

@@ -10,6 +10,7 @@ mod figures;
 mod goal;
 mod latency;
 mod memory;
+mod prices;
 mod recommend;
 mod search;
 mod text;
@@ -73,7 +74,8 @@ const RECORDS: usize = 16_000_000;
 ///
 /// How long requests take is told for hits, delayed hits, which wait for a fetch that another began,
 /// and misses. For that the answer's sizes are replayed once more, with fetches that take as long as
-/// the --backend by the trace's times, or at the --request-rate; with a --target-latency all are.
+/// the --backend by the trace's times, or at the --request-rate. With a --target-latency all are,
+/// and where delayed hits are enough to change a throughput, which then has them in it.
 ///
 /// Of several traces each is replayed at the same sizes. A policy is then judged by the trace on
 /// which it is furthest behind the best there, and that trace is named.
@@ -91,6 +93,7 @@ const RECORDS: usize = 16_000_000;
   frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
   frazil advise --trace requests.csv.zst --backend 1ms --target-latency p99=1.2ms
   frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
+  frazil advise --trace cdn.bin --prices elasticache-s3 --request-rate 1000
   frazil advise --trace monday.csv.zst sunday.csv.zst
   zcat requests.csv.gz | frazil advise --trace - --sample 100K
   frazil advise --trace requests.frazil --profile machine.toml
@@ -328,7 +331,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let memory = args.goal.memory(question, unit, &cases);
     let goal = args.goal.goal(unit, &memory, &cases)?;
     let Found { board, choice, shown } =
-        search::explore(args, question, goal.as_ref(), &mut cases)?;
+        search::explore(args, question, goal.as_ref(), &memory, &mut cases)?;
     let chosen = choice.winner.chosen;
     let doubling = Doubling::new(question, &cases, &board, chosen)?;
     let (marginal_gain, step) = (doubling.most_gain(), doubling.step);

@@ -8,7 +8,8 @@ use super::Args;
 use super::board::{Board, Entry};
 use super::case::{Case, Question};
 use super::choice::Choice;
-use super::goal::{Budget, Goal};
+use super::goal::Goal;
+use super::memory::Memory;
 use super::worth::{Gap, gaps_to_sizes};
 use crate::failure::Failure;
 
@@ -17,6 +18,9 @@ const GRID: [&str; 9] = ["0.5%", "1%", "2%", "4%", "8%", "16%", "32%", "64%", "1
 /// Sizes that may be added to those: three halvings of the gap around each of three sizes, and
 /// some for a curve that bends more than once.
 const EXTRA: usize = 12;
+/// What is resident at a capacity says which capacity a budget in bytes is; so many of these lead to
+/// each other.
+const NEARER: usize = 6;
 /// Policies of the answer's own sizes that were not replayed there may win, and so move it.
 const ROUNDS: usize = 4;
 
@@ -33,26 +37,37 @@ pub(super) fn explore(
     args: &Args,
     question: &Question,
     goal: Option<&Goal>,
+    memory: &Memory,
     cases: &mut [Case<'_>],
 ) -> Result<Found, Failure> {
     let capacities = capacities(args, goal, cases)?;
     for case in cases.iter_mut() {
         case.replay_all(question, &capacities)?;
     }
-    let mut board = Board::new(cases);
+    let mut board = Board::new(cases, memory);
     if args.capacity.is_empty() {
-        let cells = goal.map_or_else(Vec::new, |goal| goal.cells_at_budget(&board));
-        add(question, cases, &mut board, &cells)?;
-        look_closer(question, goal, cases, &mut board)?;
+        for _ in 0..NEARER {
+            let cells = goal.map_or_else(Vec::new, |goal| goal.cells_at_budget(&board));
+            if cells.is_empty() {
+                break;
+            }
+            add(question, memory, cases, &mut board, &cells)?;
+        }
+        look_closer(question, goal, memory, cases, &mut board)?;
     }
-    let nothing = || Failure::usage(anyhow!("no policy or no capacity to compare"));
+    let has_budget = goal.is_some_and(|goal| goal.budget.is_some());
+    let nothing = || {
+        let beyond = "no size that was compared is within the --budget";
+        let problem = if has_budget { beyond } else { "no policy or no capacity to compare" };
+        Failure::usage(anyhow!("{problem}"))
+    };
     let mut choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     for _ in 0..ROUNDS {
         let unknown = unknown(question, &board, &choice);
         if unknown.is_empty() {
             break;
         }
-        add(question, cases, &mut board, &unknown)?;
+        add(question, memory, cases, &mut board, &unknown)?;
         choice = Choice::of(&board, goal).ok_or_else(nothing)?;
     }
     let sizes = choice.capacities(&board).into_iter().filter_map(|size| board.at(size));
@@ -77,11 +92,12 @@ fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Ve
         let of_each = of_each.collect::<Result<Vec<u64>, Failure>>()?;
         capacities.extend(of_each.into_iter().max());
     }
-    if let Some(budget) = goal.and_then(|goal| goal.budget.as_ref()).map(Budget::largest) {
-        let everything = cases.iter().map(|case| case.everything).max().unwrap_or(budget);
+    if let Some(budget) = goal.and_then(|goal| goal.budget.as_ref()) {
+        let about = budget.about();
+        let everything = cases.iter().map(|case| case.everything).max().unwrap_or(about);
         if args.capacity.is_empty() {
-            capacities.push(budget.min(everything));
-        } else if capacities.iter().all(|&capacity| capacity > budget) {
+            capacities.push(about.min(everything).max(1));
+        } else if capacities.iter().all(|&capacity| !budget.may_hold(capacity)) {
             return Err(Failure::usage(anyhow!("no --capacity is within the --budget")));
         }
     }
@@ -94,6 +110,7 @@ fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Ve
 fn look_closer(
     question: &Question,
     goal: Option<&Goal>,
+    memory: &Memory,
     cases: &mut [Case<'_>],
     board: &mut Board,
 ) -> Result<(), Failure> {
@@ -104,7 +121,7 @@ fn look_closer(
             break;
         }
         let before = board.rows.len();
-        add(question, cases, board, &cells)?;
+        add(question, memory, cases, board, &cells)?;
         // What cannot be told from a neighbour in a sample is no new size.
         let new = board.rows.len() - before;
         if new == 0 {
@@ -158,6 +175,7 @@ fn unknown(question: &Question, board: &Board, choice: &Choice) -> Vec<(usize, u
 
 fn add(
     question: &Question,
+    memory: &Memory,
     cases: &mut [Case<'_>],
     board: &mut Board,
     cells: &[(usize, u64)],
@@ -165,6 +183,6 @@ fn add(
     for case in cases.iter_mut() {
         case.add(question, cells, "looking closer")?;
     }
-    *board = Board::new(cases);
+    *board = Board::new(cases, memory);
     Ok(())
 }

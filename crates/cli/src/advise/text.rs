@@ -12,7 +12,8 @@ use super::choice::Verdict;
 use super::latency::{self, latencies_json};
 use super::recommend::{Limit, Measured, TIE, Winner};
 use super::told::{
-    bytes, cautions, goal_json, growth, is_rough, knees_json, named, sizes_json, why_size, worth,
+    bytes, cautions, goal_json, growth, is_rough, knees_json, named, price_sources, sizes_json,
+    why_size, worth,
 };
 use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
@@ -22,9 +23,6 @@ use crate::output::{self, Row, grouped, percent, row};
 const NEVER: f64 = 0.9995;
 /// Hits for which a cache may be worth its memory.
 const WORTHWHILE: f64 = 0.02;
-/// Where delayed hits make requests take more than so many times as long, the throughput, which is
-/// without them, says so.
-const SURPASSED: f64 = 1.01;
 /// A loss of throughput that is not just rounding of what is printed.
 pub(super) const TOLD: f64 = 5e-4;
 
@@ -275,9 +273,11 @@ fn sentences(advice: &Advice<'_>) -> Vec<String> {
 pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     let winner = &advice.choice.winner;
     if !advice.choice.is_size() {
-        return [why_size(advice)].into_iter().chain(latency::needs_hits(advice)).collect();
+        let needed = [price_sources(advice), latency::needs_hits(advice)];
+        return [why_size(advice)].into_iter().chain(needed.into_iter().flatten()).collect();
     }
     let mut sentences = vec![why_policy(advice, winner), why_size(advice)];
+    sentences.extend(price_sources(advice));
     sentences.extend(latency::sentence(advice));
     sentences.extend(latency::needs_hits(advice));
     sentences.extend(what_limits(advice, &advice.worst.chosen));
@@ -535,15 +535,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         format!("{} to {} M/s, {}", told[0], told[1], range_source(advice))
     };
     let there = on_worst(advice);
-    // Delayed hits and all, where they are known.
-    let mean_us = cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us);
-    let takes = if mean_us > SURPASSED * response_us {
-        let mpl = grouped(advice.forecast.setting.mpl as u64);
-        let taken = format!("with delayed hits, which are taken to hold none of the {mpl} places");
-        format!("{} ({taken})", time(mean_us))
-    } else {
-        time(mean_us)
-    };
+    let takes = time(cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us));
     Some(format!("Throughput{there}: {range}{sure}; a request takes {takes}; {limit}{peak}."))
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::Advice;
 use super::board::{Kept, Row};
 use super::choice::Verdict;
-use super::goal::{Goal, LatencyTarget, Money};
-use super::latency::{latencies, latencies_json};
+use super::goal::{Budget, Goal, LatencyTarget, Money};
+use super::latency::{latencies, latencies_json, overrun};
 use super::recommend::{Limit, Measured};
 use super::text::{TOLD, amount, hopeless, mops, share, time, told_share, why_slower};
 use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
@@ -21,6 +21,8 @@ const FILLING: f64 = 0.5;
 
 /// A size that serves so many times as much is pointed out.
 const FASTER: f64 = 1.25;
+/// From this gain on it is told in times, not in percent.
+const MANY_TIMES: f64 = 2.0;
 
 const CLIFF_NAME: &str = "cliff";
 /// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of them;
@@ -45,7 +47,7 @@ impl Named {
 
     /// A month of memory and misses.
     pub(super) fn a_month(&self, money: &Money) -> f64 {
-        money.a_month(self.policy, self.capacity, self.kept.miss_ratio).iter().sum()
+        money.a_month(self.capacity, &self.kept).iter().sum()
     }
 }
 
@@ -119,7 +121,7 @@ pub(super) fn knees_json(advice: &Advice<'_>) -> Vec<u64> {
 fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
     json!({
         "capacity": size.capacity,
-        "bytes": advice.memory.bytes(size.policy, size.capacity),
+        "bytes": bytes_of(advice, size.policy, size.capacity),
         "policy": advice.policies[size.policy].to_string(),
         "miss_ratio": size.kept.miss_ratio,
         "byte_miss_ratio": size.kept.byte_miss_ratio,
@@ -142,13 +144,14 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
             "memory_a_month": memory,
             "misses_a_month": misses,
             "no_cache_a_month": money.without_cache(),
+            "price_sources": money.sources,
         })
     });
     let nearest = named(advice).into_iter().find(|it| it.names.contains(&"nearest"));
     json!({
         "reached": choice.is_size(),
-        "budget": goal.budget.as_ref().map(|budget| budget.of(choice.winner.chosen.policy)),
-        "budget_bytes": goal.budget.as_ref().and_then(|budget| budget.bytes),
+        "budget": goal.budget.as_ref().map(|budget| budget.room(choice.kept.bytes_each)),
+        "budget_bytes": goal.budget.as_ref().and_then(Budget::bytes),
         "target_miss_ratio": goal.miss_ratio,
         "target_response_us": match goal.latency {
             Some(LatencyTarget::Mean(us)) => Some(us),
@@ -181,7 +184,7 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
             amount(advice.unit, it.capacity),
             share(advice.everything, it.capacity),
         ];
-        row.extend(memory.then(|| bytes_of(advice, it.policy, it.capacity)));
+        row.extend(memory.then(|| told_bytes(advice, it.policy, it.capacity)));
         row.extend([percent(it.kept.miss_ratio), percent(it.avoided)]);
         row.extend(it.kept.byte_miss_ratio.map(percent));
         row.push(mops(it.kept.mops));
@@ -209,17 +212,26 @@ pub(super) fn worth_title(advice: &Advice<'_>) -> String {
 
 /// The memory that a cell takes.
 pub(super) fn bytes(advice: &Advice<'_>, cell: &Measured) -> String {
-    bytes_of(advice, cell.policy, cell.capacity)
+    told_bytes(advice, cell.policy, cell.capacity)
 }
 
-fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
-    advice.memory.bytes(policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
+fn told_bytes(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
+    bytes_of(advice, policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
+}
+
+/// The memory of a policy at a capacity, by what was resident there; where it was not replayed as at
+/// the next one that was.
+pub(super) fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> Option<u64> {
+    let entries = advice.board.rows.iter().filter_map(|row| row.entry(policy));
+    let near = entries.min_by_key(|entry| entry.measured.capacity.abs_diff(capacity))?;
+    // Saturates.
+    near.kept.bytes_each.map(|each| (each * capacity as f64).round() as u64)
 }
 
 /// What is recommended costs so much: memory, and misses.
 fn a_month(advice: &Advice<'_>, money: &Money) -> [f64; 2] {
     let chosen = &advice.choice.winner.chosen;
-    money.a_month(chosen.policy, chosen.capacity, advice.choice.kept.miss_ratio)
+    money.a_month(chosen.capacity, &advice.choice.kept)
 }
 
 /// An amount of money, of which small ones have two digits too.
@@ -230,6 +242,17 @@ pub(super) fn price(sum: f64) -> String {
 /// What a GiB costs, and what misses do.
 pub(super) fn prices(money: &Money) -> String {
     format!("at {} a GiB and {} a million misses", money.memory_price, money.miss_price)
+}
+
+/// From where prices of a vendor's list are.
+pub(super) fn price_sources(advice: &Advice<'_>) -> Option<String> {
+    let sources = &advice.money()?.sources;
+    (!sources.is_empty()).then(|| {
+        format!(
+            "Prices, on demand in us-east-1 and without what moving data costs: {}.",
+            sources.join("; ")
+        )
+    })
 }
 
 /// How many requests there are to miss.
@@ -315,9 +338,9 @@ fn asked(advice: &Advice<'_>) -> String {
 
 fn within(advice: &Advice<'_>, goal: &Goal) -> String {
     let Some(budget) = &goal.budget else { return String::new() };
-    let size = match budget.bytes {
-        Some(bytes) => output::bytes(bytes),
-        None => amount(advice.unit, budget.largest()),
+    let size = match *budget {
+        Budget::Bytes { bytes, .. } => output::bytes(bytes),
+        Budget::Capacity(capacity) => amount(advice.unit, capacity),
     };
     format!(" within the budget of {size}")
 }
@@ -484,10 +507,14 @@ pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
     } else {
         format!("{times:.1} times the memory")
     };
-    let sign = if gain < 0.0 { '−' } else { '+' };
     let to = amount(advice.unit, advice.step);
     let all = if advice.step >= advice.everything { ", room for all" } else { "" };
-    [title, format!("{sign}{:.1} %", gain.abs() * 100.0), format!("of throughput, with {to}{all}")]
+    let (gained, of) = match gain {
+        MANY_TIMES.. => (format!("{:.0} times", gain + 1.0), "the throughput"),
+        0.0.. => (format!("+{:.1} %", gain * 100.0), "of throughput"),
+        _ => (format!("−{:.1} %", gain.abs() * 100.0), "of throughput"),
+    };
+    [title, gained, format!("{of}, with {to}{all}")]
 }
 
 /// What twice the memory would do to the throughput.
@@ -496,12 +523,15 @@ fn step(advice: &Advice<'_>) -> String {
     let Some(gain) = advice.marginal_gain else {
         return " It holds every object of the trace.".to_owned();
     };
+    let gains = match gain {
+        MANY_TIMES.. => format!("serve {:.0} times as much", gain + 1.0),
+        0.0.. => format!("gain {:.1} % of throughput", gain * 100.0),
+        _ => format!("cost {:.1} % of throughput", gain.abs() * 100.0),
+    };
     format!(
-        " One more step, to {}{}, would {} {:.1} % of throughput with {}{}{}.",
+        " One more step, to {}{}, would {gains} with {}{}{}.",
         amount(advice.unit, advice.step),
         if advice.step >= advice.everything { ", room for all" } else { "" },
-        if gain < 0.0 { "cost" } else { "gain" },
-        gain.abs() * 100.0,
         advice.policies[chosen.policy],
         of_several(advice, " on the trace that gains most"),
         if gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
@@ -521,9 +551,12 @@ fn unreached(advice: &Advice<'_>) -> String {
 
 fn no_size(advice: &Advice<'_>) -> String {
     format!(
-        "Size: none, as room for all {} would avoid {} of misses{}: nearly everything is asked for \
+        "Size: none, as room for {} would avoid {} of misses{}: nearly everything is asked for \
          once.",
-        amount(advice.unit, advice.everything),
+        match (advice.unit, advice.everything) {
+            (Unit::Objects, 1) => "its one object".to_owned(),
+            (_, all) => format!("all {}", amount(advice.unit, all)),
+        },
         percent(advice.board.avoidable),
         if advice.cases.len() > 1 { " at most on any of the traces" } else { "" }
     )
@@ -552,6 +585,7 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
         ));
     }
     told.extend(hopeless(advice));
+    told.extend(overrun(advice).filter(|_| !matches!(advice.choice.verdict, Verdict::Hopeless)));
     let capacity = advice.choice.winner.chosen.capacity;
     let until = advice.cases.iter().map(|case| case.until_filled(capacity)).fold(1.0, f64::min);
     if advice.choice.is_size() && until > FILLING {

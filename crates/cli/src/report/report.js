@@ -10,7 +10,7 @@
   const trace = () => data.traces[state.trace];
   const objects = (capacity) => (data.unit === 'bytes' ? format.bytes(capacity) : `${format.count(capacity)} object${capacity === 1 ? '' : 's'}`);
   /** With the memory, which is another for each policy. */
-  const amount = (capacity, policy) => objects(capacity) + (data.bytes_each[policy] ? ` (${format.bytes(capacity * data.bytes_each[policy])})` : '');
+  const amount = (capacity, policy) => objects(capacity) + (cellOf(policy, capacity)?.bytes ? ` (${format.bytes(cellOf(policy, capacity).bytes)})` : '');
   const shareOf = (capacity, all = trace().everything) => (capacity > all ? 'over 100 %' : format.percent(capacity / all));
   const everything = () => Math.max(...data.traces.map((it) => it.everything));
   const sizes = () => [...new Set(trace().cells.map((cell) => cell.capacity))].sort((a, b) => a - b);
@@ -75,7 +75,8 @@
     const here = predicted(cell);
     const [low, high] = here ? [here.low_mops, here.high_mops].map(format.mops) : [];
     const { cores, backend_us } = data.settings[state.setting];
-    const without = backend_us > 0 ? ', without delayed hits' : '';
+    const delays = trace().delays && backend_us === data.settings[data.setting].backend_us;
+    const without = backend_us > 0 && !delays ? ', without delayed hits' : '';
     const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';

@@ -487,6 +487,34 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     assert!(!text.contains("What memory is worth"), "{text}");
 }
 
+/// More cores than a profile's calibrations were compared for are no surer than as many as those.
+#[test]
+fn ranges_grow_with_the_cores() {
+    let range = |cores: &str| {
+        let args = ["--trace", GENERATED, "--policy", "lru", "--capacity", "500", "--backend", "0"];
+        let (_, cells) = advised(&[&args[..], &["--cores", cores]].concat());
+        let ends =
+            ["throughput_low_mops", "throughput_high_mops"].map(|key| cells[0][key].as_f64());
+        ends[1].unwrap() / ends[0].unwrap()
+    };
+    let [some, more, most] = ["64", "128", "1000"].map(range);
+    assert!(1.01 * some < more && 1.01 * more < most, "{some} {more} {most}");
+}
+
+/// What a step gains many times over is told in times.
+#[test]
+fn large_gains_are_told_in_times() {
+    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--capacity", "50%"];
+    let (answer, _) = advised(&half);
+    let gain = answer["marginal_gain"].as_f64().unwrap();
+    assert!(gain > 10.0, "{answer}");
+    let text = told(&half);
+    let times = format!("room for all, would serve {:.0} times as much with lru", gain + 1.0);
+    assert!(text.contains(&times), "{times}: {text}");
+    let one = told(&["--trace", "loop:objects=1:requests=1", "--policy", "lru"]);
+    assert!(one.contains("one request is too few") && one.contains("its one object"), "{one}");
+}
+
 /// 2,000 objects, all of them 20 times, each time in another order.
 #[test]
 fn objects_in_any_order_are_a_slope_and_no_cliff() {
@@ -611,6 +639,40 @@ fn prices_decide_the_size() {
     assert!(dear.contains("Use no cache: at these prices"), "{dear}");
 }
 
+/// Of a list where nobody says another price, and then with its source and date.
+#[test]
+fn prices_may_be_those_of_a_list() {
+    let folder = Folder::new("advise-lists");
+    let trace = timed(&folder);
+    let common = ["--trace", &trace, "--policy", "lru", "--cores", "2"];
+    let of = |prices: &[&str]| advised(&[&common[..], prices].concat()).0["goal"].take();
+    let list = ["--prices", "elasticache-dynamodb"];
+    let listed = of(&list);
+    let same = of(&["--memory-price", "12.24", "--miss-price", "0.125"]);
+    let costs = |goal: &Value| {
+        ["memory", "misses"].map(|it| goal["money"][it.to_owned() + "_a_month"].clone())
+    };
+    assert_eq!(costs(&listed), costs(&same));
+    let sources = |goal: &Value| goal["money"]["price_sources"].as_array().unwrap().len();
+    let given = of(&[&list[..], &["--miss-price", "3"]].concat());
+    assert_eq!((sources(&listed), sources(&given), sources(&same)), (2, 1, 0));
+    assert_eq!(
+        (&given["money"]["miss_price"], &given["money"]["memory_price"]),
+        (&3.0.into(), &12.24.into())
+    );
+    let text = told(&[&common[..], &list].concat());
+    for word in ["12.24 a GiB and 0.125 a million", "cache.r7g.large", "2026-10-02", "https://"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!told(&common).contains("https://"));
+    fails(
+        &["advise", "--trace", GENERATED, "--prices", "ec2-s3"],
+        2,
+        &["--prices", "--value-bytes"],
+    );
+    fails(&["advise", "--trace", GENERATED, "--prices", "cheap"], 2, &["ec2-s3"]);
+}
+
 #[test]
 fn misses_that_cost_are_for_the_policy_with_the_fewest() {
     let common = [
@@ -691,6 +753,76 @@ fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
         let least = misses.fold(1.0, f64::min);
         assert!(answer["miss_ratio"].as_f64().unwrap() <= least + 0.0051, "{policies}: {answer}");
     }
+}
+
+/// Fifty objects of 20 bytes that most requests are for, among others of 20,000.
+fn skewed() -> Vec<(u64, u64)> {
+    let mut state = 1u64;
+    let mut draw = |most: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+        (state >> 33) % most
+    };
+    let mut request = || if draw(10) < 6 { (draw(50), 20) } else { (50 + draw(3_000), 20_000) };
+    (0..30_000).map(|_| request()).collect()
+}
+
+/// Bytes of what LRU holds, `beside` with each, in the mean of the second half of the requests.
+fn held_by_lru(requests: &[(u64, u64)], capacity: u64, in_bytes: bool, beside: f64) -> f64 {
+    let weigh = |size: u64| if in_bytes { size } else { 1 };
+    let (mut held, mut used, mut sum) = (Vec::<(u64, u64)>::new(), 0, 0.0);
+    for (at, &(id, size)) in requests.iter().enumerate() {
+        match held.iter().position(|it| it.0 == id) {
+            Some(place) => {
+                let it = held.remove(place);
+                held.push(it);
+            }
+            None if weigh(size) <= capacity => {
+                while used + weigh(size) > capacity {
+                    used -= weigh(held.remove(0).1);
+                }
+                used += weigh(size);
+                held.push((id, size));
+            }
+            None => {}
+        }
+        let bytes = held.iter().map(|it| it.1 as f64 + beside).sum::<f64>();
+        sum += if at >= requests.len() / 2 { bytes } else { 0.0 };
+    }
+    sum / (requests.len() - requests.len() / 2) as f64
+}
+
+/// A cache holds more small objects than a trace has where those are popular.
+#[test]
+fn memory_is_that_of_what_is_resident() {
+    let folder = Folder::new("advise-skewed");
+    let requests = skewed();
+    let rows = requests.iter().map(|(id, size)| format!("{id},{size}\n")).collect::<String>();
+    let file = folder.file("skewed.csv", rows);
+    let common = ["--trace", &file, "--columns", "id=1,size=2", "--header", "no"];
+    let common = [&common[..], &["--policy", "lru"]].concat();
+    let beside = 8.0 + entry_bytes("lru");
+    for (unit, budget, bytes) in [
+        ("bytes", "2KiB", 2_048.0),
+        ("bytes", "300KiB", 307_200.0),
+        ("objects", "300KiB", 307_200.0),
+        ("objects", "4MiB", 4_194_304.0),
+    ] {
+        let of = |capacity: u64| held_by_lru(&requests, capacity, unit == "bytes", beside);
+        let goal = [&common[..], &["--unit", unit, "--budget", budget]].concat();
+        let (answer, _) = advised(&goal);
+        let held = of(answer["capacity"].as_u64().unwrap());
+        assert!(0.9 * bytes <= held && held <= 1.005 * bytes, "{unit} {budget}: {held} {answer}");
+        for size in ["frugal", "balanced", "ample"].map(|name| &answer["sizes"][name]) {
+            let held = of(size["capacity"].as_u64().unwrap());
+            let told = size["bytes"].as_f64().unwrap();
+            assert!((told / held - 1.0).abs() < 0.05, "{unit}: {told}, {held}: {size}");
+        }
+    }
+    fails(
+        &[&["advise"], &common[..], &["--unit", "bytes", "--budget", "60B"]].concat(),
+        2,
+        &["--budget", "room for no object"],
+    );
 }
 
 /// What an engineer would say who looks at the curves: none of these wants the largest grid size

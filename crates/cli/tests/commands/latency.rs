@@ -119,3 +119,53 @@ fn requests_may_come_as_seldom_as_one_likes() {
         assert!(answer["capacity"].is_u64(), "{answer}");
     }
 }
+
+/// Requests in flight are throughput times latency, with all that waits, in each figure that is told.
+#[test]
+fn delayed_hits_hold_a_place_of_those_in_flight() {
+    const MPL: f64 = 32.0;
+    let of = |goal: &[&str]| {
+        let args = ["--trace", GENERATED, "--policy", "lru,s3-fifo", "--cores", "2"];
+        let fetch = ["--backend", "10ms", "--request-rate", "100K"];
+        advised(&[&args[..], &fetch, goal].concat())
+    };
+    // By kind, each with its own share: told apart from the throughput.
+    let mean_us = |row: &Value| {
+        let kinds = ["hits", "delayed_hits", "misses"];
+        let of = |kind| number(row, kind, "share") * number(row, kind, "mean_us");
+        kinds.map(of).iter().sum::<f64>()
+    };
+    let mops = |row: &Value| row["throughput_mops"].as_f64().unwrap();
+    let (answer, cells) = of(&[]);
+    assert!(number(&answer, "delayed_hits", "share") > 0.1, "{answer}");
+    for cell in &cells {
+        let in_flight = mops(cell) * cell["response_us"].as_f64().unwrap();
+        assert!((in_flight / MPL - 1.0).abs() < 1e-6, "{in_flight}: {cell}");
+    }
+    for size in ["frugal", "balanced", "ample"].map(|name| &answer["sizes"][name]) {
+        let in_flight = mops(size) * mean_us(size);
+        assert!((in_flight / MPL - 1.0).abs() < 0.01, "{in_flight}: {size}");
+    }
+    let target = mops(&answer) * 1.2;
+    let (reached, _) = of(&["--target-throughput", &format!("{target}M")]);
+    assert_eq!(reached["goal"]["reached"], true, "{reached}");
+    assert!(MPL / mean_us(&reached) >= target * 0.99, "{target}: {reached}");
+    // What waits for no other's fetch: a request a day.
+    let args = ["--trace", GENERATED, "--backend", "10ms", "--request-rate", "1e-5"];
+    let cell = ["--policy", "lru", "--capacity", "100", "--cores", "2"];
+    let (_, apart) = advised(&[&args[..], &cell].concat());
+    let misses = apart[0]["misses"].as_f64().unwrap() / 20_000.0;
+    assert!((mops(&apart[0]) * misses * 1e4 / MPL - 1.0).abs() < 1e-3, "{apart:?}");
+}
+
+#[test]
+fn more_requests_than_are_served_are_told_first() {
+    let first = |rate: &str| {
+        let args = ["advise", "--trace", GENERATED, "--policy", "lru", "--backend", "10ms"];
+        let told = frazil(&[&args[..], &["--cores", "2", "--request-rate", rate]].concat());
+        String::from_utf8(told.stdout).unwrap()
+    };
+    let beyond = first("100K");
+    assert!(beyond.starts_with("Beware: 100,000 requests come in a second, and "), "{beyond}");
+    assert!(!first("100").contains("Beware"));
+}

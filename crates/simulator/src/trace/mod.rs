@@ -131,15 +131,33 @@ impl Trace {
     /// assert_eq!(trace.footprint_bytes(), Some(15));
     /// ```
     pub fn footprint_bytes(&self) -> Option<u64> {
-        let (mut footprint, mut seen) = (0, 0);
+        let bytes = self.object_bytes();
+        (!self.sizes.is_empty()).then(|| bytes.iter().map(|&bytes| u64::from(bytes)).sum())
+    }
+
+    /// The bytes of each object, by its number, each counted at its first record; empty where the
+    /// trace has no sizes. O(records).
+    ///
+    /// ```
+    /// use frazil_simulator::trace::Trace;
+    ///
+    /// let trace = Trace {
+    ///     ids: vec![0, 1, 0],
+    ///     sizes: vec![5, 10, 6],
+    ///     objects: vec![7, 8],
+    ///     ..Trace::default()
+    /// };
+    /// assert_eq!(trace.object_bytes(), [5, 10]);
+    /// ```
+    pub fn object_bytes(&self) -> Vec<u32> {
+        let mut bytes = Vec::new();
         for (&id, &size) in self.ids.iter().zip(&self.sizes) {
             // Objects are numbered in order of first appearance.
-            if id == seen {
-                footprint += u64::from(size);
-                seen += 1;
+            if id as usize == bytes.len() {
+                bytes.push(size);
             }
         }
-        (!self.sizes.is_empty()).then_some(footprint)
+        bytes
     }
 }
 
