@@ -74,6 +74,10 @@ impl Default for SweepOptions {
 /// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
 /// 9 to 60 a resident object, for each cell that is alive, one a thread.
 ///
+/// # Panics
+/// If a policy knows the future ([`PolicySpec::is_offline`]) and entries may expire: it would not
+/// know what will have expired.
+///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep, trace::Trace};
 /// let trace = Trace { ids: vec![0, 1, 0, 2, 0], objects: vec![7, 8, 9], ..Trace::default() };
@@ -187,6 +191,10 @@ fn run_cells(
     progress: &(dyn Fn(u64) + Sync),
     fetching: Option<&Fetching>,
 ) -> Vec<Outcome> {
+    let offline = cells.iter().map(|cell| cell.policy).find(PolicySpec::is_offline);
+    if let Some(policy) = offline.filter(|_| fetching.is_none() && expires(trace, options)) {
+        panic!("policy `{policy}` knows what is asked for, but not what will have expired then");
+    }
     let future = OnceLock::new();
     let next_cell = AtomicUsize::new(0);
     let outcomes = Mutex::new(vec![Outcome::default(); cells.len()]);
@@ -200,7 +208,7 @@ fn run_cells(
             let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
             let outcome = match fetching {
                 Some(fetching) => replay.run(&mut replay.delayed(policy, know, fetching)),
-                None if replay.expires() => replay.run(&mut replay.expiring(policy, know)),
+                None if expires(trace, options) => replay.run(&mut replay.expiring(policy, know)),
                 None if options.count_work => replay.run(&mut replay.versatile(policy, know)),
                 None => policy.visit(*capacity, know, &replay),
             };
@@ -221,6 +229,16 @@ fn run_cells(
         work();
     });
     outcomes.into_inner().unwrap_or_default()
+}
+
+/// Whether anything may expire where fetches take no time.
+fn expires(trace: &Trace, options: &SweepOptions) -> bool {
+    let some = match options.lifetimes {
+        Lifetimes::Ignored => false,
+        Lifetimes::OfTrace => !trace.lifetimes_ns.is_empty(),
+        Lifetimes::Fixed(_) => true,
+    };
+    some && !trace.times_ns.is_empty()
 }
 
 struct Replay<'a> {
@@ -290,17 +308,6 @@ impl Replayable for ExpiringCell<'_> {
 }
 
 impl<'a> Replay<'a> {
-    /// Whether anything may expire.
-    fn expires(&self) -> bool {
-        let Trace { times_ns, lifetimes_ns, .. } = self.trace;
-        let some = match self.options.lifetimes {
-            Lifetimes::Ignored => false,
-            Lifetimes::OfTrace => !lifetimes_ns.is_empty(),
-            Lifetimes::Fixed(_) => true,
-        };
-        some && !times_ns.is_empty()
-    }
-
     fn expiring(
         &self,
         policy: &PolicySpec,

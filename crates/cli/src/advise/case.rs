@@ -88,6 +88,8 @@ pub(crate) struct Case<'a> {
     pub(crate) paced: Option<f64>,
     /// What entries live by, if any may expire.
     pub(crate) lifetimes: Told,
+    /// Which lifetimes of the trace are left aside because it was asked for.
+    pub(crate) ignored_lifetimes: Told,
 }
 
 /// Gets a second of all keys, if times were asked for and some pass.
@@ -153,6 +155,7 @@ impl<'a> Case<'a> {
             fetches,
             paced: request_rate.or(requests_per_second),
             lifetimes,
+            ignored_lifetimes: None,
         })
     }
 

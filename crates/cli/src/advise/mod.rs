@@ -316,7 +316,10 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         let loaded = args.reading.load_sample(name, wanted, bounds)?;
         let has_times = !loaded.trace.times_ns.is_empty();
         let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
-        Case::new(name, loaded, unit, (backend_us, args.goal.request_rate), told)
+        let rates = (backend_us, args.goal.request_rate);
+        let mut case = Case::new(name, loaded, unit, rates, told)?;
+        case.ignored_lifetimes = args.lifetimes.ignored(&args.reading, name);
+        Ok(case)
     };
     names.into_iter().map(case).collect()
 }

@@ -575,6 +575,8 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
             let of = if several { format!(" of {}", case.title()) } else { String::new() };
             told.push(format!("Entries expire, by lifetimes{of}: {lifetimes}."));
         }
+        let ignored = case.ignored_lifetimes.as_ref();
+        told.extend(ignored.map(|ignored| format!("Entries live for ever: {ignored}.")));
     }
     told
 }
