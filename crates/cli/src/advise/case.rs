@@ -48,6 +48,16 @@ pub(crate) struct Replayed {
     pub(crate) latencies: Option<Latencies>,
 }
 
+impl Replayed {
+    /// What a request takes in the mean, with delayed hits where they are known.
+    pub(crate) fn mean_us(&self) -> Option<f64> {
+        match &self.latencies {
+            Some(latencies) => Some(latencies.all.mean_us),
+            None => self.predicted.as_ref().map(|it| it.response_us),
+        }
+    }
+}
+
 /// What is frozen of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrozenPart {
@@ -188,6 +198,12 @@ impl<'a> Case<'a> {
     /// The standard error of LRU's miss ratio at a capacity; `None` unless this is a sample.
     pub(crate) fn error(&self, capacity: u64) -> Option<f64> {
         self.curve.points(&[capacity]).first()?.error
+    }
+
+    /// All that is known of a size.
+    pub(crate) fn of_size(&self, capacity: u64) -> impl Iterator<Item = Measured> {
+        let all = self.cells.iter().map(|cell| cell.measured);
+        all.filter(move |cell| cell.capacity == capacity)
     }
 
     /// The cell of a policy at a capacity that was asked for.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Advice;
 use super::board::{Kept, Row};
+use super::by_trace::worst_on;
 use super::choice::Verdict;
 use super::goal::{Goal, LatencyTarget, Money};
 use super::latency::{latencies, latencies_json};
@@ -126,6 +127,7 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
         "avoided": size.avoided,
         "throughput_mops": size.kept.mops,
         "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
+        "worst_on": worst_on(advice, size.policy, size.capacity),
     })
 }
 

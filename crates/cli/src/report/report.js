@@ -37,6 +37,7 @@
     sentences(byId('cautions'), data.cautions);
     byId('cautions').hidden = data.cautions.length === 0;
     fillWorth();
+    fillEach();
     byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${it.sample_rate < 1 ? `about ${format.count(it.objects)} objects, of which ${format.percent(it.sample_rate)} were replayed` : `${format.count(it.objects)} objects`}`).join(' · ');
     sentences(byId('reasons'), data.reasons);
     sentences(byId('sure'), [...data.sure, ...data.assumptions]);
@@ -61,6 +62,20 @@
       return row;
     });
     fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', ...(inBytes ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
+  }
+
+  /** What is recommended on each of several traces, for the setting that was asked for. */
+  function fillEach() {
+    const { title, rows } = data.on_each;
+    byId('each-box').hidden = rows.length === 0;
+    byId('each-name').textContent = `${title}, for ${settingOf(data.setting)}`;
+    const row = (it) => {
+      const best = `${it.best} (${format.mops(it.best_mops)} M/s)`;
+      const made = fillRow(element('tr'), 'td', [[it.name + (it.is_worst ? ' (worst)' : ''), 'word'], format.percent(it.miss_ratio), format.mops(it.mops), format.us(it.mean_us), format.us(it.p99_us), [best, 'word'], [it.behind, 'wraps'], [it.alone, 'word']]);
+      if (it.is_worst) made.className = 'chosen';
+      return made;
+    };
+    fillTable(byId('each'), [['trace', 'word'], 'misses', 'M requests/s', 'mean latency', 'p99', ['fastest there', 'word'], 'behind', ['alone', 'word']], rows.map(row));
   }
 
   /** What the size after the recommended one gains, for the setting that was asked for. */
