@@ -57,7 +57,7 @@
     const inBytes = data.unit === 'bytes';
     const rows = data.sizes.map((it) => {
       const speed = it.mops === null ? ['–', '–'] : [format.mops(it.mops), format.us(it.response_us)];
-      const row = fillRow(element('tr'), 'td', [[it.name + (isChosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity, it.policy), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...(inBytes ? [format.percent(it.byte_miss_ratio)] : []), ...speed, ...(money ? [it.a_month] : []), [data.policies[it.policy], 'word']]);
+      const row = fillRow(element('tr'), 'td', [[it.name + (isChosen(it) ? ' (recommended)' : ''), 'word'], [amount(it.capacity, it.policy), 'wraps'], shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...(inBytes ? [format.percent(it.byte_miss_ratio)] : []), ...speed, ...(money ? [it.a_month] : []), [data.policies[it.policy], 'word']]);
       if (isChosen(it)) row.className = 'chosen';
       return row;
     });
@@ -272,9 +272,9 @@
     const spread = low === high ? '' : ` (${low}–${high})`;
     const limit = here ? `${limitName(here.bottleneck)}${isPast(cell) ? `; past p* of ${format.percent(here.p_star[1])} hits` : ''}` : 'costs unknown';
     const name = data.policies[cell.policy] + (chosen ? ' (recommended)' : '');
-    const cells = [name, format.percent(cell.miss_ratio)];
+    const cells = [[name, 'word'], format.percent(cell.miss_ratio)];
     if (data.unit === 'bytes') cells.push(format.percent(cell.byte_miss_ratio));
-    cells.push(here ? format.mops(here.mops) + spread : '–', here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
+    cells.push([here ? format.mops(here.mops) + spread : '–', 'wraps'], here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
     if (withSize) cells.unshift(amount(cell.capacity, cell.policy));
     const row = fillRow(element('tr'), 'td', cells);
     if (chosen) row.className = 'chosen';
@@ -282,7 +282,7 @@
   }
 
   function headers() {
-    return ['policy', 'misses', ...(data.unit === 'bytes' ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ['what limits', 'word']];
+    return [['policy', 'word'], 'misses', ...(data.unit === 'bytes' ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ['what limits', 'word']];
   }
 
   /** Shows a size in the table and on the slider. */
