@@ -1,6 +1,7 @@
 // Opens reports in headless Chromium, and fails unless each stands by itself: no request to
 // anywhere, no error, charts that are drawn and react, labels that lie upon no other, the claims of
-// the data and no more, nothing that axe-core objects to, and no page wider than a phone.
+// the data and no more, nothing that axe-core objects to, no page wider than a phone, and on wider
+// screens no table to scroll and no text that runs out of its box.
 // Screenshots are for people to look at.
 //
 //     node check.mjs CHROMIUM FOLDER REPORT.html…
@@ -15,6 +16,8 @@ import puppeteer from 'puppeteer-core';
 const [chromium, folder, ...reports] = process.argv.slice(2);
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 360, height: 740 };
+/** A window on a desk, and half a one, in px. */
+const WIDTHS = [1300, 800];
 const problems = [];
 
 /** Remembers what is wrong, and goes on: one run names everything. */
@@ -91,10 +94,33 @@ async function saysTheSame(page, name) {
   }
   check(!data.growth || (await text(page, '#key')).includes(data.growth), `${name}: the charts do not say: ${data.growth}`);
   check(!/never slower/.test(await text(page, 'main')), `${name}: says that more is never slower`);
+  const rows = data.on_each.rows.flatMap((it) => [it.name, it.best, it.behind, it.alone]);
+  const each = await text(page, '#each');
+  check(rows.every((it) => each.includes(it)), `${name}: does not say all of each trace: ${each}`);
+  const isShown = await page.$eval('#each', (it) => it.checkVisibility());
+  check(isShown === (data.traces.length > 1), `${name}: ${isShown ? 'shows' : 'hides'} what is said of each trace`);
   const first = await page.$$eval('.chart canvas', (canvases) => canvases[0]?.closest('.chart').id);
   check(first === (data.costs ? 'cost' : 'misses'), `${name}: the first chart is ${first}`);
   const months = data.sizes.filter((it) => it.a_month !== null).map((it) => it.a_month);
   check(months.every((it) => !/^[0.]*$/.test(it)), `${name}: costs that are told as nothing: ${months}`);
+}
+
+/** On a screen that is wider than a phone all is seen at once, as wide as it is. */
+async function fits(page, name) {
+  await page.$$eval('details', (them) => them.forEach((it) => { it.open = true; }));
+  for (const width of WIDTHS) {
+    await page.setViewport({ width, height: 900 });
+    await new Promise((done) => setTimeout(done, 150));
+    const cut = await page.evaluate(() => {
+      const boxes = '.scroll, .cards > div, .cards dt, .cards dd, .facts > div, .facts dd, h1, h2, p, li, th, td, caption, figcaption, button, label, select, pre';
+      const all = [...document.querySelectorAll(boxes)].filter((it) => it.checkVisibility() && it.clientWidth > 0);
+      return all.filter((it) => it.scrollWidth > it.clientWidth + 1).map((it) => `${it.scrollWidth} px in ${it.clientWidth}: ${it.tagName} ${it.id} ${it.textContent.trim().slice(0, 60)}`);
+    });
+    cut.forEach((it) => check(false, `${name}, ${width} px wide: cut off: ${it}`));
+    await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
+  }
+  await page.$$eval('details', (them) => them.forEach((it) => { it.open = false; }));
+  await page.setViewport(WIDE);
 }
 
 async function reacts(page, name) {
@@ -173,6 +199,7 @@ async function look(browser, report) {
   });
   check((await text(page, 'h1')).startsWith('Use '), `${name}: no answer on top`);
   await saysTheSame(page, name);
+  await fits(page, name);
   await reacts(page, name);
   for (const scheme of ['light', 'dark']) await looksRight(page, name, scheme);
   await page.close();

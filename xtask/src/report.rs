@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use crate::{step, test, tools};
 
 /// Name, and what `frazil advise` is asked.
-const REPORTS: [(&str, &str); 7] = [
+const REPORTS: [(&str, &str); 8] = [
     ("nine-policies", "--limit 400000"),
     ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),
     (
@@ -28,9 +28,16 @@ const REPORTS: [(&str, &str); 7] = [
          --memory-price 0.02 --miss-price 0.0000001 --request-rate 100 --cores 2 --backend 1us",
     ),
     ("no-cache", "--trace loop:objects=20K:requests=20K --policy lru,s3-fifo"),
+    // Every column that tables may have.
+    (
+        LONG,
+        "--unit bytes --policy lru,w-tinylfu,frozen+w-tinylfu --columns time=1,id=2,size=3 \
+         --memory-price 30 --miss-price 40 --request-rate 1000 --backend 1ms --cores 64",
+    ),
     ("bytes", "--unit bytes --policy lru,gdsf,s3-fifo,mad --columns time=1,id=2,size=3"),
 ];
 const PRICES: &str = "prices";
+const LONG: &str = "long-names";
 /// Of a machine where hits of LRU take turns, so that it is slower where it is larger.
 const TURNS: &str = "machine = { description = \"here\", cores = 2 }
 stations.lock.service_us = 1
@@ -45,6 +52,9 @@ miss = { think.look-up = 1 }
 ";
 /// A trace with sizes, whose name would be a part of the page if names were.
 const SIZED: &str = "<img src=x onerror=alert(1)>.csv";
+
+/// A folder whose name no card is as wide as.
+const NESTED: &str = "production_eu_west_1_edge_cache_access_log_of_the_last_week_of_november";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let chromium = tools::ensure_program("chromium", &["chromium"])?;
@@ -62,6 +72,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         format!("{},{id},{}\n", at / 50, 1_000 + id * 37 % 900_000)
     });
     std::fs::write(&sized, rows.collect::<String>())?;
+    let nested = folder.join(NESTED);
+    std::fs::create_dir_all(&nested)?;
+    let nested = nested.join(SIZED);
+    std::fs::copy(&sized, &nested)?;
     let turns = folder.join("turns.toml");
     std::fs::write(&turns, TURNS)?;
     let mut pages = Vec::new();
@@ -71,6 +85,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         advise.arg("advise").args(question.split_whitespace());
         if name == "bytes" {
             advise.arg("--trace").arg(&sized);
+        }
+        if name == LONG {
+            advise.arg("--trace").args([&sized, &nested]);
         }
         if name == PRICES {
             advise.arg("--profile").arg(&turns);

@@ -41,8 +41,9 @@ const LEAST_SHARE: f64 = 0.9;
 /// the process grew by, values included, once the cache was filled five times over.
 ///
 /// little is mean latency × throughput over the operations in flight. By Little's law that is
-/// 1; latencies that are further off than a fifth, chance and 0.2 µs, which memory takes for
-/// an operation that is timed alone, are printed as not valid.
+/// 1; latencies that are further off than a fifth, chance and 10 ns are printed as not valid.
+/// In flight is one operation a thread, times the overlap: how many of them the processor
+/// does at once, which is measured in the run.
 ///
 /// Speeds of two runs differ by half and more on a machine with other work: cpu_share is
 /// the share of a core that the unluckiest thread got.
@@ -398,6 +399,7 @@ fn rows(args: &Args, lines: &[Line]) -> Vec<Row> {
             "cpu_share" => measured.cpu_share,
             "little" => measured.little().ratio(),
             "latencies_valid" => measured.little().holds(),
+            "overlap" => measured.little().overlap,
         }
     };
     lines.iter().map(row).collect()

@@ -5,6 +5,7 @@ use clap::Args;
 use frazil_simulator::trace::{LifetimeSummary, Lifetimes, Origin, RecordedLifetimes, printable};
 
 use crate::failure::{Failure, note};
+use crate::trace_args::TraceArgs;
 
 /// Whether entries expire.
 #[derive(Args, Debug)]
@@ -29,6 +30,24 @@ impl LifetimeArgs {
     /// Whether anything may expire because the command line says so.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.ttl.is_some_and(|rule| rule != Lifetimes::Ignored)
+    }
+
+    /// What `--ttl none` leaves aside of a trace, for people; says it on standard error too. Of
+    /// standard input, which can be read once, nothing is known.
+    pub(crate) fn ignored(&self, reading: &TraceArgs, name: &str) -> Option<String> {
+        if self.ttl != Some(Lifetimes::Ignored) {
+            return None;
+        }
+        let LifetimeSummary { has_times, median_ns, .. } = reading.first_lifetimes(name)?;
+        let name = printable(name);
+        let median = median_ns.map(|ns| format!(" (median {})", span(ns))).unwrap_or_default();
+        let told = if has_times {
+            format!("the lifetimes of {name}{median} are ignored, as --ttl none says")
+        } else {
+            format!("the lifetimes of {name}{median} are ignored; it has no times anyway")
+        };
+        note(&told);
+        Some(told)
     }
 
     /// What a trace is replayed with, of which it is known whether it `has_times`: `None` if

@@ -130,6 +130,7 @@ fn curves<'a>(
     policies: &[PolicySpec],
 ) -> Result<Vec<Point<'a>>, Failure> {
     let stacked = |policy: &PolicySpec| matches!(policy, PolicySpec::Online(Online::Lru));
+    args.lifetimes.ignored(&args.reading, trace);
     // A pipe can be read once. LRU is replayed then as the others are.
     let once = trace == "-" && !policies.iter().all(stacked);
     let named = || policies.iter().zip(&args.policy);

@@ -177,6 +177,7 @@ fn simulate<'a>(
     }
     let latency = args.fetching.latency()?;
     check_lifetimes(args, policies)?;
+    args.lifetimes.ignored(&args.reading, trace);
     let (cells, lifetimes) = match (policies, capacities.as_slice()) {
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, LatencyUnit, Lifetimes, Loaded, Origin, ReadOptions, SampleBounds,
-    TimeUnit, printable,
+    self, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Origin, ReadOptions,
+    SampleBounds, TimeUnit, printable,
 };
 use frazil_simulator::{
     CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve,
@@ -132,6 +132,9 @@ pub(crate) struct Wanted {
     pub(crate) lifetimes: Lifetimes,
 }
 
+/// Records that are looked at to know whether a trace says lifetimes.
+const LOOKED_AT: u64 = 10_000;
+
 impl TraceArgs {
     /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
     /// format on standard error.
@@ -155,6 +158,22 @@ impl TraceArgs {
             return Err(nothing_sampled(spec));
         }
         Ok(loaded)
+    }
+
+    /// What the first records of a file say of lifetimes, where they are not read otherwise.
+    pub(crate) fn first_lifetimes(&self, spec: &str) -> Option<LifetimeSummary> {
+        if !Path::new(spec).is_file() {
+            return None;
+        }
+        let options = ReadOptions {
+            format: self.format.0,
+            csv: self.csv_layout().ok()?,
+            limit: Some(self.limit.unwrap_or(LOOKED_AT).min(LOOKED_AT)),
+            lifetimes: Lifetimes::OfTrace,
+            ..ReadOptions::default()
+        };
+        // Who has lifetimes left aside need not know that they are malformed.
+        trace::load(spec, &options).ok()?.origin.lifetimes
     }
 
     /// LRU's curve of the trace `spec`, from one pass, in which nothing expires: what the trace

@@ -76,6 +76,8 @@ impl Backend {
 pub(crate) trait Misses {
     /// Operations between two looks at what the other threads must know.
     const BATCH: usize;
+    /// Whether operations may wait, and others are done in the meantime.
+    const WAITS: bool;
 
     /// Called before each operation, which may have to wait.
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed);
@@ -108,6 +110,7 @@ pub(crate) struct Immediate;
 
 impl Misses for Immediate {
     const BATCH: usize = BATCH;
+    const WAITS: bool = false;
 
     #[inline(always)]
     fn make_room(&mut self, _: &mut impl Session, _: &mut Timed) {}
@@ -204,6 +207,7 @@ impl Fetching {
 impl Misses for Fetching {
     /// Fewer, because each may wait.
     const BATCH: usize = 64;
+    const WAITS: bool = true;
 
     #[inline(always)]
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed) {

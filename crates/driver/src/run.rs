@@ -28,6 +28,11 @@ use crate::undisturbed::{Marks, Undisturbed, undisturbed};
 /// Operations between two looks at what the other threads must know, unless they wait.
 pub(crate) const BATCH: usize = 256;
 
+/// One in so many batches has operations that are made to stand alone,
+const ALONE_EVERY: u32 = 64;
+/// so many in a row: a thousandth of all.
+const ALONE: usize = 16;
+
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
@@ -389,24 +394,8 @@ fn work<E: Engine, M: Misses>(
         session.rest();
         // It asks the system what time the thread had: not within what is timed.
         marks.note(Instant::now(), tally.operations());
-        let (before, others) = batch.split_at(chance.random_range(0..batch.len()));
-        for operation in before {
-            misses.make_room(&mut session, &mut timed);
-            operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
-        }
-        if let Some((one, others)) = others.split_first() {
-            misses.make_room(&mut session, &mut timed);
-            let asked = Instant::now();
-            let since = Some(asked);
-            if operate(&mut session, &mut misses, *one, stream.prefix, since, &mut tally) {
-                let latency = asked.elapsed();
-                timed.record(latency, marks.queued_in(latency));
-            }
-            for operation in others {
-                misses.make_room(&mut session, &mut timed);
-                operate(&mut session, &mut misses, *operation, stream.prefix, None, &mut tally);
-            }
-        }
+        let doing = Doing { prefix: stream.prefix, tally: &mut tally, timed: &mut timed };
+        do_batch(&mut session, &mut misses, batch, doing, &mut marks, &mut chance);
         misses.look(&mut session, &mut timed);
         shown.operations.store(tally.operations(), Relaxed);
         shown.inserts.store(tally.misses + tally.others, Relaxed);
@@ -425,6 +414,66 @@ fn work<E: Engine, M: Misses>(
         marks,
         pace,
     }
+}
+
+/// Whose keys a thread asks for, and where it adds up what becomes of them.
+struct Doing<'a> {
+    prefix: u32,
+    tally: &'a mut Tally,
+    timed: &'a mut Timed,
+}
+
+/// Does the operations of a batch, of which one is timed, and now and then some stand alone.
+#[inline(always)]
+fn do_batch<M: Misses>(
+    session: &mut impl Session,
+    misses: &mut M,
+    batch: &[Operation],
+    Doing { prefix, tally, timed }: Doing<'_>,
+    marks: &mut Marks,
+    chance: &mut Xoshiro256PlusPlus,
+) {
+    let (before, others) = batch.split_at(chance.random_range(0..batch.len()));
+    for operation in before {
+        misses.make_room(session, timed);
+        operate(session, misses, *operation, prefix, None, tally);
+    }
+    let Some((one, mut others)) = others.split_first() else { return };
+    misses.make_room(session, timed);
+    let asked = Instant::now();
+    if operate(session, misses, *one, prefix, Some(asked), tally) {
+        let latency = asked.elapsed();
+        timed.record(latency, marks.queued_in(latency));
+    }
+    if !M::WAITS && chance.random_range(0..ALONE_EVERY) == 0 {
+        let (alone, after) = others.split_at(others.len().min(ALONE));
+        others = after;
+        marks.push(Instant::now(), tally.operations());
+        let took = stand_alone(session, misses, alone, prefix, tally);
+        timed.record_alone(alone.len(), took, marks.queued_in(took));
+    }
+    for operation in others {
+        misses.make_room(session, timed);
+        operate(session, misses, *operation, prefix, None, tally);
+    }
+}
+
+/// Does operations so that none overlaps another: a look at the clock waits for all that was begun.
+/// How long they took.
+#[inline(never)]
+fn stand_alone(
+    session: &mut impl Session,
+    misses: &mut impl Misses,
+    operations: &[Operation],
+    prefix: u32,
+    tally: &mut Tally,
+) -> Duration {
+    let began = Instant::now();
+    for operation in operations {
+        operate(session, misses, *operation, prefix, None, tally);
+        std::hint::black_box(Instant::now());
+    }
+    began.elapsed()
 }
 
 fn warm_up(board: &Board, least: Duration, operations: u64, inserts: u64) {

@@ -102,8 +102,9 @@ impl Marks {
         ends.map_or(Duration::ZERO, |(last, first)| last.saturating_sub(first))
     }
 
+    /// Notes it now.
     #[cold]
-    fn push(&mut self, at: Instant, operations: u64) {
+    pub(crate) fn push(&mut self, at: Instant, operations: u64) {
         let Some(processor) = cores::thread_time() else { return };
         let queueing = self.queueing.get_or_insert_with(Queueing::of_this_thread);
         let queued = queueing.so_far();

@@ -1,34 +1,64 @@
 //! A cache whose operations take a known time, driven as any other: the driver has to find it.
+//!
+//! The cache notes what its operations really took. A thread that loses its core in one takes longer,
+//! and the cache knows that as well as the driver should.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use frazil_driver::{Ask, Engine, Measured, Operation, Schedule, Shared, Stream, run};
+use frazil_driver::{Ask, Engine, Latencies, Measured, Operation, Schedule, Session, Stream, run};
 
 const SERVICE: Duration = Duration::from_micros(2);
-/// Attempts, of which one has to be undisturbed: a thousandth of the operations is interrupted
-/// wherever the system's own clock ticks.
-const ATTEMPTS: u32 = 100;
+const THREADS: u32 = 2;
+const MEASURED: Duration = Duration::from_millis(300);
+/// Attempts at most, undisturbed ones that are enough, and of how many the majority says something.
+const ATTEMPTS: usize = 12;
+const ENOUGH: usize = 5;
+const LEAST: usize = 3;
+/// An attempt is undisturbed if the driver says so of this much of its time.
+const SHARE: f64 = 0.95;
 
 /// Answers each get after the same time, on the thread that asks.
-struct Timed;
-
-impl Shared for Timed {
-    fn get(&self, key: u64) -> Option<u64> {
-        let began = Instant::now();
-        while began.elapsed() < SERVICE {}
-        Some(key)
-    }
-
-    fn insert(&self, _: u64) {}
-
-    fn remove(&self, _: u64) {}
+#[derive(Default)]
+struct Known {
+    took: Mutex<Latencies>,
 }
 
-impl Engine for Timed {
-    type Session<'a> = &'a Self;
+struct Timed<'a> {
+    cache: &'a Known,
+    took: Latencies,
+    last: Duration,
+}
 
-    fn session(&self) -> &Self {
-        self
+impl Session for Timed<'_> {
+    fn get(&mut self, key: u64) -> Option<u64> {
+        let began = Instant::now();
+        // Within the time of this one, so that no operation takes longer for it.
+        self.took.record(self.last);
+        loop {
+            self.last = began.elapsed();
+            if self.last >= SERVICE {
+                return Some(key);
+            }
+        }
+    }
+
+    fn insert(&mut self, _: u64) {}
+
+    fn remove(&mut self, _: u64) {}
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        self.cache.took.lock().unwrap_or_else(PoisonError::into_inner).add(&self.took);
+    }
+}
+
+impl Engine for Known {
+    type Session<'a> = Timed<'a>;
+
+    fn session(&self) -> Timed<'_> {
+        Timed { cache: self, took: Latencies::new(), last: SERVICE }
     }
 }
 
@@ -37,30 +67,48 @@ fn off(ns: f64) -> f64 {
     (ns / SERVICE.as_nanos() as f64 - 1.0).abs()
 }
 
-fn is_right(measured: &Measured) -> bool {
+fn means_are_right(measured: &Measured) -> bool {
     let little = measured.little();
-    off(measured.p50_ns as f64) <= 0.05
-        && off(little.mean_ns) <= 0.05
-        && off(little.expected_ns) <= 0.05
-        && off(measured.p999_ns as f64) <= 0.2
-        && little.holds()
+    off(little.mean_ns) <= 0.05 && off(little.expected_ns) <= 0.05 && little.holds()
 }
 
 #[test]
 fn the_driver_finds_what_operations_take() {
-    let streams: Vec<Stream> =
-        (0..2).map(|prefix| Stream::new([Operation::new(Ask::Get, 1); 1_000], prefix)).collect();
-    let schedule = Schedule {
-        warmup: Duration::from_millis(10),
-        measured: Duration::from_millis(300),
-        slices: 3,
-    };
-    let mut last = None;
-    let found = (0..ATTEMPTS).any(|_| {
-        let measured = run(&Timed, &streams, 0, &schedule);
-        let right = is_right(&measured);
-        last = Some((measured.p50_ns, measured.p999_ns, measured.little(), measured.mops));
-        right
-    });
-    assert!(found, "{last:?}");
+    let asked = [Operation::new(Ask::Get, 1); 1_000];
+    let streams: Vec<Stream> = (0..THREADS).map(|prefix| Stream::new(asked, prefix)).collect();
+    let schedule = Schedule { warmup: Duration::from_millis(10), measured: MEASURED, slices: 3 };
+    let cache = Known::default();
+    let (mut all, mut undisturbed) = (Latencies::new(), Vec::new());
+    for _ in 0..ATTEMPTS {
+        let measured = run(&cache, &streams, 0, &schedule);
+        all.add(&measured.latencies);
+        if measured.undisturbed.seconds >= SHARE * MEASURED.as_secs_f64() {
+            undisturbed.push(measured);
+        }
+        if undisturbed.len() == ENOUGH {
+            break;
+        }
+    }
+    // Whoever else uses the machine: fewer than one in a hundred operations loses its core.
+    for share in [0.05, 0.5, 0.95] {
+        let ns = all.quantile_ns(share);
+        assert!(off(ns as f64) <= 0.05, "{} % are timed at {ns} ns or less", share * 100.0);
+    }
+    // A sample has more of the rare long ones by chance: ten times as many are allowed.
+    let took = cache.took.lock().unwrap_or_else(PoisonError::into_inner);
+    let (p999, longest) = (all.quantile_ns(0.999), took.quantile_ns(0.9999));
+    let most = 1.2 * longest as f64;
+    assert!(p999 as f64 <= most, "99.9 % are timed at {p999} ns or less, and take {longest}");
+    let wrong: Vec<_> = undisturbed.iter().filter(|it| !means_are_right(it)).collect();
+    let figures = |it: &&Measured| (it.little(), it.mops, it.undisturbed);
+    let of = undisturbed.len();
+    if of < LEAST {
+        return eprintln!("{of} of {ATTEMPTS} attempts were undisturbed: too few to compare means");
+    }
+    assert!(
+        2 * wrong.len() < of,
+        "means are wrong in {} of {of} undisturbed attempts: {:?}",
+        wrong.len(),
+        wrong.iter().map(figures).collect::<Vec<_>>()
+    );
 }

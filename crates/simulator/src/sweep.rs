@@ -76,6 +76,10 @@ impl Default for SweepOptions {
 /// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
 /// 9 to 60 a resident object, for each cell that is alive, one a thread.
 ///
+/// # Panics
+/// If a policy knows the future ([`PolicySpec::is_offline`]) and entries may expire: it would not
+/// know what will have expired.
+///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep, trace::Trace};
 /// let trace = Trace { ids: vec![0, 1, 0, 2, 0], objects: vec![7, 8, 9], ..Trace::default() };
@@ -223,6 +227,10 @@ fn run_cells(
     progress: &(dyn Fn(u64) + Sync),
     extra: Extra<'_>,
 ) -> Vec<Outcome> {
+    let offline = cells.iter().map(|cell| cell.policy).find(PolicySpec::is_offline);
+    if let Some(policy) = offline.filter(|_| !matches!(extra, Extra::Fetches(_)) && expires(trace, options)) {
+        panic!("policy `{policy}` knows what is asked for, but not what will have expired then");
+    }
     let bytes = if let Extra::Held(bytes) = extra { Some(bytes) } else { None };
     let is_versatile = options.count_work || bytes.is_some();
     let known = &Known::of(trace);
@@ -239,7 +247,7 @@ fn run_cells(
                 Extra::Fetches(fetching) => {
                     replay.run(&mut replay.delayed(policy, known, fetching))
                 }
-                _ if replay.expires() => replay.run(&mut replay.expiring(policy, known)),
+                _ if expires(trace, options) => replay.run(&mut replay.expiring(policy, known)),
                 _ if is_versatile => replay.run(&mut replay.versatile(policy, known)),
                 _ => policy.visit(*capacity, known, &replay),
             };
@@ -260,6 +268,16 @@ fn run_cells(
         work();
     });
     outcomes.into_inner().unwrap_or_default()
+}
+
+/// Whether anything may expire where fetches take no time.
+fn expires(trace: &Trace, options: &SweepOptions) -> bool {
+    let some = match options.lifetimes {
+        Lifetimes::Ignored => false,
+        Lifetimes::OfTrace => !trace.lifetimes_ns.is_empty(),
+        Lifetimes::Fixed(_) => true,
+    };
+    some && !trace.times_ns.is_empty()
 }
 
 struct Replay<'a> {
@@ -341,17 +359,6 @@ impl Replayable for ExpiringCell<'_> {
 }
 
 impl<'a> Replay<'a> {
-    /// Whether anything may expire.
-    fn expires(&self) -> bool {
-        let Trace { times_ns, lifetimes_ns, .. } = self.trace;
-        let some = match self.options.lifetimes {
-            Lifetimes::Ignored => false,
-            Lifetimes::OfTrace => !lifetimes_ns.is_empty(),
-            Lifetimes::Fixed(_) => true,
-        };
-        some && !times_ns.is_empty()
-    }
-
     fn expiring(&self, policy: &PolicySpec, known: &Known<'_>) -> ExpiringCell<'a> {
         let cell = self.versatile(policy, known);
         ExpiringCell::over_trace(cell, self.options.lifetimes, self.trace.objects.len())

@@ -158,10 +158,7 @@ fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
             miss_ratio: cell.measured.miss_ratio,
             byte_miss_ratio: case.byte_miss_ratio(cell),
             mops: cell.measured.mops,
-            response_us: match &cell.latencies {
-                Some(latencies) => Some(latencies.all.mean_us),
-                None => cell.predicted.as_ref().map(|it| it.response_us),
-            },
+            response_us: cell.mean_us(),
             p99_us: cell.latencies.as_ref().map(|it| it.all.p99_us),
             bytes_each: memory.bytes_each(cell.measured.policy, cell.resident),
         })

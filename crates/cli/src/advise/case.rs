@@ -54,6 +54,16 @@ pub(crate) struct Replayed {
     pub(crate) latencies: Option<Latencies>,
 }
 
+impl Replayed {
+    /// What a request takes in the mean, with delayed hits where they are known.
+    pub(crate) fn mean_us(&self) -> Option<f64> {
+        match &self.latencies {
+            Some(latencies) => Some(latencies.all.mean_us),
+            None => self.predicted.as_ref().map(|it| it.response_us),
+        }
+    }
+}
+
 /// What is frozen of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrozenPart {
@@ -101,6 +111,8 @@ pub(crate) struct Case<'a> {
     pub(crate) asked: Option<f64>,
     /// What entries live by, if any may expire.
     pub(crate) lifetimes: Told,
+    /// Which lifetimes of the trace are left aside because it was asked for.
+    pub(crate) ignored_lifetimes: Told,
 }
 
 /// Gets a second of all keys, if times were asked for and some pass.
@@ -172,6 +184,7 @@ impl<'a> Case<'a> {
             paced: request_rate.or(requests_per_second),
             asked: request_rate.or(recorded),
             lifetimes,
+            ignored_lifetimes: None,
         })
     }
 
@@ -204,6 +217,12 @@ impl<'a> Case<'a> {
     /// The standard error of LRU's miss ratio at a capacity; `None` unless this is a sample.
     pub(crate) fn error(&self, capacity: u64) -> Option<f64> {
         self.curve.points(&[capacity]).first()?.error
+    }
+
+    /// All that is known of a size.
+    pub(crate) fn of_size(&self, capacity: u64) -> impl Iterator<Item = Measured> {
+        let all = self.cells.iter().map(|cell| cell.measured);
+        all.filter(move |cell| cell.capacity == capacity)
     }
 
     /// The cell of a policy at a capacity that was asked for.

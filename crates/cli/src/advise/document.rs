@@ -6,6 +6,7 @@ use std::thread;
 use frazil_simulator::{CurvePoint, WorkloadProfile};
 use serde_json::{Value, json};
 
+use super::by_trace::by_trace_report;
 use super::case::{Case, Question, Replayed};
 use super::costs::{Cost, Costs, costs};
 use super::latency::{latencies, latencies_json};
@@ -64,6 +65,7 @@ pub(super) fn document(
         "limits": LIMITS.map(|name| (name, limit_name(name))).into_iter().collect::<BTreeMap<_, _>>(),
         "costs": costs(advice).map(|it| of_costs(&it)),
         "worth_title": worth_title(advice),
+        "on_each": by_trace_report(advice),
         "sizes": named(advice).iter().map(|it| of_size(advice, it)).collect::<Vec<_>>(),
         "setting": settings.iter().position(|setting| *setting == asked),
         "settings": settings.iter().map(of_setting).collect::<Vec<_>>(),

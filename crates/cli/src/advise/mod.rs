@@ -1,6 +1,7 @@
 //! `frazil advise`: which policy and size for this trace, on these cores, and why.
 
 mod board;
+mod by_trace;
 mod candidate;
 mod case;
 mod choice;
@@ -174,7 +175,10 @@ pub(crate) struct Advice<'a> {
     pub(crate) marginal_gain: Option<f64>,
     /// The size whose gain is told: twice what is recommended, or everything.
     pub(crate) step: u64,
-    pub(crate) worst: Worst,
+    /// What is recommended on each trace.
+    pub(crate) on_each: Vec<Beside>,
+    /// The trace by which it is judged.
+    pub(crate) worst: Beside,
     /// Policies that more memory makes slower, on the worst of the traces.
     pub(crate) limits: Vec<Limit>,
 }
@@ -191,14 +195,22 @@ impl Advice<'_> {
     }
 }
 
-/// Where what is recommended is furthest behind the best.
-pub(crate) struct Worst {
+/// What is recommended beside the best, on one trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Beside {
     /// Number of the trace.
     pub(crate) case: usize,
     /// The best there, at the recommended size.
     pub(crate) best: Measured,
     /// What is recommended, as it is there.
     pub(crate) chosen: Measured,
+}
+
+impl Beside {
+    /// The throughput, as a share of the best one.
+    pub(crate) fn share_of_best(&self) -> Option<f64> {
+        Some(self.chosen.mops? / self.best.mops?)
+    }
 }
 
 /// Runs the verb.
@@ -319,7 +331,10 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         let loaded = args.reading.load_sample(name, wanted, bounds)?;
         let has_times = !loaded.trace.times_ns.is_empty();
         let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
-        Case::new(name, loaded, unit, (backend_us, args.goal.request_rate), told)
+        let rates = (backend_us, args.goal.request_rate);
+        let mut case = Case::new(name, loaded, unit, rates, told)?;
+        case.ignored_lifetimes = args.lifetimes.ignored(&args.reading, name);
+        Ok(case)
     };
     names.into_iter().map(case).collect()
 }
@@ -335,8 +350,8 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let chosen = choice.winner.chosen;
     let doubling = Doubling::new(question, &cases, &board, chosen)?;
     let (marginal_gain, step) = (doubling.most_gain(), doubling.step);
-    let worst =
-        worst(&cases, &chosen).ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
+    let on_each = on_each(&cases, &chosen);
+    let worst = worst(&on_each).ok_or_else(|| Failure::usage(anyhow!("no trace to compare by")))?;
     let limits = {
         let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
         let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
@@ -360,32 +375,37 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
         memory,
         marginal_gain,
         step,
+        on_each,
         worst,
         limits,
     })
 }
 
-/// The trace on which a cell is furthest behind the best of its size; where it is as good as the
-/// best on several, that on which it is slowest.
-fn worst(cases: &[Case<'_>], chosen: &Measured) -> Option<Worst> {
+/// A cell beside the best of its size, on each trace.
+fn on_each(cases: &[Case<'_>], chosen: &Measured) -> Vec<Beside> {
     let of = |(number, case): (usize, &Case<'_>)| {
-        let of_size = case.cells.iter().map(|cell| cell.measured);
-        let of_size = of_size.filter(|cell| cell.capacity == chosen.capacity);
-        let best = of_size
+        let best = case
+            .of_size(chosen.capacity)
             .max_by(|one, other| one.mops.unwrap_or(0.0).total_cmp(&other.mops.unwrap_or(0.0)))?;
         let chosen = case.cell(chosen.policy, chosen.capacity)?.measured;
-        Some(Worst { case: number, best, chosen })
+        Some(Beside { case: number, best, chosen })
     };
-    let mops = |cell: &Measured| cell.mops.unwrap_or(0.0);
-    let share = |worst: &Worst| {
-        let share = mops(&worst.chosen) / mops(&worst.best);
+    cases.iter().enumerate().filter_map(of).collect()
+}
+
+/// Where it is furthest behind; where it is as good as the best on several, that on which it is
+/// slowest.
+fn worst(on_each: &[Beside]) -> Option<Beside> {
+    let share = |it: &Beside| {
+        let share = it.share_of_best().unwrap_or(0.0);
         if share > 1.0 - TOLD { 1.0 } else { share }
     };
-    let all = cases.iter().enumerate().filter_map(of);
-    all.min_by(|one, other| {
-        let slower = || mops(&one.chosen).total_cmp(&mops(&other.chosen));
+    let mops = |it: &Beside| it.chosen.mops.unwrap_or(0.0);
+    let worst = on_each.iter().min_by(|one, other| {
+        let slower = || mops(one).total_cmp(&mops(other));
         share(one).total_cmp(&share(other)).then_with(slower)
-    })
+    });
+    worst.copied()
 }
 
 /// What twice the recommended size gives, with the same policy.

@@ -6,16 +6,17 @@ use frazil_policy::PolicySpec;
 use frazil_simulator::Unit;
 use serde_json::{Value, json};
 
+use super::Advice;
+use super::by_trace::{by_trace_json, by_trace_table, worst_on};
 use super::candidate::{Candidate, SHARES};
 use super::case::{Case, FrozenPart, Replayed};
 use super::choice::Verdict;
-use super::latency::{self, latencies_json};
+use super::latency::{self, latencies, latencies_json};
 use super::recommend::{Limit, Measured, TIE, Winner};
 use super::told::{
     bytes, cautions, goal_json, growth, is_rough, knees_json, named, price_sources, sizes_json,
     why_size, worth,
 };
-use super::{Advice, Worst};
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
 
@@ -43,36 +44,39 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let others = |cells: &[Measured]| -> Vec<_> {
         let other = |cell: &Measured| {
-            // Of several traces, as it is on the one that counts.
-            let there = advice.cases[advice.worst.case].cell(cell.policy, cell.capacity);
-            let cell = there.map_or(cell, |there| &there.measured);
+            // Of several traces, each figure of that on which it is worst.
+            let row = advice.board.at(cell.capacity);
+            let kept = row.and_then(|row| row.entry(cell.policy)).map(|entry| entry.kept);
             json!({
                 "policy": name(cell),
-                "miss_ratio": cell.miss_ratio,
+                "miss_ratio": kept.map(|it| it.miss_ratio),
                 "work_per_hit": cell.work_per_hit,
-                "throughput_mops": cell.mops,
+                "throughput_mops": kept.and_then(|it| it.mops),
+                "worst_on": worst_on(advice, cell.policy, cell.capacity),
             })
         };
         cells.iter().map(other).collect()
     };
-    let there = advice.cases[advice.worst.case].cell(winner.chosen.policy, winner.chosen.capacity);
-    let latency = there.and_then(|cell| cell.latencies.as_ref());
+    let (kept, Measured { policy, capacity, .. }) = (&advice.choice.kept, winner.chosen);
+    let latency = latencies(advice, policy, capacity);
     let recommendation = row! {
         "kind" => "recommendation",
         "policy" => chosen.map(name),
         "capacity" => chosen.map(|it| it.capacity),
         "unit" => advice.unit.to_string(),
         "share_of_everything" => chosen.map(|it| it.capacity as f64 / advice.everything.max(1) as f64),
-        "miss_ratio" => advice.worst.chosen.miss_ratio,
-        "byte_miss_ratio" => advice.choice.kept.byte_miss_ratio,
-        "throughput_mops" => advice.worst.chosen.mops,
+        "miss_ratio" => kept.miss_ratio,
+        "byte_miss_ratio" => kept.byte_miss_ratio,
+        "throughput_mops" => kept.mops,
         "p50_us" => latency.map(|it| it.all.p50_us),
         "p99_us" => latency.map(|it| it.all.p99_us),
         "latency" => latencies_json(latency),
+        "worst_on" => worst_on(advice, policy, capacity),
         "worst_trace" => worst_trace(advice),
-        "share_of_best" => share_of_best(&advice.worst),
+        "share_of_best" => advice.worst.share_of_best(),
+        "traces" => by_trace_json(advice),
         "sample_rate" => advice.cases[advice.worst.case].loaded.origin.rate(),
-        "miss_ratio_standard_error" => advice.cases[advice.worst.case].error(winner.chosen.capacity),
+        "miss_ratio_standard_error" => advice.cases[advice.worst.case].error(capacity),
         "cores" => cores,
         "backend_us" => backend_us,
         "mpl" => mpl,
@@ -112,10 +116,7 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
         "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
         // With delayed hits where those are known, as in what is targeted.
-        "response_us" => match &cell.latencies {
-            Some(latencies) => Some(json!(latencies.all.mean_us)),
-            None => predicted(|it| json!(it.response_us)),
-        },
+        "response_us" => cell.mean_us(),
         "p50_us" => cell.latencies.as_ref().map(|it| it.all.p50_us),
         "p99_us" => cell.latencies.as_ref().map(|it| it.all.p99_us),
         "latency" => latencies_json(cell.latencies.as_ref()),
@@ -141,10 +142,6 @@ pub(super) fn on_worst(advice: &Advice<'_>) -> String {
         return String::new();
     }
     format!(" on {}", advice.cases[advice.worst.case].title())
-}
-
-fn share_of_best(worst: &Worst) -> Option<f64> {
-    Some(worst.chosen.mops? / worst.best.mops?)
 }
 
 /// Cells as a table, a line a size.
@@ -179,6 +176,7 @@ pub(crate) fn table(advice: &Advice<'_>) -> String {
     text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
     text += &worth(advice);
     let _ = writeln!(text, "{}\n", answer(advice));
+    text += &by_trace_table(advice);
     for sentence in sentences(advice) {
         let _ = writeln!(text, "  {sentence}");
     }
@@ -462,7 +460,7 @@ fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
 fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     let name = |cell: &Measured| &advice.policies[cell.policy];
     let worst = &advice.worst;
-    let behind = 1.0 - share_of_best(worst).unwrap_or(1.0);
+    let behind = 1.0 - worst.share_of_best().unwrap_or(1.0);
     let there = advice.cases[worst.case].title();
     let figures =
         |cell: &Measured| format!("{} M/s, {}", mops(cell.mops), percent(cell.miss_ratio));

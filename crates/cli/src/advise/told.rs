@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Advice;
 use super::board::{Kept, Row};
+use super::by_trace::worst_on;
 use super::choice::Verdict;
 use super::goal::{Budget, Goal, LatencyTarget, Money};
 use super::latency::{latencies, latencies_json, overrun};
@@ -128,6 +129,7 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
         "avoided": size.avoided,
         "throughput_mops": size.kept.mops,
         "latency": latencies_json(latencies(advice, size.policy, size.capacity)),
+        "worst_on": worst_on(advice, size.policy, size.capacity),
     })
 }
 
@@ -609,6 +611,8 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
             let of = if several { format!(" of {}", case.title()) } else { String::new() };
             told.push(format!("Entries expire, by lifetimes{of}: {lifetimes}."));
         }
+        let ignored = case.ignored_lifetimes.as_ref();
+        told.extend(ignored.map(|ignored| format!("Entries live for ever: {ignored}.")));
     }
     told
 }

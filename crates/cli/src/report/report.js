@@ -37,6 +37,7 @@
     sentences(byId('cautions'), data.cautions);
     byId('cautions').hidden = data.cautions.length === 0;
     fillWorth();
+    fillEach();
     byId('about').textContent = data.traces.map((it) => `${it.name}: ${format.count(it.requests)} requests, ${it.sample_rate < 1 ? `about ${format.count(it.objects)} objects, of which ${format.percent(it.sample_rate)} were replayed` : `${format.count(it.objects)} objects`}`).join(' · ');
     sentences(byId('reasons'), data.reasons);
     sentences(byId('sure'), [...data.sure, ...data.assumptions]);
@@ -56,11 +57,25 @@
     const inBytes = data.unit === 'bytes';
     const rows = data.sizes.map((it) => {
       const speed = it.mops === null ? ['–', '–'] : [format.mops(it.mops), format.us(it.response_us)];
-      const row = fillRow(element('tr'), 'td', [[it.name + (isChosen(it) ? ' (recommended)' : ''), 'word'], amount(it.capacity, it.policy), shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...(inBytes ? [format.percent(it.byte_miss_ratio)] : []), ...speed, ...(money ? [it.a_month] : []), [data.policies[it.policy], 'word']]);
+      const row = fillRow(element('tr'), 'td', [[it.name + (isChosen(it) ? ' (recommended)' : ''), 'word'], [amount(it.capacity, it.policy), 'wraps'], shareOf(it.capacity, everything()), format.percent(it.miss_ratio), format.percent(it.avoided), ...(inBytes ? [format.percent(it.byte_miss_ratio)] : []), ...speed, ...(money ? [it.a_month] : []), [data.policies[it.policy], 'word']]);
       if (isChosen(it)) row.className = 'chosen';
       return row;
     });
     fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', ...(inBytes ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
+  }
+
+  /** What is recommended on each of several traces, for the setting that was asked for. */
+  function fillEach() {
+    const { title, rows } = data.on_each;
+    byId('each-box').hidden = rows.length === 0;
+    byId('each-name').textContent = `${title}, for ${settingOf(data.setting)}`;
+    const row = (it) => {
+      const best = `${it.best} (${format.mops(it.best_mops)} M/s)`;
+      const made = fillRow(element('tr'), 'td', [[it.name + (it.is_worst ? ' (worst)' : ''), 'word'], format.percent(it.miss_ratio), format.mops(it.mops), format.us(it.mean_us), format.us(it.p99_us), [best, 'word'], [it.behind, 'wraps'], [it.alone, 'word']]);
+      if (it.is_worst) made.className = 'chosen';
+      return made;
+    };
+    fillTable(byId('each'), [['trace', 'word'], 'misses', 'M requests/s', 'mean latency', 'p99', ['fastest there', 'word'], 'behind', ['alone', 'word']], rows.map(row));
   }
 
   /** What the size after the recommended one gains, for the setting that was asked for. */
@@ -258,9 +273,9 @@
     const spread = low === high ? '' : ` (${low}–${high})`;
     const limit = here ? `${limitName(here.bottleneck)}${isPast(cell) ? `; past p* of ${format.percent(here.p_star[1])} hits` : ''}` : 'costs unknown';
     const name = data.policies[cell.policy] + (chosen ? ' (recommended)' : '');
-    const cells = [name, format.percent(cell.miss_ratio)];
+    const cells = [[name, 'word'], format.percent(cell.miss_ratio)];
     if (data.unit === 'bytes') cells.push(format.percent(cell.byte_miss_ratio));
-    cells.push(here ? format.mops(here.mops) + spread : '–', here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
+    cells.push([here ? format.mops(here.mops) + spread : '–', 'wraps'], here ? format.us(here.response_us) : '–', [limit, isPast(cell) ? 'word past' : 'word']);
     if (withSize) cells.unshift(amount(cell.capacity, cell.policy));
     const row = fillRow(element('tr'), 'td', cells);
     if (chosen) row.className = 'chosen';
@@ -268,7 +283,7 @@
   }
 
   function headers() {
-    return ['policy', 'misses', ...(data.unit === 'bytes' ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ['what limits', 'word']];
+    return [['policy', 'word'], 'misses', ...(data.unit === 'bytes' ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ['what limits', 'word']];
   }
 
   /** Shows a size in the table and on the slider. */

@@ -151,7 +151,7 @@ fn advice_is_drawn_and_told_as_a_page() {
 }
 
 /// The data of a report.
-fn document(page: &str) -> Value {
+pub(super) fn document(page: &str) -> Value {
     let page = std::fs::read_to_string(page).unwrap();
     let (_, data) = page.split_once("type=\"application/json\">").unwrap();
     serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
@@ -401,12 +401,12 @@ fn advise_runs_without_a_trace() {
 }
 
 /// The rows of an answer in JSON, the recommendation apart.
-fn advised(args: &[&str]) -> (Value, Vec<Value>) {
+pub(super) fn advised(args: &[&str]) -> (Value, Vec<Value>) {
     let mut rows = json_lines(&frazil(&[&["advise"], args, &["--output", "json"]].concat()));
     (rows.pop().unwrap(), rows)
 }
 
-fn told(args: &[&str]) -> String {
+pub(super) fn told(args: &[&str]) -> String {
     let output = frazil(&[&["advise"], args].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()

@@ -443,7 +443,8 @@ fn bench_keeps_its_contract() {
     for row in &rows {
         let keys: Vec<&str> = row.as_object().unwrap().keys().map(String::as_str).collect();
         let contract = "policy workload capacity threads mops mops_min mops_max hit_ratio p50_ns \
-                        p99_ns p999_ns bytes_per_entry cpu_share little latencies_valid";
+                        p99_ns p999_ns bytes_per_entry cpu_share little latencies_valid \
+                        overlap";
         assert_eq!(keys, contract.split_whitespace().collect::<Vec<_>>());
         let number = |key: &str| row[key].as_f64().unwrap();
         assert!(number("mops_min") <= number("mops") && number("mops") <= number("mops_max"));

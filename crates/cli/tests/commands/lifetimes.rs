@@ -72,7 +72,12 @@ fn a_column_is_replayed_unless_a_flag_says_else() {
             let (simulated, notes) = rows(&[&["simulate"], &at[..], flags].concat());
             let (curve, _) = rows(&[&["mrc"], &at[..], flags].concat());
             let (advised, _) = rows(&[&["advise"], &at[..], flags].concat());
-            assert!(!notes.contains("ignored"), "{notes}");
+            let none = flags.contains(&"none");
+            let note = "(median 30 s) are ignored, as --ttl none says";
+            assert_eq!(notes.matches(note).count(), usize::from(none), "{notes}");
+            assert_eq!(notes.contains("ignored"), none, "{notes}");
+            let told = advised.last().unwrap()["cautions"].to_string();
+            assert_eq!(told.contains(note), none, "{told}");
             let expired = if expired < 0 { Value::Null } else { expired.into() };
             for row in [&simulated[0], &curve[0], &advised[0]] {
                 assert_eq!(row["miss_ratio"], misses as f64 / 100.0, "{flags:?}: {row}");

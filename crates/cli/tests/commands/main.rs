@@ -4,6 +4,7 @@
 
 mod advise;
 mod book;
+mod by_trace;
 mod calibrate;
 mod command;
 mod latency;

@@ -83,7 +83,9 @@ pub struct Trace {
     pub ids: Vec<u32>,
     /// Size in bytes per record; empty where the trace has no sizes.
     pub sizes: Vec<u32>,
-    /// Time per record in nanoseconds; empty unless the format has times and they were asked for.
+    /// Time per record in nanoseconds; empty unless the format has times and they were asked for, or
+    /// a record has a lifetime and these were. Where only these were it is 0 for all records of the
+    /// batches before the first with one, in which nothing can expire.
     pub times_ns: Vec<u64>,
     /// Operation per record; empty where every record is a get.
     pub operations: Vec<Operation>,
