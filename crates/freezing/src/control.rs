@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// The longest that the thread sleeps before it looks whether the cache is still there.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether a thread controls the freezing of a cache: the number of the process that has begun it,
+/// Whether somebody controls the freezing of a cache: the number of the process that has begun it,
 /// or 0. A process that was forked has none of the threads of the one that it was forked of.
 ///
 /// ```
@@ -30,14 +30,18 @@ impl Controlled {
         Controlled(AtomicU32::new(0))
     }
 
-    /// Whether it was not, and is from now on.
-    fn begin(&self) -> bool {
+    /// Somebody controls it from now on. An error if somebody does already.
+    pub(crate) fn begin(&self) -> io::Result<()> {
         let mine = process::id();
         let other = |by: u32| (by != mine).then_some(mine);
-        self.0.fetch_update(Relaxed, Relaxed, other).is_ok()
+        if self.0.fetch_update(Relaxed, Relaxed, other).is_err() {
+            let problem = "the freezing of this cache is controlled already";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+        }
+        Ok(())
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.0.store(0, Relaxed);
     }
 }
@@ -84,10 +88,7 @@ impl FreezingControl {
         step: fn(&T) -> Duration,
         end: fn(&T),
     ) -> io::Result<Self> {
-        if !controlled(cache).begin() {
-            let problem = "the freezing of this cache is controlled already";
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
-        }
+        controlled(cache).begin()?;
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, weak) = (Arc::clone(&stop), Arc::downgrade(cache));
         let spawned = thread::Builder::new().name("frazil-freezing".to_owned()).spawn(move || {

@@ -377,6 +377,8 @@ pub(crate) struct Controller {
     arms: Vec<Arm>,
     /// What the last frozen phase has to prove by what comes after it.
     unproven: Option<Unproven>,
+    /// Why a sleep followed, since something was last learnt.
+    given_up: Option<Reason>,
     /// Of how many constructions' length the next frozen phase is at most.
     lifetime: u32,
     /// Misses without, of all requests.
@@ -512,6 +514,7 @@ impl Controller {
             baseline: Known::default(),
             arms: Vec::new(),
             unproven: None,
+            given_up: None,
             lifetime: tuning.lifetime,
             misses: 0.0,
             thawed: Totals::default(),
@@ -643,6 +646,7 @@ impl Controller {
     /// It did not pay: the next attempt is a long while away, and the one after that longer.
     fn fail(&mut self, now: Duration, reason: Reason) -> Action {
         self.record.failures += 1;
+        self.given_up = Some(reason);
         (self.faded, self.fades) = (0, self.tuning.fades);
         self.sleep = (self.sleep * self.tuning.sleep_growth).min(self.tuning.sleep_max);
         let until = now.saturating_add(self.sleep);
@@ -698,7 +702,8 @@ impl Controller {
         self.bar = mean / self.tuning.gain;
         self.threshold = self.bar;
         self.misses = stretch.misses();
-        self.unproven = None;
+        (self.unproven, self.given_up) = (None, None);
+        self.arms.clear();
         self.show(&stretch, mean);
         self.enter(State::Learning(*totals), reason, now, Action::Learn)
     }
@@ -719,7 +724,6 @@ impl Controller {
             return Action::Nothing;
         }
         self.curve.clone_from(&observed.curve);
-        self.arms.clear();
         self.try_share(1.0)
     }
 
@@ -800,6 +804,7 @@ impl Controller {
             misses: self.misses,
             demanded_ns: self.threshold,
             tried: self.arms.iter().map(tried).collect(),
+            given_up: self.given_up,
         })
     }
 
@@ -848,13 +853,14 @@ impl Controller {
         self.misses = stretch.misses();
         (self.construction, self.construction_time) = (stretch.requests(), elapsed);
         self.show(&stretch, mean);
-        self.choose(now, mean)
+        self.choose(now, mean, attempt)
     }
 
     /// Freezes the best share, if it is faster by what is demanded than what was measured without
     /// before it *and* after it: of a workload that changes, either side alone may have been one of
-    /// its bad moments.
-    fn choose(&mut self, now: Duration, after: f64) -> Action {
+    /// its bad moments. So may have been an attempt that failed: where no other share is fast enough
+    /// the same one is tried again.
+    fn choose(&mut self, now: Duration, after: f64, attempt: u32) -> Action {
         let Tuning { gain, lifetime, probation, stake, .. } = self.tuning;
         if let Some(Unproven { latency, before }) = self.unproven.take() {
             if latency * gain >= before.min(after) {
@@ -863,12 +869,15 @@ impl Controller {
             self.lifetime = self.lifetime.saturating_mul(2).min(lifetime);
         }
         let best = self.best_arm().filter(|arm| arm.latency < self.threshold);
-        let Some(arm) = best else { return self.fail(now, Reason::NotWorth) };
+        let share = self.share.to_bits();
+        let is_last = |arm: &&Arm| attempt > 1 && arm.share.to_bits() == share;
+        let again = || self.arms.iter().find(is_last).copied();
+        let Some(arm) = best.or_else(again) else { return self.fail(now, Reason::NotWorth) };
         // What hits may change from one moment to the next, what a hit takes does not. Where hardly
         // anything hits there are no hits to lose.
         let miss = self.baseline.miss().unwrap_or(0.0);
         let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
-        if self.reason == Reason::Chosen {
+        if self.reason == Reason::Chosen || (attempt > 1 && arm.share.to_bits() != share) {
             let by_misses = as_many_misses >= self.threshold && miss > stake * after;
             self.lifetime = if by_misses { probation.min(lifetime) } else { lifetime };
         }
@@ -895,8 +904,9 @@ impl Controller {
         frozen.cycle.add(stretch.requests(), latency);
         let Some(first) = frozen.first else {
             if latency > self.threshold {
+                // The next attempt is of what is best by that.
+                self.has_come_to(latency);
                 if frozen.attempt >= attempts {
-                    self.has_come_to(latency);
                     return self.fail(now, Reason::Unproven);
                 }
                 return self.construct_anew(Reason::Unproven, frozen.attempt + 1, now, totals);

@@ -32,7 +32,7 @@ pub use controller::{Phase, Reason};
 pub use curve::CurvePoint;
 pub use host::{Host, Insertion, Mark};
 pub use learn::{BURST, Gate, Learner, NEWCOMER, Samples, byte_of_rank, overhead_ns};
-pub use overlay::Overlay;
+pub use overlay::{Overlay, Steps};
 pub use state::FreezingState;
 pub use steering::{Counts, Steering, Step, Subject, Teacher};
 pub use verdict::{Tried, Verdict};

@@ -1,12 +1,13 @@
 //! Publication and reclamation, and writes against a freeze, under every interleaving.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 
-use crate::published::{Claims, Published};
+use crate::published::{Claims, Published, Withdrawn};
 use crate::{Host, Insertion, Mark, Overlay};
 
 /// loom reports if it is read while it is dropped, or after.
@@ -38,13 +39,14 @@ impl Shared {
         }
     }
 
-    fn replace(&self) {
+    /// What was there before, if a reader has it still.
+    fn replace(&self) -> Option<Withdrawn<Thing>> {
         let withdrawn = self.published.withdraw().expect("it was published");
-        match withdrawn.reclaim(&self.claims) {
-            Ok(()) => self.published.publish(Box::new(Thing(UnsafeCell::new(2)))),
-            // Nothing here outlives the readers; in an overlay the freezer looks again.
-            Err(withdrawn) => std::mem::forget(withdrawn),
+        let kept = withdrawn.reclaim(&self.claims).err();
+        if kept.is_none() {
+            self.published.publish(Box::new(Thing(UnsafeCell::new(2))));
         }
+        kept
     }
 }
 
@@ -58,8 +60,10 @@ fn read_and_replace(claims: usize) {
             let shared = Arc::clone(&shared);
             loom::thread::spawn(move || shared.read(thread))
         });
-        shared.replace();
+        let kept = shared.replace();
         readers.into_iter().for_each(|reader| reader.join().expect("it has read"));
+        // Whoever looks again finds that nobody reads it.
+        assert!(kept.is_none_or(|kept| kept.reclaim(&shared.claims).is_ok()));
     });
 }
 
@@ -73,6 +77,9 @@ fn nothing_is_dropped_while_it_is_read() {
 fn nothing_is_dropped_while_another_wants_its_claim() {
     read_and_replace(1);
 }
+
+/// A value whose write is not seen to its end.
+const PANICS: u64 = 666;
 
 /// Has one key, and sets it aside.
 struct One(Mutex<Option<u64>>);
@@ -90,7 +97,10 @@ impl Host for One {
     }
 
     fn insert(&self, _: &u8, value: u64) -> Insertion {
-        *self.0.lock().expect("nobody panics") = Some(value);
+        *self.0.lock().expect("nobody panics under it") = Some(value);
+        if value == PANICS {
+            resume_unwind(Box::new("as is wanted"));
+        }
         Insertion::Replaced
     }
 
@@ -150,4 +160,25 @@ fn what_is_written_during_a_freeze_is_found() {
 #[test]
 fn what_is_written_during_a_thaw_and_a_freeze_is_found() {
     explore(true, insert);
+}
+
+/// Nothing is shown any more, and what is set aside is known to be; or it was given back, or frozen
+/// after the write.
+#[test]
+fn what_is_not_written_to_its_end_is_found() {
+    loom::model(|| {
+        let cache = Arc::new(Frozen::with_hasher(One(Mutex::new(Some(1))), Default::default()));
+        let shared = Arc::clone(&cache);
+        let writer = loom::thread::spawn(move || {
+            let insert = AssertUnwindSafe(|| shared.insert(&0, PANICS));
+            assert!(catch_unwind(insert).is_err());
+        });
+        let frozen = cache.freeze(1.0);
+        writer.join().expect("it has caught it");
+        assert_eq!(cache.get(&0), Some(PANICS));
+        let hits = cache.counts().frozen_hits;
+        assert_eq!(cache.needs_thaw(), frozen.is_some() && hits == 0);
+        cache.thaw();
+        assert!(!cache.needs_thaw());
+    });
 }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::control::{Controlled, FreezingControl};
+use crate::control::{Controlled, FreezingControl, LOOK};
 use crate::host::{Host, Insertion};
 use crate::learn::{Gate, Learner, Samples, byte_of_rank, overhead_ns};
 use crate::published::{Claims, Published, Withdrawn};
@@ -35,6 +35,8 @@ const DYNAMIC: u8 = 0;
 const FILLING: u8 = 1;
 /// Look-ups ask the table.
 const SHOWN: u8 = 2;
+/// They do not, and what is frozen is set aside still.
+const ABANDONED: u8 = 3;
 
 /// What a thread has counted.
 #[derive(Debug, Default)]
@@ -155,6 +157,12 @@ struct Work<H: Host> {
 /// assert_eq!(cache.counts().frozen_hits, 1);
 /// cache.insert(&1, 11);
 /// assert_eq!((cache.get(&1), cache.counts().frozen_hits), (Some(11), 1));
+/// assert!(!cache.needs_thaw());
+/// // Or as much as pays: by a thread, `control`, or by steps of one's own.
+/// let mut steps = cache.steps()?;
+/// let idle = steps.step(std::time::Duration::ZERO);
+/// # drop(steps);
+/// # std::io::Result::Ok(())
 /// ```
 pub struct Overlay<H: Host, S = RandomState> {
     host: H,
@@ -165,6 +173,9 @@ pub struct Overlay<H: Host, S = RandomState> {
     learner: Learner,
     claims: Claims<Counted>,
     work: Mutex<Work<H>>,
+    /// Whether there is a table that was withdrawn and not dropped, so that a step need not take the
+    /// lock to know. Of the system: no model hangs on it.
+    has_withdrawn: std::sync::atomic::AtomicBool,
     /// Held for a step.
     steering: Mutex<Steering>,
     /// What the last step came to. Held for a moment.
@@ -181,7 +192,7 @@ pub struct Overlay<H: Host, S = RandomState> {
 struct Line<T>(T);
 
 struct Shown<H: Host> {
-    /// [`DYNAMIC`], [`FILLING`] or [`SHOWN`].
+    /// [`DYNAMIC`], [`FILLING`], [`SHOWN`] or [`ABANDONED`].
     stage: AtomicU8,
     table: Published<TableOf<H>>,
 }
@@ -207,6 +218,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
             learner: Learner::default(),
             claims: Claims::new(PLACES),
             work: Mutex::new(Work { withdrawn: None, is_aside: false }),
+            has_withdrawn: false.into(),
             state: Mutex::new(steering.state()),
             steering: Mutex::new(steering),
             controlled: Controlled::default(),
@@ -362,15 +374,39 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         lock(&self.state).clone()
     }
 
-    /// One step of what [`control`](Self::control) does, for those who have a thread of their own
-    /// for such things: learns, freezes or thaws. Returns how long there will be nothing to do.
-    /// `now` is the time since any moment, always the same. Does nothing while another thread is in
-    /// one.
-    pub fn step(&self, now: Duration) -> Duration {
-        let Some(mut steering) = try_lock(&self.steering) else { return Duration::from_secs(1) };
+    /// Whether entries are set aside, so that the host's policy does not see them, and no look-up
+    /// finds them in the table: a write panicked, or found as many look-ups under way as there may
+    /// be, and had the table given up. [`thaw`](Self::thaw) and [`freeze`](Self::freeze) put
+    /// them back, and so does a controller in its next step; else they stay as they are. O(1).
+    pub fn needs_thaw(&self) -> bool {
+        self.shown.0.stage.load(Relaxed) == ABANDONED
+    }
+
+    /// For those who have a thread of their own for what [`control`](Self::control) does. Dropped, it
+    /// thaws what is frozen.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceBusy` while another one of them lives, or a handle of `control`.
+    pub fn steps(&self) -> io::Result<Steps<'_, H, S>> {
+        self.controlled.begin()?;
+        Ok(Steps(self))
+    }
+
+    /// Learns, freezes or thaws. How long there will be nothing to do. By one at a time: whoever has
+    /// begun to control it.
+    fn step(&self, now: Duration) -> Duration {
+        // Not held by anybody, unless a process was forked from within a step.
+        let Some(mut steering) = try_lock(&self.steering) else { return LOOK };
         let step = steering.step(now, &Learning(self));
         *lock(&self.state) = step.state;
-        step.idle
+        drop(steering);
+        if !self.has_withdrawn.load(Relaxed) {
+            return step.idle;
+        }
+        // A reader had not let go of it when it was withdrawn, and nothing may be frozen for hours.
+        let is_dropped = try_lock(&self.work).is_some_and(|mut work| self.reclaim_now(&mut work));
+        if is_dropped { step.idle } else { step.idle.min(LOOK) }
     }
 
     /// Freezes as much as it is learnt to be worth, from a thread of its own, until the handle is
@@ -378,7 +414,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another handle of it lives, and what the system says of the thread.
+    /// `ResourceBusy` while another handle of it lives, or one of [`steps`](Self::steps), and what the
+    /// system says of the thread.
     pub fn control(self: &Arc<Self>) -> io::Result<FreezingControl>
     where
         H: 'static,
@@ -392,7 +429,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     fn end(&self) {
         self.learner.stop(&self.door.0);
         self.learner.stop_timing(&self.door.0);
-        // Not waited for: the user's code may run in a step.
+        // As in `step`.
         if let Some(mut steering) = try_lock(&self.steering) {
             steering.restart();
             *lock(&self.state) = steering.state();
@@ -489,9 +526,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         let Shown { stage, table } = &self.shown.0;
         let Some(held) = self.claims.take_any(place.at) else {
             // As many readers as there are claims, and none of them lets go: nobody is to look at
-            // the table any more. Release: as that of `Table::take_out`.
-            stage.swap(DYNAMIC, Release);
-            return;
+            // the table any more.
+            return abandon(stage);
         };
         if let Some(table) = table.get(&held) {
             table.take_out(hash, key);
@@ -510,10 +546,14 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         // Nothing is published while another table is being read still.
         if let Some(withdrawn) = table.withdraw() {
             work.withdrawn = Some(withdrawn);
+            self.has_withdrawn.store(true, Relaxed);
         }
         if work.is_aside {
-            self.host.give_back();
-            // Not before: should it panic the next one has to.
+            // Should it panic the next one has to.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.host.give_back())) {
+                stage.store(ABANDONED, Relaxed);
+                resume_unwind(panic);
+            }
             work.is_aside = false;
         }
     }
@@ -522,6 +562,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     fn reclaim_now(&self, work: &mut Work<H>) -> bool {
         let withdrawn = work.withdrawn.take();
         work.withdrawn = withdrawn.and_then(|it| it.reclaim(&self.claims).err());
+        self.has_withdrawn.store(work.withdrawn.is_some(), Relaxed);
         work.withdrawn.is_none()
     }
 
@@ -563,8 +604,43 @@ impl Drop for Written<'_> {
     /// None of the user's code, as a second panic would end the process.
     #[cold]
     fn drop(&mut self) {
-        // Release: as that of `take_out_of_table`.
-        self.stage.swap(DYNAMIC, Release);
+        abandon(self.stage);
+    }
+}
+
+/// Has no look-up ask the table any more. What is set aside stays so: to give it back is the user's
+/// code.
+fn abandon(stage: &AtomicU8) {
+    let next = |stage| Some(if stage == DYNAMIC { DYNAMIC } else { ABANDONED });
+    // Release: as that of `Table::take_out`. Written whatever it was, so that a table which is being
+    // filled is not shown after it.
+    let _ = stage.fetch_update(Release, Relaxed, next);
+}
+
+/// Learns, freezes and thaws a cache, by steps of whoever has it: of [`Overlay::steps`].
+pub struct Steps<'o, H: Host, S: BuildHasher>(&'o Overlay<H, S>);
+
+impl<H: Host, S: BuildHasher> Steps<'_, H, S> {
+    /// Looks at what the cache has counted, and learns, freezes or thaws. Returns how long there will
+    /// be nothing to do. `now` is the time since any moment, always the same. Some microseconds, or
+    /// O(entries).
+    pub fn step(&mut self, now: Duration) -> Duration {
+        self.0.step(now)
+    }
+}
+
+impl<H: Host, S: BuildHasher> Drop for Steps<'_, H, S> {
+    fn drop(&mut self) {
+        // The user's code may panic in it, and a second panic would end the process. Whether all is
+        // well says `needs_thaw`.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.0.end()));
+        self.0.controlled.end();
+    }
+}
+
+impl<H: Host, S: BuildHasher> fmt::Debug for Steps<'_, H, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steps").finish_non_exhaustive()
     }
 }
 

@@ -101,8 +101,10 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Steering {
     controller: Controller,
-    /// The time of the first step.
+    /// The time of the first step since it began, and what it is to the controller, whose time goes
+    /// on where another clock tells it.
     origin: Option<Duration>,
+    began: Duration,
     /// What was counted when learning began.
     tally: Tally,
     /// Entries passed before the marker was set that is waited for, how many threads had
@@ -130,6 +132,7 @@ impl Steering {
         Steering {
             controller: Controller::new(Tuning { lifetime, ..Tuning::default() }),
             origin: None,
+            began: Duration::ZERO,
             tally: Tally::default(),
             passed: 0.0,
             passed_from: 0,
@@ -171,7 +174,7 @@ impl Steering {
         FreezingState::of(&self.controller)
     }
 
-    /// Begins again; what was recorded stays.
+    /// Begins again; what was recorded stays. The next step may be by another clock.
     ///
     /// ```
     /// use frazil_freezing::{Reason, Steering};
@@ -182,6 +185,7 @@ impl Steering {
     pub fn restart(&mut self) {
         let until = self.controller.record.until;
         self.awaited = None;
+        (self.origin, self.began) = (None, until);
         self.controller.restart(until);
     }
 
@@ -189,7 +193,8 @@ impl Steering {
     /// any moment, always the same. Some microseconds, or as long as the cache takes for what it
     /// is to do: O(entries).
     pub fn step(&mut self, now: Duration, cache: &impl Subject) -> Step {
-        let now = now.saturating_sub(*self.origin.get_or_insert(now));
+        let since = now.saturating_sub(*self.origin.get_or_insert(now));
+        let now = self.began.saturating_add(since);
         let observed = self.observe(cache);
         let was = (self.controller.phase(), self.controller.reason);
         let action = match self.awaited {

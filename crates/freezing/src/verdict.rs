@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::controller::Reason;
+
 /// A share that was frozen to see what it gains, or for longer: one of
 /// [`Verdict::tried`].
 ///
@@ -18,7 +20,7 @@ pub struct Tried {
     /// The share of the entries, from 0 to 1.
     pub share: f64,
     /// What a request took, in nanoseconds: in the trial, or in the whole of the last cycle, what was
-    /// measured without before it included.
+    /// measured without before it included, or in the first look at an attempt that failed.
     pub latency_ns: f64,
     /// Misses in the trial, of all requests.
     pub misses: f64,
@@ -50,6 +52,8 @@ pub struct Verdict {
     pub demanded_ns: f64,
     /// Shares that were tried; none before the first trial.
     pub tried: Vec<Tried>,
+    /// Why a sleep followed, if one did since something was last learnt.
+    pub given_up: Option<Reason>,
 }
 
 impl Verdict {
@@ -86,11 +90,25 @@ impl fmt::Display for Verdict {
             let [share, missed] = [share, misses].map(|it| 100.0 * it);
             write!(f, "; with {share:.0} % it took {latency_ns:.0} ns, {missed:.1} % missed")?;
         }
+        if self.given_up == Some(Reason::Impossible) {
+            return f.write_str(
+                ". Nothing could be frozen: the cache has set nothing aside, or what was frozen \
+                 last is still being read",
+            );
+        }
         let Some(best) = self.best() else { return f.write_str("; nothing was tried yet") };
-        if best.latency_ns < demanded_ns {
-            return write!(f, ". It pays to freeze {:.0} %", 100.0 * best.share);
+        let share = 100.0 * best.share;
+        let is_fast = best.latency_ns < demanded_ns;
+        if is_fast && self.given_up.is_none() {
+            return write!(f, ". It pays to freeze {share:.0} %");
         }
         f.write_str(". It does not pay: ")?;
+        if is_fast {
+            return write!(
+                f,
+                "{share:.0} % was fast enough for a moment, but what was frozen for longer was not"
+            );
+        }
         if self.of_misses_ns() >= demanded_ns {
             return write!(
                 f,
@@ -122,7 +140,8 @@ mod tests {
         let tried =
             tried.iter().map(|&(share, latency_ns, misses)| Tried { share, latency_ns, misses });
         let (miss_ns, demanded_ns, tried) = (5_000.0, without_ns / 1.1, tried.collect());
-        Verdict { without_ns, hit_ns, miss_ns, misses, demanded_ns, tried }.to_string()
+        let given_up = None;
+        Verdict { without_ns, hit_ns, miss_ns, misses, demanded_ns, tried, given_up }.to_string()
     }
 
     #[test]

@@ -372,10 +372,11 @@ fn ask<V: Clone + Send + Sync>(
 fn it_learns_by_the_marker_and_tries() {
     let cache = Overlay::new(LruMutex::new(1_000, true));
     let (mut state, mut now) = (1u64, Duration::ZERO);
+    let mut steps = cache.steps().expect("nobody else controls it");
     for _ in 0..10_000 {
         ask(&cache, &mut state, 500, || 0);
         now += Duration::from_millis(100);
-        cache.step(now);
+        steps.step(now);
         if cache.state().phase == Phase::Trying {
             break;
         }
@@ -398,6 +399,7 @@ fn a_reader_that_stands_still_is_no_reason_to_sleep() {
     let value = || Slow(Arc::clone(&stop));
     let cache = Overlay::new(LruMutex::new(1_000, true));
     let (mut state, mut now) = (1u64, Duration::ZERO);
+    let mut steps = cache.steps().expect("nobody else controls it");
     ask(&cache, &mut state, 20_000, value);
     assert_eq!(cache.freeze(1.0), Some(1_000));
     std::thread::scope(|scope| {
@@ -414,7 +416,7 @@ fn a_reader_that_stands_still_is_no_reason_to_sleep() {
         while learning < 40 {
             ask(&cache, &mut state, 5_000, value);
             now += Duration::from_millis(100);
-            cache.step(now);
+            steps.step(now);
             let seen = cache.state();
             assert_ne!(seen.reason, Reason::Impossible);
             assert_ne!(seen.phase, Phase::Trying, "while the old table is read");
@@ -423,8 +425,72 @@ fn a_reader_that_stands_still_is_no_reason_to_sleep() {
         drop(held);
         assert_eq!(reader.join().ok(), Some(true));
     });
-    cache.step(now);
+    steps.step(now);
     assert_eq!(cache.state().phase, Phase::Trying);
+}
+
+#[test]
+fn one_at_a_time_controls_it_and_leaves_it_thawed() {
+    let cache = Arc::new(Overlay::new(LruMutex::new(1_000, true)));
+    let (mut state, now) = (1u64, Duration::ZERO);
+    let mut steps = cache.steps().expect("nobody else controls it");
+    assert!(cache.steps().is_err() && cache.control().is_err());
+    ask(&cache, &mut state, 20_000, || 0);
+    steps.step(now);
+    assert_eq!(cache.freeze(1.0), Some(1_000));
+    drop(steps);
+    let before = cache.counts().frozen_hits;
+    ask(&cache, &mut state, 1_000, || 0);
+    assert_eq!((cache.counts().frozen_hits, cache.state().reason), (before, Reason::Began));
+    let control = cache.control().expect("nobody else controls it");
+    assert!(cache.steps().is_err());
+    drop(control);
+    assert!(cache.steps().is_ok());
+}
+
+/// Its time goes on, whatever the next one's clock says.
+#[test]
+fn another_clock_does_not_hold_it_up() {
+    let cache = Overlay::new(LruMutex::new(1_000, true));
+    let mut state = 1u64;
+    for origin in [10_000, 0] {
+        let mut now = Duration::from_secs(origin);
+        let mut steps = cache.steps().expect("nobody else controls it");
+        for _ in 0..1_000 {
+            ask(&cache, &mut state, 500, || 0);
+            now += Duration::from_millis(100);
+            steps.step(now);
+            if cache.state().phase == Phase::Learning {
+                break;
+            }
+        }
+        assert_eq!(cache.state().phase, Phase::Learning, "from {origin} s on");
+    }
+}
+
+#[test]
+fn a_table_that_was_read_when_it_was_thawed_is_dropped_by_a_step() {
+    let stop = Arc::new(Stop::default());
+    let cache = Overlay::new(LruMutex::new(10, true));
+    cache.insert(&0u64, Slow(Arc::clone(&stop)));
+    let mut steps = cache.steps().expect("nobody else controls it");
+    assert_eq!(cache.freeze(1.0), Some(1));
+    std::thread::scope(|scope| {
+        let held = stop.reached.lock();
+        stop.is_set.store(true, Relaxed);
+        let reader = scope.spawn(|| cache.get(&0).is_some());
+        while stop.is_set.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        cache.thaw();
+        steps.step(Duration::ZERO);
+        assert_eq!(Arc::strong_count(&stop), 3, "here, in the host, in the table that is read");
+        drop(held);
+        assert_eq!(reader.join().ok(), Some(true));
+    });
+    assert_eq!(Arc::strong_count(&stop), 3);
+    steps.step(Duration::from_millis(1));
+    assert_eq!(Arc::strong_count(&stop), 2);
 }
 
 /// A host whose writes panic when they are done, and whose entries come back by force.
@@ -493,10 +559,19 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     let cache = Overlay::new(host);
     let fill = || (0..10).for_each(|key| _ = cache.insert(&key, key));
     fill();
+    // Where nothing is frozen nothing is to be thawed.
+    cache.host().writes.store(true, Relaxed);
+    panics(|| _ = cache.insert(&3, 3));
+    assert!(!cache.needs_thaw());
     assert_eq!(cache.freeze(1.0), Some(10));
+    assert!(!cache.needs_thaw());
     cache.host().writes.store(true, Relaxed);
     panics(|| _ = cache.insert(&3, 30));
     assert_eq!(cache.get(&3), Some(30));
+    assert!(cache.needs_thaw());
+    assert_eq!(cache.insert(&77, 77), Insertion::Refused, "all are set aside still");
+    cache.thaw();
+    assert!(!cache.needs_thaw());
     fill();
     assert_eq!(cache.freeze(1.0), Some(10));
     cache.host().writes.store(true, Relaxed);
@@ -510,7 +585,9 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     panics(|| _ = cache.freeze(0.5));
     assert!((0..10).all(|key| cache.get(&key) == Some(key)));
     assert_eq!(cache.counts().frozen_hits, 0);
+    assert!(cache.needs_thaw());
     cache.thaw();
+    assert!(!cache.needs_thaw());
     assert_eq!(cache.freeze(1.0), Some(10), "all are dynamic");
 }
 

@@ -12,13 +12,14 @@
 //!   or [`LEAST_MEMORY`] requests, whichever is most: a shorter memory sees part of a fetch's
 //!   requests, and takes that for a difference.
 //! - Of the objects a share takes part, by hash: all of them until a shadow knows of
-//!   [`MOST_OBJECTS`], and then, each time it does, half.
+//!   [`MOST_OBJECTS`], and then, each time it does, half. The others are forgotten by the next
+//!   requests, each of which looks at [`LOOKS`] of each shadow.
 //!
 //! A request costs two look-ups more where its object takes part: at 100,000 residents one request
 //! in four or fewer. 8 bytes a slot beside the policy; with MAD over LHD both shadows take some 300
 //! bytes an object, 8 MB at most, in each shard of a cache.
 
-use crate::shadow::{Request, Shadow};
+use crate::shadow::{Request, Shadow, takes_part};
 use crate::{Eviction, Host, Incoming, Lru, Policy, Slot, Work};
 
 /// Requests between two comparisons.
@@ -33,8 +34,8 @@ const FEW_LIVES: f64 = 64.0;
 const LEAST_MEMORY: f64 = 16_384.0;
 /// Objects that a shadow knows of, resident or in flight, at most.
 const MOST_OBJECTS: usize = 28_000;
-/// Spreads hashes of which some bits are alike, as those of one shard's objects.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Objects that a request looks at while half of them are forgotten: 3 us at most.
+const LOOKS: usize = 32;
 
 /// What requests waited in both shadows.
 #[derive(Clone)]
@@ -48,11 +49,6 @@ struct Contest<P: Policy<Meta = (), Pending: Copy>> {
     capacity: u64,
     requests: u64,
     first: u64,
-}
-
-/// Whether an object takes part.
-fn takes_part(hash: u64, halvings: u32) -> bool {
-    hash.wrapping_mul(SPREAD).leading_zeros() >= halvings
 }
 
 impl<P: Policy<Meta = (), Pending: Copy>> Contest<P> {
@@ -82,24 +78,27 @@ impl<P: Policy<Meta = (), Pending: Copy>> Contest<P> {
         for (sum, waited) in self.waited.iter_mut().zip(waited) {
             *sum += waited as f64;
         }
-        if self.lru.len().max(self.policy.len()) > MOST_OBJECTS && self.halvings < u64::BITS {
-            self.halve();
+        if self.lru.is_halving() || self.policy.is_halving() {
+            self.lru.forget_some(LOOKS);
+            self.policy.forget_some(LOOKS);
+        } else if self.lru.len().max(self.policy.len()) > MOST_OBJECTS && self.halvings < u64::BITS
+        {
+            self.halvings += 1;
+            let share = self.share();
+            self.lru.halve(share);
+            self.policy.halve(share);
         }
         self.requests.is_multiple_of(TURN)
     }
 
-    #[cold]
-    fn halve(&mut self) {
-        self.halvings += 1;
-        let halvings = self.halvings;
-        self.lru.retain(|hash| takes_part(hash, halvings));
-        self.policy.retain(|hash| takes_part(hash, halvings));
-        self.set_capacity(self.capacity);
+    /// The capacity of the shadows.
+    fn share(&self) -> u64 {
+        self.capacity.checked_shr(self.halvings).unwrap_or(0).max(1)
     }
 
     fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
-        let share = capacity.checked_shr(self.halvings).unwrap_or(0).max(1);
+        let share = self.share();
         self.lru.set_capacity(share);
         self.policy.set_capacity(share);
     }
@@ -135,7 +134,8 @@ pub struct Guarded<P: Policy<Meta = (), Pending: Copy>> {
     /// Whether the policy chooses.
     follows: bool,
     residents: u64,
-    contest: Contest<P>,
+    /// None in a copy that is made for its order.
+    contest: Option<Box<Contest<P>>>,
 }
 
 impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
@@ -143,7 +143,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
     /// the cache, once for its shadow. LRU is followed at first.
     pub fn new(make: impl Fn(u64) -> P, capacity: u64) -> Self {
         let (policy, shadow) = (make(capacity), make(capacity));
-        let contest = Contest::new(shadow, capacity);
+        let contest = Some(Box::new(Contest::new(shadow, capacity)));
         Guarded { lru: Lru::default(), policy, follows: false, residents: 0, contest }
     }
 
@@ -154,13 +154,13 @@ impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
 
     /// The shadows hear of a request.
     fn request(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) {
-        if !self.contest.has(hash) {
+        let Some(contest) = self.contest.as_mut().filter(|contest| contest.has(hash)) else {
             return;
-        }
+        };
         host.count(Work::Ghost, 2);
         let (now, fetch) = (host.now(), host.fetch_ticks());
-        if self.contest.request(Request { hash, weight, now, fetch }) {
-            self.follows = self.contest.judge(self.follows, self.residents, now, fetch);
+        if contest.request(Request { hash, weight, now, fetch }) {
+            self.follows = contest.judge(self.follows, self.residents, now, fetch);
         }
     }
 }
@@ -170,7 +170,7 @@ fn of_lru<P>(incoming: &Incoming<P>) -> Incoming<()> {
     Incoming { hash: incoming.hash, weight: incoming.weight, pending: () }
 }
 
-impl<P: Policy<Meta = (), Pending: Copy>> Policy for Guarded<P> {
+impl<P: Policy<Meta = (), Pending: Copy> + Clone> Policy for Guarded<P> {
     type Meta = ();
     type Pending = P::Pending;
 
@@ -223,20 +223,36 @@ impl<P: Policy<Meta = (), Pending: Copy>> Policy for Guarded<P> {
         self.lru.remove(host, slot);
         self.policy.remove(host, slot);
         let (hash, now) = (host.hash(slot), host.now());
-        self.contest.lru.remove(hash, now);
-        self.contest.policy.remove(hash, now);
+        if let Some(contest) = &mut self.contest {
+            contest.lru.remove(hash, now);
+            contest.policy.remove(hash, now);
+        }
     }
 
     fn reweigh(&mut self, host: &mut impl Host<()>, slot: Slot, old_weight: u64) {
         self.policy.reweigh(host, slot, old_weight);
         let (hash, weight) = (host.hash(slot), host.weight(slot));
-        self.contest.lru.reweigh(hash, weight);
-        self.contest.policy.reweigh(hash, weight);
+        if let Some(contest) = &mut self.contest {
+            contest.lru.reweigh(hash, weight);
+            contest.policy.reweigh(hash, weight);
+        }
     }
 
     fn set_capacity(&mut self, capacity: u64) {
         self.policy.set_capacity(capacity);
-        self.contest.set_capacity(capacity);
+        if let Some(contest) = &mut self.contest {
+            contest.set_capacity(capacity);
+        }
+    }
+
+    /// Without the shadows, which are larger than all else.
+    fn copy_of_order(&self) -> Self
+    where
+        Self: Clone,
+    {
+        let Guarded { ref lru, ref policy, follows, residents, .. } = *self;
+        let (lru, policy) = (lru.clone(), policy.clone());
+        Guarded { lru, policy, follows, residents, contest: None }
     }
 
     fn coldest_first(&self, host: &impl Host<()>) -> Vec<Slot> {

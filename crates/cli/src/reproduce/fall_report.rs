@@ -10,6 +10,8 @@ use crate::output;
 
 /// What a policy should be foretold to.
 const CLOSE: f64 = 0.05;
+/// Above it probabilistic LRU is FIFO-like in the paper, which has 0.5 and 1 - 1/72.
+const HIGH_Q: f64 = 0.9;
 /// Less than that from the peak to the end is no fall, as in the model's classes.
 const FALL: f64 = 0.01;
 
@@ -103,6 +105,7 @@ pub(super) fn report(cells: &[Cell], threads: usize) -> Report {
 fn figure(network: PaperNetwork) -> u32 {
     match network {
         PaperNetwork::Fifo => 5,
+        PaperNetwork::LruProb { q } if q > HIGH_Q => 8,
         PaperNetwork::LruProb { .. } => 7,
         PaperNetwork::Clock => 10,
         PaperNetwork::Slru => 12,
@@ -166,7 +169,10 @@ fn shape(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
 /// The paper's class, which is that of a cache with a server for each kind of operation.
 fn class(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     use PaperNetwork::{Lru, LruProb, Slru};
-    let falls = matches!(network, Lru | Slru | LruProb { .. });
+    let falls = match network {
+        LruProb { q } => q <= HIGH_Q,
+        network => matches!(network, Lru | Slru),
+    };
     let fallen = curves.iter().filter(|it| it.loss(Cell::mops) > FALL).count();
     let policy = curves.first().map_or("", |it| it.policy);
     let what = if falls { "falls before a hit ratio of 1" } else { "rises to a hit ratio of 1" };

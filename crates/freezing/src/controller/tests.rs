@@ -419,6 +419,50 @@ fn where_nothing_can_be_frozen_it_sleeps() {
     run.freezes = 0;
     run.until(Phase::Sleeping, &PAYS);
     assert_eq!(run.controller.reason, Reason::Impossible);
+    let verdict = |run: &Run| run.controller.verdict().unwrap().to_string();
+    assert!(verdict(&run).contains(". Nothing could be frozen: "), "{}", verdict(&run));
+    assert!(!verdict(&run).contains("It pays"), "{}", verdict(&run));
+    // Nor when it is awake again, until something new is known.
+    run.until(Phase::Learning, &PAYS);
+    assert!(verdict(&run).ends_with("nothing was tried yet"), "{}", verdict(&run));
+}
+
+/// Fast enough in its trial and never again.
+const FADES: Workload = Workload {
+    frozen_hits: |share| if share > 0.9 { 0.5 } else { 0.8 * share.min(0.5).sqrt() },
+    frozen_misses: |share| if share > 0.9 { 0.2 } else { 0.01 + 0.03 * share },
+    ..PAYS
+};
+
+#[test]
+fn after_an_attempt_that_failed_another_share_is_tried() {
+    let fresh = Workload {
+        frozen_hits: |share| if share > 0.9 { 0.99 } else { (FADES.frozen_hits)(share) },
+        frozen_misses: |share| if share > 0.9 { 0.01 } else { (FADES.frozen_misses)(share) },
+        ..PAYS
+    };
+    let mut run = Run::new();
+    run.until(Phase::Constructing, &fresh);
+    run.until(Phase::Frozen, &FADES);
+    assert_eq!(run.controller.share, 1.0);
+    run.check(&FADES);
+    assert_eq!(
+        (run.controller.phase(), run.controller.reason),
+        (Phase::Constructing, Reason::Unproven)
+    );
+    run.until(Phase::Frozen, &FADES);
+    run.check(&FADES);
+    assert_eq!((run.controller.phase(), run.controller.reason), (Phase::Frozen, Reason::Built));
+    assert!(run.controller.share < 0.9, "{}", run.controller.share);
+}
+
+/// A share that was not frozen again may still be the fastest that was tried.
+#[test]
+fn a_verdict_does_not_praise_what_was_given_up() {
+    let mut run = Run::new();
+    run.until(Phase::Constructing, &PAYS);
+    run.controller.fail(run.now, Reason::Unproven);
+    run.tells_that_it_does_not_pay();
 }
 
 #[test]

@@ -212,7 +212,7 @@ impl<P: Policy + Clone + Send + 'static> AnyPolicy for Typed<P> {
     }
 
     fn copy(&self) -> Box<dyn AnyPolicy> {
-        Typed::boxed(self.policy.clone(), self.metas.len(), None)
+        Typed::boxed(self.policy.copy_of_order(), self.metas.len(), None)
     }
 
     fn coldest_first(&self, view: &mut View<'_>) -> Vec<Slot> {
