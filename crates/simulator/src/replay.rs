@@ -60,22 +60,24 @@ impl Waits {
     }
 }
 
-/// What a cell held: sums over looks at it, evenly apart, in the second half of the records.
+/// What a cell held at looks that are evenly apart in the second half of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Looks.
     pub looks: u64,
-    /// Resident objects.
+    /// Resident objects, summed over the looks.
     pub objects: u64,
-    /// Their bytes.
+    /// Their bytes, summed too.
     pub bytes: u64,
+    /// The most of the capacity that was used at one of them.
+    pub most: u64,
 }
 
 impl Held {
     /// Bytes of a resident object in the mean; `None` where there was none.
     ///
     /// ```
-    /// let held = frazil_simulator::Held { looks: 2, objects: 10, bytes: 250 };
+    /// let held = frazil_simulator::Held { looks: 2, objects: 10, bytes: 250, most: 6 };
     /// assert_eq!(held.mean_bytes(), Some(25.0));
     /// assert_eq!(frazil_simulator::Held::default().mean_bytes(), None);
     /// ```
@@ -89,6 +91,7 @@ impl Held {
             looks: self.looks + other.looks,
             objects: self.objects + other.objects,
             bytes: self.bytes + other.bytes,
+            most: self.most.max(other.most),
         }
     }
 }

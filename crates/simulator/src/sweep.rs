@@ -237,9 +237,7 @@ fn run_cells(
             let replay = Replay { trace, capacity: *capacity, options, bytes, progress };
             let know = || Arc::clone(future.get_or_init(|| next_uses(trace)));
             let outcome = match extra {
-                Extra::Fetches(fetching) => {
-                    replay.run(&mut replay.delayed(policy, know, fetching))
-                }
+                Extra::Fetches(fetching) => replay.run(&mut replay.delayed(policy, know, fetching)),
                 _ if replay.expires() => replay.run(&mut replay.expiring(policy, know)),
                 _ if is_versatile => replay.run(&mut replay.versatile(policy, know)),
                 _ => policy.visit(*capacity, know, &replay),

@@ -265,7 +265,8 @@ impl<P: Policy> VersatileCell for Owner<'_, P> {
     fn held(&self, bytes: &[u32]) -> Held {
         let (objects, bytes) = self.cell.residents.index.held(bytes);
         let weighs_bytes = self.cell.residents.kind.weighs_bytes();
-        Held { looks: 1, objects, bytes: if weighs_bytes { self.cell.used } else { bytes } }
+        let bytes = if weighs_bytes { self.cell.used } else { bytes };
+        Held { looks: 1, objects, bytes, most: self.cell.used }
     }
 
     fn expire(&mut self, object: u64) -> bool {

@@ -163,7 +163,7 @@ fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
                 None => cell.predicted.as_ref().map(|it| it.response_us),
             },
             p99_us: cell.latencies.as_ref().map(|it| it.all.p99_us),
-            bytes_each: memory.bytes_each(cell.measured.policy, case.resident_bytes(cell)),
+            bytes_each: memory.bytes_each(cell.measured.policy, cell.resident),
         })
     };
     let worse = |one: Kept, other: Kept| Kept {

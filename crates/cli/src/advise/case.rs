@@ -11,6 +11,7 @@ use frazil_simulator::{
 
 use super::candidate::Candidate;
 use super::latency::{Counted, Fetches, Latencies, Waiting};
+use super::memory::Resident;
 use super::recommend::{Measured, SURE};
 use crate::failure::Failure;
 use crate::forecast::{Forecast, Predicted, Setting, frozen_hits};
@@ -42,6 +43,7 @@ pub(crate) struct Replayed {
     delayed: Option<Outcome>,
     /// What requests wait for fetches, where delayed hits matter.
     waiting: Option<Waiting>,
+    pub(crate) resident: Option<Resident>,
     /// What was replayed.
     spec: PolicySpec,
     /// `None` where the profile does not know the policy.
@@ -420,8 +422,19 @@ impl<'a> Case<'a> {
         let frozen = FrozenPart::of(&question.policies[policy], spec, &raw);
         let spec = *spec;
         let (predicted, latencies, delayed, waiting) = (None, None, None, None);
-        let mut cell =
-            Replayed { measured, outcome, raw, delayed, waiting, spec, predicted, frozen, latencies };
+        let resident = self.resident(capacity, &raw);
+        let mut cell = Replayed {
+            measured,
+            outcome,
+            raw,
+            delayed,
+            waiting,
+            resident,
+            spec,
+            predicted,
+            frozen,
+            latencies,
+        };
         self.foretell(question, &mut cell)?;
         Ok(cell)
     }
@@ -438,10 +451,14 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Bytes of a resident's value in the mean, if the trace has sizes.
-    pub(crate) fn resident_bytes(&self, cell: &Replayed) -> Option<f64> {
-        self.value_bytes?;
-        cell.raw.held?.mean_bytes()
+    /// What the replay of a cell found resident.
+    fn resident(&self, capacity: u64, raw: &Outcome) -> Option<Resident> {
+        let held = raw.held?;
+        let value_bytes = self.value_bytes.and_then(|_| held.mean_bytes());
+        let used = held.most as f64 / self.sample.down(capacity).max(1) as f64;
+        // Of what is not filled yet it is not known what it will be.
+        let is_filling = used < 1.0 && self.until_filled(capacity) >= 1.0;
+        Some(Resident { value_bytes, filled: if is_filling { 1.0 } else { used } })
     }
 
     /// Bytes of the smallest value, if the trace has sizes.

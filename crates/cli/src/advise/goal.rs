@@ -491,10 +491,8 @@ impl Goal {
         sizes.sort_unstable();
         sizes.dedup();
         let all = sizes.iter().flat_map(|&size| policies.iter().map(move |&it| (it, size)));
-        all.filter(|&(policy, size)| {
-            board.at(size).is_none_or(|row| row.entry(policy).is_none())
-        })
-        .collect()
+        all.filter(|&(policy, size)| board.at(size).is_none_or(|row| row.entry(policy).is_none()))
+            .collect()
     }
 
     /// Where to look closer before [`Goal::reached`] is told.

@@ -8,6 +8,16 @@ use frazil_simulator::Unit;
 /// What an entry takes beside key and value where the profile does not say it.
 const OVERHEAD_BYTES: f64 = 64.0;
 
+/// What a replay found resident at a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Resident {
+    /// Of an object's value in the mean; `None` where the trace does not say.
+    pub(crate) value_bytes: Option<f64>,
+    /// The share of the capacity that is used: less than 1 where what there is no room for leaves some
+    /// of it, and objects come and go all the same.
+    pub(crate) filled: f64,
+}
+
 /// From capacities to bytes, by policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Memory {
@@ -38,15 +48,18 @@ impl Memory {
         self.said.or(self.mean).is_some()
     }
 
-    /// Bytes of a unit of capacity where residents have so many in the mean. Where bytes are counted
-    /// that is more than 1: capacities are the sizes in the trace alone.
-    pub(crate) fn bytes_each(&self, policy: usize, resident: Option<f64>) -> Option<f64> {
-        let value = self.said.or(resident).or(self.mean)?;
+    /// Bytes of a unit of capacity, by what is resident. Where bytes are counted that is more than 1:
+    /// capacities are the sizes in the trace alone.
+    pub(crate) fn bytes_each(&self, policy: usize, resident: Option<Resident>) -> Option<f64> {
+        let Resident { value_bytes, filled } =
+            resident.unwrap_or(Resident { value_bytes: None, filled: 1.0 });
+        let value = self.said.or(value_bytes).or(self.mean)?;
         let entry = value + self.beside.get(policy)?;
-        Some(match self.unit {
+        let full = match self.unit {
             Unit::Objects => entry,
             Unit::Bytes => entry / value,
-        })
+        };
+        Some(full * filled)
     }
 
     /// What the smallest entry takes of any policy, if no value has fewer bytes.
@@ -66,16 +79,20 @@ impl Memory {
 mod tests {
     use super::*;
 
+    fn resident(bytes: f64) -> Option<Resident> {
+        Some(Resident { value_bytes: Some(bytes), filled: 1.0 })
+    }
+
     #[test]
     fn objects_have_keys_values_and_what_the_policy_adds() {
         let means = (None, Some(64.0));
         let objects = Memory::new(Unit::Objects, means, 8.0, [Some(28.0), None]);
         let each = |policy, resident| objects.bytes_each(policy, resident);
         assert_eq!((each(0, None), each(1, None), each(2, None)), (Some(100.0), Some(136.0), None));
-        assert_eq!((each(0, Some(14.0)), objects.about(1_360)), (Some(50.0), Some(13)));
+        assert_eq!((each(0, resident(14.0)), objects.about(1_360)), (Some(50.0), Some(13)));
         assert_eq!(objects.least_entry(Some(4.0)), Some(40.0));
         let said = Memory::new(Unit::Objects, (Some(64.0), Some(9.0)), 8.0, [Some(28.0)]);
-        assert_eq!(said.bytes_each(0, Some(1.0)), Some(100.0));
+        assert_eq!(said.bytes_each(0, resident(1.0)), Some(100.0));
         let unknown = Memory::new(Unit::Objects, (None, None), 8.0, [Some(28.0)]);
         assert_eq!((unknown.bytes_each(0, None), unknown.about(10)), (None, None));
     }
@@ -84,6 +101,8 @@ mod tests {
     fn bytes_of_a_trace_are_values_alone() {
         let bytes = Memory::new(Unit::Bytes, (None, Some(100.0)), 8.0, [Some(42.0)]);
         assert_eq!((bytes.bytes_each(0, None), bytes.about(1_500)), (Some(1.5), Some(1_000)));
-        assert_eq!(bytes.bytes_each(0, Some(50.0)), Some(2.0));
+        assert_eq!(bytes.bytes_each(0, resident(50.0)), Some(2.0));
+        let half = Some(Resident { value_bytes: Some(50.0), filled: 0.5 });
+        assert_eq!(bytes.bytes_each(0, half), Some(1.0));
     }
 }

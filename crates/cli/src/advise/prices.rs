@@ -103,8 +103,7 @@ mod tests {
         for list in PriceList::value_variants() {
             let value = list.to_possible_value().unwrap();
             let help = value.get_help().unwrap().to_string();
-            let prices =
-                format!("USD {} a GiB, {} a million misses", list.memory(), list.misses());
+            let prices = format!("USD {} a GiB, {} a million misses", list.memory(), list.misses());
             assert!(help.ends_with(&prices), "{help}: {prices}");
         }
     }

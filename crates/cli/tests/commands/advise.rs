@@ -493,7 +493,8 @@ fn ranges_grow_with_the_cores() {
     let range = |cores: &str| {
         let args = ["--trace", GENERATED, "--policy", "lru", "--capacity", "500", "--backend", "0"];
         let (_, cells) = advised(&[&args[..], &["--cores", cores]].concat());
-        let ends = ["throughput_low_mops", "throughput_high_mops"].map(|key| cells[0][key].as_f64());
+        let ends =
+            ["throughput_low_mops", "throughput_high_mops"].map(|key| cells[0][key].as_f64());
         ends[1].unwrap() / ends[0].unwrap()
     };
     let [some, more, most] = ["64", "128", "1000"].map(range);
@@ -503,7 +504,7 @@ fn ranges_grow_with_the_cores() {
 /// What a step gains many times over is told in times.
 #[test]
 fn large_gains_are_told_in_times() {
-    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--budget", "50%"];
+    let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--capacity", "50%"];
     let (answer, _) = advised(&half);
     let gain = answer["marginal_gain"].as_f64().unwrap();
     assert!(gain > 10.0, "{answer}");
@@ -648,18 +649,27 @@ fn prices_may_be_those_of_a_list() {
     let list = ["--prices", "elasticache-dynamodb"];
     let listed = of(&list);
     let same = of(&["--memory-price", "12.24", "--miss-price", "0.125"]);
-    let costs = |goal: &Value| ["memory", "misses"].map(|it| goal["money"][it.to_owned() + "_a_month"].clone());
+    let costs = |goal: &Value| {
+        ["memory", "misses"].map(|it| goal["money"][it.to_owned() + "_a_month"].clone())
+    };
     assert_eq!(costs(&listed), costs(&same));
     let sources = |goal: &Value| goal["money"]["price_sources"].as_array().unwrap().len();
     let given = of(&[&list[..], &["--miss-price", "3"]].concat());
     assert_eq!((sources(&listed), sources(&given), sources(&same)), (2, 1, 0));
-    assert_eq!((&given["money"]["miss_price"], &given["money"]["memory_price"]), (&3.0.into(), &12.24.into()));
+    assert_eq!(
+        (&given["money"]["miss_price"], &given["money"]["memory_price"]),
+        (&3.0.into(), &12.24.into())
+    );
     let text = told(&[&common[..], &list].concat());
     for word in ["12.24 a GiB and 0.125 a million", "cache.r7g.large", "2026-10-02", "https://"] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(!told(&common).contains("https://"));
-    fails(&["advise", "--trace", GENERATED, "--prices", "ec2-s3"], 2, &["--prices", "--value-bytes"]);
+    fails(
+        &["advise", "--trace", GENERATED, "--prices", "ec2-s3"],
+        2,
+        &["--prices", "--value-bytes"],
+    );
     fails(&["advise", "--trace", GENERATED, "--prices", "cheap"], 2, &["ec2-s3"]);
 }
 
