@@ -140,6 +140,7 @@ impl GroupLearning {
                 depth: given.number("depth", boosting.depth, 1, 12)?,
                 eta: given.number("eta", boosting.eta, 0.0, 1.0)?,
                 lambda: given.number("lambda", boosting.lambda, 0.0, 1e9)?,
+                bins: given.number("bins", boosting.bins, 2, 1 << 16)?,
             },
             utility: sight(given.word("utility", 0, &SIGHTS)?),
             retention: sight(given.word("retention", 0, &SIGHTS)?),
@@ -215,6 +216,7 @@ impl fmt::Display for GroupLearning {
         say("depth", &boosting.depth, boosting.depth != others.depth)?;
         say("eta", &boosting.eta, boosting.eta != others.eta)?;
         say("lambda", &boosting.lambda, boosting.lambda != others.lambda)?;
+        say("bins", &boosting.bins, boosting.bins != others.bins)?;
         let named = |sight: Sight| SIGHTS[sight as usize];
         say("utility", &named(self.utility), self.utility != usual.utility)?;
         say("retention", &named(self.retention), self.retention != usual.retention)
