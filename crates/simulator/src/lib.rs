@@ -40,5 +40,8 @@ pub use fetch_latency::FetchLatencyError;
 pub use index::HASH_SEED;
 pub use replay::{Latency, Outcome, Waits, WorkSplit};
 pub use stream::{StreamError, replay_stream};
-pub use sweep::{CellSpec, SweepOptions, replay_schedule, sweep, sweep_delayed, waits_by_object};
+pub use sweep::{
+    CellSpec, SweepOptions, feature_importance, replay_schedule, sweep, sweep_delayed,
+    waits_by_object,
+};
 pub use workload_profile::{UpToSize, WorkingSet, WorkloadProfile};
