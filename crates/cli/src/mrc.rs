@@ -228,7 +228,8 @@ fn miniatures<'a>(
         SampleArg::bounds,
     );
     let (sizes, lifetimes) = (unit == Unit::Bytes, args.lifetimes.rule());
-    let wanted = Wanted { times: false, sizes, latencies: None, lifetimes };
+    let times = policies.iter().any(|(policy, _)| policy.wants_trace());
+    let wanted = Wanted { times, sizes, latencies: None, lifetimes };
     let loaded = args.reading.load_sample(trace, wanted, bounds)?;
     let has_times = !loaded.trace.times_ns.is_empty();
     let told = args.lifetimes.told(trace, &loaded.origin, has_times)?;

@@ -64,9 +64,9 @@ pub(crate) struct Args {
     /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
     /// lhd; counters=all; sample=64 or ways=64; windows=ended; prior=1; idle-since=commit),
     /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random;
-    /// gl-cache:mode=e (or t; interval=1d, 100000 or 10%; segment, merge, fraction, …); and those
-    /// that know the future: belady, belady-size, belady-mad; with --fetch-latency belatedly,
-    /// paper 5's bounds:
+    /// gl-cache:mode=e (or t; aim=delay or cost; interval=1d, 100000 or 10%; segment, merge,
+    /// fraction, …), lrb; and those that know the future: belady, belady-size, belady-mad; with
+    /// --fetch-latency belatedly, paper 5's bounds:
     /// the best schedule found, and beside it what none can be below. Where chance plays a
     /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
     /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,

@@ -100,7 +100,7 @@ impl Counters {
     /// The mean aggregate delay of these windows, in ticks, if so many without a burst are counted
     /// beside those that were seen.
     #[inline]
-    fn delay(&self, windows: Windows, prior: f64) -> f64 {
+    pub(crate) fn delay(&self, windows: Windows, prior: f64) -> f64 {
         let (sum, count) = match windows {
             Windows::Ended if self.windows > 1 || prior > 0.0 => (self.ended, self.windows - 1),
             _ => (self.ended + self.open, self.windows),

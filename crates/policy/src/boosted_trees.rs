@@ -1,14 +1,15 @@
 //! Gradient-boosted regression trees: a function learned from a few thousand samples.
 //!
 //! Each round adds a tree that takes away a share `eta` of the error that is left. It is
-//! XGBoost's algorithm (Chen, Guestrin, KDD 2016) with its defaults and exact splits: squared
-//! error, leaves −G / (n + λ), the split with the largest gain in G² / (n + λ). Between equal
-//! gains the lower feature and the higher threshold decide, as they do there, so that the same
-//! samples give the same trees. `tests/policies/boosted_trees.rs` holds it to XGBoost's own
-//! predictions.
+//! XGBoost's algorithm (Chen, Guestrin, KDD 2016) with its defaults: squared error, leaves
+//! −G / (n + λ), the split with the largest gain in G² / (n + λ). Between equal gains the lower
+//! feature and the higher threshold decide, as they do there, so that the same samples give the
+//! same trees. `tests/policies/boosted_trees.rs` holds it to XGBoost's own predictions.
 //!
-//! Training takes O(features × samples × depth) a round: every feature is sorted once, and each
-//! split parts the sorted samples without sorting them again. A prediction takes `depth` steps a
+//! A feature's values are in `bins`, and splits are between those: exact where there are no more
+//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of the
+//! two sides of a split the samples of the smaller are summed up by bin, and the larger has the rest.
+//! A prediction takes `depth` steps a
 //! tree. Trees are stored as complete ones, so that a step is a comparison and no branch, and
 //! several rows go down at the same time.
 
@@ -23,12 +24,14 @@ pub struct Boosting {
     pub eta: f32,
     /// What a leaf is held back by: samples that are counted as having no error.
     pub lambda: f64,
+    /// Most bins of a feature, from 2 to 65,536.
+    pub bins: u32,
 }
 
 impl Default for Boosting {
     /// XGBoost's defaults, and the 20 rounds of GL-Cache.
     fn default() -> Self {
-        Boosting { rounds: 20, depth: 6, eta: 0.3, lambda: 1.0 }
+        Boosting { rounds: 20, depth: 6, eta: 0.3, lambda: 1.0, bins: 256 }
     }
 }
 
@@ -197,7 +200,7 @@ struct Tree {
 
 /// A part of the samples that is still to be split.
 struct Node {
-    /// Where its samples are in every sorted column.
+    /// Where its samples are in the order of rows.
     start: usize,
     end: usize,
     /// Its place in the complete tree, and how far down that is.
@@ -205,67 +208,108 @@ struct Node {
     level: u32,
     /// Sum of the errors of its samples.
     sum: f64,
+    /// The same by bin; empty where it is not split.
+    bins: Vec<Bin>,
+}
+
+/// Samples whose values of a feature are alike.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    sum: f64,
+    count: u32,
 }
 
 struct Found {
     gain: f32,
-    split: Split,
+    feature: usize,
+    /// Bins of the feature that go left, counted from its first, and where the right begins.
+    last_left: u16,
+    threshold: f32,
     left_sum: f64,
+    left_count: usize,
 }
 
-/// A row in the order of a feature. Rows of the same rank have the same value: ranks lie side by
-/// side, where the values are 28 bytes apart and in no order.
-#[derive(Clone, Copy, Debug)]
-struct Ranked {
-    rank: u32,
-    row: u32,
+/// The values of all features in bins: each distinct value one of its own where there are not too many,
+/// else about as many samples in each.
+struct Binned<const F: usize> {
+    /// The bin of each feature, by row.
+    codes: Vec<[u16; F]>,
+    /// Where each feature's bins begin among those of all, and where the last one's end.
+    begins: Vec<usize>,
+    /// Least and greatest value of each bin.
+    ranges: Vec<(f32, f32)>,
+}
+
+impl<const F: usize> Binned<F> {
+    fn new(rows: &[[f32; F]], most: u32) -> Self {
+        let (codes, begins) = (vec![[0; F]; rows.len()], vec![0]);
+        let mut binned = Binned { codes, begins, ranges: Vec::new() };
+        let mut values = Vec::with_capacity(rows.len());
+        for feature in 0..F {
+            values.clear();
+            values.extend(rows.iter().map(|row| row[feature]));
+            values.sort_unstable_by(f32::total_cmp);
+            let first = binned.ranges.len();
+            bin(&values, most as usize, &mut binned.ranges);
+            binned.begins.push(binned.ranges.len());
+            let ranges = &binned.ranges[first..];
+            for (code, row) in binned.codes.iter_mut().zip(rows) {
+                code[feature] = ranges.partition_point(|&(_, high)| high < row[feature]) as u16;
+            }
+        }
+        binned
+    }
+}
+
+/// Parts sorted values into at most so many bins, none of which ends between equal ones.
+fn bin(values: &[f32], most: usize, ranges: &mut Vec<(f32, f32)>) {
+    let runs = || values.chunk_by(|one, other| one == other);
+    // Where every value has a bin, a bin is full with one.
+    let distinct = runs().count();
+    let (mut binned, mut bins) = (0, 0);
+    for run in runs() {
+        let is_full = distinct <= most || binned * most >= bins * values.len();
+        match ranges.last_mut() {
+            Some(last) if bins > 0 && !is_full => last.1 = run[0],
+            _ => {
+                ranges.push((run[0], run[0]));
+                bins += 1;
+            }
+        }
+        binned += run.len();
+    }
 }
 
 /// Grows trees on one set of samples.
 struct Grower<'a, const F: usize> {
-    rows: &'a [[f32; F]],
     labels: &'a [f32],
     boosting: &'a Boosting,
-    /// Rows by each feature, ascending.
-    sorted: Vec<Vec<Ranked>>,
-    /// The same, parted as the tree in work parts them.
-    parted: Vec<Vec<Ranked>>,
+    binned: Binned<F>,
+    /// Rows as the tree in work parts them, ascending in each part.
+    order: Vec<u32>,
     /// Where a part of the right is kept while those of the left move up.
-    right: Vec<Ranked>,
+    right: Vec<u32>,
+    /// Vectors of bins that are used again.
+    spare: Vec<Vec<Bin>>,
     /// 1 / (n + λ) by n: two divisions less for each place where a split is tried.
     shares: Vec<f64>,
     /// What the trees so far give too much, by row.
     errors: Vec<f32>,
-    goes_left: Vec<bool>,
 }
 
 impl<'a, const F: usize> Grower<'a, F> {
     fn new(train: &'a Samples<F>, boosting: &'a Boosting) -> Self {
-        let rows = &train.rows[..];
-        let by_feature = |feature: usize| {
-            let value = |row: u32| rows[row as usize][feature];
-            let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-            order.sort_by(|&a, &b| value(a).total_cmp(&value(b)));
-            let (mut rank, mut last) = (0, f32::NEG_INFINITY);
-            let ranked = order.into_iter().map(|row| {
-                rank += u32::from(value(row) != last);
-                last = value(row);
-                Ranked { rank, row }
-            });
-            ranked.collect()
-        };
-        let sorted: Vec<Vec<Ranked>> = (0..F).map(by_feature).collect();
+        let len = train.rows.len();
         let share = |count: usize| 1.0 / (count as f64 + boosting.lambda);
         Grower {
-            rows,
             labels: &train.labels,
             boosting,
-            parted: sorted.clone(),
-            sorted,
-            right: vec![Ranked { rank: 0, row: 0 }; rows.len()],
-            shares: (0..=rows.len()).map(share).collect(),
-            errors: vec![0.0; rows.len()],
-            goes_left: vec![false; rows.len()],
+            binned: Binned::new(&train.rows, boosting.bins),
+            order: Vec::with_capacity(len),
+            right: vec![0; len],
+            spare: Vec::new(),
+            shares: (0..=len).map(share).collect(),
+            errors: vec![0.0; len],
         }
     }
 
@@ -273,28 +317,73 @@ impl<'a, const F: usize> Grower<'a, F> {
         for (error, (p, l)) in self.errors.iter_mut().zip(predicted.iter().zip(self.labels)) {
             *error = p - l;
         }
-        for (parted, sorted) in self.parted.iter_mut().zip(&self.sorted) {
-            parted.copy_from_slice(sorted);
-        }
+        self.order.clear();
+        self.order.extend(0..self.errors.len() as u32);
         let leaves = 1usize << self.boosting.depth;
         let mut tree = Tree { splits: vec![PASS; leaves - 1], leaves: vec![0.0; leaves] };
         let sum = self.errors.iter().map(|&it| f64::from(it)).sum();
-        let mut todo = vec![Node { start: 0, end: self.rows.len(), place: 0, level: 0, sum }];
+        let (start, end) = (0, self.order.len());
+        let bins = self.sum_up(start, end);
+        let mut todo = vec![Node { start, end, place: 0, level: 0, sum, bins }];
         while let Some(node) = todo.pop() {
-            let found = if node.level < self.boosting.depth { self.best(&node) } else { None };
-            let Some(Found { gain, split, left_sum }) = found else {
+            let found = if node.bins.is_empty() { None } else { self.best(&node) };
+            let Some(found) = found else {
                 self.close(&node, &mut tree);
+                self.spare.extend(Some(node.bins).filter(|bins| !bins.is_empty()));
                 continue;
             };
-            gains[split.feature as usize] += f64::from(gain);
-            tree.splits[node.place] = split;
-            let middle = self.part(&node, split);
-            let (level, place) = (node.level + 1, 2 * node.place + 1);
-            todo.push(Node { start: node.start, end: middle, place, level, sum: left_sum });
-            let sum = node.sum - left_sum;
-            todo.push(Node { start: middle, end: node.end, place: place + 1, level, sum });
+            gains[found.feature] += f64::from(found.gain);
+            tree.splits[node.place] =
+                Split { threshold: found.threshold, feature: found.feature as u32 };
+            self.part(&node, &found);
+            todo.extend(self.children(node, &found));
         }
         tree
+    }
+
+    /// Both sides of a node that has been parted. The smaller one's samples are summed up, and the
+    /// larger one's are the rest.
+    fn children(&mut self, node: Node, found: &Found) -> [Node; 2] {
+        let middle = node.start + found.left_count;
+        let (level, place) = (node.level + 1, 2 * node.place + 1);
+        let mut bins = [Vec::new(), Vec::new()];
+        if level < self.boosting.depth {
+            let is_left_smaller = found.left_count * 2 <= node.end - node.start;
+            let (start, end) =
+                if is_left_smaller { (node.start, middle) } else { (middle, node.end) };
+            let smaller = self.sum_up(start, end);
+            let mut larger = node.bins;
+            for (larger, smaller) in larger.iter_mut().zip(&smaller) {
+                larger.sum -= smaller.sum;
+                larger.count -= smaller.count;
+            }
+            bins = if is_left_smaller { [smaller, larger] } else { [larger, smaller] };
+        } else {
+            self.spare.push(node.bins);
+        }
+        let [left, right] = bins;
+        let sum = node.sum - found.left_sum;
+        [
+            Node { start: node.start, end: middle, place, level, sum: found.left_sum, bins: left },
+            Node { start: middle, end: node.end, place: place + 1, level, sum, bins: right },
+        ]
+    }
+
+    /// The samples in a part of the order, by bin.
+    fn sum_up(&mut self, start: usize, end: usize) -> Vec<Bin> {
+        let mut bins = self.spare.pop().unwrap_or_default();
+        bins.clear();
+        bins.resize(self.binned.ranges.len(), Bin::default());
+        for &row in &self.order[start..end] {
+            let error = f64::from(self.errors[row as usize]);
+            let codes = &self.binned.codes[row as usize];
+            for (&code, &begin) in codes.iter().zip(&self.binned.begins) {
+                let bin = &mut bins[begin + usize::from(code)];
+                bin.sum += error;
+                bin.count += 1;
+            }
+        }
+        bins
     }
 
     /// G² / (n + λ): what a leaf for samples with errors of this sum takes off the loss.
@@ -305,58 +394,64 @@ impl<'a, const F: usize> Grower<'a, F> {
 
     fn best(&self, node: &Node) -> Option<Found> {
         let mut best: Option<Found> = None;
-        let whole = self.score(node.sum, node.end - node.start) as f32;
+        let all = node.end - node.start;
+        let whole = self.score(node.sum, all) as f32;
         for feature in 0..F {
-            let order = &self.parted[feature][node.start..node.end];
-            let (mut right_sum, mut above) = (0.0, *order.last()?);
-            for (left, &here) in order.iter().enumerate().rev() {
-                if here.rank != above.rank {
-                    let count = order.len() - left - 1;
+            let begin = self.binned.begins[feature];
+            let bins = &node.bins[begin..self.binned.begins[feature + 1]];
+            // From the highest on; `above` is the lowest bin of the right that is not empty.
+            let (mut right_sum, mut right_count, mut above) = (0.0, 0, 0);
+            for (here, bin) in bins.iter().enumerate().rev() {
+                if bin.count == 0 {
+                    continue;
+                }
+                if right_count > 0 {
                     let left_sum = node.sum - right_sum;
-                    let score = self.score(left_sum, left + 1) + self.score(right_sum, count);
+                    let left_count = all - right_count;
+                    let score =
+                        self.score(left_sum, left_count) + self.score(right_sum, right_count);
                     let gain = score as f32 - whole;
                     if gain > best.as_ref().map_or(LEAST_LOSS, |best| best.gain) {
-                        let threshold = self.between(feature, here.row, above.row);
-                        let split = Split { threshold, feature: feature as u32 };
-                        best = Some(Found { gain, split, left_sum });
+                        let threshold = self.between(begin + here, begin + above);
+                        let last_left = here as u16;
+                        best = Some(Found {
+                            gain,
+                            feature,
+                            last_left,
+                            threshold,
+                            left_sum,
+                            left_count,
+                        });
                     }
                 }
-                right_sum += f64::from(self.errors[here.row as usize]);
+                right_sum += bin.sum;
+                right_count += bin.count as usize;
                 above = here;
             }
         }
         best
     }
 
-    /// A threshold between two values, the lower one's row first.
-    fn between(&self, feature: usize, lower: u32, upper: u32) -> f32 {
-        let value = |row: u32| self.rows[row as usize][feature];
-        let middle = (value(lower) + value(upper)) * 0.5;
-        if middle == value(lower) { value(upper) } else { middle }
+    /// A threshold between two bins, the lower one first.
+    fn between(&self, lower: usize, upper: usize) -> f32 {
+        let (high, low) = (self.binned.ranges[lower].1, self.binned.ranges[upper].0);
+        let middle = (high + low) * 0.5;
+        if middle == high { low } else { middle }
     }
 
-    /// Parts a node's samples in every column, each side still sorted. Where the right begins.
-    fn part(&mut self, node: &Node, split: Split) -> usize {
-        let Split { threshold, feature } = split;
-        for &Ranked { row, .. } in &self.parted[0][node.start..node.end] {
-            self.goes_left[row as usize] = self.rows[row as usize][feature as usize] < threshold;
+    /// Parts a node's rows, each side still ascending.
+    fn part(&mut self, node: &Node, found: &Found) {
+        let (mut middle, mut right) = (node.start, 0);
+        for at in node.start..node.end {
+            // Written to both sides: which one counts follows without a branch.
+            let row = self.order[at];
+            let left = self.binned.codes[row as usize][found.feature] <= found.last_left;
+            self.order[middle] = row;
+            self.right[right] = row;
+            middle += usize::from(left);
+            right += usize::from(!left);
         }
-        let mut middle = node.start;
-        for column in &mut self.parted {
-            middle = node.start;
-            let mut right = 0;
-            for at in node.start..node.end {
-                // Written to both sides: which one counts follows without a branch.
-                let one = column[at];
-                let left = self.goes_left[one.row as usize];
-                column[middle] = one;
-                self.right[right] = one;
-                middle += usize::from(left);
-                right += usize::from(!left);
-            }
-            column[middle..node.end].copy_from_slice(&self.right[..right]);
-        }
-        middle
+        self.order[middle..node.end].copy_from_slice(&self.right[..right]);
     }
 
     /// Makes a leaf. Rows pass left from there on, but every leaf below says the same.

@@ -14,6 +14,7 @@
 //! 60 a group, and 16 a ghost, of which there are at most as many as objects were resident at
 //! the snapshot in `samples` groups.
 
+mod costs;
 mod ghosts;
 mod groups;
 mod learner;
@@ -21,10 +22,11 @@ mod settings;
 
 use std::sync::Arc;
 
-use crate::{Eviction, Host, Incoming, NEVER, Policy, Slot, Work};
+use crate::{BoostedTrees, Eviction, Host, Incoming, NEVER, Policy, Slot, Work};
+pub use costs::{DelayCosts, EqualCosts, FetchCosts, MissCosts};
 use groups::{FEATURES, Groups, HEIR, NONE, Whereabouts};
 use learner::Learner;
-pub use settings::{GroupLearning, GroupMode, Interval, Sight};
+pub use settings::{Aim, GroupLearning, GroupMode, Interval, Sight};
 
 /// Groups that are merged at most, where most of their objects were deleted, in merges.
 const MOST_MERGED: usize = 4;
@@ -40,13 +42,14 @@ pub struct TraceKnowledge {
     pub requests: u64,
 }
 
-/// GL-Cache.
+/// GL-Cache. What a miss costs is known to `C`.
 #[derive(Clone, Debug)]
-pub struct GlCache {
+pub struct GlCache<C = EqualCosts> {
     settings: GroupLearning,
     trace: TraceKnowledge,
     groups: Groups,
     learner: Learner,
+    costs: C,
     /// Requests so far. Wraps.
     now: u32,
     rates: Rates,
@@ -94,11 +97,26 @@ struct Scratch {
     predicted: Vec<f32>,
 }
 
-impl GlCache {
+/// What is kept of an object while it is fetched.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupFlight<F> {
+    cost: F,
+    /// Position of its next request, for an oracle.
+    next: u32,
+}
+
+impl<C: MissCosts> GlCache<C> {
     /// Objects that have left a group of the last snapshot, and were not requested since then: at
     /// most as many as were resident then.
     pub fn ghosts(&self) -> usize {
         self.learner.ghosts.len()
+    }
+
+    /// How much of what the model gained each feature's comparisons gained, as shares; all 0 where
+    /// there is no model. [`GroupLearning::FEATURES`] names them.
+    pub fn importance(&self) -> [f64; FEATURES] {
+        let shares = self.learner.model.as_ref().map(BoostedTrees::importance);
+        shares.and_then(|shares| shares.try_into().ok()).unwrap_or_default()
     }
 
     /// GL-Cache with these parameters. Of `trace` it reads the times, and where the parameters
@@ -108,7 +126,8 @@ impl GlCache {
             settings,
             trace,
             groups: Groups::new(&settings),
-            learner: Learner::new(settings.samples, settings.boosting),
+            learner: Learner::new(settings.samples, settings.boosting, !C::ARE_ONE),
+            costs: C::default(),
             now: 0,
             rates: Rates { states: [0.0, 0.0, 1.0], ..Rates::default() },
             victims: Vec::new(),
@@ -137,15 +156,21 @@ impl GlCache {
         self.rates.requests += 1;
     }
 
-    /// Notes when the object of the current request comes next, for an oracle.
+    /// When the object of the current request comes next, if that is known.
     #[inline]
-    fn foresee(&mut self, slot: Slot) {
+    fn foresee(&self) -> u32 {
+        let position = self.now.wrapping_sub(1) as usize;
+        self.trace.next.get(position).copied().unwrap_or(NEVER)
+    }
+
+    /// Notes when an object comes next, for an oracle.
+    #[inline]
+    fn expect(&mut self, slot: Slot, next: u32) {
         if !self.trace.next.is_empty() {
             if self.next.len() <= slot.index() {
                 self.next.resize(slot.index() + 1, NEVER);
             }
-            let position = self.now.wrapping_sub(1) as usize;
-            self.next[slot.index()] = self.trace.next.get(position).copied().unwrap_or(NEVER);
+            self.next[slot.index()] = next;
         }
     }
 
@@ -184,8 +209,29 @@ impl GlCache {
     #[inline]
     fn give_ghost_its_due(&mut self, host: &mut impl Host<()>, hash: u64, size: u64) {
         host.count(Work::Ghost, 1);
-        if let Some(sample) = self.learner.ghosts.take(hash) {
-            self.learner.add_utility(sample, self.now, size);
+        if let Some((sample, cost)) = self.learner.ghosts.take(hash) {
+            self.learner.add_utility(sample, cost, self.now, size);
+        }
+    }
+
+    /// A condemned object is requested. It would have been a miss had the whole group gone at once, and
+    /// so it is written anew as after one.
+    #[cold]
+    fn spare(&mut self, host: &mut impl Host<()>, slot: Slot) {
+        self.give_ghost_its_due(host, host.hash(slot), host.weight(slot));
+        self.costs.hit(slot, host.now());
+        self.write(host, slot);
+    }
+
+    /// The sample that a resident belongs to, or came from, gets its part. Apart from [`Policy::hit`],
+    /// which is small without it.
+    #[inline(never)]
+    fn give_due(&mut self, host: &mut impl Host<()>, slot: Slot, sample: u32) {
+        if sample == HEIR {
+            self.give_ghost_its_due(host, host.hash(slot), host.weight(slot));
+        } else {
+            let cost = self.costs.of(slot);
+            self.learner.add_utility(sample, cost, self.now, host.weight(slot));
         }
     }
 
@@ -287,7 +333,9 @@ impl GlCache {
     /// What a group's objects save until they are requested next.
     fn true_utility(&self, host: &impl Host<()>, group: u32) -> f32 {
         let of_one = |slot: Slot| match self.distance(slot) {
-            Some(distance) => 1.0 / (distance as f64 * host.weight(slot).max(1) as f64),
+            Some(distance) => {
+                f64::from(self.costs.of(slot)) / (distance as f64 * host.weight(slot).max(1) as f64)
+            }
             None => 0.0,
         };
         self.groups.members(group).map(of_one).sum::<f64>() as f32
@@ -383,10 +431,15 @@ impl GlCache {
                     Sight::Past => u64::from(idle) + 1,
                     Sight::Future => self.distance(slot).unwrap_or(u64::MAX),
                 };
-                let cost = cost.saturating_mul(host.weight(slot).max(1));
+                let mut cost = cost.saturating_mul(host.weight(slot).max(1));
+                if !C::ARE_ONE {
+                    // What is not negative has the order of its bits.
+                    cost = (cost as f64 / f64::from(self.costs.of(slot))).to_bits();
+                }
                 candidates.push((cost, candidates.len() as u32, slot));
                 if sample < HEIR && idle >= watched_for {
-                    self.learner.ghosts.insert(host.hash(slot), sample);
+                    let miss_cost = self.costs.of(slot);
+                    self.learner.ghosts.insert(host.hash(slot), sample, miss_cost);
                 }
             }
         }
@@ -422,51 +475,53 @@ fn ordered(value: f32) -> u32 {
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
-impl Policy for GlCache {
+impl<C: MissCosts> Policy for GlCache<C> {
     type Meta = ();
-    type Pending = ();
+    type Pending = GroupFlight<C::Flight>;
     const REMEMBERS: bool = true;
 
     #[inline]
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.tick();
         host.count(Work::Mark, 1);
-        self.foresee(slot);
+        if !self.trace.next.is_empty() {
+            self.expect(slot, self.foresee());
+        }
         let Whereabouts::Group(group) = self.groups.whereabouts(slot) else {
-            // It would have been a miss had the whole group gone at once, and so it is written
-            // anew as after one.
-            self.give_ghost_its_due(host, host.hash(slot), host.weight(slot));
-            self.write(host, slot);
+            self.spare(host, slot);
             return;
         };
         let last = self.groups.request(slot, group, self.now);
         let sample = self.groups.tally(group).sample;
-        if sample == NONE {
-            return;
-        }
         // Once since the snapshot.
-        if self.now.wrapping_sub(last) >= self.now.wrapping_sub(self.learner.since) {
-            if sample == HEIR {
-                self.give_ghost_its_due(host, host.hash(slot), host.weight(slot));
-            } else {
-                self.learner.add_utility(sample, self.now, host.weight(slot));
-            }
+        let is_first = self.now.wrapping_sub(last) >= self.now.wrapping_sub(self.learner.since);
+        if sample != NONE && is_first {
+            self.give_due(host, slot, sample);
         }
+        self.costs.hit(slot, host.now());
     }
 
     #[inline]
-    fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) {
+    fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) -> Self::Pending {
         self.tick();
         self.rates.misses += 1;
         self.give_ghost_its_due(host, hash, weight);
+        let cost = self.costs.miss(host.now(), host.fetch_ticks());
+        GroupFlight { cost, next: self.foresee() }
     }
 
-    fn delayed_hit(&mut self, _host: &mut impl Host<()>, _incoming: &mut Incoming<()>) {
+    fn delayed_hit(&mut self, host: &mut impl Host<()>, incoming: &mut Incoming<Self::Pending>) {
         self.tick();
+        self.costs.delayed_hit(&mut incoming.pending.cost, host.now());
+        incoming.pending.next = self.foresee();
     }
 
     #[inline]
-    fn evict(&mut self, host: &mut impl Host<()>, _incoming: Option<&Incoming<()>>) -> Eviction {
+    fn evict(
+        &mut self,
+        host: &mut impl Host<()>,
+        _incoming: Option<&Incoming<Self::Pending>>,
+    ) -> Eviction {
         loop {
             while let Some(slot) = self.victims.pop() {
                 if self.groups.whereabouts(slot) == Whereabouts::Condemned {
@@ -482,8 +537,10 @@ impl Policy for GlCache {
     }
 
     #[inline]
-    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, _incoming: Incoming<()>) {
-        self.foresee(slot);
+    fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<Self::Pending>) {
+        let GroupFlight { cost, next } = incoming.pending;
+        self.expect(slot, next);
+        self.costs.insert(slot, cost, host.fetch_ticks());
         self.write(host, slot);
     }
 

@@ -58,6 +58,7 @@ mod lfu;
 mod lhd;
 mod lirs;
 mod lists;
+mod lrb;
 mod lru;
 mod lru_delayed;
 mod lru_prob;
@@ -98,7 +99,10 @@ pub use fifo::Fifo;
 pub use frequency::Frequencies;
 pub use gdsf::Gdsf;
 pub use ghost::Ghost;
-pub use gl_cache::{GlCache, GroupLearning, GroupMode, Interval, Sight, TraceKnowledge};
+pub use gl_cache::{
+    Aim, DelayCosts, EqualCosts, FetchCosts, GlCache, GroupFlight, GroupLearning, GroupMode,
+    Interval, MissCosts, Sight, TraceKnowledge,
+};
 pub use guarded::Guarded;
 pub use heap::SlotHeap;
 pub use history::History;
@@ -110,6 +114,7 @@ pub use lfu::Lfu;
 pub use lhd::Lhd;
 pub use lirs::Lirs;
 pub use lists::Lists;
+pub use lrb::{Lrb, ObjectLearning};
 pub use lru::Lru;
 pub use lru_delayed::LruDelayed;
 pub use lru_prob::LruProb;

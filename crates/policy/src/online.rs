@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::parameters::Parameters;
-use crate::spec::{GL_CACHE, SCHEDULE, SIMULATED};
+use crate::spec::{GL_CACHE, LRB, SCHEDULE, SIMULATED};
 use crate::{
     AdaptiveReplacement, Cacheus, Clock, DelayRank, Estimate, FetchTimes, Fifo, Gdsf, Guarded,
     Hyperbolic, IdleSince, Keep, Lecar, Lfu, Lhd, Lirs, Lru, LruDelayed, LruProb, LruSampled,
@@ -511,7 +511,7 @@ impl FromStr for Online {
             return if of_all { Err(SpecError::Unbounded(text.to_owned())) } else { Ok(policy) };
         }
         let mut policy = Self::usual(given.policy).ok_or_else(|| match given.policy {
-            GL_CACHE => SpecError::Stops(GL_CACHE.to_owned()),
+            name @ (GL_CACHE | LRB) => SpecError::Stops(name.to_owned()),
             name if name == SCHEDULE || SIMULATED.contains(&name) => {
                 SpecError::Offline(name.to_owned())
             }
@@ -663,6 +663,7 @@ mod tests {
         assert!(error("belady-size:k=1").contains("only the simulator"));
         assert!(error("mad:counters=all").contains("only the simulator"));
         assert!(error("gl-cache:mode=t").contains("only the simulator"));
+        assert!(error("lrb").contains("only the simulator"));
         assert!(error("mad:counters=none").contains("counters=resident|all"));
         assert!(error("mad:base=arc:sample=4").contains("no parameter `sample=4`"));
         assert!(error("mad:base=arc:ways=4").contains("no parameter `ways=4`"));

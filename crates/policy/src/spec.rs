@@ -9,18 +9,19 @@ use std::sync::Arc;
 use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
 use crate::{
-    Belady, BeladyMad, BeladySize, GlCache, GroupLearning, HotFirst, OfAll, Online, Policy,
-    TraceKnowledge, overlay,
+    Aim, Belady, BeladyMad, BeladySize, DelayCosts, FetchCosts, GlCache, GroupLearning, HotFirst,
+    Lrb, ObjectLearning, OfAll, Online, Policy, TraceKnowledge, overlay,
 };
 
 /// The name of the overlay.
 const FROZEN: &str = "frozen";
 
-/// The name of the policy that learns in place, for which no cache can wait.
+/// The names of the policies that learn in place, for which no cache can wait.
 pub(crate) const GL_CACHE: &str = "gl-cache";
-/// The names of the policies that only the simulator runs: but for the first they need the
+pub(crate) const LRB: &str = "lrb";
+/// The names of the policies that only the simulator runs: but for the first two they need the
 /// future.
-pub(crate) const SIMULATED: [&str; 4] = [GL_CACHE, "belady", "belady-size", "belady-mad"];
+pub(crate) const SIMULATED: [&str; 5] = [GL_CACHE, LRB, "belady", "belady-size", "belady-mad"];
 /// A schedule for one trace, which is no policy, but stands beside them.
 pub(crate) const SCHEDULE: &str = "belatedly";
 
@@ -53,6 +54,8 @@ pub enum PolicySpec {
     MadOfAll(Online),
     /// [`GlCache`], which trains its model in place.
     GlCache(GroupLearning),
+    /// [`Lrb`], which trains its model in place.
+    Lrb(ObjectLearning),
     /// [`Belady`], which needs the future.
     Belady,
     /// [`BeladySize`], which needs the future.
@@ -240,6 +243,7 @@ impl PolicySpec {
             PolicySpec::Online(policy) | PolicySpec::MadOfAll(policy) => policy.name(),
             PolicySpec::Frozen { .. } => FROZEN,
             PolicySpec::GlCache(_) => GL_CACHE,
+            PolicySpec::Lrb(_) => LRB,
             PolicySpec::Belady => "belady",
             PolicySpec::BeladySize => "belady-size",
             PolicySpec::BeladyMad => "belady-mad",
@@ -270,6 +274,9 @@ impl PolicySpec {
                 Some(PolicySpec::Frozen { share, base })
             }
             PolicySpec::MadOfAll(policy) => policy.with_seed(another).map(PolicySpec::MadOfAll),
+            PolicySpec::Lrb(learning) => {
+                Some(PolicySpec::Lrb(ObjectLearning { seed: another, ..learning }))
+            }
             PolicySpec::GlCache(_)
             | PolicySpec::Belady
             | PolicySpec::BeladySize
@@ -300,8 +307,13 @@ impl PolicySpec {
                 let next = if learning.is_offline() { trace.next() } else { Arc::default() };
                 let (times_ns, requests) = (trace.times_ns(), trace.requests());
                 let known = TraceKnowledge { next, times_ns, requests };
-                visitor.visit(GlCache::new(*learning, known))
+                match learning.aim {
+                    Aim::Hits => visitor.visit(<GlCache>::new(*learning, known)),
+                    Aim::Delay => visitor.visit_rare(GlCache::<DelayCosts>::new(*learning, known)),
+                    Aim::Cost => visitor.visit_rare(GlCache::<FetchCosts>::new(*learning, known)),
+                }
             }
+            PolicySpec::Lrb(learning) => visitor.visit(Lrb::new(*learning)),
             PolicySpec::Belady => visitor.visit(Belady::new(trace.next())),
             PolicySpec::BeladySize => visitor.visit(BeladySize::new(trace.next())),
             PolicySpec::BeladyMad => visitor.visit(BeladyMad::new(trace.next())),
@@ -324,6 +336,7 @@ impl FromStr for PolicySpec {
             "belady-size" => PolicySpec::BeladySize,
             "belady-mad" => PolicySpec::BeladyMad,
             GL_CACHE => PolicySpec::GlCache(GroupLearning::read(&mut given)?),
+            LRB => PolicySpec::Lrb(ObjectLearning::read(&mut given)?),
             "mad" => match read_mad(&mut given)? {
                 (policy, true) => PolicySpec::MadOfAll(policy),
                 (policy, false) => PolicySpec::Online(policy),
@@ -367,6 +380,7 @@ impl fmt::Display for PolicySpec {
             PolicySpec::Frozen { share, base } => write!(f, "{FROZEN}:share={share}+{base}"),
             PolicySpec::MadOfAll(policy) => write!(f, "{policy}:counters=all"),
             PolicySpec::GlCache(learning) => write!(f, "{GL_CACHE}{learning}"),
+            PolicySpec::Lrb(learning) => write!(f, "{LRB}{learning}"),
             PolicySpec::Belady | PolicySpec::BeladySize | PolicySpec::BeladyMad => {
                 f.write_str(self.name())
             }
@@ -386,7 +400,7 @@ mod tests {
         }
         let offline = PolicySpec::NAMES.map(str::parse::<PolicySpec>);
         let offline = offline.iter().flatten().filter(|spec| spec.is_offline());
-        assert_eq!(offline.count(), SIMULATED.len() - 1);
+        assert_eq!(offline.count(), SIMULATED.len() - 2);
     }
 
     #[test]
@@ -402,7 +416,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
-        assert!(error("lruu").ends_with("random, gl-cache, belady, belady-size, belady-mad"));
+        assert!(error("lruu").ends_with("random, gl-cache, lrb, belady, belady-size, belady-mad"));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
         assert!(error("frozen:share=2+lru").contains("share from 0 to 1"));

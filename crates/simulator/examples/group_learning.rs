@@ -11,20 +11,21 @@ use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{ReadOptions, load};
 use frazil_simulator::{CapacitySpec, CellSpec, SweepOptions, Unit, sweep};
 
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 9] = [
     "fifo",
     "lru",
     "lhd",
+    "lrb",
     "gl-cache:rounds=0",
     "gl-cache",
     "gl-cache:mode=t",
     "gl-cache:utility=future",
     "gl-cache:utility=future:retention=future",
 ];
-const HEADS: [&str; 8] = ["fifo", "lru", "lhd", "oldest", "E", "T", "oracle", "both"];
+const HEADS: [&str; 9] = ["fifo", "lru", "lhd", "lrb", "oldest", "E", "T", "oracle", "both"];
 const FIFO: usize = 0;
-const EFFICIENCY: usize = 4;
-const ORACLE: usize = 6;
+const EFFICIENCY: usize = 5;
+const ORACLE: usize = 7;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();

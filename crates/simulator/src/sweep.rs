@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use frazil_policy::{KnownTrace, NEVER, Online, Policy, PolicySpec, PolicyVisitor};
+use frazil_policy::{
+    GlCache, GroupLearning, KnownTrace, NEVER, Online, Policy, PolicySpec, PolicyVisitor,
+    TraceKnowledge,
+};
 
 use crate::Unit;
 use crate::delayed::DelayedCell;
@@ -220,6 +223,41 @@ enum Extra<'a> {
     Fetches(&'a Fetching),
 }
 
+/// What the model that [`GlCache`] has at the end of a trace goes by: the share of each feature, all
+/// 0 where it has none ([`GlCache::importance`]).
+///
+/// O(a replay).
+///
+/// ```
+/// use frazil_policy::GroupLearning;
+/// use frazil_simulator::{Unit, feature_importance, trace};
+///
+/// let loaded = trace::load("mix:objects=10K:requests=200K:seed=1", &Default::default())?;
+/// let shares = feature_importance(&loaded.trace, GroupLearning::default(), 3_000, Unit::Objects);
+/// assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn feature_importance(
+    trace: &Trace,
+    learning: GroupLearning,
+    capacity: u64,
+    unit: Unit,
+) -> [f64; GroupLearning::FEATURES.len()] {
+    let (known, options) = (Known::of(trace), &SweepOptions { unit, ..SweepOptions::default() });
+    let (times_ns, requests) = (known.times_ns(), known.requests());
+    let known = TraceKnowledge { times_ns, requests, ..TraceKnowledge::default() };
+    let replay = Replay { trace, capacity, options, bytes: None, progress: &|_| () };
+    let policy = <GlCache>::new(learning, known);
+    if unit == Unit::Bytes {
+        let mut cell = replay.cell(policy, Bytes);
+        replay.run(&mut cell);
+        return cell.policy.importance();
+    }
+    let mut cell = replay.cell(policy, Objects);
+    replay.run(&mut cell);
+    cell.policy.importance()
+}
+
 fn run_cells(
     trace: &Trace,
     cells: &[CellSpec],
@@ -228,7 +266,9 @@ fn run_cells(
     extra: Extra<'_>,
 ) -> Vec<Outcome> {
     let offline = cells.iter().map(|cell| cell.policy).find(PolicySpec::is_offline);
-    if let Some(policy) = offline.filter(|_| !matches!(extra, Extra::Fetches(_)) && expires(trace, options)) {
+    if let Some(policy) =
+        offline.filter(|_| !matches!(extra, Extra::Fetches(_)) && expires(trace, options))
+    {
         panic!("policy `{policy}` knows what is asked for, but not what will have expired then");
     }
     let bytes = if let Extra::Held(bytes) = extra { Some(bytes) } else { None };

@@ -44,7 +44,7 @@ impl Candidate {
                 "policy `{spec}` remembers without a bound and can't be recommended; compare \
                  with it in `frazil simulate`"
             ))),
-            PolicySpec::GlCache(_) => Err(Failure::usage(anyhow!(
+            PolicySpec::GlCache(_) | PolicySpec::Lrb(_) => Err(Failure::usage(anyhow!(
                 "policy `{spec}` stops to train its model and can't be recommended; compare with \
                  it in `frazil simulate`"
             ))),

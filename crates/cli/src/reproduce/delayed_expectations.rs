@@ -2,7 +2,7 @@
 
 use super::Expectation;
 use super::delayed_cells::{BOUND, Cell, Gain, UNSEEN};
-use super::delayed_hits::{Cells, OURS, PAIRS, SURVEYED, traces};
+use super::delayed_hits::{Cells, GROUPS, GROUPS_BY_DELAY, OURS, PAIRS, SURVEYED, traces};
 use crate::output::{self, percent};
 
 /// No worse than that over LRU, in any cell.
@@ -213,6 +213,14 @@ fn survey(cells: &Cells) -> Vec<Expectation> {
         format!("{OURS} {ours:.4}, worst {worst:.4}; mad {mad:.4}, worst {mad_worst:.4}"),
         ours < mad && worst <= MOST_LOSS,
     )];
+    let [groups, by_delay] = [GROUPS, GROUPS_BY_DELAY].map(|policy| of(policy).0);
+    all.push(expectation(
+        5,
+        "groups whose utility is weighted with waits (paper 4) wait less than those of hits, and \
+         than MAD over LRU",
+        format!("{GROUPS_BY_DELAY} {by_delay:.4}, {GROUPS} {groups:.4}, mad {mad:.4}"),
+        by_delay < groups.min(mad),
+    ));
     let of = |policy| geometric(&ratios(cells, policy, is_unseen));
     let ((ours, worst), (mad, mad_worst)) = (of(OURS), of("mad"));
     if worst > 0.0 {

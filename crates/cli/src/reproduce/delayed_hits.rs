@@ -19,7 +19,7 @@ use crate::progress::Progress;
 pub(super) const PAIRS: [(&str, &str); 3] =
     [("lru", "mad"), ("arc", "mad:base=arc"), ("lhd", "mad:base=lhd")];
 /// What the survey compares; the first is what all are compared with.
-pub(super) const SURVEYED: [&str; 12] = [
+pub(super) const SURVEYED: [&str; 14] = [
     "lru",
     "mad",
     "mad:windows=ended:prior=1",
@@ -32,7 +32,12 @@ pub(super) const SURVEYED: [&str; 12] = [
     "la-cache",
     "delay-rank",
     "s3-fifo",
+    GROUPS,
+    GROUPS_BY_DELAY,
 ];
+/// Groups by what they save, and by what waits they save.
+pub(super) const GROUPS: &str = "gl-cache";
+pub(super) const GROUPS_BY_DELAY: &str = "gl-cache:aim=delay";
 /// The policy that is to beat MAD.
 pub(super) const OURS: &str = "guarded-mad";
 /// Figure 14's policies, the second as in the paper's prototype.

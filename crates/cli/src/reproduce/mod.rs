@@ -22,6 +22,9 @@ mod frozen_curve;
 mod frozen_expectations;
 mod frozen_share;
 mod frozenhot;
+mod gl_cache;
+mod gl_cells;
+mod gl_expectations;
 mod mitigations;
 mod mobius;
 mod mobius_traces;
@@ -59,6 +62,7 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce frozenhot --traces /data/traces --workloads p3,oltp --out /tmp/frozenhot
   frazil reproduce frozen-share --out /tmp/frozen-share
   frazil reproduce delayed-hits --traces /data/traces --out /tmp/delayed-hits
+  frazil reproduce gl-cache --traces /data/traces --out /tmp/gl-cache
   frazil reproduce queueing --out /tmp/queueing
   frazil reproduce fall --out /tmp/fall
   frazil reproduce accuracy --profile machine.toml --out /tmp/accuracy
@@ -84,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and prototype: a folder with
+    /// Of advice, advice-sizes, frozenhot, delayed-hits, gl-cache, mobius-traces and prototype: a folder with
     /// the traces that docs/reproduce-frozenhot.md, docs/reproduce-mobius-traces.md and
     /// docs/reproduce-prototype.md name, such as arc/OLTP.lis.zst; of advice and advice-sizes any
     /// folder, of which all traces take part.
@@ -126,6 +130,9 @@ enum Experiment {
     /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
     /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
     DelayedHits,
+    /// Groups that are learned beside LRU, LeCaR, CACHEUS, Hyperbolic, LHD, LRB and oracles: paper 4,
+    /// figures 2, 5 and 7 to 13, but for 6, which is of a prototype. Some five minutes with real traces.
+    GlCache,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
     /// policies, from the work that they do. Under a minute.
@@ -201,13 +208,14 @@ fn check(args: &Args) -> Result<(), Failure> {
         Experiment::AdviceSizes,
         Experiment::Frozenhot,
         Experiment::DelayedHits,
+        Experiment::GlCache,
         Experiment::MobiusTraces,
         Experiment::Prototype,
     ];
     if args.traces.is_some() && !takes_traces.contains(&args.name) {
         return Err(Failure::usage(anyhow!(
-            "--traces goes with advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and \
-             prototype alone"
+            "--traces goes with advice, advice-sizes, frozenhot, delayed-hits, gl-cache, \
+             mobius-traces and prototype alone"
         )));
     }
     Ok(())
@@ -230,6 +238,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Fall => "fall",
         Experiment::FrozenShare => "frozen-share",
         Experiment::Frozenhot => "frozenhot",
+        Experiment::GlCache => "gl-cache",
         Experiment::Mitigations => "mitigations",
         Experiment::Mobius => "mobius",
         Experiment::MobiusTraces => "mobius-traces",
@@ -252,6 +261,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Frozenhot => {
             frozenhot::run(args.quick, args.traces.as_deref(), &args.workloads)?
         }
+        Experiment::GlCache => gl_cache::run(args.quick, args.traces.as_deref())?,
         Experiment::Mitigations => mitigations::run(args.quick, &folder)?,
         Experiment::Mobius => mobius::run(args.quick)?,
         Experiment::MobiusTraces => mobius_traces::run(args.quick, args.traces.as_deref())?,

@@ -220,7 +220,9 @@ fn the_readme_has_the_figures_of_the_table_that_it_links() {
         .collect();
     let engines: Vec<&str> = table[0][1..]
         .iter()
-        .map(|head| if head.contains("Mobius") { "mobius" } else { head.split(' ').next().unwrap() })
+        .map(
+            |head| if head.contains("Mobius") { "mobius" } else { head.split(' ').next().unwrap() },
+        )
         .collect();
     let mut compared = 0;
     for row in &table[2..] {

@@ -756,7 +756,9 @@ fn reproduce_refuses_what_makes_no_sense() {
     fails(
         &["reproduce", "mobius", "--traces", "."],
         2,
-        &["advice, advice-sizes, frozenhot, delayed-hits, mobius-traces and prototype alone"],
+        &[
+            "advice, advice-sizes, frozenhot, delayed-hits, gl-cache, mobius-traces and prototype alone",
+        ],
     );
     fails(&["reproduce", "prototype", "--origin", "soon"], 2, &["duration"]);
     let file = folder.file("taken", "");
@@ -780,6 +782,28 @@ fn reproduce_counts_delayed_hits() {
     let expected = "with fetches of one request MAD is its base";
     let same = rows.iter().find(|row| row["expected"] == expected);
     assert_eq!(same.as_ref().and_then(base), Some(true));
+}
+
+#[test]
+fn reproduce_learns_groups() {
+    let folder = Folder::new("reproduce-gl-cache");
+    let out = folder.path("made");
+    let args = ["reproduce", "gl-cache", "--quick", "--out", &out, "--output", "json"];
+    let rows = json_lines(&frazil(&args));
+    let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
+    assert!(of("replay").len() > 100 && of("expectation").len() > 20);
+    assert_eq!((of("grouping").len(), of("importance").len()), (3, 3));
+    for file in ["gl-cache.json", "gl-cache-figure-2.svg", "gl-cache-figure-13.svg"] {
+        let content = std::fs::read_to_string(format!("{out}/{file}")).expect("written");
+        assert!(!content.contains("NaN"), "{file}");
+    }
+    let oracle = |row: &&&Value| row["policy"] == "belady-size" && row["capacity_percent"] == 10.0;
+    let fifo = |row: &&&Value| row["policy"] == "fifo" && row["capacity_percent"] == 10.0;
+    let hits = |row: &Value| row["hit_ratio"].as_f64().unwrap();
+    let replays = of("replay");
+    for (oracle, fifo) in replays.iter().filter(oracle).zip(replays.iter().filter(fifo)) {
+        assert!(hits(oracle) > hits(fifo), "{oracle} {fifo}");
+    }
 }
 
 #[test]

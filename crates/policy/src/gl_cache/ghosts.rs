@@ -5,23 +5,31 @@ const SAMPLE_BITS: u32 = 14;
 const SAMPLE: u64 = (1 << SAMPLE_BITS) - 1;
 const LEAST_ROOM: usize = 64;
 
-/// A set of hashes, each with its sample. An entry is one word of 8 bytes, and the table is at
-/// most half full. Hashes that agree in the upper 50 bits are one.
+/// A set of hashes, each with its sample and what a miss of it costs. An entry is one word of 8
+/// bytes, 4 more where costs differ, and the table is at most half full. Hashes that agree in the
+/// upper 50 bits are one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ghosts {
     /// Open addressing by the lowest bits of the rest of the hash; 0 is no entry.
     table: Vec<u64>,
+    /// Costs by place; empty where all are 1.
+    costs: Vec<f32>,
+    costs_differ: bool,
     len: usize,
 }
 
 impl Ghosts {
+    pub(super) fn new(costs_differ: bool) -> Self {
+        Ghosts { costs_differ, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Forgets all, and gives their memory back.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.costs_differ);
     }
 
     fn home(&self, entry: u64) -> usize {
@@ -37,25 +45,43 @@ impl Ghosts {
         place
     }
 
-    /// Adds a hash, or gives it another sample.
-    pub(super) fn insert(&mut self, hash: u64, sample: u32) {
+    /// Adds a hash, or gives it another sample and cost.
+    pub(super) fn insert(&mut self, hash: u64, sample: u32, cost: f32) {
         if self.len * 2 >= self.table.len() {
-            let room = (self.table.len() * 2).max(LEAST_ROOM);
-            for entry in std::mem::replace(&mut self.table, vec![0; room]) {
-                if entry != 0 {
-                    let place = self.find(entry);
-                    self.table[place] = entry;
-                }
-            }
+            self.grow();
         }
         let place = self.find(hash);
         self.len += usize::from(self.table[place] == 0);
-        self.table[place] = (hash & !SAMPLE) | u64::from(sample + 1);
+        self.put(place, (hash & !SAMPLE) | u64::from(sample + 1), cost);
     }
 
-    /// Takes a hash out: its sample, if it was there.
+    fn grow(&mut self) {
+        let room = (self.table.len() * 2).max(LEAST_ROOM);
+        let costs = if self.costs_differ { vec![1.0; room] } else { Vec::new() };
+        let old_costs = std::mem::replace(&mut self.costs, costs);
+        let old = std::mem::replace(&mut self.table, vec![0; room]);
+        for (number, entry) in old.into_iter().enumerate() {
+            if entry != 0 {
+                let place = self.find(entry);
+                self.put(place, entry, old_costs.get(number).copied().unwrap_or(1.0));
+            }
+        }
+    }
+
+    fn put(&mut self, place: usize, entry: u64, cost: f32) {
+        self.table[place] = entry;
+        if let Some(old) = self.costs.get_mut(place) {
+            *old = cost;
+        }
+    }
+
+    fn cost(&self, place: usize) -> f32 {
+        self.costs.get(place).copied().unwrap_or(1.0)
+    }
+
+    /// Takes a hash out: its sample and cost, if it was there.
     #[inline]
-    pub(super) fn take(&mut self, hash: u64) -> Option<u32> {
+    pub(super) fn take(&mut self, hash: u64) -> Option<(u32, f32)> {
         if self.len == 0 {
             return None;
         }
@@ -64,6 +90,7 @@ impl Ghosts {
         if found == 0 {
             return None;
         }
+        let cost = self.cost(hole);
         // What follows without a gap moves up, unless it would come before its home.
         let last = self.table.len() - 1;
         let mut place = hole;
@@ -74,13 +101,13 @@ impl Ghosts {
                 break;
             }
             if (place.wrapping_sub(self.home(entry)) & last) >= (place.wrapping_sub(hole) & last) {
-                self.table[hole] = entry;
+                self.put(hole, entry, self.cost(place));
                 hole = place;
             }
         }
         self.table[hole] = 0;
         self.len -= 1;
-        Some((found & SAMPLE) as u32 - 1)
+        Some(((found & SAMPLE) as u32 - 1, cost))
     }
 }
 
@@ -93,8 +120,11 @@ mod tests {
     proptest! {
         /// Over few homes, so that runs are long and wrap around.
         #[test]
-        fn equals_a_map(steps in prop::collection::vec((0u8..3, 0u64..90, 0u32..9), 0..400)) {
-            let mut ghosts = Ghosts::default();
+        fn equals_a_map(
+            steps in prop::collection::vec((0u8..3, 0u64..90, 0u32..9), 0..400),
+            costs_differ in any::<bool>(),
+        ) {
+            let mut ghosts = Ghosts::new(costs_differ);
             let mut map = BTreeMap::new();
             for (step, id, sample) in steps {
                 let hash = ((id / 3) << 40) | ((60 + id % 3) << SAMPLE_BITS) | (id & 1);
@@ -102,8 +132,9 @@ mod tests {
                     let expected = map.remove(&(hash & !SAMPLE));
                     prop_assert_eq!(ghosts.take(hash), expected);
                 } else {
-                    ghosts.insert(hash, sample);
-                    map.insert(hash & !SAMPLE, sample);
+                    let cost = if costs_differ { (id + 1) as f32 } else { 1.0 };
+                    ghosts.insert(hash, sample, cost);
+                    map.insert(hash & !SAMPLE, (sample, cost));
                 }
                 prop_assert_eq!(ghosts.len(), map.len());
             }

@@ -11,6 +11,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const HEIR: u32 = NONE - 1;
 /// Number of features.
 pub(super) const FEATURES: usize = 7;
+/// Features by how many are shown where all are not: requests, age, mean size, active objects, rates.
+const SHOWN_FIRST: [usize; FEATURES] = [5, 4, 3, 6, 0, 1, 2];
 /// Fewer groups than these leave a ranking no choice: in a small cache groups are smaller.
 const LEAST_GROUPS: u32 = 32;
 
@@ -95,6 +97,8 @@ pub(super) enum Whereabouts {
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     segment: u32,
+    /// Features that a model is not shown.
+    hidden: &'static [usize],
     /// A group's members begin at its number shifted by this.
     shift: u32,
     groups: Vec<Group>,
@@ -119,6 +123,7 @@ impl Groups {
         let shift = settings.segment.next_power_of_two().trailing_zeros();
         Groups {
             segment: settings.segment,
+            hidden: &SHOWN_FIRST[(settings.features as usize).min(FEATURES)..],
             shift,
             groups: Vec::new(),
             tallies: Vec::new(),
@@ -151,7 +156,9 @@ impl Groups {
         let [request_rate, write_rate, miss_ratio] = group.states;
         let mean_size = group.bytes as f32 / group.live.max(1) as f32;
         let age = (seconds - group.written) as f32;
-        [request_rate, write_rate, miss_ratio, mean_size, age, requests, active]
+        let mut features = [request_rate, write_rate, miss_ratio, mean_size, age, requests, active];
+        self.hidden.iter().for_each(|&hidden| features[hidden] = 0.0);
+        features
     }
 
     /// What a group begins with that others are merged into: the mean of each of theirs, but for

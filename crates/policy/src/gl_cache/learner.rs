@@ -10,7 +10,7 @@ const VALID_EVERY: usize = 10;
 /// over fast and have few groups, would do nothing but train without it.
 const FRESH_PART: usize = 4;
 /// Fewer samples teach nothing.
-const LEAST_SAMPLES: usize = 32;
+pub(super) const LEAST_SAMPLES: u32 = 32;
 
 #[derive(Clone, Debug)]
 pub(super) struct Learner {
@@ -31,25 +31,26 @@ pub(super) struct Learner {
 }
 
 impl Learner {
-    pub(super) fn new(most: u32, boosting: Boosting) -> Self {
+    pub(super) fn new(most: u32, boosting: Boosting, costs_differ: bool) -> Self {
         Learner {
             most: most as usize,
             boosting,
             current: Samples::default(),
             earlier: Samples::default(),
             fresh: 0,
-            ghosts: Ghosts::default(),
+            ghosts: Ghosts::new(costs_differ),
             grace: 0.0,
             since: 0,
             model: None,
         }
     }
 
-    /// An object of a sample is requested for the first time since the snapshot.
+    /// An object of a sample is requested for the first time since the snapshot; a miss of it costs
+    /// so much.
     #[inline]
-    pub(super) fn add_utility(&mut self, sample: u32, now: u32, size: u64) {
+    pub(super) fn add_utility(&mut self, sample: u32, cost: f32, now: u32, size: u64) {
         let until_next = now.wrapping_sub(self.since).max(1) as f32 + self.grace;
-        self.current.labels[sample as usize] += 1.0 / (until_next * size.max(1) as f32);
+        self.current.labels[sample as usize] += cost / (until_next * size.max(1) as f32);
     }
 
     /// Takes a snapshot of closed groups, evenly over all of them, in place of the last one.
@@ -95,7 +96,7 @@ impl Learner {
     /// Makes a new model of what was collected. Without rounds there is none.
     pub(super) fn train(&mut self) {
         let all = &self.earlier;
-        if all.rows.len() < LEAST_SAMPLES || self.boosting.rounds == 0 {
+        if all.rows.len() < LEAST_SAMPLES as usize || self.boosting.rounds == 0 {
             return;
         }
         self.fresh = 0;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::groups::FEATURES;
+use super::learner::LEAST_SAMPLES;
 use crate::parameters::Parameters;
 use crate::{Boosting, SpecError};
 
@@ -30,6 +32,18 @@ pub enum Interval {
     Share(f64),
 }
 
+/// What is wanted few of: what utility is weighted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aim {
+    /// Misses. The default.
+    #[default]
+    Hits,
+    /// The time that requests wait together where fetches take time.
+    Delay,
+    /// The time that fetches take, from a column of the trace or by their backends.
+    Cost,
+}
+
 /// Whether a choice is made by what is known or by what is to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
@@ -45,6 +59,8 @@ pub enum Sight {
 pub struct GroupLearning {
     /// Where the defaults of the next three come from.
     pub mode: GroupMode,
+    /// What utility is weighted with.
+    pub aim: Aim,
     /// Most objects in a group: S_group.
     pub segment: u32,
     /// Groups that are merged into one: N_merge.
@@ -63,6 +79,9 @@ pub struct GroupLearning {
     pub samples: u32,
     /// Requests over which rates are measured.
     pub window: u32,
+    /// How many of the features the model is shown, those first that others say most by: requests,
+    /// age, mean size, objects requested, request rate, write rate, miss ratio.
+    pub features: u32,
     /// How trees are grown.
     pub boosting: Boosting,
     /// What groups are ranked by.
@@ -73,7 +92,11 @@ pub struct GroupLearning {
 
 /// Most samples: a ghost's note of its sample has 14 bits, and 0 is none.
 const MOST_SAMPLES: u32 = (1 << 14) - 1;
+/// Most objects in a group. A group's array takes up to 4 bytes for each of them even where
+/// deletes have left it one object.
+const MOST_SEGMENT: u32 = 4_096;
 const MODES: [&str; 2] = ["e", "t"];
+const AIMS: [&str; 3] = ["hits", "delay", "cost"];
 const SIGHTS: [&str; 2] = ["past", "future"];
 /// Nanoseconds of each unit of time, the longest first.
 const UNITS: [(&str, u64); 7] = [
@@ -101,6 +124,7 @@ impl GroupLearning {
         };
         GroupLearning {
             mode,
+            aim: Aim::Hits,
             segment,
             merge,
             fraction,
@@ -109,11 +133,16 @@ impl GroupLearning {
             grace: 0.2,
             samples: 8_192,
             window: 2_000,
+            features: FEATURES as u32,
             boosting: Boosting::default(),
             utility: Sight::Past,
             retention: Sight::Past,
         }
     }
+
+    /// The names of the features, in the order of [`GlCache::importance`](crate::GlCache::importance).
+    pub const FEATURES: [&'static str; FEATURES] =
+        ["request rate", "write rate", "miss ratio", "mean size", "age", "requests", "active"];
 
     /// Whether it must be told the future.
     pub fn is_offline(&self) -> bool {
@@ -127,19 +156,22 @@ impl GroupLearning {
         let boosting = usual.boosting;
         Ok(GroupLearning {
             mode,
-            segment: given.number("segment", usual.segment, 1, 65_536)?,
+            aim: [Aim::Hits, Aim::Delay, Aim::Cost][given.word("aim", 0, &AIMS)?],
+            segment: given.number("segment", usual.segment, 1, MOST_SEGMENT)?,
             merge: given.number("merge", usual.merge, 2, 100)?,
             fraction: given.number("fraction", usual.fraction, 0.0, 1.0)?,
             horizon: given.number("horizon", usual.horizon, 0.001, 1000.0)?,
             interval: given.value("interval", usual.interval, INTERVALS)?,
             grace: given.number("grace", usual.grace, 0.0, 100.0)?,
-            samples: given.number("samples", usual.samples, 16, MOST_SAMPLES)?,
+            samples: given.number("samples", usual.samples, LEAST_SAMPLES, MOST_SAMPLES)?,
             window: given.number("window", usual.window, 1, u32::MAX)?,
+            features: given.number("features", usual.features, 1, FEATURES as u32)?,
             boosting: Boosting {
                 rounds: given.number("rounds", boosting.rounds, 0, 1_000)?,
                 depth: given.number("depth", boosting.depth, 1, 12)?,
                 eta: given.number("eta", boosting.eta, 0.0, 1.0)?,
                 lambda: given.number("lambda", boosting.lambda, 0.0, 1e9)?,
+                bins: given.number("bins", boosting.bins, 2, 1 << 16)?,
             },
             utility: sight(given.word("utility", 0, &SIGHTS)?),
             retention: sight(given.word("retention", 0, &SIGHTS)?),
@@ -184,7 +216,8 @@ impl fmt::Display for Interval {
         match *self {
             Interval::Snapshot => f.write_str(SNAPSHOT),
             Interval::Requests(requests) => write!(f, "{requests}"),
-            Interval::Share(share) => write!(f, "{}%", share * 100.0),
+            // A percentage that was divided by 100 is not always itself again.
+            Interval::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
             Interval::Time(ns) => {
                 let whole = |(_, unit): &&(&str, u64)| ns.is_multiple_of(*unit);
                 let most = UNITS.iter().filter(whole).max_by_key(|(_, unit)| *unit);
@@ -202,6 +235,7 @@ impl fmt::Display for GroupLearning {
             if unusual { write!(f, ":{key}={ours}") } else { Ok(()) }
         };
         say("mode", &MODES[self.mode as usize], self.mode != GroupMode::Efficiency)?;
+        say("aim", &AIMS[self.aim as usize], self.aim != usual.aim)?;
         say("segment", &self.segment, self.segment != usual.segment)?;
         say("merge", &self.merge, self.merge != usual.merge)?;
         say("fraction", &self.fraction, self.fraction != usual.fraction)?;
@@ -210,11 +244,13 @@ impl fmt::Display for GroupLearning {
         say("grace", &self.grace, self.grace != usual.grace)?;
         say("samples", &self.samples, self.samples != usual.samples)?;
         say("window", &self.window, self.window != usual.window)?;
+        say("features", &self.features, self.features != usual.features)?;
         let (boosting, others) = (self.boosting, usual.boosting);
         say("rounds", &boosting.rounds, boosting.rounds != others.rounds)?;
         say("depth", &boosting.depth, boosting.depth != others.depth)?;
         say("eta", &boosting.eta, boosting.eta != others.eta)?;
         say("lambda", &boosting.lambda, boosting.lambda != others.lambda)?;
+        say("bins", &boosting.bins, boosting.bins != others.bins)?;
         let named = |sight: Sight| SIGHTS[sight as usize];
         say("utility", &named(self.utility), self.utility != usual.utility)?;
         say("retention", &named(self.retention), self.retention != usual.retention)
@@ -227,7 +263,9 @@ mod tests {
 
     #[test]
     fn intervals_parse_and_print_themselves() {
-        for text in ["snapshot", "100000", "1d", "36h", "90m", "5s", "20ms", "7us", "3ns", "10%"] {
+        for text in
+            ["snapshot", "100000", "1d", "36h", "90m", "5s", "20ms", "7us", "3ns", "7%", "0.29%"]
+        {
             let interval: Interval = text.parse().expect("it parses");
             assert_eq!(interval.to_string(), text);
         }

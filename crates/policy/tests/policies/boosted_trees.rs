@@ -32,7 +32,8 @@ fn they_predict_what_xgboost_predicts() {
         let number = |place: usize| -> u64 { words[place].parse().expect("a number") };
         let train = samples(number(1), number(2) as usize, number(3));
         let [depth, rounds] = [number(4) as u32, number(5) as u32];
-        let boosting = Boosting { depth, rounds, ..Boosting::default() };
+        // A bin for each value: splits are exact, as the script has them.
+        let boosting = Boosting { depth, rounds, bins: 1 << 16, ..Boosting::default() };
         let trees = BoostedTrees::fit(&train, &Samples::default(), &boosting);
         let (mut rows, mut expected, mut predicted) = (Vec::new(), Vec::new(), Vec::new());
         for line in lines.by_ref().take(OTHERS) {
@@ -48,4 +49,20 @@ fn they_predict_what_xgboost_predicts() {
         cases += 1;
     }
     assert_eq!(cases, 4);
+}
+
+/// Of more values than bins the trees learn nearly as much.
+#[test]
+fn few_bins_are_nearly_as_good_as_a_bin_for_each_value() {
+    let (train, others) = (samples(4, 8_192, 4_096), samples(104, 2_000, 4_096));
+    let error = |bins: u32| {
+        let boosting = Boosting { bins, ..Boosting::default() };
+        let trees = BoostedTrees::fit(&train, &Samples::default(), &boosting);
+        let mut predicted = Vec::new();
+        trees.predict(&others.rows, &mut predicted);
+        let squares = predicted.iter().zip(&others.labels).map(|(p, l)| f64::from(p - l).powi(2));
+        (squares.sum::<f64>() / 2_000.0).sqrt()
+    };
+    let [few, usual, exact] = [4, 256, 1 << 16].map(error);
+    assert!(usual < 1.1 * exact && few > 1.5 * exact, "{few} {usual} {exact}");
 }

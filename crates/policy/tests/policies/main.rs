@@ -5,6 +5,7 @@
 mod boosted_trees;
 mod cache;
 mod capacity;
+mod group_aims;
 mod hot_first;
 mod hot_first_models;
 mod interface;
@@ -15,6 +16,7 @@ mod naive_delays;
 mod naive_experts;
 mod naive_groups;
 mod naive_lists;
+mod naive_objects;
 mod naive_ranked;
 mod naive_ranks;
 mod order;

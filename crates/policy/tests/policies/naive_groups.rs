@@ -436,7 +436,7 @@ fn steps(seed: u64, count: usize, ids: u64, weights: u64) -> Vec<Step> {
 
 /// Puts both through the same steps. How often a model was trained.
 fn agree(settings: GroupLearning, capacity: u64, steps: &[Step]) -> Result<usize, TestCaseError> {
-    let mut cache = Cache::new(GlCache::new(settings, TraceKnowledge::default()), capacity);
+    let mut cache = Cache::new(<GlCache>::new(settings, TraceKnowledge::default()), capacity);
     let mut model = Model::new(settings, capacity);
     for (number, step) in steps.iter().enumerate() {
         match *step {
@@ -514,7 +514,7 @@ fn without_a_model_it_is_no_worse_than_fifo() {
         };
         (0..60_000).filter(|&number| hit(number)).count()
     }
-    let ours = hits(GlCache::new(settings, TraceKnowledge::default()));
+    let ours = hits(<GlCache>::new(settings, TraceKnowledge::default()));
     let fifo = hits(Fifo::default());
     assert!(ours as f64 > 0.97 * fifo as f64, "{ours} {fifo}");
 }
@@ -523,7 +523,7 @@ fn without_a_model_it_is_no_worse_than_fifo() {
 #[test]
 fn it_is_deterministic() {
     let hits = |settings: GroupLearning| {
-        let mut cache = Cache::new(GlCache::new(settings, TraceKnowledge::default()), 700);
+        let mut cache = Cache::new(<GlCache>::new(settings, TraceKnowledge::default()), 700);
         let hit = |step: &Step| match *step {
             Step::Request(id, weight) => cache.request(id, weight),
             Step::Remove(id) => {
@@ -535,5 +535,5 @@ fn it_is_deterministic() {
     };
     let both =
         [GroupMode::Efficiency, GroupMode::Throughput].map(|mode| hits(GroupLearning::of(mode)));
-    assert_eq!(both, [19_692, 19_542]);
+    assert_eq!(both, [18_950, 19_471]);
 }

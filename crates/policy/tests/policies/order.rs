@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use frazil_policy::{
-    Eviction, GroupLearning, KnownTrace, NEVER, Online, Policy, PolicySpec, PolicyVisitor, Rng,
-    Sight, Slot,
+    Eviction, GroupLearning, KnownTrace, NEVER, ObjectLearning, Online, Policy, PolicySpec,
+    PolicyVisitor, Rng, Sight, Slot,
 };
 use proptest::prelude::*;
 
@@ -44,7 +44,8 @@ fn specs() -> impl Iterator<Item = PolicySpec> {
     let groups = GroupLearning { segment: 4, samples: 40, ..GroupLearning::default() };
     let oracle = GroupLearning { utility: Sight::Future, retention: Sight::Future, ..groups };
     let learned = [groups, oracle].map(PolicySpec::GlCache);
-    let offline = [PolicySpec::Belady, PolicySpec::BeladySize, PolicySpec::BeladyMad];
+    let objects = PolicySpec::Lrb(ObjectLearning::default());
+    let offline = [objects, PolicySpec::Belady, PolicySpec::BeladySize, PolicySpec::BeladyMad];
     online.chain(learned).chain(offline)
 }
 

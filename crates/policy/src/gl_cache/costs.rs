@@ -1,0 +1,116 @@
+//! What a miss costs, by which a group's utility is weighted.
+
+use crate::aggregate_delay::{Keep, OfResidents};
+use crate::{Slot, Windows};
+
+/// Without fetches that take time a miss waits for one tick.
+const AT_ONCE: u64 = 1;
+/// Bursts that are over, and one window without any beside them, as for LRU and ARC where
+/// `frazil reproduce delayed-hits` has them wait least.
+const WINDOWS: Windows = Windows::Ended;
+const PRIOR: f64 = 1.0;
+
+/// What a miss of each object costs. Times are in ticks of the host's clock, and a fetch takes
+/// `None` where a miss is served at once.
+pub trait MissCosts: Clone + Default + Send + 'static {
+    /// What is kept of an object while it is fetched.
+    type Flight: Copy + Send;
+    /// Whether every miss costs 1. Then the rest is never asked for.
+    const ARE_ONE: bool;
+
+    /// An object that is not there is requested.
+    fn miss(&mut self, now: u64, fetch: Option<u64>) -> Self::Flight;
+    /// It is requested again while it is fetched.
+    fn delayed_hit(&mut self, flight: &mut Self::Flight, now: u64);
+    /// It becomes a resident; its fetch took so long.
+    fn insert(&mut self, slot: Slot, flight: Self::Flight, took: Option<u64>);
+    /// A resident is requested.
+    fn hit(&mut self, slot: Slot, now: u64);
+    /// What a miss of a resident would cost; above 0.
+    fn of(&self, slot: Slot) -> f32;
+}
+
+/// Every miss costs 1: what is wanted is hits. It keeps nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EqualCosts;
+
+impl MissCosts for EqualCosts {
+    type Flight = ();
+    const ARE_ONE: bool = true;
+
+    #[inline(always)]
+    fn miss(&mut self, _now: u64, _fetch: Option<u64>) {}
+    #[inline(always)]
+    fn delayed_hit(&mut self, _flight: &mut (), _now: u64) {}
+    #[inline(always)]
+    fn insert(&mut self, _slot: Slot, _flight: (), _took: Option<u64>) {}
+    #[inline(always)]
+    fn hit(&mut self, _slot: Slot, _now: u64) {}
+    #[inline(always)]
+    fn of(&self, _slot: Slot) -> f32 {
+        1.0
+    }
+}
+
+/// A miss costs what all requests that come during its fetch wait together: the mean aggregate
+/// delay of the object, as MAD estimates it. 40 bytes a slot.
+#[derive(Clone, Debug, Default)]
+pub struct DelayCosts {
+    keep: OfResidents,
+}
+
+impl MissCosts for DelayCosts {
+    type Flight = <OfResidents as Keep>::Flight;
+    const ARE_ONE: bool = false;
+
+    fn miss(&mut self, now: u64, fetch: Option<u64>) -> Self::Flight {
+        self.keep.miss(0, now, fetch.unwrap_or(AT_ONCE))
+    }
+
+    fn delayed_hit(&mut self, flight: &mut Self::Flight, now: u64) {
+        self.keep.delayed_hit(flight, now);
+    }
+
+    fn insert(&mut self, slot: Slot, flight: Self::Flight, took: Option<u64>) {
+        self.keep.insert(slot, flight, took.unwrap_or(AT_ONCE));
+    }
+
+    #[inline]
+    fn hit(&mut self, slot: Slot, now: u64) {
+        self.keep.of_mut(slot).hit(now);
+    }
+
+    fn of(&self, slot: Slot) -> f32 {
+        (self.keep.of(slot).delay(WINDOWS, PRIOR) as f32).max(f32::MIN_POSITIVE)
+    }
+}
+
+/// A miss costs what the object's last fetch took: from a column of the trace, or by its
+/// backend. 4 bytes a slot.
+#[derive(Clone, Debug, Default)]
+pub struct FetchCosts {
+    by_slot: Vec<f32>,
+}
+
+impl MissCosts for FetchCosts {
+    type Flight = ();
+    const ARE_ONE: bool = false;
+
+    fn miss(&mut self, _now: u64, _fetch: Option<u64>) {}
+
+    fn delayed_hit(&mut self, _flight: &mut (), _now: u64) {}
+
+    fn insert(&mut self, slot: Slot, _flight: (), took: Option<u64>) {
+        if self.by_slot.len() <= slot.index() {
+            self.by_slot.resize(slot.index() + 1, 1.0);
+        }
+        self.by_slot[slot.index()] = took.unwrap_or(AT_ONCE).max(1) as f32;
+    }
+
+    #[inline]
+    fn hit(&mut self, _slot: Slot, _now: u64) {}
+
+    fn of(&self, slot: Slot) -> f32 {
+        self.by_slot[slot.index()]
+    }
+}
