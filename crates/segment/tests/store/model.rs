@@ -38,6 +38,8 @@ struct Kept {
     value: Vec<u8>,
     flags: u32,
     deadline_ms: Option<u64>,
+    /// How much earlier it may end: a 4,000th of its lifetime, and a millisecond that was begun.
+    early_ms: u64,
 }
 
 struct Model {
@@ -82,8 +84,10 @@ impl Model {
     fn kept(&self, value: Vec<u8>, attributes: Attributes) -> Kept {
         // A lifetime of 34 years has no end.
         let lifetime = attributes.lifetime.filter(|lifetime| lifetime.as_millis() < 1 << 40);
-        let end = |lifetime: Duration| self.now() + lifetime.as_millis() as u64;
-        Kept { value, flags: attributes.flags, deadline_ms: lifetime.map(end) }
+        let lifetime_ms = lifetime.map(|lifetime| lifetime.as_millis() as u64);
+        let early_ms = lifetime_ms.unwrap_or(0) / 4000 + 1;
+        let deadline_ms = lifetime_ms.map(|lifetime| self.now() + lifetime);
+        Kept { value, flags: attributes.flags, deadline_ms, early_ms }
     }
 
     /// What the store has of a key, after the map was told of what is missing or over.
@@ -95,10 +99,8 @@ impl Model {
         });
         let Some((value, flags, left)) = there else {
             if let Some(kept) = self.map.remove(key) {
-                // Over, and early by no more than a few ten-thousandths.
-                let early = |end: u64| end <= now + (end - now) / 2000 + 1;
-                self.lost +=
-                    u64::from(!kept.deadline_ms.is_some_and(|end| end <= now || early(end)));
+                let is_over = kept.deadline_ms.is_some_and(|end| end <= now + kept.early_ms);
+                self.lost += u64::from(!is_over);
             }
             return None;
         };
