@@ -198,7 +198,8 @@ impl Builder {
         if self.capacity_bytes > CAPACITY_BYTES_MAX {
             return Err(BuildError::TooLarge);
         }
-        let fixed = size_of::<Store>() + RECORDS * LINE_BYTES + index::bytes_beside(segment_bytes, 0);
+        let fixed =
+            size_of::<Store>() + RECORDS * LINE_BYTES + index::bytes_beside(segment_bytes, 0);
         let each = segment_bytes
             + segments::BYTES_BESIDE
             + evict::BYTES_BESIDE

@@ -129,8 +129,8 @@ impl Evictor {
         self.limbo.retain(|&segment| {
             // Holds after hazards: who holds an item has named its segment before and clears the name
             // (Release) after. So if its name is gone (Acquire), what it holds is seen.
-            let is_read = hazards.may_be_read(segment)
-                || segments.get(segment).holds.load(Acquire) > 0;
+            let is_read =
+                hazards.may_be_read(segment) || segments.get(segment).holds.load(Acquire) > 0;
             if !is_read {
                 segments.free(segment);
             }
@@ -289,13 +289,15 @@ impl Evictor {
                     0 => u64::MAX,
                     _ => segments.get(*segment).deadline_ms.load(Relaxed),
                 };
-                firsts.min_by_key(|segment| (ends(segment), sequence(segment))).into_iter().collect()
+                firsts
+                    .min_by_key(|segment| (ends(segment), sequence(segment)))
+                    .into_iter()
+                    .collect()
             }
             Eviction::Random => {
                 let first = self.random() % u64::from(segments.count());
-                let all = (0..segments.count()).map(|step| {
-                    ((first + u64::from(step)) % u64::from(segments.count())) as u32
-                });
+                let all = (0..segments.count())
+                    .map(|step| ((first + u64::from(step)) % u64::from(segments.count())) as u32);
                 all.filter(is_quiet).take(1).collect()
             }
             Eviction::FifoMerge => {

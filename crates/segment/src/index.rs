@@ -322,13 +322,7 @@ impl Index {
     }
 
     /// Takes a word out. Of a chain, the last fills the hole, so that chains stay short.
-    pub(crate) fn remove(
-        &self,
-        _: &Locked<'_>,
-        hash: u64,
-        place: Place<'_>,
-        segments: &Segments,
-    ) {
+    pub(crate) fn remove(&self, _: &Locked<'_>, hash: u64, place: Place<'_>, segments: &Segments) {
         self.remove_at(hash, self.home(hash, segments), place, segments);
         self.items.fetch_sub(1, Relaxed);
     }

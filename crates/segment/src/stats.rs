@@ -108,9 +108,7 @@ impl Store {
             let state = segment.state();
             let left = segment.deadline_ms.load(Relaxed).saturating_sub(now_ms);
             matches!(state.phase(), Phase::Open | Phase::Sealed).then(|| SegmentStats {
-                age: Duration::from_millis(
-                    now_ms.saturating_sub(segment.written_ms.load(Relaxed)),
-                ),
+                age: Duration::from_millis(now_ms.saturating_sub(segment.written_ms.load(Relaxed))),
                 filled_bytes: state.filled(),
                 live_bytes: segment.live_bytes.load(Relaxed),
                 live_items: segment.live_items.load(Relaxed),

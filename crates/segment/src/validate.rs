@@ -52,7 +52,8 @@ impl Store {
                 let bytes = item.head.item_bytes();
                 let hash = self.hash(item.key);
                 let as_it_is = crate::index::Word::new(hash, word.requests(), location);
-                if offset + bytes > filled || !self.index.is_home_of(home, hash) || as_it_is != word {
+                if offset + bytes > filled || !self.index.is_home_of(home, hash) || as_it_is != word
+                {
                     wrong = Some(format!("home {home} has {word:?} of an item of {bytes} bytes"));
                     continue;
                 }
@@ -90,7 +91,9 @@ impl Store {
             let phase = self.segments.get(segment).state().phase();
             let again = std::mem::replace(&mut seen[segment as usize], true);
             if again || !phases.contains(&phase) {
-                return Err(format!("segment {segment} is {phase:?}, not {phases:?}, or met twice"));
+                return Err(format!(
+                    "segment {segment} is {phase:?}, not {phases:?}, or met twice"
+                ));
             }
             Ok(())
         };
