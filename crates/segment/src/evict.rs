@@ -1,6 +1,6 @@
 //! Room for new items: segments that are over, merged or evicted.
 //!
-//! Writers do it, a little with each write: 16 items at a time, four bytes for each that they write
+//! Writers do it, a little with each write: 16 items at a time, eight bytes for each that they write
 //! while there are few free segments. So nobody waits for a whole merge, there is no thread to
 //! schedule, and what a program does is the same in each run. One writer at a time has the evictor; the
 //! others go on, as long as there is a free segment.
@@ -34,6 +34,8 @@ const SEARCH: usize = 64;
 const GARBAGE_SHARE: u64 = 8;
 /// Items that are looked at to find the cut, of a run.
 const SAMPLE_ITEMS: u32 = 2048;
+/// How much faster a sample is taken than items are settled.
+const SAMPLE_SPEED: usize = 4;
 /// Classes of requests a byte: four to a doubling.
 const SCORES: usize = 128;
 
@@ -94,7 +96,8 @@ impl Evictor {
         Evictor {
             job: None,
             limbo: Vec::with_capacity(segments.count() as usize),
-            spare: segments.take(),
+            // Not the first, which is touched first.
+            spare: segments.take_last(),
             hand: NONE,
             chance: chance | 1,
             scores: [0; SCORES],
@@ -403,7 +406,8 @@ impl Job {
                 self.settle(store, candidate);
             }
         }
-        let passed = self.offset - begun;
+        // Where all but a few items are passed over, it goes four times as fast.
+        let passed = (self.offset - begun) / if self.stride > 0 { SAMPLE_SPEED } else { 1 };
         (passed.max(1), self.offset >= end && self.next_segment(store, scores))
     }
 

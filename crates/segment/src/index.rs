@@ -19,9 +19,9 @@ use crate::sync::{Mutex, MutexGuard};
 /// Words of a line.
 pub(crate) const LINE_WORDS: usize = 8;
 const LINE_BYTES: u64 = 64;
-/// Items a line on average, at most: with 8, 11.5 bytes an item, overflow included, and a sixth of
-/// the items in overflow lines. With 6 it would be 12.3 and a 30th, with 10 11.0 and a third.
-const ITEMS_PER_LINE: u64 = 8;
+/// Items a home on average, at most. With 10 the index takes 11 bytes an item, overflow lines
+/// included, and a third of the items lie in those; with 8 it would be 11.5 and a sixth.
+const ITEMS_PER_HOME: u64 = 10;
 /// Overflow lines of one home, at most: beyond that an item goes for each that comes.
 const CHAIN_MAX: usize = 64;
 /// Locks, at most. Lines that are split share the lock of what they were split from.
@@ -396,7 +396,7 @@ impl Index {
 
     /// Whether there are too many items for the homes that there are.
     pub(crate) fn is_full(&self) -> bool {
-        self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_LINE
+        self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME
     }
 
     /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item again.

@@ -115,7 +115,7 @@ fn a_quiet_segment_has_all_that_was_written() {
     });
 }
 
-/// Two pages of homes of one line each, and one for overflow.
+/// A home, and pages of one line for overflow.
 fn index() -> (Segments, Index) {
     let segments = Segments::new(Mapping::new(6 * 64).unwrap(), 64, 6);
     let index = Index::new(&segments).unwrap();
@@ -174,15 +174,19 @@ fn a_word_that_moves_in_a_chain_is_found() {
 #[test]
 fn a_word_that_moves_to_a_new_home_is_found() {
     loom::model(|| {
-        let shared = Arc::new(index());
-        for location in 1..=9 {
-            insert(&shared.1, &shared.0, location);
+        let segments = Segments::new(Mapping::new(6 * 128).unwrap(), 128, 6);
+        let shared = Arc::new((Index::new(&segments).unwrap(), segments));
+        // The second of two homes is full beyond measure, so that the first one is split, where
+        // nothing moves within a chain.
+        let locations = || (1..=37).step_by(2).chain([2, 4]);
+        for location in locations() {
+            insert(&shared.0, &shared.1, location);
         }
         let reader = Arc::clone(&shared);
-        let reader = thread::spawn(move || assert!(contains(&reader.1, &reader.0, 3)));
-        shared.1.grow(&shared.0, hash_of);
+        let reader = thread::spawn(move || assert!(contains(&reader.0, &reader.1, 2)));
+        shared.0.grow(&shared.1, hash_of);
         reader.join().unwrap();
-        assert_eq!(shared.1.lines().0, 2);
-        assert!((1..=9).all(|location| contains(&shared.1, &shared.0, location)));
+        assert_eq!(shared.0.lines().0, 3);
+        assert!(locations().all(|location| contains(&shared.0, &shared.1, location)));
     });
 }

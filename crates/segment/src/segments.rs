@@ -321,6 +321,16 @@ impl Segments {
         Some(segment)
     }
 
+    /// Takes the last segment, of those that were never used.
+    pub(crate) fn take_last(&self) -> Option<u32> {
+        let mut chains = self.chains.lock();
+        let last = self.count() - 1;
+        chains.links[last as usize - 1].next = NONE;
+        self.free_count.fetch_sub(1, Relaxed);
+        self.get(last).set(Phase::Taken, 0, 0);
+        Some(last)
+    }
+
     /// Takes a segment for the index, zeroed; it never comes back.
     pub(crate) fn take_for_index(&self) -> Option<u32> {
         let segment = self.take()?;

@@ -17,11 +17,11 @@ use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::sync::{Mutex, thread};
 use crate::{Attributes, Entry, Eviction, Held, StoreError, Stored};
 
-/// Bytes that are gone through for each that is written while segments are few. Of four segments
-/// that are merged one stays, so 4 bytes for 3 would keep pace.
-const BYTES_PER_BYTE: u64 = 4;
+/// Bytes that are gone through for each that is written while segments are few. To merge four segments,
+/// of which one stays, takes as long as to go through five, so it is over before a new one is full.
+const BYTES_PER_BYTE: u64 = 8;
 /// Bytes that one write goes through at most, for itself and for writers that found the evictor busy.
-const BYTES_A_WRITE: usize = 16 << 10;
+const BYTES_A_WRITE: usize = 32 << 10;
 /// Tries to find space, each of which goes through a part of a segment or waits for a reader.
 const TRIES: usize = 10_000;
 /// Tries to have a line more for the index, before it drops an item instead.

@@ -67,7 +67,7 @@ fn read(store: &Store, versions: &[AtomicU64]) {
 fn run(eviction: Eviction) {
     shuttle::check_random(
         move || {
-            let store = Store::builder(13 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
+            let store = Store::builder(23 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
             let store = Arc::new(store.build().unwrap());
             let versions: Arc<Vec<_>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
             let spawn = |work: fn(&Store, &[AtomicU64], u64), number| {
