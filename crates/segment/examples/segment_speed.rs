@@ -171,8 +171,11 @@ fn resident_bytes() -> Option<u64> {
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? << 12)
 }
 
+/// The length of the value of a key.
+type Length = fn(u64) -> usize;
+
 /// Bytes that an item takes beyond its key and value, as growth of the process.
-fn memory(items: u64, length: impl Fn(u64) -> usize) -> Option<(f64, f64)> {
+fn memory(items: u64, length: Length) -> Option<(f64, f64)> {
     let value = vec![1; 1024];
     let bytes: u64 = (0..items).map(|number| 16 + length(number) as u64).sum();
     let before = resident_bytes()?;
@@ -190,7 +193,7 @@ fn memory(items: u64, length: impl Fn(u64) -> usize) -> Option<(f64, f64)> {
 fn memories(scale: u64) {
     println!("\nmemory beyond key and value, growth of the process");
     println!("values, bytes      items  bytes an item   % of key and value");
-    let lengths: [(&str, u64, fn(u64) -> usize); 5] = [
+    let lengths: [(&str, u64, Length); 5] = [
         ("64", 8_000_000, |_| 64),
         ("100", 1_000_000, |_| 100),
         ("100", 8_000_000, |_| 100),

@@ -189,7 +189,7 @@ impl Builder {
     /// assert!(frazil_segment::Store::builder(100).build().is_err());
     /// ```
     pub fn build(self) -> Result<Store, BuildError> {
-        let wanted = (self.capacity_bytes / SEGMENTS_WANTED).max(64 << 10).min(SEGMENT_BYTES_MAX);
+        let wanted = (self.capacity_bytes / SEGMENTS_WANTED).clamp(64 << 10, SEGMENT_BYTES_MAX);
         let segment_bytes = self.segment_bytes.unwrap_or(1 << wanted.ilog2());
         let range = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
         if !segment_bytes.is_power_of_two() || !range.contains(&segment_bytes) {

@@ -10,16 +10,20 @@ use std::ptr::NonNull;
 use crate::sync::atomic::AtomicU64;
 
 /// Where a huge page may begin.
+#[cfg(all(unix, not(miri)))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Words of eight bytes must be aligned, and lines should be.
 const LINE_BYTES: usize = 64;
+
+/// Where a piece of memory begins, and its length.
+type Piece = (NonNull<u8>, usize);
 
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     /// What to give back: the system's piece, which is longer than ours, or the allocation.
-    whole: (NonNull<u8>, usize),
+    whole: Piece,
     /// A checker's atomics are larger than a word, and cannot lie in the memory itself.
     #[cfg(any(loom, shuttle))]
     words: Box<[AtomicU64]>,
@@ -90,9 +94,9 @@ pub(crate) fn prefetch(at: *const u8) {
 
 #[cfg(all(unix, not(miri)))]
 mod system {
-    use super::{HUGE_PAGE_BYTES, NonNull, io};
+    use super::{HUGE_PAGE_BYTES, NonNull, Piece, io};
 
-    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, (NonNull<u8>, usize))> {
+    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Piece)> {
         let whole = bytes.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: a new private mapping, at a place of the system's choice, affects no other.
         let start = unsafe {
@@ -120,7 +124,7 @@ mod system {
         Ok((base, (start, whole)))
     }
 
-    pub(super) fn unmap((start, bytes): (NonNull<u8>, usize)) {
+    pub(super) fn unmap((start, bytes): Piece) {
         // SAFETY: the mapping is ours, whole, and its owner is being dropped.
         unsafe {
             libc::munmap(start.as_ptr().cast(), bytes);
@@ -132,13 +136,13 @@ mod system {
 mod system {
     use std::alloc::{Layout, handle_alloc_error};
 
-    use super::{LINE_BYTES, NonNull, io};
+    use super::{LINE_BYTES, NonNull, Piece, io};
 
     fn layout(bytes: usize) -> io::Result<Layout> {
         Layout::from_size_align(bytes, LINE_BYTES).map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
-    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, (NonNull<u8>, usize))> {
+    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Piece)> {
         let layout = layout(bytes)?;
         // SAFETY: stores are never empty.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -146,7 +150,7 @@ mod system {
         Ok((start, (start, bytes)))
     }
 
-    pub(super) fn unmap((start, bytes): (NonNull<u8>, usize)) {
+    pub(super) fn unmap((start, bytes): Piece) {
         if let Ok(layout) = layout(bytes) {
             // SAFETY: allocated above, with this layout.
             unsafe { std::alloc::dealloc(start.as_ptr(), layout) };

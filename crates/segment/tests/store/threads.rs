@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::{checked_version, value_of};
 
 const KEYS: usize = if cfg!(miri) { 40 } else { 3000 };
-const WRITES: u64 = if cfg!(miri) { 150 } else { 60_000 };
+const WRITES: u64 = if cfg!(miri) { 120 } else { 60_000 };
 const READERS: u64 = 2;
 const WRITERS: u64 = 2;
 
@@ -147,7 +147,7 @@ fn closest_to_expiry() {
 #[test]
 fn counters_lose_no_step() {
     let store = Store::builder(512 << 10).segment_bytes(4 << 10).build().unwrap();
-    let steps = if cfg!(miri) { 50 } else { 20_000 };
+    let steps = if cfg!(miri) { 40 } else { 20_000 };
     store.set(b"counter", b"0", Attributes::default()).unwrap();
     thread::scope(|scope| {
         for writer in 0..2u64 {
