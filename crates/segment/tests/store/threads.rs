@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::{checked_version, value_of};
 
 const KEYS: usize = if cfg!(miri) { 40 } else { 3000 };
-const WRITES: u64 = if cfg!(miri) { 120 } else { 60_000 };
+const WRITES: u64 = if cfg!(miri) { 60 } else { 60_000 };
 const READERS: u64 = 2;
 const WRITERS: u64 = 2;
 
@@ -84,7 +84,7 @@ fn write(shared: &Shared, writer: u64) {
 }
 
 fn run(eviction: Eviction) {
-    let store = Store::builder(if cfg!(miri) { 32 << 10 } else { 512 << 10 })
+    let store = Store::builder(if cfg!(miri) { 16 << 10 } else { 512 << 10 })
         .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
         .eviction(eviction)
         .build()
