@@ -9,6 +9,7 @@ pub mod generated;
 pub mod latencies;
 pub mod policies;
 pub mod profile;
+pub mod segment;
 pub mod snapshot;
 pub mod traces;
 
@@ -16,12 +17,13 @@ pub mod traces;
 pub type Feed = fn(&[u8]);
 
 /// All of them, by the names of their corpora.
-pub const ALL: [(&str, Feed); 7] = [
+pub const ALL: [(&str, Feed); 8] = [
     ("capacities", capacities::feed),
     ("generated", generated::feed),
     ("latencies", latencies::feed),
     ("policies", policies::feed),
     ("profile", profile::feed),
+    ("segment", segment::feed),
     ("snapshot", snapshot::feed),
     ("traces", traces::feed),
 ];

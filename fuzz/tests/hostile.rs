@@ -156,4 +156,4 @@ macro_rules! targets {
     }};
 }
 
-targets!(capacities generated latencies policies profile snapshot traces);
+targets!(capacities generated latencies policies profile segment snapshot traces);

@@ -63,6 +63,7 @@ fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
     step::run(
         "loom",
         step::cargo(root, ["test", "--package", "frazil", "--package", "frazil-freezing"])
+            .args(["--package", "frazil-segment"])
             .args(["--locked", "--lib", "--target-dir", "target/loom", "--", "models::"])
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),
@@ -72,6 +73,7 @@ fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
 fn shuttle(root: &Path, long: bool) -> anyhow::Result<()> {
     let mut command = step::cargo(root, ["test", "--package", "frazil", "--locked"]);
     command
+        .args(["--package", "frazil-segment"])
         .args(["--test", "interleavings", "--target-dir", "target/shuttle", "--"])
         // Threads have numbers that are the process's: one schedule at a time, or
         // none could be played again.

@@ -8,7 +8,7 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies or the overlay on other caches, is run with a release build and its output put in between, with
+//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies, the overlay on other caches or the segment store, is run with a release build and its output put in between, with
 //! the date and the machine, so that no table is written by hand. `TRACES` is
 //! where the real traces are; a word that begins with `DOCS/` is a path below `docs`.
 
@@ -43,9 +43,10 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
         step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
     }
     if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}examples/"))) {
-        let examples =
-            ["frazil-simulator", "-p", "frazil-policy", "-p", "frazil-freezing", "--examples"];
-        step::run("build examples", step::cargo(root, build).args(examples))?;
+        let packages = ["frazil-simulator", "frazil-policy", "frazil-freezing", "frazil-segment"];
+        let packages = packages.into_iter().flat_map(|package| ["-p", package]);
+        let mut examples = step::cargo(root, ["build", "--release", "--locked"]);
+        step::run("build examples", examples.args(packages).arg("--examples"))?;
     }
     for (document, path, text) in texts {
         let measured = renew(root, &text, only).with_context(|| document.clone())?;

@@ -46,7 +46,13 @@ pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
     command.args(["test", "--target-dir", "target/miri"]);
     command.env("MIRIFLAGS", format!("-Zmiri-many-seeds={SEEDS} {QUIET}"));
     with_tests(&mut command).arg("frozen::");
-    step::run("miri", command.args(TOO_LONG.iter().flat_map(|test| ["--skip", test])))
+    step::run("miri", command.args(TOO_LONG.iter().flat_map(|test| ["--skip", test])))?;
+    let mut command = cargo(root, "miri")?;
+    command.args(["test", "--target-dir", "target/miri", "--package", "frazil-segment"]);
+    command.args(["--locked", "--test", "store", "--", "model::", "threads::"]);
+    // Threads take their time from the system's clock.
+    command.env("MIRIFLAGS", format!("-Zmiri-disable-isolation {QUIET}"));
+    step::run("miri, segments", &mut command)
 }
 
 pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
@@ -58,7 +64,11 @@ pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
     command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
     command.args(["--package", "frazil-freezing", "--locked", "--test", "overlay"]);
-    step::run("thread sanitizer, overlays", command.env("RUSTFLAGS", "-Zsanitizer=thread"))
+    step::run("thread sanitizer, overlays", command.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
+    let mut command = cargo(root, "test")?;
+    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
+    command.args(["--package", "frazil-segment", "--locked", "--test", "store", "--", "threads::"]);
+    step::run("thread sanitizer, segments", command.env("RUSTFLAGS", "-Zsanitizer=thread"))
 }
 
 pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {

@@ -1,0 +1,229 @@
+//! Settings of a store.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::clock::Clock;
+use crate::evict::{self, Evictor};
+use crate::hazards::{Hazards, RECORDS};
+use crate::index::{self, Index};
+use crate::mapping::Mapping;
+use crate::segments::{self, Segments};
+use crate::store::{Counters, Store};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicU64;
+
+/// The largest segments: offsets within have 20 bits.
+const SEGMENT_BYTES_MAX: usize = 1 << 20;
+const SEGMENT_BYTES_MIN: usize = 1 << 10;
+/// Segments of a store that nobody has set the size of, at least.
+const SEGMENTS_WANTED: usize = 64;
+/// Segments of any store: one for the index, one to merge into, one that is free, four that merge, one
+/// that is open.
+const SEGMENTS_MIN: usize = 8;
+/// Places in the index have 40 bits.
+const CAPACITY_BYTES_MAX: usize = 1 << 40;
+/// Free segments that are kept ready, at most: what two threads write while a third that makes
+/// room is suspended for some milliseconds.
+const FREE_MAX: usize = 8;
+const LINE_BYTES: usize = 64;
+
+/// Which segments go when there is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Eviction {
+    /// The one that was written first.
+    Fifo,
+    /// Four neighbours become one, in turn: of their items those stay that have the most
+    /// requests a byte since they were written or last merged (Segcache).
+    #[default]
+    FifoMerge,
+    /// Any one.
+    Random,
+    /// The one whose items will all be over first.
+    ClosestToExpiry,
+}
+
+/// Settings of a [`Store`]; [`Store::builder`] makes one.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    capacity_bytes: usize,
+    segment_bytes: Option<usize>,
+    eviction: Eviction,
+    clock: Option<Arc<std::sync::atomic::AtomicU64>>,
+    seed: Option<u64>,
+}
+
+/// Why a store could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The segments' size is not a power of two from 1 KiB to 1 MiB.
+    SegmentBytes {
+        /// What was asked for.
+        segment_bytes: usize,
+    },
+    /// There would be fewer than eight segments.
+    TooSmall {
+        /// The least capacity with segments of this size.
+        least_bytes: usize,
+    },
+    /// The capacity is more than a tebibyte.
+    TooLarge,
+    /// The system has no memory.
+    Memory(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::SegmentBytes { segment_bytes } => {
+                write!(f, "segments of {segment_bytes} bytes: a power of two from 1 KiB to 1 MiB")
+            }
+            BuildError::TooSmall { least_bytes } => {
+                write!(f, "capacity below {least_bytes} bytes, with segments of this size")
+            }
+            BuildError::TooLarge => f.write_str("capacity of more than a tebibyte"),
+            BuildError::Memory(_) => f.write_str("no memory for the segments"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Memory(source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl Store {
+    /// Settings of a store that takes `capacity_bytes` of memory, with all that belongs to it.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(16 << 20).build()?;
+    /// # Ok::<(), frazil_segment::BuildError>(())
+    /// ```
+    pub fn builder(capacity_bytes: usize) -> Builder {
+        Builder {
+            capacity_bytes,
+            segment_bytes: None,
+            eviction: Eviction::default(),
+            clock: None,
+            seed: None,
+        }
+    }
+}
+
+impl Builder {
+    /// The size of a segment, which no item can exceed: a power of two from 1 KiB to 1 MiB. Without
+    /// it 1 MiB, or less, down to 64 KiB, for 64 segments.
+    ///
+    /// ```
+    /// let builder = frazil_segment::Store::builder(16 << 20).segment_bytes(1 << 20);
+    /// assert!(builder.build().is_ok());
+    /// ```
+    pub fn segment_bytes(mut self, bytes: usize) -> Builder {
+        self.segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Which segments go when there is no room.
+    ///
+    /// ```
+    /// use frazil_segment::Eviction;
+    ///
+    /// let builder = frazil_segment::Store::builder(16 << 20).eviction(Eviction::Fifo);
+    /// assert!(builder.build().is_ok());
+    /// ```
+    pub fn eviction(mut self, eviction: Eviction) -> Builder {
+        self.eviction = eviction;
+        self
+    }
+
+    /// Milliseconds that somebody else counts, and that never go back: a server sets them once a round.
+    /// Without it the system's clock is read where an entry with a lifetime is read or written, 27 ns.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::time::Duration;
+    /// use frazil_segment::{Attributes, Store};
+    ///
+    /// let now_ms = Arc::new(AtomicU64::new(0));
+    /// let store = Store::builder(16 << 20).clock(Arc::clone(&now_ms)).build()?;
+    /// let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(1)) };
+    /// store.set(b"key", b"value", attributes)?;
+    /// now_ms.store(1000, Ordering::Relaxed);
+    /// assert!(!store.contains(b"key"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clock(mut self, now_ms: Arc<std::sync::atomic::AtomicU64>) -> Builder {
+        self.clock = Some(now_ms);
+        self
+    }
+
+    /// The seed of the hash, for runs that are the same each time. Without it nobody can choose keys that
+    /// collide.
+    ///
+    /// ```
+    /// assert!(frazil_segment::Store::builder(16 << 20).seed(1).build().is_ok());
+    /// ```
+    pub fn seed(mut self, seed: u64) -> Builder {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Makes the store. Its memory is reserved and not touched yet, but for the first page of the index.
+    ///
+    /// # Errors
+    ///
+    /// The settings do not go together, or there is no memory.
+    ///
+    /// ```
+    /// assert!(frazil_segment::Store::builder(100).build().is_err());
+    /// ```
+    pub fn build(self) -> Result<Store, BuildError> {
+        let wanted = (self.capacity_bytes / SEGMENTS_WANTED).clamp(64 << 10, SEGMENT_BYTES_MAX);
+        let segment_bytes = self.segment_bytes.unwrap_or(1 << wanted.ilog2());
+        let range = SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX;
+        if !segment_bytes.is_power_of_two() || !range.contains(&segment_bytes) {
+            return Err(BuildError::SegmentBytes { segment_bytes });
+        }
+        if self.capacity_bytes > CAPACITY_BYTES_MAX {
+            return Err(BuildError::TooLarge);
+        }
+        let fixed =
+            size_of::<Store>() + RECORDS * LINE_BYTES + index::bytes_beside(segment_bytes, 0);
+        let each = segment_bytes
+            + segments::BYTES_BESIDE
+            + evict::BYTES_BESIDE
+            + (index::bytes_beside(segment_bytes, 1) - index::bytes_beside(segment_bytes, 0));
+        let count = self.capacity_bytes.saturating_sub(fixed) / each;
+        if count < SEGMENTS_MIN {
+            return Err(BuildError::TooSmall { least_bytes: fixed + SEGMENTS_MIN * each });
+        }
+        let mapping = Mapping::new(count * segment_bytes).map_err(BuildError::Memory)?;
+        let segments = Segments::new(mapping, segment_bytes, count as u32);
+        let index = Index::new(&segments).expect("segments are free at first");
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Ok(Store {
+            evictor: Mutex::new(Evictor::new(&segments, seed)),
+            segments,
+            index,
+            hazards: Hazards::new(),
+            counters: Counters::default(),
+            clock: self.clock.map_or_else(|| Clock::System(Instant::now()), Clock::Counted),
+            eviction: self.eviction,
+            capacity_bytes: self.capacity_bytes,
+            free_target: (count / SEGMENTS_WANTED + 1).min(FREE_MAX) as u32,
+            debt: AtomicU64::new(0),
+            seed,
+        })
+    }
+}

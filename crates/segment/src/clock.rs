@@ -1,0 +1,21 @@
+//! The time that lifetimes are counted in: the system's, or one that the user moves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+#[derive(Debug)]
+pub(crate) enum Clock {
+    System(Instant),
+    /// Milliseconds, which somebody counts.
+    Counted(Arc<AtomicU64>),
+}
+
+impl Clock {
+    pub(crate) fn now_ms(&self) -> u64 {
+        match self {
+            Clock::System(start) => start.elapsed().as_millis() as u64,
+            Clock::Counted(now) => now.load(Relaxed),
+        }
+    }
+}

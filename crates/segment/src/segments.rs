@@ -1,0 +1,411 @@
+//! Segments: who appends to which, which are full, which are free, and in what order they were
+//! written.
+//!
+//! A segment's life is in one word, [`Segment::state`]: its phase, its class of lifetimes, how far it is
+//! filled, and how many writers are not done with what they have reserved. So who reserves space has
+//! the right phase and class for certain, and a segment that is sealed and has no writer left never
+//! has one again before it is opened anew.
+
+use crate::lifetimes::{self, CLASSES};
+use crate::mapping::Mapping;
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+
+/// No segment.
+pub(crate) const NONE: u32 = u32::MAX;
+
+const WRITER: u64 = 1 << 24;
+const FILLED: u64 = WRITER - 1;
+const WRITERS_SHIFT: u32 = 24;
+const WRITERS_MAX: u64 = 0xffff;
+const CLASS_SHIFT: u32 = 40;
+const PHASE_SHIFT: u32 = 48;
+
+/// What a segment is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// For nothing.
+    Free,
+    /// For new items of its class.
+    Open,
+    /// Its items are read, and come no more.
+    Sealed,
+    /// The evictor takes its items out, or fills it.
+    Taken,
+    /// It is a page of the index, for ever.
+    Index,
+}
+
+impl Phase {
+    fn bits(self) -> u64 {
+        (self as u64) << PHASE_SHIFT
+    }
+}
+
+/// The state of a segment at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State(u64);
+
+impl State {
+    pub(crate) fn phase(self) -> Phase {
+        match self.0 >> PHASE_SHIFT {
+            0 => Phase::Free,
+            1 => Phase::Open,
+            2 => Phase::Sealed,
+            3 => Phase::Taken,
+            _ => Phase::Index,
+        }
+    }
+
+    pub(crate) fn class(self) -> usize {
+        (self.0 >> CLASS_SHIFT & 0xff) as usize
+    }
+
+    pub(crate) fn filled(self) -> usize {
+        (self.0 & FILLED) as usize
+    }
+
+    fn writers(self) -> u64 {
+        self.0 >> WRITERS_SHIFT & WRITERS_MAX
+    }
+
+    /// Whether all that will ever be in it is in it.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.phase() == Phase::Sealed && self.writers() == 0
+    }
+}
+
+/// What is known of a segment, in a line of its own.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Segment {
+    state: AtomicU64,
+    /// How often it was freed: with an item's place, a number that no other item ever has.
+    generation: AtomicU32,
+    /// Guards that keep an item of it in place.
+    pub(crate) holds: AtomicU32,
+    /// Bytes and number of the items that the index leads to.
+    pub(crate) live_bytes: AtomicU32,
+    pub(crate) live_items: AtomicU32,
+    /// From where its deadlines count.
+    pub(crate) base_ms: AtomicU64,
+    /// When its items were written; where several were merged, the mean.
+    pub(crate) written_ms: AtomicU64,
+    /// The latest deadline of its items.
+    pub(crate) deadline_ms: AtomicU64,
+    /// Its place in the order of writing.
+    pub(crate) sequence: AtomicU64,
+}
+
+/// What became of a wish for space.
+pub(crate) enum Reserved {
+    /// It begins there; [`Segment::finish`] must follow.
+    At(usize),
+    /// There is not as much left.
+    Full,
+    /// It is not open for this class any more.
+    Closed,
+}
+
+impl Segment {
+    pub(crate) fn state(&self) -> State {
+        // Acquire: partner of `finish`, after which the items are written.
+        State(self.state.load(Acquire))
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+
+    /// Reserves `bytes` for an item.
+    pub(crate) fn reserve(&self, class: usize, bytes: usize, segment_bytes: usize) -> Reserved {
+        let mut state = State(self.state.load(Relaxed));
+        loop {
+            if state.phase() != Phase::Open || state.class() != class {
+                return Reserved::Closed;
+            }
+            if state.filled() + bytes > segment_bytes || state.writers() == WRITERS_MAX {
+                return Reserved::Full;
+            }
+            let reserved = state.0 + WRITER + bytes as u64;
+            // Acquire: partner of `open`, which has written the base of its deadlines.
+            match self.state.compare_exchange_weak(state.0, reserved, Acquire, Relaxed) {
+                Ok(_) => return Reserved::At(state.filled()),
+                Err(found) => state = State(found),
+            }
+        }
+    }
+
+    /// What was reserved is written, and the index leads to it or never will.
+    pub(crate) fn finish(&self) {
+        // Release: partner of `state`, before the evictor reads the items.
+        self.state.fetch_sub(WRITER, Release);
+    }
+
+    /// Has no more items come.
+    fn seal(&self) {
+        let mut state = State(self.state.load(Relaxed));
+        while state.phase() == Phase::Open {
+            let sealed = state.0 + Phase::Sealed.bits() - Phase::Open.bits();
+            match self.state.compare_exchange_weak(state.0, sealed, AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(found) => state = State(found),
+            }
+        }
+    }
+
+    fn set(&self, phase: Phase, class: usize, filled: usize) {
+        let state = phase.bits() | (class as u64) << CLASS_SHIFT | filled as u64;
+        // Release: partner of `reserve`.
+        self.state.store(state, Release);
+    }
+
+    /// Empties its counts for a new life.
+    fn begin(&self, phase: Phase, class: usize, now_ms: u64, sequence: u64) {
+        self.base_ms.store(lifetimes::base_ms(class, now_ms), Relaxed);
+        self.written_ms.store(now_ms, Relaxed);
+        self.deadline_ms.store(0, Relaxed);
+        self.sequence.store(sequence, Relaxed);
+        self.set(phase, class, 0);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+const ALONE: Link = Link { previous: NONE, next: NONE };
+
+/// Lists of segments: those that are free, and of each class those that are open or sealed, as they
+/// were written. Only the evictor takes segments out of the latter.
+#[derive(Debug)]
+pub(crate) struct Chains {
+    links: Box<[Link]>,
+    ends: [(u32, u32); CLASSES],
+    free: u32,
+    sequence: u64,
+}
+
+impl Chains {
+    pub(crate) fn first(&self, class: usize) -> u32 {
+        self.ends[class].0
+    }
+
+    pub(crate) fn next(&self, segment: u32) -> u32 {
+        self.links[segment as usize].next
+    }
+
+    pub(crate) fn previous(&self, segment: u32) -> u32 {
+        self.links[segment as usize].previous
+    }
+
+    /// For `validate`: the free segments.
+    pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
+        let next = |&segment: &u32| Some(self.next(segment)).filter(|&next| next != NONE);
+        std::iter::successors(Some(self.free).filter(|&first| first != NONE), next)
+    }
+
+    fn link_after(&mut self, class: usize, previous: u32, segment: u32) {
+        let (first, last) = &mut self.ends[class];
+        let next = if previous == NONE { *first } else { self.links[previous as usize].next };
+        self.links[segment as usize] = Link { previous, next };
+        match previous {
+            NONE => *first = segment,
+            _ => self.links[previous as usize].next = segment,
+        }
+        match next {
+            NONE => *last = segment,
+            _ => self.links[next as usize].previous = segment,
+        }
+    }
+
+    fn unlink(&mut self, class: usize, segment: u32) {
+        let Link { previous, next } = self.links[segment as usize];
+        let (first, last) = &mut self.ends[class];
+        match previous {
+            NONE => *first = next,
+            _ => self.links[previous as usize].next = next,
+        }
+        match next {
+            NONE => *last = previous,
+            _ => self.links[next as usize].previous = previous,
+        }
+        self.links[segment as usize] = ALONE;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pub(crate) mapping: Mapping,
+    pub(crate) segment_bytes: usize,
+    table: Box<[Segment]>,
+    /// By class, the segment that is open for new items.
+    open: [AtomicU32; CLASSES],
+    chains: Mutex<Chains>,
+    free_count: AtomicU32,
+    pub(crate) index_count: AtomicU32,
+}
+
+/// Bytes that are kept for each segment outside of it.
+pub(crate) const BYTES_BESIDE: usize = size_of::<Segment>() + size_of::<Link>();
+
+impl Segments {
+    pub(crate) fn new(mapping: Mapping, segment_bytes: usize, count: u32) -> Segments {
+        let chains = Chains {
+            // The first are used first: what is never needed is never touched.
+            links: (1..=count)
+                .map(|next| Link { previous: NONE, next: if next == count { NONE } else { next } })
+                .collect(),
+            ends: [(NONE, NONE); CLASSES],
+            free: 0,
+            sequence: 0,
+        };
+        Segments {
+            mapping,
+            segment_bytes,
+            table: (0..count).map(|_| Segment::default()).collect(),
+            open: std::array::from_fn(|_| AtomicU32::new(NONE)),
+            chains: Mutex::new(chains),
+            free_count: AtomicU32::new(count),
+            index_count: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.table.len() as u32
+    }
+
+    pub(crate) fn free_count(&self) -> u32 {
+        self.free_count.load(Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, segment: u32) -> &Segment {
+        &self.table[segment as usize]
+    }
+
+    /// The segment of a place in the mapping.
+    #[inline(always)]
+    pub(crate) fn of(&self, location: u64) -> u32 {
+        (location >> self.segment_bytes.trailing_zeros()) as u32
+    }
+
+    /// Where a segment begins.
+    pub(crate) fn start(&self, segment: u32) -> u64 {
+        u64::from(segment) * self.segment_bytes as u64
+    }
+
+    pub(crate) fn chains(&self) -> crate::sync::MutexGuard<'_, Chains> {
+        self.chains.lock()
+    }
+
+    /// A free segment, which is the caller's.
+    pub(crate) fn take(&self) -> Option<u32> {
+        // Nobody waits for a lock only to hear that there is none.
+        if self.free_count() == 0 {
+            return None;
+        }
+        let mut chains = self.chains.lock();
+        let segment = chains.free;
+        if segment == NONE {
+            return None;
+        }
+        chains.free = chains.links[segment as usize].next;
+        chains.links[segment as usize] = ALONE;
+        self.free_count.fetch_sub(1, Relaxed);
+        self.get(segment).set(Phase::Taken, 0, 0);
+        Some(segment)
+    }
+
+    /// Takes the last segment, of those that were never used.
+    pub(crate) fn take_last(&self) -> Option<u32> {
+        let mut chains = self.chains.lock();
+        let last = self.count() - 1;
+        chains.links[last as usize - 1].next = NONE;
+        self.free_count.fetch_sub(1, Relaxed);
+        self.get(last).set(Phase::Taken, 0, 0);
+        Some(last)
+    }
+
+    /// Takes a segment for the index, zeroed; it never comes back.
+    pub(crate) fn take_for_index(&self) -> Option<u32> {
+        let segment = self.take()?;
+        self.get(segment).set(Phase::Index, 0, self.segment_bytes);
+        self.index_count.fetch_add(1, Relaxed);
+        // SAFETY: a free segment is nobody else's, and this one is not known to the index yet.
+        unsafe {
+            let start = self.mapping.at(self.start(segment) as usize);
+            std::ptr::write_bytes(start, 0, self.segment_bytes);
+        }
+        Some(segment)
+    }
+
+    /// Gives back a segment that nobody can read.
+    pub(crate) fn free(&self, segment: u32) {
+        let freed = self.get(segment);
+        debug_assert_eq!(freed.live_items.load(Relaxed), 0, "items of a free segment");
+        freed.generation.fetch_add(1, Relaxed);
+        freed.set(Phase::Free, 0, 0);
+        let mut chains = self.chains.lock();
+        chains.links[segment as usize].next = chains.free;
+        chains.free = segment;
+        self.free_count.fetch_add(1, Relaxed);
+    }
+
+    /// The segment that is open for a class.
+    pub(crate) fn open(&self, class: usize) -> u32 {
+        self.open[class].load(Acquire)
+    }
+
+    /// Opens a segment, which the caller has taken, in the place of one that does not serve any more.
+    pub(crate) fn reopen(&self, class: usize, before: u32, segment: u32, now_ms: u64) {
+        let mut chains = self.chains.lock();
+        if self.open[class].load(Relaxed) != before {
+            // Another thread was faster.
+            drop(chains);
+            return self.free(segment);
+        }
+        if before != NONE {
+            self.get(before).seal();
+        }
+        chains.sequence += 1;
+        self.get(segment).begin(Phase::Open, class, now_ms, chains.sequence);
+        let last = chains.ends[class].1;
+        chains.link_after(class, last, segment);
+        self.open[class].store(segment, Release);
+    }
+
+    /// Has no more items come to a segment of a chain, if it is open.
+    pub(crate) fn close(&self, class: usize, segment: u32) {
+        let _chains = self.chains.lock();
+        if self.open[class].load(Relaxed) == segment {
+            self.open[class].store(NONE, Relaxed);
+        }
+        self.get(segment).seal();
+    }
+
+    /// Takes a quiet segment out of its chain.
+    pub(crate) fn detach(&self, chains: &mut Chains, segment: u32) {
+        let state = self.get(segment).state();
+        debug_assert!(state.is_quiet());
+        chains.unlink(state.class(), segment);
+        self.get(segment).set(Phase::Taken, state.class(), state.filled());
+    }
+
+    /// Makes a segment that was taken one that the evictor fills.
+    pub(crate) fn begin_merged(&self, segment: u32, class: usize, now_ms: u64, from: u32) {
+        let sequence = self.get(from).sequence.load(Relaxed);
+        self.get(segment).begin(Phase::Taken, class, now_ms, sequence);
+    }
+
+    /// Puts a segment that the evictor has filled into its chain, behind `previous`.
+    pub(crate) fn attach(&self, segment: u32, class: usize, filled: usize, previous: u32) {
+        let mut chains = self.chains.lock();
+        self.get(segment).set(Phase::Sealed, class, filled);
+        chains.link_after(class, previous, segment);
+    }
+}

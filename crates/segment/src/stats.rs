@@ -1,0 +1,119 @@
+//! What a store counts.
+
+use std::time::Duration;
+
+use crate::segments::Phase;
+use crate::store::Store;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// Counts of a store since it was made, and what it has now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Look-ups that found an entry.
+    pub hits: u64,
+    /// Look-ups that found none.
+    pub misses: u64,
+    /// Values stored.
+    pub writes: u64,
+    /// Entries that went for want of room.
+    pub evicted_items: u64,
+    /// Entries that were over when their memory was needed.
+    pub expired_items: u64,
+    /// Entries that merges kept.
+    pub kept_items: u64,
+    /// Merges of segments.
+    pub merges: u64,
+    /// Entries, those included that are over and whose memory was not needed yet.
+    pub items: u64,
+    /// Bytes of their items.
+    pub live_bytes: u64,
+    /// What the store may take.
+    pub capacity_bytes: usize,
+    /// The size of a segment.
+    pub segment_bytes: usize,
+    /// Segments.
+    pub segments: u32,
+    /// Those that nothing is in.
+    pub free_segments: u32,
+    /// Those that the index lies in.
+    pub index_segments: u32,
+    /// Lines of the index, which are 64 bytes each.
+    pub index_lines: u64,
+    /// Lines beside them, for what did not fit.
+    pub overflow_lines: u64,
+}
+
+/// What is known of a segment with items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentStats {
+    /// How long ago it was opened; of a merged one the mean.
+    pub age: Duration,
+    /// Bytes written to it.
+    pub filled_bytes: usize,
+    /// Bytes of items that are not deleted or replaced.
+    pub live_bytes: u32,
+    /// Items that are not deleted or replaced.
+    pub live_items: u32,
+    /// When the last of them is over; `None`: never.
+    pub left: Option<Duration>,
+}
+
+impl Store {
+    /// Counts.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert_eq!(store.stats().items, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        let (hits, misses) = self.hazards.counts();
+        let counters = &self.counters;
+        let (index_lines, overflow_lines) = self.index.lines();
+        Stats {
+            hits,
+            misses,
+            writes: counters.writes.load(Relaxed),
+            evicted_items: counters.evicted_items.load(Relaxed),
+            expired_items: counters.expired_items.load(Relaxed),
+            kept_items: counters.kept_items.load(Relaxed),
+            merges: counters.merges.load(Relaxed),
+            items: self.index.items.load(Relaxed),
+            live_bytes: counters.live_bytes.load(Relaxed),
+            capacity_bytes: self.capacity_bytes,
+            segment_bytes: self.segments.segment_bytes,
+            segments: self.segments.count(),
+            free_segments: self.segments.free_count(),
+            index_segments: self.segments.index_count.load(Relaxed),
+            index_lines,
+            overflow_lines,
+        }
+    }
+
+    /// All segments with items, in no order.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert_eq!(store.segments().next().unwrap().live_items, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn segments(&self) -> impl Iterator<Item = SegmentStats> {
+        let now_ms = self.clock.now_ms();
+        (0..self.segments.count()).filter_map(move |number| {
+            let segment = self.segments.get(number);
+            let state = segment.state();
+            let left = segment.deadline_ms.load(Relaxed).saturating_sub(now_ms);
+            matches!(state.phase(), Phase::Open | Phase::Sealed).then(|| SegmentStats {
+                age: Duration::from_millis(now_ms.saturating_sub(segment.written_ms.load(Relaxed))),
+                filled_bytes: state.filled(),
+                live_bytes: segment.live_bytes.load(Relaxed),
+                live_items: segment.live_items.load(Relaxed),
+                left: (state.class() > 0).then(|| Duration::from_millis(left)),
+            })
+        })
+    }
+}

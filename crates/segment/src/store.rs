@@ -1,0 +1,589 @@
+//! The store: how reads, writes and evictions meet.
+
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::clock::Clock;
+use crate::evict::Evictor;
+use crate::hazards::{Hazard, Hazards};
+use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
+use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::lifetimes;
+use crate::mapping::prefetch;
+use crate::segments::{Chains, NONE, Reserved, Segments};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Relaxed, Release};
+use crate::sync::{Mutex, thread};
+use crate::{Attributes, Entry, Eviction, Held, StoreError, Stored};
+
+/// Bytes that are gone through for each that is written while segments are few. To merge four segments,
+/// of which one stays, takes as long as to go through five, so it is over before a new one is full.
+const BYTES_PER_BYTE: u64 = 8;
+/// Bytes that one write goes through at most, for itself and for writers that found the evictor busy.
+const BYTES_A_WRITE: usize = 32 << 10;
+/// Tries to find space, each of which goes through a part of a segment or waits for a reader.
+const TRIES: usize = 10_000;
+/// Tries to have a line more for the index, before it drops an item instead.
+const LINE_TRIES: u32 = 4;
+/// Below so many requests each is counted; from there on one in as many.
+const REQUESTS_EXACT: u32 = 8;
+/// Keys whose lines are fetched at once.
+pub(crate) const GROUP: usize = 16;
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) evicted_items: AtomicU64,
+    pub(crate) expired_items: AtomicU64,
+    pub(crate) kept_items: AtomicU64,
+    pub(crate) merges: AtomicU64,
+}
+
+/// A cache of bytes by bytes, in a log of segments. See [the crate](crate).
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) segments: Segments,
+    pub(crate) index: Index,
+    pub(crate) hazards: Hazards,
+    pub(crate) evictor: Mutex<Evictor>,
+    pub(crate) counters: Counters,
+    pub(crate) clock: Clock,
+    pub(crate) eviction: Eviction,
+    pub(crate) capacity_bytes: usize,
+    /// Room is made while fewer segments than this are free.
+    pub(crate) free_target: u32,
+    /// Bytes that writers are to go through, to make room.
+    pub(crate) debt: AtomicU64,
+    pub(crate) seed: u64,
+}
+
+/// What must be there for a write to happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Anything,
+    Nothing,
+    Something,
+    /// The item of this number.
+    Exactly(u64),
+}
+
+/// An item that the index leads to, in a segment that is named.
+pub(crate) struct Found<'a> {
+    pub(crate) item: Item<'a>,
+    pub(crate) place: Place<'a>,
+    pub(crate) word: Word,
+    /// When it ends, in milliseconds.
+    pub(crate) deadline_ms: Option<u64>,
+}
+
+impl Store {
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
+    }
+
+    /// Finds a key's item, and names its segment: it stays what it is until `hazard` names another.
+    #[inline]
+    pub(crate) fn find<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        hazard: &mut Option<Hazard<'a>>,
+    ) -> Option<Found<'a>> {
+        'again: loop {
+            let version = self.index.version(hash);
+            for (place, word) in self.index.look(hash, &self.segments) {
+                let segment = self.segments.of(word.location());
+                match hazard {
+                    Some(hazard) => hazard.rename(segment),
+                    None => *hazard = Some(self.hazards.name(segment)),
+                }
+                // Partner: `Hazards::may_be_read`. Who finds the word unlinked does not look.
+                let word_named = place.word();
+                if !word_named.same_place(word) {
+                    continue 'again;
+                }
+                // SAFETY: the segment was named while the index led to the item, so the item was
+                // written before (Acquire), and the segment is not used anew while it is named.
+                let item = unsafe { self.item(word.location()) };
+                if item.key == key {
+                    let deadline_ms = item.head.deadline.map(|packed| {
+                        let segment = self.segments.get(segment);
+                        lifetimes::unpack(segment, segment.state().class(), packed)
+                    });
+                    if deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms()) {
+                        return None;
+                    }
+                    return Some(Found { item, place, word: word_named, deadline_ms });
+                }
+            }
+            if self.index.version(hash) == version {
+                return None;
+            }
+        }
+    }
+
+    /// The item at a place.
+    ///
+    /// # Safety
+    ///
+    /// The index leads to it, and its stripe is locked or its segment named.
+    unsafe fn item<'a>(&'a self, location: u64) -> Item<'a> {
+        // SAFETY: an item that the index leads to is written and does not change.
+        unsafe { Item::at(self.segments.mapping.at(location as usize)) }
+    }
+
+    /// The number of an item that no other ever has: its place, and how often its segment was freed,
+    /// modulo 2^24.
+    pub(crate) fn number(&self, word: Word) -> u64 {
+        let generation = self.segments.get(self.segments.of(word.location())).generation();
+        u64::from(generation) << 40 | word.location()
+    }
+
+    /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
+    /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
+    #[inline]
+    pub(crate) fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
+        hazard.hit();
+        let requests = found.word.requests();
+        let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
+        if requests < REQUESTS_MAX && counts {
+            found.place.count_request(found.word);
+        }
+    }
+
+    /// Looks a key up and has `read` look at its entry.
+    #[inline]
+    fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut hazard = None;
+        let found = self.find(key, hash, &mut hazard);
+        if let (Some(found), Some(hazard)) = (&found, &hazard) {
+            self.requested(found, hazard);
+            return Some(read(self.entry(found)));
+        }
+        self.hazards.missed();
+        None
+    }
+
+    pub(crate) fn entry<'a>(&'a self, found: &Found<'a>) -> Entry<'a> {
+        Entry {
+            key: found.item.key,
+            value: found.item.value,
+            flags: found.item.head.flags,
+            cas: self.number(found.word),
+            lifetime: found.deadline_ms.map(|deadline| {
+                Duration::from_millis(deadline.saturating_sub(self.clock.now_ms()))
+            }),
+        }
+    }
+
+    /// Appends the value of a key to `out`, and answers its flags; `None` if it is not there.
+    ///
+    /// Two dependent accesses to memory, one locked instruction; copies the value. No lock.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let mut value = Vec::new();
+    /// assert_eq!(store.get(b"key", &mut value), Some(0));
+    /// assert_eq!(value, b"value");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn get(&self, key: &[u8], out: &mut Vec<u8>) -> Option<u32> {
+        self.read(key, self.hash(key), |entry| {
+            out.extend_from_slice(entry.value);
+            entry.flags
+        })
+    }
+
+    /// Has `read` look at the entry of a key, in place. Its segment is not used anew meanwhile, so
+    /// `read` should be short; it may call the store. Costs and waits as [`Store::get`].
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert_eq!(store.get_with(b"key", |entry| entry.value.len()), Some(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        self.read(key, self.hash(key), read)
+    }
+
+    /// Looks up many keys, and calls `each` with the place of each key in `keys` and its entry. Lines
+    /// of sixteen keys are fetched together, so it takes a third of the time of as many
+    /// [`Store::get`] where memory is what they wait for.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"a", b"1", Default::default())?;
+    /// let mut found = Vec::new();
+    /// store.get_many(&[b"a", b"b"], |at, entry| {
+    ///     found.push((at, entry.map(|entry| entry.value.to_vec())));
+    /// });
+    /// assert_eq!(found, [(0, Some(b"1".to_vec())), (1, None)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut each: impl FnMut(usize, Option<Entry<'_>>),
+    ) {
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let mut hashes = [0; GROUP];
+            for (key, hash) in keys.iter().zip(&mut hashes) {
+                *hash = self.hash(key.as_ref());
+                self.index.prefetch(*hash, &self.segments);
+            }
+            for &hash in &hashes[..keys.len()] {
+                if let Some((_, word)) = self.index.look(hash, &self.segments).next() {
+                    let at = self.segments.mapping.at(word.location() as usize);
+                    prefetch(at);
+                    // Head and key may reach into the next line, and values mostly begin there.
+                    prefetch(at.wrapping_add(64));
+                }
+            }
+            for (index, (key, &hash)) in keys.iter().zip(&hashes).enumerate() {
+                let at = group * GROUP + index;
+                if self.read(key.as_ref(), hash, |entry| each(at, Some(entry))).is_none() {
+                    each(at, None);
+                }
+            }
+        }
+    }
+
+    /// The entry of a key, which stays in place until the guard is dropped: two exchanges more than
+    /// [`Store::get`], on a line that all who hold an item of the segment share.
+    ///
+    /// A segment is not used anew while an item of it is held, so many guards that live long leave
+    /// less room for others.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let held = store.hold(b"key").unwrap();
+    /// store.delete(b"key");
+    /// assert_eq!(held.entry().value, b"value");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
+        let mut hazard = None;
+        let found = self.find(key, self.hash(key), &mut hazard);
+        let (Some(found), Some(hazard)) = (found, hazard) else {
+            self.hazards.missed();
+            return None;
+        };
+        self.requested(&found, &hazard);
+        let segment = self.segments.get(self.segments.of(found.word.location()));
+        // Before the hazard is dropped, which publishes it (`Evictor::drain`).
+        segment.holds.fetch_add(1, Relaxed);
+        Some(Held { entry: self.entry(&found), deadline_ms: found.deadline_ms, segment })
+    }
+
+    /// Whether there is an entry, without counting a request.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert!(!store.contains(b"key"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let mut hazard = None;
+        self.find(key, self.hash(key), &mut hazard).is_some()
+    }
+
+    pub(crate) fn wants_room(&self) -> bool {
+        self.segments.free_count() < self.free_target
+    }
+
+    /// Does some of the evictor's work, if it is due and nobody else does it.
+    fn make_room(&self, bytes: usize) {
+        if !self.wants_room() {
+            return;
+        }
+        let debt = self.debt.fetch_add(BYTES_PER_BYTE * bytes as u64, Relaxed);
+        if let Some(mut evictor) = self.evictor.try_lock() {
+            let bytes = (debt as usize + BYTES_PER_BYTE as usize * bytes).min(BYTES_A_WRITE);
+            evictor.advance(self, bytes);
+            // What is not paid now is forgotten: the next writes make new debt.
+            self.debt.store(0, Relaxed);
+        }
+    }
+
+    /// A free segment, however long that takes.
+    fn free_segment(&self) -> Result<u32, StoreError> {
+        for _ in 0..TRIES {
+            if let Some(segment) = self.segments.take() {
+                return Ok(segment);
+            }
+            let mut evictor = self.evictor.lock();
+            if self.segments.free_count() == 0 && !evictor.advance(self, BYTES_A_WRITE) {
+                drop(evictor);
+                thread::yield_now();
+            }
+        }
+        Err(StoreError::NoRoom)
+    }
+
+    /// Space for an item of a class: its segment and its place.
+    fn reserve(&self, class: usize, bytes: usize) -> Result<(u32, u64), StoreError> {
+        loop {
+            let now_ms = if class > 0 { self.clock.now_ms() } else { 0 };
+            let open = self.segments.open(class);
+            if open != NONE {
+                let segment = self.segments.get(open);
+                if !lifetimes::is_over(segment, class, now_ms)
+                    && let Reserved::At(offset) =
+                        segment.reserve(class, bytes, self.segments.segment_bytes)
+                {
+                    return Ok((open, self.segments.start(open) + offset as u64));
+                }
+            }
+            let segment = self.free_segment()?;
+            self.segments.reopen(class, open, segment, self.clock.now_ms());
+        }
+    }
+
+    /// Writes an item where space was reserved.
+    ///
+    /// # Safety
+    ///
+    /// The item's bytes from `location` on are the caller's, and nothing leads there yet.
+    pub(crate) unsafe fn write(&self, location: u64, head: Head, key: &[u8], value: [&[u8]; 2]) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut at = head.write(self.segments.mapping.at(location as usize));
+            for part in [key, value[0], value[1]] {
+                std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len());
+                at = at.add(part.len());
+            }
+        }
+    }
+
+    /// An item of the segment is one that the index leads to.
+    pub(crate) fn linked(&self, segment: u32, bytes: usize) {
+        let segment = self.segments.get(segment);
+        segment.live_items.fetch_add(1, Relaxed);
+        segment.live_bytes.fetch_add(bytes as u32, Relaxed);
+        self.counters.live_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn unlinked(&self, segment: u32, bytes: usize) {
+        let segment = self.segments.get(segment);
+        segment.live_items.fetch_sub(1, Relaxed);
+        segment.live_bytes.fetch_sub(bytes as u32, Relaxed);
+        self.counters.live_bytes.fetch_sub(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn live_bytes(&self, run: &[u32]) -> u64 {
+        let live = |&segment: &u32| self.segments.get(segment).live_bytes.load(Relaxed);
+        run.iter().map(|segment| u64::from(live(segment))).sum()
+    }
+
+    /// Neighbours of one class from a segment on that no writer has, at most `length` with so many
+    /// live bytes.
+    pub(crate) fn run(
+        &self,
+        chains: &Chains,
+        first: u32,
+        length: usize,
+        live_bytes_max: u64,
+    ) -> Vec<u32> {
+        let mut run = Vec::with_capacity(length);
+        let (mut segment, mut live) = (first, 0);
+        while run.len() < length && segment != NONE {
+            live += self.live_bytes(&[segment]);
+            if !self.segments.get(segment).state().is_quiet() || live > live_bytes_max {
+                break;
+            }
+            run.push(segment);
+            segment = chains.next(segment);
+        }
+        run
+    }
+
+    /// Finds a key's word, with its stripe locked.
+    fn find_locked(&self, _: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'_>> {
+        self.index.look(hash, &self.segments).find_map(|(place, word)| {
+            // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
+            // its segment is not used anew.
+            let item = unsafe { self.item(word.location()) };
+            (item.key == key).then(|| {
+                let segment = self.segments.get(self.segments.of(word.location()));
+                let class = segment.state().class();
+                let end = |packed| lifetimes::unpack(segment, class, packed);
+                Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
+            })
+        })
+    }
+
+    pub(crate) fn is_over(&self, deadline_ms: Option<u64>) -> bool {
+        deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms())
+    }
+
+    /// When an entry of this lifetime ends.
+    pub(crate) fn deadline_ms(&self, lifetime: Option<Duration>) -> Option<u64> {
+        let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
+        (lifetimes::class_of(lifetime_ms.max(1)) > 0).then(|| self.clock.now_ms() + lifetime_ms)
+    }
+
+    /// Writes a key's item, if what is there is as expected.
+    pub(crate) fn put(
+        &self,
+        key: &[u8],
+        value: [&[u8]; 2],
+        flags: u32,
+        deadline_ms: Option<u64>,
+        expect: Expect,
+    ) -> Result<Stored, StoreError> {
+        let value_bytes = value[0].len() + value[1].len();
+        let deadline = deadline_ms.map(|_| 0);
+        let mut head = Head { key_bytes: key.len(), value_bytes, flags, deadline };
+        let bytes = head.item_bytes();
+        if key.len() > KEY_BYTES_MAX {
+            return Err(StoreError::KeyTooLong);
+        }
+        if value_bytes > VALUE_BYTES_MAX || bytes > self.segments.segment_bytes {
+            return Err(StoreError::TooLarge);
+        }
+        let left_ms = deadline_ms.map(|deadline| deadline.saturating_sub(self.clock.now_ms()));
+        let class = left_ms.map_or(0, |left| lifetimes::class_of(left.max(1)));
+        self.make_room(bytes);
+        let (number, location) = self.reserve(class, bytes)?;
+        let segment = self.segments.get(number);
+        if let Some(deadline) = deadline_ms {
+            head.deadline = Some(lifetimes::pack(segment, class, deadline));
+            segment.deadline_ms.fetch_max(deadline, Relaxed);
+        }
+        // SAFETY: the space was reserved for this item.
+        unsafe { self.write(location, head, key, value) };
+        let hash = self.hash(key);
+        let mut tries = LINE_TRIES;
+        let stored = loop {
+            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0) {
+                break stored;
+            }
+            // The index is to have another line, and finds no segment to lay it in.
+            tries = match self.free_segment() {
+                Ok(segment) => {
+                    self.segments.free(segment);
+                    tries - 1
+                }
+                Err(_) => 0,
+            };
+        };
+        segment.finish();
+        if self.index.is_full() {
+            self.index.grow(&self.segments, |location| {
+                // SAFETY: asked of words of a stripe that the index has locked.
+                self.hash(unsafe { self.item(location) }.key)
+            });
+        }
+        Ok(stored)
+    }
+
+    /// Has the index lead to an item that was written, if what is there is as expected. `None`: the
+    /// index must have a segment first, or be allowed to drop another item.
+    fn link(
+        &self,
+        key: &[u8],
+        hash: u64,
+        location: u64,
+        bytes: usize,
+        expect: Expect,
+        may_displace: bool,
+    ) -> Option<Stored> {
+        let locked = self.index.lock(hash);
+        let there = self.find_locked(&locked, key, hash);
+        let living = there.as_ref().filter(|found| !self.is_over(found.deadline_ms));
+        match (expect, living) {
+            (Expect::Nothing, Some(_)) | (Expect::Something, None) => {
+                return Some(Stored::NotStored);
+            }
+            (Expect::Exactly(_), None) => return Some(Stored::NotFound),
+            (Expect::Exactly(number), Some(found)) if self.number(found.word) != number => {
+                return Some(Stored::Exists);
+            }
+            _ => {}
+        }
+        if let Some(found) = there {
+            let word = Word::new(hash, found.place.word().requests(), location);
+            self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
+            self.index.replace(&locked, found.place, word);
+        } else {
+            let word = Word::new(hash, 0, location);
+            if self.index.insert(&locked, hash, word, &self.segments).is_err() {
+                if !may_displace && self.index.may_have_page(&self.segments) {
+                    return None;
+                }
+                let old = self.index.displace(&locked, hash, word, &self.segments);
+                // SAFETY: the index led to it until just now, and the stripe is locked.
+                let bytes = unsafe { self.item(old.location()) }.head.item_bytes();
+                self.unlinked(self.segments.of(old.location()), bytes);
+                self.counters.evicted_items.fetch_add(1, Relaxed);
+            }
+        }
+        self.linked(self.segments.of(location), bytes);
+        self.counters.writes.fetch_add(1, Relaxed);
+        Some(Stored::Stored)
+    }
+
+    /// Removes an entry, and says whether there was one.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert!(store.delete(b"key") && !store.delete(b"key"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete(&self, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let locked = self.index.lock(hash);
+        let Some(found) = self.find_locked(&locked, key, hash) else { return false };
+        self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
+        self.index.remove(&locked, hash, found.place, &self.segments);
+        !self.is_over(found.deadline_ms)
+    }
+
+    /// Stores a value, in the place of one that may be there.
+    ///
+    /// # Errors
+    ///
+    /// The key or the item is too long, or all memory is held by guards.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use frazil_segment::Attributes;
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// let attributes = Attributes { flags: 7, lifetime: Some(Duration::from_secs(60)) };
+    /// store.set(b"key", b"value", attributes)?;
+    /// assert_eq!(store.get(b"key", &mut Vec::new()), Some(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set(&self, key: &[u8], value: &[u8], attributes: Attributes) -> Result<(), StoreError> {
+        self.write_if(key, value, attributes, Expect::Anything).map(|_| ())
+    }
+
+    pub(crate) fn write_if(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<Stored, StoreError> {
+        let deadline_ms = self.deadline_ms(attributes.lifetime);
+        self.put(key, [value, &[]], attributes.flags, deadline_ms, expect)
+    }
+}
+
+impl Held<'_> {
+    pub(crate) fn release(&self) {
+        // Release: partner of `Evictor::drain`, before the memory is used anew.
+        self.segment.holds.fetch_sub(1, Release);
+    }
+}

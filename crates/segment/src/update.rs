@@ -1,0 +1,244 @@
+//! Writes that depend on what is there: additions, replacements, changes of a value.
+//!
+//! A change reads the entry under a guard, writes a new item, and has the index lead to it if it leads
+//! to the old one still. If not it begins anew: another write of the key came between, or a merge
+//! has moved the item.
+
+use std::time::Duration;
+
+use crate::store::{Expect, Store};
+use crate::{Attributes, Held, StoreError, Stored};
+
+/// The longest decimal number of 64 bits.
+const DIGITS_MAX: usize = 20;
+
+impl Store {
+    /// Stores a value if the key has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert_eq!(store.add(b"key", b"1", Attributes::default())?, Stored::Stored);
+    /// assert_eq!(store.add(b"key", b"2", Attributes::default())?, Stored::NotStored);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<Stored, StoreError> {
+        // What is there for certain is not written against: it would cost space.
+        if self.contains(key) {
+            return Ok(Stored::NotStored);
+        }
+        self.write_if(key, value, attributes, Expect::Nothing)
+    }
+
+    /// Stores a value if the key has one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert_eq!(store.replace(b"key", b"1", Attributes::default())?, Stored::NotStored);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn replace(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<Stored, StoreError> {
+        if !self.contains(key) {
+            return Ok(Stored::NotStored);
+        }
+        self.write_if(key, value, attributes, Expect::Something)
+    }
+
+    /// Stores a value if the key's entry is the one that had the number `cas`
+    /// ([`Entry::cas`](crate::Entry::cas)).
+    ///
+    /// [`Stored::Exists`] says that it is another one, or that it was moved by a merge: read it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"1", Attributes::default())?;
+    /// let cas = store.get_with(b"key", |entry| entry.cas).unwrap();
+    /// assert_eq!(store.cas(b"key", b"2", Attributes::default(), cas)?, Stored::Stored);
+    /// assert_eq!(store.cas(b"key", b"3", Attributes::default(), cas)?, Stored::Exists);
+    /// assert_eq!(store.cas(b"none", b"3", Attributes::default(), cas)?, Stored::NotFound);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cas(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        cas: u64,
+    ) -> Result<Stored, StoreError> {
+        self.write_if(key, value, attributes, Expect::Exactly(cas))
+    }
+
+    /// Appends to a value. Flags and lifetime stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"to", Attributes::default())?;
+    /// assert_eq!(store.append(b"key", b"gether")?, Stored::Stored);
+    /// assert_eq!(store.append(b"none", b"gether")?, Stored::NotStored);
+    /// let mut value = Vec::new();
+    /// store.get(b"key", &mut value);
+    /// assert_eq!(value, b"together");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn append(&self, key: &[u8], suffix: &[u8]) -> Result<Stored, StoreError> {
+        self.change(key, |held| self.rewrite(key, held, [held.entry().value, suffix]))
+            .map(|changed| changed.map_or(Stored::NotStored, |()| Stored::Stored))
+    }
+
+    /// Puts something before a value. Flags and lifetime stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"gether", Attributes::default())?;
+    /// assert_eq!(store.prepend(b"key", b"to")?, Stored::Stored);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepend(&self, key: &[u8], prefix: &[u8]) -> Result<Stored, StoreError> {
+        self.change(key, |held| self.rewrite(key, held, [prefix, held.entry().value]))
+            .map(|changed| changed.map_or(Stored::NotStored, |()| Stored::Stored))
+    }
+
+    /// Gives an entry another lifetime, and says whether there is one. The item is written anew, as
+    /// segments are for lifetimes, so it has another number than before.
+    ///
+    /// # Errors
+    ///
+    /// All memory is held by guards.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert!(store.touch(b"key", Some(Duration::from_secs(60)))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn touch(&self, key: &[u8], lifetime: Option<Duration>) -> Result<bool, StoreError> {
+        let touched = self.change(key, |held| {
+            let entry = held.entry();
+            let deadline = self.deadline_ms(lifetime);
+            let stored = self.put(
+                key,
+                [entry.value, &[]],
+                entry.flags,
+                deadline,
+                Expect::Exactly(entry.cas),
+            );
+            stored.map(|stored| (stored, ()))
+        })?;
+        Ok(touched.is_some())
+    }
+
+    /// Adds to a value that is a decimal number of 64 bits, modulo 2^64, and answers the sum; `None`
+    /// if the key has no value. Flags and lifetime stay.
+    ///
+    /// # Errors
+    ///
+    /// The value is no number; or as [`Store::set`].
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"9", Default::default())?;
+    /// assert_eq!(store.incr(b"key", 3)?, Some(12));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn incr(&self, key: &[u8], by: u64) -> Result<Option<u64>, StoreError> {
+        self.count(key, |number| number.wrapping_add(by))
+    }
+
+    /// Subtracts from a value that is a decimal number of 64 bits, down to 0 and no further.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::incr`].
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"9", Default::default())?;
+    /// assert_eq!(store.decr(b"key", 10)?, Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn decr(&self, key: &[u8], by: u64) -> Result<Option<u64>, StoreError> {
+        self.count(key, |number| number.saturating_sub(by))
+    }
+
+    fn count(&self, key: &[u8], next: impl Fn(u64) -> u64) -> Result<Option<u64>, StoreError> {
+        self.change(key, |held| {
+            let next = next(number(held.entry().value).ok_or(StoreError::NotANumber)?);
+            let stored = self.rewrite(key, held, [next.to_string().as_bytes(), &[]])?.0;
+            Ok((stored, next))
+        })
+    }
+
+    fn rewrite(
+        &self,
+        key: &[u8],
+        held: &Held<'_>,
+        value: [&[u8]; 2],
+    ) -> Result<(Stored, ()), StoreError> {
+        let entry = held.entry();
+        let expect = Expect::Exactly(entry.cas);
+        Ok((self.put(key, value, entry.flags, held.deadline_ms, expect)?, ()))
+    }
+
+    /// Tries to change a key's entry until nothing comes between. `None`: it has none.
+    fn change<R>(
+        &self,
+        key: &[u8],
+        attempt: impl Fn(&Held<'_>) -> Result<(Stored, R), StoreError>,
+    ) -> Result<Option<R>, StoreError> {
+        while let Some(held) = self.hold(key) {
+            match attempt(&held)? {
+                (Stored::Stored, result) => return Ok(Some(result)),
+                (Stored::NotFound, _) => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A decimal number of 64 bits, and nothing else.
+fn number(value: &[u8]) -> Option<u64> {
+    let digits = value.len() <= DIGITS_MAX && value.iter().all(u8::is_ascii_digit);
+    digits.then(|| std::str::from_utf8(value).ok()?.parse().ok()).flatten()
+}

@@ -1,0 +1,31 @@
+//! The store against a naive map, and among threads.
+//!
+//! What a value must be follows from its key and a version, so each byte that is read is checked.
+
+mod model;
+mod space;
+mod threads;
+
+/// The value of a key's version, of `length` bytes: its version and length, and bytes that follow from
+/// these and the key.
+fn value_of(key: &[u8], version: u64, length: usize) -> Vec<u8> {
+    let mut value = version.to_le_bytes().to_vec();
+    value.extend((length as u64).to_le_bytes());
+    // Cheap, as an interpreter runs it as well: a generator that begins with all of these.
+    let mixed = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    let mut state = key.iter().fold(version ^ (length as u64) << 32, mixed);
+    while value.len() < length.max(16) {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        value.extend((state ^ state >> 29).to_le_bytes());
+    }
+    value.truncate(length.max(16));
+    value
+}
+
+/// The version of a value, all of whose bytes are as they should be.
+fn checked_version(key: &[u8], value: &[u8]) -> u64 {
+    let version = u64::from_le_bytes(value[..8].try_into().unwrap());
+    let length = u64::from_le_bytes(value[8..16].try_into().unwrap()) as usize;
+    assert_eq!(value, value_of(key, version, length), "a damaged value of {key:?}");
+    version
+}

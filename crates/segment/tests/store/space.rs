@@ -1,0 +1,173 @@
+//! Space: what it holds, what is won back, what happens at the edges.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use frazil_segment::{Attributes, BuildError, Eviction, Store, StoreError};
+
+use crate::{checked_version, value_of};
+
+const ALL: [Eviction; 4] =
+    [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
+
+#[test]
+fn replaced_and_deleted_space_is_won_back() {
+    for eviction in ALL {
+        let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).build();
+        let store = store.unwrap();
+        // 500 to 690 keys of 512 bytes: up to 38 % of what is there for items. Half of it is safe:
+        // two neighbours fit into one then.
+        for round in 0..20u64 {
+            for number in 0..2000u64 {
+                let key = (number % (500 + 10 * round)).to_le_bytes();
+                store.set(&key, &value_of(&key, round, 500), Attributes::default()).unwrap();
+                if number % 7 == 0 {
+                    let other = (number | 1 << 32).to_le_bytes();
+                    store.set(&other, &[0; 3000], Attributes::default()).unwrap();
+                    assert!(store.delete(&other));
+                }
+            }
+            for number in 0..500 + 10 * round {
+                let key = u64::to_le_bytes(number);
+                let version = store.get_with(&key, |entry| checked_version(&key, entry.value));
+                assert!(version.is_some_and(|version| version == round), "{eviction:?} {number}");
+            }
+            store.validate().unwrap();
+        }
+        assert_eq!(store.stats().evicted_items, 0, "{eviction:?}");
+    }
+}
+
+#[test]
+fn the_index_grows_and_finds_everything() {
+    // 64 lines at first; small items fill it many times over.
+    let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
+    let keys = 60_000u32;
+    for number in 0..keys {
+        store.set(&number.to_le_bytes(), &number.to_be_bytes(), Attributes::default()).unwrap();
+    }
+    for number in 0..keys {
+        let found = store.get_with(&number.to_le_bytes(), |entry| entry.value.to_vec());
+        assert_eq!(found, Some(number.to_be_bytes().to_vec()));
+    }
+    store.validate().unwrap();
+    let stats = store.stats();
+    assert_eq!((stats.items, stats.evicted_items), (u64::from(keys), 0));
+    let lines = stats.index_lines + stats.overflow_lines;
+    assert!(lines * 64 <= 12 * stats.items, "{stats:?}");
+    // All but a few go again, and chains with them.
+    for number in 16..keys {
+        assert!(store.delete(&number.to_le_bytes()));
+    }
+    store.validate().unwrap();
+    assert_eq!((store.stats().items, store.stats().overflow_lines), (16, 0));
+}
+
+#[test]
+fn a_scan_meets_each_entry_once_while_the_index_grows() {
+    let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
+    for number in 0..1000u32 {
+        store.set(&number.to_le_bytes(), b"", Attributes::default()).unwrap();
+    }
+    let (mut entries, mut cursor, mut more) = (Vec::new(), Some(0), 1000u32);
+    while let Some(at) = cursor {
+        cursor = store.scan(at, &mut entries);
+        for _ in 0..20 {
+            store.set(&more.to_le_bytes(), b"", Attributes::default()).unwrap();
+            more += 1;
+        }
+    }
+    let mut met: Vec<u32> =
+        entries.iter().map(|entry| u32::from_le_bytes(entry.key[..].try_into().unwrap())).collect();
+    met.sort_unstable();
+    assert!(met.windows(2).all(|pair| pair[0] < pair[1]), "an entry twice");
+    assert_eq!(met[..1000], (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
+    let now_ms = Arc::new(AtomicU64::new(0));
+    let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Fifo);
+    let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
+    let for_ever = |number: u64| (number | 1 << 40).to_le_bytes();
+    for number in 0..500 {
+        store.set(&for_ever(number), &[1; 500], Attributes::default()).unwrap();
+    }
+    // Each second as much as a tenth of the capacity, for three seconds.
+    let lifetime = Some(Duration::from_secs(3));
+    for second in 0..100u64 {
+        now_ms.store(second * 1000, Relaxed);
+        for number in 0..200 {
+            let key = (second * 1000 + number).to_le_bytes();
+            store.set(&key, &[2; 500], Attributes { flags: 0, lifetime }).unwrap();
+        }
+        store.validate().unwrap();
+    }
+    let stats = store.stats();
+    assert_eq!(stats.evicted_items, 0, "{stats:?}");
+    assert!(stats.expired_items > 18_000, "{stats:?}");
+    assert!((0..500).all(|number| store.contains(&for_ever(number))));
+}
+
+#[test]
+fn merges_keep_what_is_asked_for() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
+    let hot = |number: u64| (number | 1 << 40).to_le_bytes();
+    for number in 0..20_000u64 {
+        store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
+        // One in ten is hot.
+        if number < 2000 && number % 10 == 0 {
+            store.set(&hot(number / 10), &[1; 500], Attributes::default()).unwrap();
+        }
+        store.get_with(&hot(number % 200), |_| ());
+    }
+    let kept = (0..200).filter(|&number| store.contains(&hot(number))).count();
+    assert_eq!(kept, 200);
+    store.validate().unwrap();
+}
+
+#[test]
+fn memory_that_is_held_is_refused_and_comes_back() {
+    let store = Store::builder(64 << 10).segment_bytes(4 << 10).build().unwrap();
+    let mut held = Vec::new();
+    let refused = (0..1000u64).find(|number| {
+        let key = number.to_le_bytes();
+        let stored = store.set(&key, &value_of(&key, *number, 1000), Attributes::default());
+        held.extend(store.hold(&key));
+        stored == Err(StoreError::NoRoom)
+    });
+    assert!(refused.is_some());
+    for held in &held {
+        checked_version(held.entry().key, held.entry().value);
+    }
+    drop(held);
+    store.set(b"key", &[0; 1000], Attributes::default()).unwrap();
+    store.validate().unwrap();
+}
+
+#[test]
+fn limits_are_answered() {
+    let store = Store::builder(4 << 20).build().unwrap();
+    let plain = Attributes::default();
+    assert_eq!(store.set(&[0; 256], b"", plain), Err(StoreError::KeyTooLong));
+    assert!(!store.contains(&[0; 256]) && !store.delete(&[0; 300]));
+    let segment = store.stats().segment_bytes;
+    assert_eq!(store.set(&[0; 255], &vec![0; segment - 258], plain), Err(StoreError::TooLarge));
+    assert_eq!(store.set(&[0; 255], &vec![0; segment - 259], plain), Ok(()));
+    assert_eq!(store.set(b"big", &vec![0; 1 << 20], plain), Err(StoreError::TooLarge));
+    store.set(b"text", b"18446744073709551616", plain).unwrap();
+    assert_eq!(store.incr(b"text", 1), Err(StoreError::NotANumber));
+    store.set(b"text", b"18446744073709551615", plain).unwrap();
+    assert_eq!(store.incr(b"text", 2), Ok(Some(1)));
+    assert_eq!(store.incr(b"none", 2), Ok(None));
+    assert!(matches!(Store::builder(0).build(), Err(BuildError::TooSmall { .. })));
+    let odd = Store::builder(1 << 20).segment_bytes(3000).build();
+    assert!(matches!(odd, Err(BuildError::SegmentBytes { segment_bytes: 3000 })));
+    let Err(BuildError::TooSmall { least_bytes }) = Store::builder(0).segment_bytes(1024).build()
+    else {
+        panic!("no store of nothing")
+    };
+    assert!(Store::builder(least_bytes).segment_bytes(1024).build().is_ok());
+    assert!(Store::builder(least_bytes - 1).segment_bytes(1024).build().is_err());
+}

@@ -1,0 +1,167 @@
+//! Readers and writers among threads: no damaged value, no stale one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use frazil_segment::{Attributes, Eviction, Store};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{checked_version, value_of};
+
+const KEYS: usize = if cfg!(miri) { 40 } else { 3000 };
+const WRITES: u64 = if cfg!(miri) { 60 } else { 60_000 };
+const READERS: u64 = 2;
+const WRITERS: u64 = 2;
+
+struct Shared {
+    store: Store,
+    /// By key, the version of its last write or removal that has returned.
+    versions: Vec<AtomicU64>,
+    done: AtomicBool,
+    reads: AtomicU64,
+}
+
+fn key(number: usize) -> [u8; 8] {
+    (number as u64).to_le_bytes()
+}
+
+/// Reads what a key has: of no version before the last one that was written when the read began.
+fn read(shared: &Shared, number: usize, how: u32) {
+    let key = key(number);
+    let least = shared.versions[number].load(SeqCst);
+    let version = match how {
+        0 => shared.store.get_with(&key, |entry| checked_version(&key, entry.value)),
+        1 => shared.store.hold(&key).map(|held| {
+            thread::yield_now();
+            checked_version(&key, held.entry().value)
+        }),
+        _ => {
+            let mut value = Vec::new();
+            shared.store.get(&key, &mut value).map(|_| checked_version(&key, &value))
+        }
+    };
+    if let Some(version) = version {
+        shared.reads.fetch_add(1, SeqCst);
+        assert!(version >= least, "key {number}: version {version} after {least}");
+    }
+}
+
+fn read_many(shared: &Shared, chance: &mut Xoshiro256PlusPlus) {
+    let numbers: Vec<usize> = (0..20).map(|_| chance.random_range(0..KEYS)).collect();
+    let keys: Vec<_> = numbers.iter().map(|&number| key(number)).collect();
+    let least: Vec<_> =
+        numbers.iter().map(|&number| shared.versions[number].load(SeqCst)).collect();
+    shared.store.get_many(&keys, |at, entry| {
+        if let Some(entry) = entry {
+            assert!(checked_version(&keys[at], entry.value) >= least[at]);
+        }
+    });
+}
+
+/// Writes the keys that are this writer's alone.
+fn write(shared: &Shared, writer: u64) {
+    let mut chance = Xoshiro256PlusPlus::seed_from_u64(writer);
+    for version in 1..=WRITES {
+        let number = chance.random_range(0..KEYS as u64 / WRITERS) * WRITERS + writer;
+        let key = key(number as usize);
+        let length = chance.random_range(16..400);
+        let lifetime = chance.random_bool(0.3).then(|| Duration::from_millis(length as u64));
+        let attributes = Attributes { flags: 0, lifetime };
+        match chance.random_range(0..10) {
+            0 => _ = shared.store.delete(&key),
+            1 => _ = shared.store.touch(&key, lifetime).unwrap(),
+            _ => shared.store.set(&key, &value_of(&key, version, length), attributes).unwrap(),
+        }
+        // A touched value keeps its version, and any version before this one is stale elsewhere.
+        if shared.store.get_with(&key, |entry| checked_version(&key, entry.value)) == Some(version)
+        {
+            shared.versions[number as usize].store(version, SeqCst);
+        }
+    }
+}
+
+fn run(eviction: Eviction) {
+    let store = Store::builder(if cfg!(miri) { 16 << 10 } else { 512 << 10 })
+        .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
+        .eviction(eviction)
+        .build()
+        .unwrap();
+    let shared = Arc::new(Shared {
+        store,
+        versions: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+        done: AtomicBool::new(false),
+        reads: AtomicU64::new(0),
+    });
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let shared = &shared;
+                scope.spawn(move || write(shared, writer))
+            })
+            .collect();
+        for reader in 0..READERS {
+            let shared = &shared;
+            scope.spawn(move || {
+                let mut chance = Xoshiro256PlusPlus::seed_from_u64(100 + reader);
+                while !shared.done.load(SeqCst) {
+                    if chance.random_range(0..20) == 0 {
+                        read_many(shared, &mut chance);
+                    }
+                    let number = chance.random_range(0..KEYS);
+                    read(shared, number, chance.random_range(0..3));
+                }
+            });
+        }
+        let written: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        shared.done.store(true, SeqCst);
+        written.into_iter().for_each(|written| written.unwrap());
+    });
+    shared.store.validate().unwrap();
+    let stats = shared.store.stats();
+    assert!(shared.reads.load(SeqCst) > 0 && stats.evicted_items > 0, "{stats:?}");
+}
+
+#[test]
+fn fifo() {
+    run(Eviction::Fifo);
+}
+
+#[test]
+fn fifo_merge() {
+    run(Eviction::FifoMerge);
+}
+
+#[test]
+fn random() {
+    run(Eviction::Random);
+}
+
+#[test]
+fn closest_to_expiry() {
+    run(Eviction::ClosestToExpiry);
+}
+
+#[test]
+fn counters_lose_no_step() {
+    let store = Store::builder(512 << 10).segment_bytes(4 << 10).build().unwrap();
+    let steps = if cfg!(miri) { 40 } else { 20_000 };
+    store.set(b"counter", b"0", Attributes::default()).unwrap();
+    thread::scope(|scope| {
+        for writer in 0..2u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for step in 0..steps {
+                    // The counter is asked for often enough to stay.
+                    store.incr(b"counter", 1).unwrap().unwrap();
+                    let other = (writer << 32 | step).to_le_bytes();
+                    store.set(&other, &[0; 64], Attributes::default()).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(store.incr(b"counter", 0), Ok(Some(2 * steps)));
+    store.validate().unwrap();
+}
