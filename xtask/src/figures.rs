@@ -8,10 +8,12 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies, the overlay on other caches or the segment store, is run with a release build and its output put in between, with
-//! the date and the machine, so that no table is written by hand. `TRACES` is
-//! where the real traces are; a word that begins with `DOCS/` is a path below `docs`.
+//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies, the overlay on
+//! other caches or the segment store, is run with a release build and its output put in between, with the
+//! date and the machine, so that no table is written by hand. `TRACES` is where
+//! the real traces are; a word that begins with `DOCS/` is a path below `docs`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -29,30 +31,45 @@ const END: &str = "<!-- end figures -->";
 
 /// Those whose command contains `only`.
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
-    // One after the other, so that nothing that the rivals need gets into the command.
     let build = ["build", "--release", "--locked", "-p"];
-    step::run("build frazil", step::cargo(root, build).args(["frazil-cli", "--features", "full"]))?;
     let mut texts = Vec::new();
     for document in documents {
         let path = root.join(document);
         let text = std::fs::read_to_string(&path).with_context(|| document.clone())?;
         texts.push((document, path, text));
     }
-    if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}frazil-bench "))) {
+    let programs: BTreeSet<String> =
+        texts.iter().flat_map(|(_, _, text)| programs(text, only)).map(str::to_owned).collect();
+    // One after the other, so that nothing that the rivals need gets into the command.
+    if programs.contains("frazil") {
+        let cli = ["frazil-cli", "--features", "full"];
+        step::run("build frazil", step::cargo(root, build).args(cli))?;
+    }
+    if programs.contains("frazil-bench") {
         let bench = ["frazil-bench", "--features", "rivals"];
         step::run("build frazil-bench", step::cargo(root, build).args(bench))?;
     }
-    if texts.iter().any(|(_, _, text)| text.contains(&format!("{BEGIN}examples/"))) {
+    let examples: Vec<_> =
+        programs.iter().filter_map(|program| program.strip_prefix("examples/")).collect();
+    if !examples.is_empty() {
         let packages = ["frazil-simulator", "frazil-policy", "frazil-freezing", "frazil-segment"];
         let packages = packages.into_iter().flat_map(|package| ["-p", package]);
-        let mut examples = step::cargo(root, ["build", "--release", "--locked"]);
-        step::run("build examples", examples.args(packages).arg("--examples"))?;
+        let mut command = step::cargo(root, ["build", "--release", "--locked"]);
+        command.args(packages).args(examples.iter().flat_map(|example| ["--example", example]));
+        step::run("build examples", &mut command)?;
     }
     for (document, path, text) in texts {
         let measured = renew(root, &text, only).with_context(|| document.clone())?;
         std::fs::write(&path, measured).with_context(|| document.clone())?;
     }
     Ok(())
+}
+
+/// The programs of all blocks whose command contains `only`.
+fn programs<'a>(text: &'a str, only: &'a str) -> impl Iterator<Item = &'a str> {
+    let commands = text.split(BEGIN).skip(1).filter_map(|rest| rest.split(BEGIN_END).next());
+    let wanted = commands.filter(move |command| command.contains(only));
+    wanted.filter_map(|command| command.split_whitespace().next())
 }
 
 /// The document with every block of figures measured anew whose command contains `only`.
