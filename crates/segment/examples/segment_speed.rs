@@ -207,6 +207,28 @@ fn memories(scale: u64) {
     }
 }
 
+/// The most that the process has grown by, while a store is written over and over.
+fn capacity(megabytes: u64) {
+    let value = vec![1; 1024];
+    let Some(before) = resident_bytes() else { return };
+    let store = Store::builder((megabytes << 20) as usize).build().expect("a store");
+    let (mut grown, mut written) = (0, 0);
+    for number in 0.. {
+        // Lengths that change from round to round.
+        let length = value_bytes(number ^ written >> 28);
+        store.set(&key(number), &value[..length], Attributes::default()).expect("room");
+        written += 16 + length as u64;
+        if number % 4096 == 0 {
+            grown = resident_bytes().unwrap_or(before).saturating_sub(before).max(grown);
+        }
+        if written > 4 * megabytes << 20 {
+            break;
+        }
+    }
+    let grown = grown as f64 / f64::from(1 << 20);
+    println!("capacity {megabytes} MiB, written over four times: at most {grown:.1} MiB of growth");
+}
+
 /// How long operations take, in classes of a 16th.
 struct Times {
     counts: Vec<u64>,
@@ -324,6 +346,7 @@ fn main() {
     let length = if seconds < 1.0 { REQUESTS >> 5 } else { REQUESTS };
     speeds(length, seconds);
     memories(if seconds < 1.0 { 20 } else { 1 });
+    capacity(if seconds < 1.0 { 16 } else { 256 });
     println!("\ntwo threads that get, and set what is missing and each tenth: us");
     println!("            p50     p99    p99.9    longest   undisturbed");
     holds("fifo-merge", &store(Eviction::FifoMerge, KEYS / 10), length, seconds);
