@@ -1,5 +1,5 @@
-//! `cargo xtask smoke`: every benchmark definition and the overlays on other caches for a moment, and
-//! the programs that show a move from another cache beside what they do with ours.
+//! `cargo xtask smoke`: every benchmark definition, the overlays on other caches and the segment store for
+//! a moment, and the programs that show a move from another cache beside what they do with ours.
 
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     let mut others = test::built(root, "examples/other_caches");
     step::run("smoke run of overlays on other caches", others.args(["hits", "--quick"]))?;
+    let mut segments = test::built(root, "examples/segment_speed");
+    step::run("smoke run of the segment store", segments.arg("0.05"))?;
     for rival in MOVES {
         let prints = |example: String| {
             let output = test::built(root, &format!("examples/{example}")).output();

@@ -221,7 +221,7 @@ fn capacity(megabytes: u64) {
         if number % 4096 == 0 {
             grown = resident_bytes().unwrap_or(before).saturating_sub(before).max(grown);
         }
-        if written > 4 * megabytes << 20 {
+        if written > (4 * megabytes) << 20 {
             break;
         }
     }

@@ -48,6 +48,7 @@ mod lifetimes;
 mod mapping;
 mod scan;
 mod segments;
+mod snapshot;
 mod stats;
 mod store;
 mod sync;
@@ -63,6 +64,7 @@ use std::time::Duration;
 pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::Scanned;
+pub use snapshot::RestoreError;
 pub use stats::{SegmentStats, Stats};
 pub use store::Store;
 

@@ -12,9 +12,17 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::{checked_version, value_of};
 
 const KEYS: usize = if cfg!(miri) { 40 } else { 3000 };
-const WRITES: u64 = if cfg!(miri) { 60 } else { 60_000 };
 const READERS: u64 = 2;
 const WRITERS: u64 = 2;
+
+/// Writes of a thread; fifty times as many before a release.
+fn writes() -> u64 {
+    match std::env::var_os("FRAZIL_LONG") {
+        _ if cfg!(miri) => 60,
+        Some(_) => 3_000_000,
+        None => 60_000,
+    }
+}
 
 struct Shared {
     store: Store,
@@ -64,7 +72,7 @@ fn read_many(shared: &Shared, chance: &mut Xoshiro256PlusPlus) {
 /// Writes the keys that are this writer's alone.
 fn write(shared: &Shared, writer: u64) {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(writer);
-    for version in 1..=WRITES {
+    for version in 1..=writes() {
         let number = chance.random_range(0..KEYS as u64 / WRITERS) * WRITERS + writer;
         let key = key(number as usize);
         let length = chance.random_range(16..400);

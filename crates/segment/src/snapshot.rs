@@ -1,0 +1,255 @@
+//! A store in a file, and back.
+//!
+//! A snapshot holds every entry with what is left of its lifetime. It is taken while the store is at work, by
+//! [`Store::scan`], so it is of no one moment. Numbers are little-endian.
+//!
+//! ```text
+//! file   = magic "\x89frsegm\n"   u32 version (1)   block* end
+//! block  = u32 payload bytes   u32 records (> 0)   u64 checksum   payload
+//! record = u8 key bytes   u32 value bytes   u32 flags   u64 left, ms (all ones: no end)   key   value
+//! end    = a block of no records; its payload: u64 records in all
+//! ```
+//!
+//! A checksum is XXH3 of the payload, seeded with that of the eight bytes before it, seeded with the
+//! checksum before; the first with that of the header. So damage, a missing block, a missing end and what
+//! comes after it are all found, and found before the first entry is put in.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::scan::Scanned;
+use crate::store::Store;
+use crate::{Attributes, StoreError};
+
+const HEADER: [u8; 12] = *b"\x89frsegm\n\x01\0\0\0";
+const HEAD_BYTES: usize = 16;
+const RECORD_HEAD: usize = 17;
+/// A block is written when it is this long. One record may make it longer.
+const BLOCK_BYTES: usize = 64 << 10;
+const PAYLOAD_MAX: usize = BLOCK_BYTES + RECORD_HEAD + KEY_BYTES_MAX + VALUE_BYTES_MAX;
+const NO_END: u64 = u64::MAX;
+
+/// Why a snapshot was not restored.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The file could not be read.
+    Unreadable(io::Error),
+    /// The file is no snapshot of this version, or was cut short or changed. Nothing of it was put in.
+    Damaged {
+        /// Where the part begins that is not as it was written, in bytes.
+        offset: u64,
+    },
+    /// There is no memory for an entry.
+    Refused(StoreError),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Unreadable(_) => f.write_str("the snapshot cannot be read"),
+            RestoreError::Damaged { offset } => {
+                write!(f, "not a snapshot as it was written, from byte {offset} on")
+            }
+            RestoreError::Refused(_) => f.write_str("an entry of the snapshot was refused"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RestoreError::Unreadable(source) => Some(source),
+            RestoreError::Damaged { .. } => None,
+            RestoreError::Refused(source) => Some(source),
+        }
+    }
+}
+
+impl From<io::Error> for RestoreError {
+    fn from(source: io::Error) -> Self {
+        RestoreError::Unreadable(source)
+    }
+}
+
+fn checksum(before: u64, head: &[u8], payload: &[u8]) -> u64 {
+    xxh3_64_with_seed(payload, xxh3_64_with_seed(head, before))
+}
+
+fn encode(entry: &Scanned, out: &mut Vec<u8>) {
+    let left = entry.lifetime.map_or(NO_END, |left| left.as_millis() as u64);
+    out.push(entry.key.len() as u8);
+    out.extend((entry.value.len() as u32).to_le_bytes());
+    out.extend(entry.flags.to_le_bytes());
+    out.extend(left.to_le_bytes());
+    out.extend(&entry.key);
+    out.extend(&entry.value);
+}
+
+/// The first record of a payload, and the rest.
+fn decode(payload: &[u8]) -> Option<(Scanned, &[u8])> {
+    let (head, rest) = payload.split_at_checked(RECORD_HEAD)?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (key, rest) = rest.split_at_checked(usize::from(head[0]))?;
+    let (value, rest) = rest.split_at_checked(word(1) as usize)?;
+    let left = u64::from(word(9)) | u64::from(word(13)) << 32;
+    let lifetime = (left != NO_END).then(|| Duration::from_millis(left));
+    Some((Scanned { key: key.to_vec(), value: value.to_vec(), flags: word(5), lifetime }, rest))
+}
+
+struct Writer<W> {
+    out: W,
+    checksum: u64,
+    payload: Vec<u8>,
+    records: u32,
+}
+
+impl<W: Write> Writer<W> {
+    fn block(&mut self) -> io::Result<()> {
+        let mut head = (self.payload.len() as u32).to_le_bytes().to_vec();
+        head.extend(self.records.to_le_bytes());
+        self.checksum = checksum(self.checksum, &head, &self.payload);
+        head.extend(self.checksum.to_le_bytes());
+        self.out.write_all(&head)?;
+        self.out.write_all(&self.payload)?;
+        self.payload.clear();
+        self.records = 0;
+        Ok(())
+    }
+}
+
+/// Goes through a file, and calls for each entry.
+fn read_all(
+    file: &mut File,
+    mut each: impl FnMut(Scanned) -> Result<(), RestoreError>,
+) -> Result<u64, RestoreError> {
+    let length = file.metadata()?.len();
+    file.rewind()?;
+    let mut input = BufReader::new(file);
+    let mut offset = 0;
+    let mut take = |bytes: usize, offset: &mut u64| -> Result<Vec<u8>, RestoreError> {
+        if bytes as u64 > length.saturating_sub(*offset) {
+            return Err(RestoreError::Damaged { offset: *offset });
+        }
+        let mut taken = vec![0; bytes];
+        input.read_exact(&mut taken)?;
+        *offset += bytes as u64;
+        Ok(taken)
+    };
+    let header = take(HEADER.len(), &mut offset)?;
+    if header != HEADER {
+        return Err(RestoreError::Damaged { offset: 0 });
+    }
+    let (mut before, mut all) = (xxh3_64_with_seed(&header, 0), 0);
+    loop {
+        let begun = offset;
+        let damaged = || RestoreError::Damaged { offset: begun };
+        let head = take(HEAD_BYTES, &mut offset)?;
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (bytes, records) = (word(0) as usize, word(4));
+        if bytes > PAYLOAD_MAX {
+            return Err(damaged());
+        }
+        let payload = take(bytes, &mut offset)?;
+        before = checksum(before, &head[..8], &payload);
+        if before.to_le_bytes() != head[8..] {
+            return Err(damaged());
+        }
+        if records == 0 {
+            let ends = payload == u64::to_le_bytes(all) && offset == length;
+            return if ends { Ok(all) } else { Err(damaged()) };
+        }
+        let mut rest = &payload[..];
+        for _ in 0..records {
+            let (entry, left) = decode(rest).ok_or_else(damaged)?;
+            each(entry)?;
+            rest = left;
+        }
+        if !rest.is_empty() {
+            return Err(damaged());
+        }
+        all += u64::from(records);
+    }
+}
+
+impl Store {
+    /// Writes all entries to a file, and says how many those were.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let path = std::env::temp_dir().join(format!("segments-{}", std::process::id()));
+    /// assert_eq!(store.save(&path)?, 1);
+    ///
+    /// let other = frazil_segment::Store::builder(8 << 20).build()?;
+    /// assert_eq!(other.restore(&path)?, 1);
+    /// assert!(other.contains(b"key"));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, path: &Path) -> io::Result<u64> {
+        let mut out = BufWriter::new(File::create(path)?);
+        out.write_all(&HEADER)?;
+        let begun = xxh3_64_with_seed(&HEADER, 0);
+        let mut writer = Writer { out, checksum: begun, payload: Vec::new(), records: 0 };
+        let (mut all, mut entries, mut cursor) = (0u64, Vec::new(), Some(0));
+        while let Some(at) = cursor {
+            cursor = self.scan(at, &mut entries);
+            for entry in entries.drain(..) {
+                encode(&entry, &mut writer.payload);
+                writer.records += 1;
+                all += 1;
+                if writer.payload.len() >= BLOCK_BYTES {
+                    writer.block()?;
+                }
+            }
+        }
+        if writer.records > 0 {
+            writer.block()?;
+        }
+        writer.payload.extend(all.to_le_bytes());
+        writer.block()?;
+        writer.out.into_inner()?.sync_all()?;
+        Ok(all)
+    }
+
+    /// Puts in what a snapshot has, as [`Store::set`] does, and says how many entries those were. The
+    /// file is read twice, so that nothing is put in of one that is damaged. A lifetime goes on from where it
+    /// was when the snapshot was taken. An entry that does not fit into a segment of this store is left out.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not as it was written; or all memory is held by readers.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert!(store.restore(std::path::Path::new("/none")).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
+        let mut file = File::open(path)?;
+        read_all(&mut file, |_| Ok(()))?;
+        let mut stored = 0;
+        read_all(&mut file, |entry| {
+            let attributes = Attributes { flags: entry.flags, lifetime: entry.lifetime };
+            match self.set(&entry.key, &entry.value, attributes) {
+                Ok(()) => stored += 1,
+                Err(StoreError::TooLarge) => {}
+                Err(error) => return Err(RestoreError::Refused(error)),
+            }
+            Ok(())
+        })?;
+        Ok(stored)
+    }
+}

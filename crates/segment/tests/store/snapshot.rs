@@ -1,0 +1,94 @@
+//! Snapshots: what comes back, and files that are damaged.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use frazil_segment::{Attributes, RestoreError, Store};
+
+use crate::{checked_version, value_of};
+
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(
+            std::env::temp_dir().join(format!("frazil-segment-{name}-{}", std::process::id())),
+        )
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn entries_come_back_with_flags_and_lifetimes() {
+    let file = Temporary::new("round");
+    let clocks = [1_000, 50_000].map(|now| Arc::new(AtomicU64::new(now)));
+    let [from, to] = [0, 1].map(|side| {
+        let builder = Store::builder((4 << 20) << side).segment_bytes(64 << 10 >> side);
+        builder.clock(Arc::clone(&clocks[side])).build().unwrap()
+    });
+    for number in 0..3000u64 {
+        let lifetime = (number % 3 == 0).then(|| Duration::from_millis(1000 + number));
+        let flags = if number % 2 == 0 { number as u32 } else { 0 };
+        let key = number.to_le_bytes();
+        let value = value_of(&key, number, 16 + number as usize % 900);
+        from.set(&key, &value, Attributes { flags, lifetime }).unwrap();
+    }
+    // A third of what has a lifetime is over, and one entry is too large for the other store.
+    clocks[0].store(3_000, Relaxed);
+    from.set(b"large", &[0; 40_000], Attributes::default()).unwrap();
+    let over = (0..3000).filter(|number| number % 3 == 0 && 1000 + number <= 2000).count() as u64;
+    assert_eq!(from.save(&file.0).unwrap(), 3001 - over);
+    assert_eq!(to.restore(&file.0).unwrap(), 3000 - over);
+    to.validate().unwrap();
+    for number in 0..3000u64 {
+        let key = number.to_le_bytes();
+        let [there, back] = [&from, &to].map(|store| {
+            store.get_with(&key, |entry| {
+                (checked_version(&key, entry.value), entry.flags, entry.lifetime)
+            })
+        });
+        let Some((version, flags, Some(left))) = there else {
+            assert_eq!(back, there, "{number}");
+            continue;
+        };
+        let (version_back, flags_back, left_back) = back.unwrap();
+        assert_eq!((version_back, flags_back), (version, flags));
+        assert!(
+            left_back.unwrap() <= left && left - left_back.unwrap() <= Duration::from_millis(2)
+        );
+    }
+}
+
+#[test]
+fn damage_is_found_before_anything_is_put_in() {
+    let file = Temporary::new("damage");
+    let store = Store::builder(1 << 20).segment_bytes(4 << 10).build().unwrap();
+    for number in 0..5u64 {
+        let key = number.to_le_bytes();
+        store.set(&key, &value_of(&key, number, 20), Attributes::default()).unwrap();
+    }
+    assert_eq!(store.save(&file.0).unwrap(), 5);
+    let whole = std::fs::read(&file.0).unwrap();
+    let other = Store::builder(1 << 20).segment_bytes(4 << 10).build().unwrap();
+    let refuses = |bytes: &[u8], what: &str| {
+        std::fs::write(&file.0, bytes).unwrap();
+        let refused = matches!(other.restore(&file.0), Err(RestoreError::Damaged { .. }));
+        assert!(refused && other.stats().items == 0, "{what}");
+    };
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        refuses(&damaged, &format!("byte {at}"));
+        refuses(&whole[..at], &format!("{at} bytes"));
+    }
+    refuses(&[&whole[..], b"."].concat(), "a byte more");
+    std::fs::write(&file.0, &whole).unwrap();
+    assert_eq!(other.restore(&file.0).unwrap(), 5);
+}
