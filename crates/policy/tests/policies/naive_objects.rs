@@ -79,7 +79,7 @@ impl Model {
     fn features(&self, object: &Object, now: u64) -> [f32; 44] {
         let age = now - object.requests.last().unwrap();
         let gaps: Vec<u64> = object.requests.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mut counts = vec![1.0_f32; 10];
+        let mut counts = [1.0_f32; 10];
         for &gap in &gaps {
             for (count, decay) in counts.iter_mut().zip(decays(gap)) {
                 *count = 1.0 + *count * decay;
@@ -162,7 +162,7 @@ impl Model {
         if !is_hit {
             self.objects.get_mut(&id).unwrap().size = weight;
         }
-        if self.window > 0 && self.now % u64::from(self.settings.every) == 0 {
+        if self.window > 0 && self.now.is_multiple_of(u64::from(self.settings.every)) {
             let chosen = self.known[self.rng.below(self.known.len() as u64) as usize];
             self.objects.get_mut(&chosen).unwrap().samples.push(self.now);
         }
