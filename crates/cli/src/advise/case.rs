@@ -147,7 +147,10 @@ impl<'a> Case<'a> {
         let requests_per_second = rate(&loaded);
         // Entries expire by the trace's own times.
         let times_ns = lifetimes.is_some().then(|| loaded.trace.times_ns.clone());
-        let mut fetches = Fetches::of(&mut loaded, backend_us, request_rate, requests_per_second);
+        // The pace of a generator is made up, so nobody waits by it unless a rate is asked for.
+        let recorded = requests_per_second.filter(|_| loaded.origin.format.is_some());
+        let own = if request_rate.is_some() { requests_per_second } else { recorded };
+        let mut fetches = Fetches::of(&mut loaded, backend_us, request_rate, own);
         if let Some(times_ns) = times_ns {
             loaded.trace.times_ns = times_ns;
             // Where fetches take time nothing expires, so what is counted then does not hold.
@@ -166,7 +169,6 @@ impl<'a> Case<'a> {
         let whole = curve.points(&[everything]).into_iter().find(|_| lifetimes.is_none());
         let first_requests = whole.map_or(1.0, |it| it.miss_ratio);
         let delays = fetches.may_matter(&loaded.trace, first_requests);
-        let recorded = requests_per_second.filter(|_| loaded.origin.format.is_some());
         Ok(Case {
             name,
             loaded,
@@ -181,7 +183,7 @@ impl<'a> Case<'a> {
             requests_per_second,
             fetches,
             delays,
-            paced: request_rate.or(requests_per_second),
+            paced: request_rate.or(recorded),
             asked: request_rate.or(recorded),
             lifetimes,
             ignored_lifetimes: None,

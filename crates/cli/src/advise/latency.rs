@@ -300,8 +300,8 @@ fn pace(case: &Case<'_>) -> String {
             return " Delayed hits are not known where entries expire.".to_owned();
         }
         Fetches::Untimed => {
-            return " Delayed hits are not known, as the trace has no times; --request-rate says how \
-                    many requests come in a second."
+            return " Delayed hits are not known, as nothing says when requests come; --request-rate \
+                    says how many do in a second."
                 .to_owned();
         }
     };

@@ -16,11 +16,20 @@ fn number(row: &Value, kind: &str, key: &str) -> f64 {
 const CELL: [&str; 8] =
     ["--policy", "lru", "--capacity", "50", "--cores", "2", "--backend", "100us"];
 
-/// A generated trace has a request a µs, so its delayed hits are those of a replay by its clock.
+/// The generated trace as a file with a request a µs: the pace of a file is believed.
+fn a_request_a_us(folder: &Folder) -> String {
+    let trace = folder.path("paced.csv");
+    let written = frazil(&["trace", "convert", GENERATED, &trace]);
+    assert!(written.status.success(), "{written:?}");
+    trace
+}
+
 #[test]
 fn delayed_hits_are_those_of_a_replay() {
-    let (answer, cells) = advised(&[&["--trace", GENERATED], &CELL[..]].concat());
-    let replay = ["simulate", "--trace", GENERATED, "--policy", "lru", "--capacity", "50"];
+    let folder = Folder::new("latency-replayed");
+    let trace = a_request_a_us(&folder);
+    let (answer, cells) = advised(&[&["--trace", &trace], &CELL[..]].concat());
+    let replay = ["simulate", "--trace", &trace, "--policy", "lru", "--capacity", "50"];
     let replay =
         [&replay[..], &["--fetch-latency", "100us", "--clock", "trace", "--output", "json"]];
     let replayed = json_lines(&frazil(&replay.concat())).remove(0);
@@ -49,7 +58,12 @@ fn without_times_delayed_hits_are_not_known() {
     let (answer, _) = advised(&common);
     assert_eq!(answer["latency"]["delayed_hits_known"], false);
     assert!(answer["latency"]["delayed_hits"].is_null() && answer["p99_us"].is_number());
-    assert!(answer["reason"].as_str().unwrap().contains("not known, as the trace has no times"));
+    assert!(
+        answer["reason"]
+            .as_str()
+            .unwrap()
+            .contains("not known, as nothing says when requests come")
+    );
     let at_rate = |rate| {
         let (answer, _) = advised(&[&common[..], &["--request-rate", rate]].concat());
         answer["latency"]["delayed_hits"]["share"].as_f64().unwrap_or(0.0)
@@ -86,8 +100,10 @@ fn the_99th_percentile_may_be_asked_for() {
 /// the model, which has each of them as a miss or a hit.
 #[test]
 fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
+    let folder = Folder::new("latency-mean");
+    let trace = a_request_a_us(&folder);
     let goal = ["--policy", "lru", "--backend", "1ms", "--target-latency", "mean=400us"];
-    let (answer, cells) = advised(&[&["--trace", GENERATED], &goal[..]].concat());
+    let (answer, cells) = advised(&[&["--trace", &trace], &goal[..]].concat());
     let least = |mean: &dyn Fn(&Value) -> f64| {
         let fitting = cells.iter().filter(|cell| mean(cell) <= 400.0);
         fitting.map(|cell| cell["capacity"].as_u64().unwrap()).min()
@@ -96,6 +112,16 @@ fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     assert_eq!(answer["capacity"].as_u64(), capacity, "{answer}");
     assert_eq!(capacity, least(&|cell| cell["response_us"].as_f64().unwrap()), "{answer}");
     assert!(capacity < least(&|cell| cell["miss_ratio"].as_f64().unwrap() * 1e3), "{answer}");
+}
+
+/// The pace of a generator is made up, so nobody waits by it.
+#[test]
+fn a_generated_trace_has_no_pace_of_its_own() {
+    let of_fetches = |rate: &[&str]| {
+        let (answer, _) = advised(&[&["--trace", GENERATED], &CELL[..], rate].concat());
+        answer["latency"]["delayed_hits_known"].clone()
+    };
+    assert_eq!([of_fetches(&[]), of_fetches(&["--request-rate", "1M"])], [false, true]);
 }
 
 /// Where every size misses more than a hundredth, a 99th percentile is a fetch at all of them.
