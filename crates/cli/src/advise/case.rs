@@ -474,10 +474,16 @@ impl<'a> Case<'a> {
     fn resident(&self, capacity: u64, raw: &Outcome) -> Option<Resident> {
         let held = raw.held?;
         let value_bytes = self.value_bytes.and_then(|_| held.mean_bytes());
-        let used = held.most as f64 / self.sample.down(capacity).max(1) as f64;
+        let capacity_there = self.sample.down(capacity).max(1) as f64;
+        let used = held.most as f64 / capacity_there;
         // Of what is not filled yet it is not known what it will be.
         let is_filling = used < 1.0 && self.until_filled(capacity) >= 1.0;
-        Some(Resident { value_bytes, filled: if is_filling { 1.0 } else { used } })
+        let filled = if is_filling { 1.0 } else { used };
+        let objects = match value_bytes {
+            Some(bytes) if bytes > 0.0 => filled / bytes,
+            _ => held.objects as f64 / held.looks.max(1) as f64 / capacity_there,
+        };
+        Some(Resident { value_bytes, filled, objects })
     }
 
     /// Bytes of the smallest value, if the trace has sizes.
