@@ -10,10 +10,10 @@ use frazil_simulator::trace::{Loaded, Operation, Trace};
 use frazil_simulator::{FetchLatency, Fetching, Outcome, ReplayClock, Waits};
 use serde_json::{Value, json};
 
-use super::Advice;
 use super::case::Case;
 use super::goal::LatencyTarget;
 use super::text::{on_worst, time};
+use super::{Advice, Beside};
 use crate::output::{grouped, percent};
 use crate::sample::Sample;
 
@@ -319,19 +319,23 @@ fn pace(case: &Case<'_>) -> String {
     )
 }
 
-/// That more requests come than are served.
-pub(super) fn overrun(advice: &Advice<'_>) -> Option<String> {
-    let case = &advice.cases[advice.worst.case];
-    let (asked, served) = (case.asked?, advice.worst.chosen.mops? * 1e6);
-    (asked > served).then(|| {
-        format!(
-            "Beware: {} requests come in a second{}, and {} are foretold to be served: they pile up, \
-             and wait for longer than is told here.",
-            per_second(asked),
-            on_worst(advice),
-            per_second(served)
-        )
-    })
+/// That more requests come than are served, for each trace of which that is so.
+pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
+    let of = |there: &Beside| {
+        let case = &advice.cases[there.case];
+        let (asked, served) = (case.asked?, there.chosen.mops? * 1e6);
+        let on =
+            if advice.cases.len() > 1 { format!(" on {}", case.title()) } else { String::new() };
+        (asked > served).then(|| {
+            format!(
+                "Beware: {} requests come in a second{on}, and {} are foretold to be served: they \
+                 pile up, and wait for longer than is told here.",
+                per_second(asked),
+                per_second(served)
+            )
+        })
+    };
+    advice.on_each.iter().filter_map(of).collect()
 }
 
 fn per_second(rate: f64) -> String {

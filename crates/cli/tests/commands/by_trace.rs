@@ -113,3 +113,20 @@ fn rows_of_traces_follow_the_answer() {
     assert!(!one.contains("on each trace"), "{one}");
     assert!(document(&page)["on_each"]["rows"].as_array().unwrap().is_empty());
 }
+
+/// Also where the answer is judged by another trace, on which all are served.
+#[test]
+fn traces_with_more_requests_than_are_served_are_told() {
+    let rate = ["--request-rate", "60K"];
+    let (answer, _) = advised(&[&asked(&TRACES)[..], &rate].concat());
+    let cautions = answer["cautions"].to_string();
+    let is_over = |row: &Value| number(&row["throughput_mops"]) < 0.06;
+    let rows = answer["traces"].as_array().unwrap();
+    for row in rows {
+        let told =
+            format!("60,000 requests come in a second on {},", row["trace"].as_str().unwrap());
+        assert_eq!(cautions.contains(&told), is_over(row), "{told}: {answer}");
+    }
+    let judged = rows.iter().find(|row| row["is_worst"] == true).unwrap();
+    assert!(!is_over(judged) && rows.iter().any(is_over), "{answer}");
+}
