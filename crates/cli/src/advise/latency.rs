@@ -339,7 +339,11 @@ pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
 }
 
 fn per_second(rate: f64) -> String {
-    if rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
+    match rate {
+        10.0.. => grouped(rate.round() as u64),
+        0.1.. => format!("{rate:.1}"),
+        _ => format!("{rate:.1e}"),
+    }
 }
 
 /// What a target for the 99th percentile needs that is shorter than a fetch: almost no misses.

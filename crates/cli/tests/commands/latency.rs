@@ -117,6 +117,7 @@ fn requests_may_come_as_seldom_as_one_likes() {
         let (answer, _) =
             advised(&[&["--trace", GENERATED, "--request-rate", rate], &CELL[..]].concat());
         assert!(answer["capacity"].is_u64(), "{answer}");
+        assert!(!answer["reason"].to_string().contains(" 0.0 requests"), "{answer}");
     }
 }
 
