@@ -88,6 +88,19 @@ fn figures_of_one_name_are_of_one_trace() {
     assert_ne!(answer["worst_on"]["miss_ratio"], answer["worst_trace"], "{answer}");
 }
 
+/// How sure a miss ratio is, is of the same trace as the miss ratio.
+#[test]
+fn errors_are_of_the_trace_that_the_miss_ratio_is_of() {
+    let (answer, _) = advised(&[&asked(&TRACES)[..], &["--sample", "5K"]].concat());
+    let rows = answer["traces"].as_array().unwrap();
+    let of = |trace: &Value| rows.iter().find(|row| row["trace"] == *trace).unwrap();
+    let most = of(&answer["worst_on"]["miss_ratio"]);
+    for key in ["miss_ratio", "sample_rate", "miss_ratio_standard_error"] {
+        assert_eq!(answer[key], most[key], "{key}: {answer}");
+    }
+    assert_ne!(most["sample_rate"], of(&answer["worst_trace"])["sample_rate"], "{answer}");
+}
+
 #[test]
 fn rows_of_traces_follow_the_answer() {
     let folder = Folder::new("by-trace");
