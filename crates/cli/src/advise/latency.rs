@@ -196,6 +196,11 @@ impl Counted<'_> {
             .then_some(Waiting { hit_ratio: 1.0 - misses, a_miss_us })
     }
 
+    /// Whether delayed hits change what a request takes by a hundredth of what misses wait.
+    pub(crate) fn delays_matter(&self) -> bool {
+        self.longer_us().abs() > FEW_DELAYED * self.plain.miss_ratio() * self.backend_us
+    }
+
     /// How much longer a request takes in the mean because some wait for others' fetches, beside
     /// what misses are known to wait.
     pub(crate) fn longer_us(&self) -> f64 {
