@@ -10,10 +10,10 @@ use frazil_simulator::trace::{Loaded, Operation, Trace};
 use frazil_simulator::{FetchLatency, Fetching, Outcome, ReplayClock, Waits};
 use serde_json::{Value, json};
 
-use super::Advice;
 use super::case::Case;
 use super::goal::LatencyTarget;
 use super::text::{on_worst, time};
+use super::{Advice, Beside};
 use crate::output::{grouped, percent};
 use crate::sample::Sample;
 
@@ -196,6 +196,11 @@ impl Counted<'_> {
             .then_some(Waiting { hit_ratio: 1.0 - misses, a_miss_us })
     }
 
+    /// Whether delayed hits change what a request takes by a hundredth of what misses wait.
+    pub(crate) fn delays_matter(&self) -> bool {
+        self.longer_us().abs() > FEW_DELAYED * self.plain.miss_ratio() * self.backend_us
+    }
+
     /// How much longer a request takes in the mean because some wait for others' fetches, beside
     /// what misses are known to wait.
     pub(crate) fn longer_us(&self) -> f64 {
@@ -319,23 +324,31 @@ fn pace(case: &Case<'_>) -> String {
     )
 }
 
-/// That more requests come than are served.
-pub(super) fn overrun(advice: &Advice<'_>) -> Option<String> {
-    let case = &advice.cases[advice.worst.case];
-    let (asked, served) = (case.asked?, advice.worst.chosen.mops? * 1e6);
-    (asked > served).then(|| {
-        format!(
-            "Beware: {} requests come in a second{}, and {} are foretold to be served: they pile up, \
-             and wait for longer than is told here.",
-            per_second(asked),
-            on_worst(advice),
-            per_second(served)
-        )
-    })
+/// That more requests come than are served, for each trace of which that is so.
+pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
+    let of = |there: &Beside| {
+        let case = &advice.cases[there.case];
+        let (asked, served) = (case.asked?, there.chosen.mops? * 1e6);
+        let on =
+            if advice.cases.len() > 1 { format!(" on {}", case.title()) } else { String::new() };
+        (asked > served).then(|| {
+            format!(
+                "Beware: {} requests come in a second{on}, and {} are foretold to be served: they \
+                 pile up, and wait for longer than is told here.",
+                per_second(asked),
+                per_second(served)
+            )
+        })
+    };
+    advice.on_each.iter().filter_map(of).collect()
 }
 
 fn per_second(rate: f64) -> String {
-    if rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
+    match rate {
+        10.0.. => grouped(rate.round() as u64),
+        0.1.. => format!("{rate:.1}"),
+        _ => format!("{rate:.1e}"),
+    }
 }
 
 /// What a target for the 99th percentile needs that is shorter than a fetch: almost no misses.

@@ -16,6 +16,9 @@ pub(crate) struct Resident {
     /// The share of the capacity that is used: less than 1 where what there is no room for leaves some
     /// of it, and objects come and go all the same.
     pub(crate) filled: f64,
+    /// Objects for each byte of the capacity, where bytes are counted: of values without any there is
+    /// room for any number.
+    pub(crate) objects: f64,
 }
 
 /// From capacities to bytes, by policy.
@@ -51,15 +54,13 @@ impl Memory {
     /// Bytes of a unit of capacity, by what is resident. Where bytes are counted that is more than 1:
     /// capacities are the sizes in the trace alone.
     pub(crate) fn bytes_each(&self, policy: usize, resident: Option<Resident>) -> Option<f64> {
-        let Resident { value_bytes, filled } =
-            resident.unwrap_or(Resident { value_bytes: None, filled: 1.0 });
-        let value = self.said.or(value_bytes).or(self.mean)?;
-        let entry = value + self.beside.get(policy)?;
-        let full = match self.unit {
-            Unit::Objects => entry,
-            Unit::Bytes => entry / value,
-        };
-        Some(full * filled)
+        let value = self.said.or(resident.and_then(|it| it.value_bytes)).or(self.mean)?;
+        let beside = self.beside.get(policy)?;
+        let filled = resident.map_or(1.0, |it| it.filled);
+        Some(match self.unit {
+            Unit::Objects => (value + beside) * filled,
+            Unit::Bytes => filled + beside * resident.map_or(1.0 / value, |it| it.objects),
+        })
     }
 
     /// What the smallest entry takes of any policy, if no value has fewer bytes.
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     fn resident(bytes: f64) -> Option<Resident> {
-        Some(Resident { value_bytes: Some(bytes), filled: 1.0 })
+        Some(Resident { value_bytes: Some(bytes), filled: 1.0, objects: 1.0 / bytes })
     }
 
     #[test]
@@ -102,7 +103,9 @@ mod tests {
         let bytes = Memory::new(Unit::Bytes, (None, Some(100.0)), 8.0, [Some(42.0)]);
         assert_eq!((bytes.bytes_each(0, None), bytes.about(1_500)), (Some(1.5), Some(1_000)));
         assert_eq!(bytes.bytes_each(0, resident(50.0)), Some(2.0));
-        let half = Some(Resident { value_bytes: Some(50.0), filled: 0.5 });
-        assert_eq!(bytes.bytes_each(0, half), Some(1.0));
+        let half = Resident { value_bytes: Some(50.0), filled: 0.5, objects: 0.01 };
+        assert_eq!(bytes.bytes_each(0, Some(half)), Some(1.0));
+        let empty = Resident { value_bytes: Some(0.0), filled: 0.0, objects: 25.0 };
+        assert_eq!(bytes.bytes_each(0, Some(empty)), Some(1_250.0), "no value has bytes");
     }
 }

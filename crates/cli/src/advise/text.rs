@@ -59,6 +59,9 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let (kept, Measured { policy, capacity, .. }) = (&advice.choice.kept, winner.chosen);
     let latency = latencies(advice, policy, capacity);
+    let misses =
+        |case: &Case<'_>| case.cell(policy, capacity).map_or(0.0, |cell| cell.measured.miss_ratio);
+    let missed = advice.cases.iter().max_by(|one, other| misses(one).total_cmp(&misses(other)));
     let recommendation = row! {
         "kind" => "recommendation",
         "policy" => chosen.map(name),
@@ -75,8 +78,9 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "worst_trace" => worst_trace(advice),
         "share_of_best" => advice.worst.share_of_best(),
         "traces" => by_trace_json(advice),
-        "sample_rate" => advice.cases[advice.worst.case].loaded.origin.rate(),
-        "miss_ratio_standard_error" => advice.cases[advice.worst.case].error(capacity),
+        // Of the trace that the miss ratio is of.
+        "sample_rate" => missed.map(|case| case.loaded.origin.rate()),
+        "miss_ratio_standard_error" => missed.and_then(|case| case.error(capacity)),
         "cores" => cores,
         "backend_us" => backend_us,
         "mpl" => mpl,

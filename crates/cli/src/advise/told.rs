@@ -587,7 +587,9 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
         ));
     }
     told.extend(hopeless(advice));
-    told.extend(overrun(advice).filter(|_| !matches!(advice.choice.verdict, Verdict::Hopeless)));
+    if !matches!(advice.choice.verdict, Verdict::Hopeless) {
+        told.extend(overrun(advice));
+    }
     let capacity = advice.choice.winner.chosen.capacity;
     let until = advice.cases.iter().map(|case| case.until_filled(capacity)).fold(1.0, f64::min);
     if advice.choice.is_size() && until > FILLING {

@@ -825,6 +825,22 @@ fn memory_is_that_of_what_is_resident() {
     );
 }
 
+/// Values without bytes have keys, and what an entry takes.
+#[test]
+fn entries_without_bytes_take_memory() {
+    let folder = Folder::new("advise-empty-values");
+    let requests: Vec<(u64, u64)> =
+        skewed().into_iter().map(|(id, size)| (id, if size == 20 { 0 } else { size })).collect();
+    let rows = requests.iter().map(|(id, size)| format!("{id},{size}\n")).collect::<String>();
+    let file = folder.file("empty.csv", rows);
+    let common = ["--trace", &file, "--columns", "id=1,size=2", "--header", "no"];
+    let cell = ["--policy", "lru", "--unit", "bytes", "--capacity", "2"];
+    let (answer, _) = advised(&[common, cell].concat());
+    let held = held_by_lru(&requests, 2, true, 8.0 + entry_bytes("lru"));
+    let told = answer["sizes"]["balanced"]["bytes"].as_f64().unwrap();
+    assert!(held > 2_000.0 && (told / held - 1.0).abs() < 0.01, "{told}, {held}: {answer}");
+}
+
 /// What an engineer would say who looks at the curves: none of these wants the largest grid size
 /// but one because the grid ends there.
 #[test]

@@ -88,6 +88,19 @@ fn figures_of_one_name_are_of_one_trace() {
     assert_ne!(answer["worst_on"]["miss_ratio"], answer["worst_trace"], "{answer}");
 }
 
+/// How sure a miss ratio is, is of the same trace as the miss ratio.
+#[test]
+fn errors_are_of_the_trace_that_the_miss_ratio_is_of() {
+    let (answer, _) = advised(&[&asked(&TRACES)[..], &["--sample", "5K"]].concat());
+    let rows = answer["traces"].as_array().unwrap();
+    let of = |trace: &Value| rows.iter().find(|row| row["trace"] == *trace).unwrap();
+    let most = of(&answer["worst_on"]["miss_ratio"]);
+    for key in ["miss_ratio", "sample_rate", "miss_ratio_standard_error"] {
+        assert_eq!(answer[key], most[key], "{key}: {answer}");
+    }
+    assert_ne!(most["sample_rate"], of(&answer["worst_trace"])["sample_rate"], "{answer}");
+}
+
 #[test]
 fn rows_of_traces_follow_the_answer() {
     let folder = Folder::new("by-trace");
@@ -112,4 +125,21 @@ fn rows_of_traces_follow_the_answer() {
     let one = told(&[&asked(&TRACES[..1])[..], &["--report", &page]].concat());
     assert!(!one.contains("on each trace"), "{one}");
     assert!(document(&page)["on_each"]["rows"].as_array().unwrap().is_empty());
+}
+
+/// Also where the answer is judged by another trace, on which all are served.
+#[test]
+fn traces_with_more_requests_than_are_served_are_told() {
+    let rate = ["--request-rate", "60K"];
+    let (answer, _) = advised(&[&asked(&TRACES)[..], &rate].concat());
+    let cautions = answer["cautions"].to_string();
+    let is_over = |row: &Value| number(&row["throughput_mops"]) < 0.06;
+    let rows = answer["traces"].as_array().unwrap();
+    for row in rows {
+        let told =
+            format!("60,000 requests come in a second on {},", row["trace"].as_str().unwrap());
+        assert_eq!(cautions.contains(&told), is_over(row), "{told}: {answer}");
+    }
+    let judged = rows.iter().find(|row| row["is_worst"] == true).unwrap();
+    assert!(!is_over(judged) && rows.iter().any(is_over), "{answer}");
 }

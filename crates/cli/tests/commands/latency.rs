@@ -143,6 +143,7 @@ fn requests_may_come_as_seldom_as_one_likes() {
         let (answer, _) =
             advised(&[&["--trace", GENERATED, "--request-rate", rate], &CELL[..]].concat());
         assert!(answer["capacity"].is_u64(), "{answer}");
+        assert!(!answer["reason"].to_string().contains(" 0.0 requests"), "{answer}");
     }
 }
 
@@ -182,6 +183,22 @@ fn delayed_hits_hold_a_place_of_those_in_flight() {
     let (_, apart) = advised(&[&args[..], &cell].concat());
     let misses = apart[0]["misses"].as_f64().unwrap() / 20_000.0;
     assert!((mops(&apart[0]) * misses * 1e4 / MPL - 1.0).abs() < 1e-3, "{apart:?}");
+}
+
+/// Hot objects are asked for within a fetch, but not within one of their own: they are resident.
+#[test]
+fn delayed_hits_that_matter_to_nobody_are_left_out() {
+    let mops = |backend: &str, rate: &[&str]| {
+        let args = ["--trace", GENERATED, "--policy", "lru,fifo", "--capacity", "300,500"];
+        let (_, cells) =
+            advised(&[&args[..], &["--cores", "2", "--backend", backend], rate].concat());
+        cells.iter().map(|cell| cell["throughput_mops"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    let (often, seldom) = (["--request-rate", "1M"], ["--request-rate", "1e-5"]);
+    assert_eq!(mops("2us", &often), mops("2us", &seldom));
+    for (some, none) in mops("10ms", &often).iter().zip(mops("10ms", &seldom)) {
+        assert!((some / none - 1.0).abs() > 0.01, "{some} {none}");
+    }
 }
 
 #[test]
