@@ -327,7 +327,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// Fills a table with so many of the hottest entries, and shows it.
     fn fill(&self, work: &mut Work<H>, count: usize) -> Option<u64> {
         let Shown { stage, table } = &self.shown.0;
-        stage.store(FILLING, Relaxed);
+        // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has exchanged.
+        stage.swap(FILLING, Relaxed);
         table.publish(Box::new(Table::new(count)));
         work.is_aside = true;
         let held = self.claims.take_any(Place::of_this_thread().at)?;
@@ -542,7 +543,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 
     fn thaw_all(&self, work: &mut Work<H>) {
         let Shown { stage, table } = &self.shown.0;
-        stage.store(DYNAMIC, Relaxed);
+        stage.swap(DYNAMIC, Relaxed);
         // Nothing is published while another table is being read still.
         if let Some(withdrawn) = table.withdraw() {
             work.withdrawn = Some(withdrawn);
