@@ -110,6 +110,31 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
     assert!((0..500).all(|number| store.contains(&for_ever(number))));
 }
 
+/// Within a class the order of writing is not that of deadlines: here one segment that lives longer
+/// was written first.
+#[test]
+fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
+    for eviction in
+        [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry]
+    {
+        let now_ms = Arc::new(AtomicU64::new(0));
+        let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).seed(3);
+        let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
+        let set = |number: u64, seconds: Option<u64>| {
+            let lifetime = seconds.map(Duration::from_secs);
+            let attributes = Attributes { flags: 0, lifetime };
+            store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
+        };
+        (0..40).for_each(|number| set(number, Some(65)));
+        (100..1700).for_each(|number| set(number, Some(17)));
+        now_ms.store(20_000, Relaxed);
+        (10_000..10_500).for_each(|number| set(number, None));
+        let stats = store.stats();
+        assert_eq!(stats.evicted_items, 0, "{eviction:?}: {stats:?}");
+        store.validate().unwrap();
+    }
+}
+
 #[test]
 fn merges_keep_what_is_asked_for() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
