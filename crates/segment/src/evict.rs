@@ -86,6 +86,10 @@ pub(crate) struct Evictor {
     spare: Option<u32>,
     /// Where the next merge begins.
     hand: u32,
+    /// Its class, and the sequence of the last segment that was open when it came there. What is
+    /// newer waits until it comes again: a hand that met each segment as soon as it is full would
+    /// never leave the class that is written to.
+    visit: (usize, u64),
     /// The segment that was looked at last, of those that may be over.
     sweep: u32,
     chance: u64,
@@ -104,6 +108,7 @@ impl Evictor {
             // Not the first, which is touched first.
             spare: segments.take_last(),
             hand: NONE,
+            visit: (CLASSES, 0),
             sweep: 0,
             chance: chance | 1,
             scores: [0; SCORES],
@@ -329,13 +334,14 @@ impl Evictor {
             }
             Eviction::FifoMerge => {
                 // Once around all classes, and past runs that are not quiet.
-                for _ in 0..=segments.count() {
+                for _ in 0..=segments.count() + CLASSES as u32 {
                     if self.hand == NONE {
                         self.hand = after_class(chains, CLASSES - 1, NONE);
                         if self.hand == NONE {
                             return Vec::new();
                         }
                     }
+                    self.leave_class(segments, chains);
                     // Segments with few live items merge without a loss, as far as they fit into one.
                     let whole = segments.segment_bytes as u64;
                     let fitting = store.run(chains, self.hand, RUN_MAX, whole);
@@ -351,6 +357,23 @@ impl Evictor {
                 }
                 Vec::new()
             }
+        }
+    }
+
+    /// Has the hand go on to another class, if there is one and it has met all that was there when
+    /// it came.
+    fn leave_class(&mut self, segments: &Segments, chains: &Chains) {
+        let class_of = |segment| segments.get(segment).state().class();
+        if segments.get(self.hand).sequence.load(Relaxed) > self.visit.1
+            && class_of(self.hand) == self.visit.0
+        {
+            let other = after_class(chains, self.visit.0, NONE);
+            if class_of(other) != self.visit.0 {
+                self.hand = other;
+            }
+        }
+        if class_of(self.hand) != self.visit.0 {
+            self.visit = (class_of(self.hand), chains.sequence());
         }
     }
 

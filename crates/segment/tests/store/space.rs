@@ -152,6 +152,24 @@ fn merges_keep_what_is_asked_for() {
     store.validate().unwrap();
 }
 
+/// What nobody asks for goes, whatever its lifetime, before all that is written.
+#[test]
+fn merges_come_to_each_class() {
+    for kib in [1 << 10, 2 << 10] {
+        let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
+        let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+        let old = |number: u64| (number | 1 << 40).to_le_bytes();
+        (0..1700).for_each(|number| store.set(&old(number), &[1; 500], attributes).unwrap());
+        for number in 0..20_000u64 {
+            store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
+        }
+        let stay = (0..1700).filter(|&number| store.contains(&old(number))).count();
+        // But for the segment that is open.
+        assert!(stay < 40, "{stay} of 1700 stay that nobody asked for, in {kib} KiB");
+        store.validate().unwrap();
+    }
+}
+
 #[test]
 fn memory_that_is_held_is_refused_and_comes_back() {
     let store = Store::builder(64 << 10).segment_bytes(4 << 10).build().unwrap();
