@@ -333,7 +333,9 @@ impl Evictor {
                 all.filter(is_quiet).take(1).collect()
             }
             Eviction::FifoMerge => {
-                // Once around all classes, and past runs that are not quiet.
+                // Once around all classes, and past runs that are not quiet. A segment that is alone would
+                // go as a whole, so one does only where no two are neighbours.
+                let mut alone: Option<u32> = None;
                 for _ in 0..=segments.count() + CLASSES as u32 {
                     if self.hand == NONE {
                         self.hand = after_class(chains, CLASSES - 1, NONE);
@@ -349,13 +351,14 @@ impl Evictor {
                         return fitting;
                     }
                     let run = store.run(chains, self.hand, MERGE, u64::MAX);
-                    if !run.is_empty() {
+                    if run.len() > 1 {
                         return run;
                     }
+                    alone = alone.into_iter().chain(run).min_by_key(sequence);
                     let class = segments.get(self.hand).state().class();
                     self.hand = after_class(chains, class, chains.next(self.hand));
                 }
-                Vec::new()
+                alone.into_iter().collect()
             }
         }
     }

@@ -170,6 +170,22 @@ fn merges_come_to_each_class() {
     }
 }
 
+/// The full segment of a class that has but one is all that is asked for.
+#[test]
+fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
+    let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+    let hot = |number: u64| (number | 1 << 40).to_le_bytes();
+    (0..45).for_each(|number| store.set(&hot(number), &[1; 500], attributes).unwrap());
+    for number in 0..20_000u64 {
+        store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
+        store.get_with(&hot(number % 45), |_| ());
+    }
+    let kept = (0..45).filter(|&number| store.contains(&hot(number))).count();
+    assert_eq!(kept, 45);
+    store.validate().unwrap();
+}
+
 #[test]
 fn memory_that_is_held_is_refused_and_comes_back() {
     let store = Store::builder(64 << 10).segment_bytes(4 << 10).build().unwrap();
