@@ -18,7 +18,7 @@ use crate::index::Word;
 use crate::item::Item;
 use crate::lifetimes::{self, CLASSES};
 use crate::mapping::prefetch;
-use crate::segments::{Chains, NONE, Phase, Segments};
+use crate::segments::{Chains, NONE, Segments};
 use crate::store::Store;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -30,6 +30,9 @@ const MERGE: usize = 4;
 const RUN_MAX: usize = 8;
 /// Segments that are looked at for space to be won, before others are evicted.
 const SEARCH: usize = 64;
+/// Segments that are looked at for one that is over, before others are evicted: 64 KiB of what is
+/// known of segments, one after the other.
+const SWEEP: u32 = 1024;
 /// Space is looked for when a share of this is not of live items.
 const GARBAGE_SHARE: u64 = 8;
 /// Items that are looked at to find the cut, of a run.
@@ -83,6 +86,12 @@ pub(crate) struct Evictor {
     spare: Option<u32>,
     /// Where the next merge begins.
     hand: u32,
+    /// Its class, and the sequence of the last segment that was open when it came there. What is
+    /// newer waits until it comes again: a hand that met each segment as soon as it is full would
+    /// never leave the class that is written to.
+    visit: (usize, u64),
+    /// The segment that was looked at last, of those that may be over.
+    sweep: u32,
     chance: u64,
     /// Bytes sampled, by score.
     scores: [u64; SCORES],
@@ -99,6 +108,8 @@ impl Evictor {
             // Not the first, which is touched first.
             spare: segments.take_last(),
             hand: NONE,
+            visit: (CLASSES, 0),
+            sweep: 0,
             chance: chance | 1,
             scores: [0; SCORES],
         }
@@ -147,23 +158,18 @@ impl Evictor {
     fn begin(&mut self, store: &Store) -> Option<Job> {
         let segments = &store.segments;
         let now_ms = store.clock.now_ms();
-        let mut chains = segments.chains();
-        let over = (1..CLASSES).find_map(|class| {
-            let first = chains.first(class);
-            let is_over = first != NONE
-                && segments.get(first).state().filled() > 0
-                && segments.get(first).deadline_ms.load(Relaxed) <= now_ms;
-            is_over.then_some((class, first))
-        });
-        if let Some((class, first)) = over {
-            if segments.get(first).state().phase() == Phase::Open {
-                drop(chains);
-                segments.close(class, first);
-                chains = segments.chains();
+        for class in 1..CLASSES {
+            let open = segments.open(class);
+            if open != NONE
+                && segments.get(open).state().filled() > 0
+                && segments.get(open).deadline_ms.load(Relaxed) <= now_ms
+            {
+                segments.close(class, open);
             }
-            if segments.get(first).state().is_quiet() {
-                return Some(self.take(store, chains, &[first], Keep::Nothing));
-            }
+        }
+        let chains = segments.chains();
+        if let Some(over) = self.over(segments, &chains, now_ms) {
+            return Some(self.take(store, chains, &[over], Keep::Nothing));
         }
         if !store.wants_room() {
             return None;
@@ -186,6 +192,29 @@ impl Evictor {
             _ => Keep::From(0),
         };
         Some(self.take(store, chains, &run, keep))
+    }
+
+    /// A segment past its latest deadline: the first of a class, or one of those that are looked at in
+    /// turn, as the order of writing is not that of deadlines.
+    fn over(&mut self, segments: &Segments, chains: &Chains, now_ms: u64) -> Option<u32> {
+        let is_over = |&segment: &u32| {
+            let state = segments.get(segment).state();
+            // Quiet first: a writer that has not finished may not have raised the deadline yet.
+            state.is_quiet()
+                && state.class() > 0
+                && segments.get(segment).deadline_ms.load(Relaxed) <= now_ms
+        };
+        let firsts = (1..CLASSES).map(|class| chains.first(class)).filter(|&first| first != NONE);
+        if let Some(over) = firsts.into_iter().find(is_over) {
+            return Some(over);
+        }
+        for _ in 0..SWEEP.min(segments.count()) {
+            self.sweep = (self.sweep + 1) % segments.count();
+            if is_over(&self.sweep) {
+                return Some(self.sweep);
+            }
+        }
+        None
     }
 
     /// Takes a run out of its chain, to go through it.
@@ -304,14 +333,17 @@ impl Evictor {
                 all.filter(is_quiet).take(1).collect()
             }
             Eviction::FifoMerge => {
-                // Once around all classes, and past runs that are not quiet.
-                for _ in 0..=segments.count() {
+                // Once around all classes, and past runs that are not quiet. A segment that is alone would
+                // go as a whole, so one does only where no two are neighbours.
+                let mut alone: Option<u32> = None;
+                for _ in 0..=segments.count() + CLASSES as u32 {
                     if self.hand == NONE {
                         self.hand = after_class(chains, CLASSES - 1, NONE);
                         if self.hand == NONE {
                             return Vec::new();
                         }
                     }
+                    self.leave_class(segments, chains);
                     // Segments with few live items merge without a loss, as far as they fit into one.
                     let whole = segments.segment_bytes as u64;
                     let fitting = store.run(chains, self.hand, RUN_MAX, whole);
@@ -319,14 +351,32 @@ impl Evictor {
                         return fitting;
                     }
                     let run = store.run(chains, self.hand, MERGE, u64::MAX);
-                    if !run.is_empty() {
+                    if run.len() > 1 {
                         return run;
                     }
+                    alone = alone.into_iter().chain(run).min_by_key(sequence);
                     let class = segments.get(self.hand).state().class();
                     self.hand = after_class(chains, class, chains.next(self.hand));
                 }
-                Vec::new()
+                alone.into_iter().collect()
             }
+        }
+    }
+
+    /// Has the hand go on to another class, if there is one and it has met all that was there when
+    /// it came.
+    fn leave_class(&mut self, segments: &Segments, chains: &Chains) {
+        let class_of = |segment| segments.get(segment).state().class();
+        if segments.get(self.hand).sequence.load(Relaxed) > self.visit.1
+            && class_of(self.hand) == self.visit.0
+        {
+            let other = after_class(chains, self.visit.0, NONE);
+            if class_of(other) != self.visit.0 {
+                self.hand = other;
+            }
+        }
+        if class_of(self.hand) != self.visit.0 {
+            self.visit = (class_of(self.hand), chains.sequence());
         }
     }
 

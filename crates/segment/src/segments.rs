@@ -203,6 +203,11 @@ impl Chains {
         self.links[segment as usize].previous
     }
 
+    /// That of the segment that was opened last.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// For `validate`: the free segments.
     pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
         let next = |&segment: &u32| Some(self.next(segment)).filter(|&next| next != NONE);

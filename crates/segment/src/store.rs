@@ -28,6 +28,8 @@ const TRIES: usize = 10_000;
 const LINE_TRIES: u32 = 4;
 /// Below so many requests each is counted; from there on one in as many.
 const REQUESTS_EXACT: u32 = 8;
+/// Guards of one segment, so that the count does not wrap: more can only be such as were forgotten.
+const HOLDS_MAX: u32 = 1 << 31;
 /// Keys whose lines are fetched at once.
 pub(crate) const GROUP: usize = 16;
 
@@ -262,6 +264,10 @@ impl Store {
     /// A segment is not used anew while an item of it is held, so many guards that live long leave
     /// less room for others.
     ///
+    /// # Panics
+    ///
+    /// There are 2^31 guards of the segment, most of which must have been forgotten.
+    ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
     /// store.set(b"key", b"value", Default::default())?;
@@ -280,7 +286,10 @@ impl Store {
         self.requested(&found, &hazard);
         let segment = self.segments.get(self.segments.of(found.word.location()));
         // Before the hazard is dropped, which publishes it (`Evictor::drain`).
-        segment.holds.fetch_add(1, Relaxed);
+        if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
+            segment.holds.fetch_sub(1, Relaxed);
+            panic!("more than 2^31 guards of one segment");
+        }
         Some(Held { entry: self.entry(&found), deadline_ms: found.deadline_ms, segment })
     }
 
@@ -585,5 +594,21 @@ impl Held<'_> {
     pub(crate) fn release(&self) {
         // Release: partner of `Evictor::drain`, before the memory is used anew.
         self.segment.holds.fetch_sub(1, Release);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Guards that are forgotten are never counted down: a count that wrapped would free what is held.
+    #[test]
+    #[should_panic(expected = "guards")]
+    fn the_count_of_guards_does_not_wrap() {
+        let store = Store::builder(4 << 20).build().unwrap();
+        store.set(b"key", b"value", Attributes::default()).unwrap();
+        let segment = store.segments.get(store.segments.open(0));
+        segment.holds.store(u32::MAX, Relaxed);
+        let _held = store.hold(b"key");
     }
 }

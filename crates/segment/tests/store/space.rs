@@ -110,6 +110,31 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
     assert!((0..500).all(|number| store.contains(&for_ever(number))));
 }
 
+/// Within a class the order of writing is not that of deadlines: here one segment that lives longer
+/// was written first.
+#[test]
+fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
+    for eviction in
+        [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry]
+    {
+        let now_ms = Arc::new(AtomicU64::new(0));
+        let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).seed(3);
+        let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
+        let set = |number: u64, seconds: Option<u64>| {
+            let lifetime = seconds.map(Duration::from_secs);
+            let attributes = Attributes { flags: 0, lifetime };
+            store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
+        };
+        (0..40).for_each(|number| set(number, Some(65)));
+        (100..1700).for_each(|number| set(number, Some(17)));
+        now_ms.store(20_000, Relaxed);
+        (10_000..10_500).for_each(|number| set(number, None));
+        let stats = store.stats();
+        assert_eq!(stats.evicted_items, 0, "{eviction:?}: {stats:?}");
+        store.validate().unwrap();
+    }
+}
+
 #[test]
 fn merges_keep_what_is_asked_for() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
@@ -124,6 +149,40 @@ fn merges_keep_what_is_asked_for() {
     }
     let kept = (0..200).filter(|&number| store.contains(&hot(number))).count();
     assert_eq!(kept, 200);
+    store.validate().unwrap();
+}
+
+/// What nobody asks for goes, whatever its lifetime, before all that is written.
+#[test]
+fn merges_come_to_each_class() {
+    for kib in [1 << 10, 2 << 10] {
+        let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
+        let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+        let old = |number: u64| (number | 1 << 40).to_le_bytes();
+        (0..1700).for_each(|number| store.set(&old(number), &[1; 500], attributes).unwrap());
+        for number in 0..20_000u64 {
+            store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
+        }
+        let stay = (0..1700).filter(|&number| store.contains(&old(number))).count();
+        // But for the segment that is open.
+        assert!(stay < 40, "{stay} of 1700 stay that nobody asked for, in {kib} KiB");
+        store.validate().unwrap();
+    }
+}
+
+/// The full segment of a class that has but one is all that is asked for.
+#[test]
+fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
+    let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+    let hot = |number: u64| (number | 1 << 40).to_le_bytes();
+    (0..45).for_each(|number| store.set(&hot(number), &[1; 500], attributes).unwrap());
+    for number in 0..20_000u64 {
+        store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
+        store.get_with(&hot(number % 45), |_| ());
+    }
+    let kept = (0..45).filter(|&number| store.contains(&hot(number))).count();
+    assert_eq!(kept, 45);
     store.validate().unwrap();
 }
 
