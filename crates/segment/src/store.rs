@@ -203,7 +203,9 @@ impl Store {
     }
 
     /// Has `read` look at the entry of a key, in place. Its segment is not used anew meanwhile, so
-    /// `read` should be short; it may call the store. Costs and waits as [`Store::get`].
+    /// `read` should be short; it may call the store. Costs and waits as [`Store::get`]. Each look-up that
+    /// is under way has one of 64 records, so at most 63 threads may be in a `read` that calls the store:
+    /// more would wait for each other for ever. [`hold`](Store::hold) has no such limit.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -437,7 +439,7 @@ impl Store {
     /// When an entry of this lifetime ends.
     pub(crate) fn deadline_ms(&self, lifetime: Option<Duration>) -> Option<u64> {
         let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
-        (lifetimes::class_of(lifetime_ms.max(1)) > 0).then(|| self.clock.now_ms() + lifetime_ms)
+        (lifetimes::class_of(lifetime_ms.max(1)) > 0).then(|| self.clock.now_ms().saturating_add(lifetime_ms))
     }
 
     /// Writes a key's item, if what is there is as expected.
