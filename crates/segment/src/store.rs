@@ -439,7 +439,8 @@ impl Store {
     /// When an entry of this lifetime ends.
     pub(crate) fn deadline_ms(&self, lifetime: Option<Duration>) -> Option<u64> {
         let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
-        (lifetimes::class_of(lifetime_ms.max(1)) > 0).then(|| self.clock.now_ms().saturating_add(lifetime_ms))
+        (lifetimes::class_of(lifetime_ms.max(1)) > 0)
+            .then(|| self.clock.now_ms().saturating_add(lifetime_ms))
     }
 
     /// Writes a key's item, if what is there is as expected.
