@@ -89,13 +89,21 @@ fn the_driver_finds_what_operations_take() {
             break;
         }
     }
-    // Whoever else uses the machine: fewer than one in a hundred operations loses its core.
-    for share in [0.05, 0.5, 0.95] {
-        let ns = all.quantile_ns(share);
-        assert!(off(ns as f64) <= 0.05, "{} % are timed at {ns} ns or less", share * 100.0);
-    }
-    // A sample has more of the rare long ones by chance: ten times as many are allowed.
+    // Whoever else uses the machine: fewer than one in a hundred operations loses its core. On a core
+    // that is shared the rest may take longer too, which the cache notes.
     let took = cache.took.lock().unwrap_or_else(PoisonError::into_inner);
+    for share in [0.05, 0.5, 0.95] {
+        let [ns, known] = [&all, &took].map(|it| it.quantile_ns(share));
+        let apart = (ns as f64 / known as f64 - 1.0).abs();
+        assert!(
+            apart <= 0.05,
+            "{} % are timed at {ns} ns or less, and take {known}",
+            share * 100.0
+        );
+    }
+    let p50 = all.quantile_ns(0.5);
+    assert!(off(p50 as f64) <= 0.05, "half are timed at {p50} ns or less");
+    // A sample has more of the rare long ones by chance: ten times as many are allowed.
     let (p999, longest) = (all.quantile_ns(0.999), took.quantile_ns(0.9999));
     let most = 1.2 * longest as f64;
     assert!(p999 as f64 <= most, "99.9 % are timed at {p999} ns or less, and take {longest}");
