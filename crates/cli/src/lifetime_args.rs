@@ -40,7 +40,8 @@ impl LifetimeArgs {
         }
         let LifetimeSummary { has_times, median_ns, .. } = reading.first_lifetimes(name)?;
         let name = printable(name);
-        let median = median_ns.map(|ns| format!(" (median {})", span(ns))).unwrap_or_default();
+        let median =
+            median_ns.map(|ns| format!(" (median {} of the first)", span(ns))).unwrap_or_default();
         let told = if has_times {
             format!("the lifetimes of {name}{median} are ignored, as --ttl none says")
         } else {

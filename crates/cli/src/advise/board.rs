@@ -13,6 +13,8 @@ const CONTENDERS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) miss_ratio: f64,
+    /// Of all requests those that are fetched: of misses for one object at a time the first.
+    pub(crate) fetched: f64,
     /// Of bytes, where these are counted.
     pub(crate) byte_miss_ratio: Option<f64>,
     /// `None` where nothing is known of what the policy costs.
@@ -156,6 +158,7 @@ fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
         let cell = case.cell(cell.policy, cell.capacity)?;
         Some(Kept {
             miss_ratio: cell.measured.miss_ratio,
+            fetched: cell.fetched(),
             byte_miss_ratio: case.byte_miss_ratio(cell),
             mops: cell.measured.mops,
             response_us: cell.mean_us(),
@@ -165,6 +168,7 @@ fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
     };
     let worse = |one: Kept, other: Kept| Kept {
         miss_ratio: one.miss_ratio.max(other.miss_ratio),
+        fetched: one.fetched.max(other.fetched),
         byte_miss_ratio: one
             .byte_miss_ratio
             .zip(other.byte_miss_ratio)

@@ -133,8 +133,8 @@ pub(super) fn by_trace_table(advice: &Advice<'_>) -> String {
 pub(super) fn by_trace_title(advice: &Advice<'_>) -> String {
     let chosen = &advice.choice.winner.chosen;
     format!(
-        "{} with {} on each trace, beside the fastest there of that size, and what would be \
-         recommended for it alone",
+        "{} with {} on each trace, beside the fastest there of that size, and what of these sizes, \
+         with this goal, would be recommended for it alone",
         advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity)
     )

@@ -62,6 +62,12 @@ impl Replayed {
             None => self.predicted.as_ref().map(|it| it.response_us),
         }
     }
+
+    /// Of all requests those that are fetched, which a replay with fetches counts where delayed hits
+    /// matter.
+    pub(crate) fn fetched(&self) -> f64 {
+        self.waiting.map_or(self.measured.miss_ratio, |it| 1.0 - it.hit_ratio)
+    }
 }
 
 /// What is frozen of a cell.

@@ -324,7 +324,7 @@ impl Money {
     pub(crate) fn a_month(&self, capacity: u64, kept: &Kept) -> [f64; 2] {
         let each = kept.bytes_each.unwrap_or_default();
         let memory = self.memory_price * each / GIB * capacity as f64;
-        [memory, self.without_cache() * kept.miss_ratio]
+        [memory, self.without_cache() * kept.fetched]
     }
 
     /// Of several policies at a size the one that costs least; of equals the fastest.
@@ -347,7 +347,9 @@ impl Money {
     /// which [`Money::point`] has as misses.
     fn least_prices(&self, rows: &[Row]) -> Prices {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        let each = entries.filter_map(|entry| entry.kept.bytes_each).reduce(f64::min);
+        // One that can hold nothing takes none.
+        let each = entries.filter_map(|entry| entry.kept.bytes_each).filter(|&each| each > 0.0);
+        let each = each.reduce(f64::min);
         let size = self.memory_price * each.unwrap_or_default() / GIB;
         Prices { size, misses: self.without_cache() }
     }
@@ -560,7 +562,15 @@ mod tests {
 
     fn kept(miss_ratio: f64) -> Kept {
         let (byte_miss_ratio, mops, response_us) = (None, None, None);
-        Kept { miss_ratio, byte_miss_ratio, mops, response_us, p99_us: None, bytes_each: None }
+        Kept {
+            miss_ratio,
+            fetched: miss_ratio,
+            byte_miss_ratio,
+            mops,
+            response_us,
+            p99_us: None,
+            bytes_each: None,
+        }
     }
 
     /// The fewer bytes there are, the smaller are the residents.

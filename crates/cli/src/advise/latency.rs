@@ -23,6 +23,8 @@ const PARTS: u32 = 5;
 const COARSE: f64 = 0.05;
 /// Of the fewest misses: what waits for no more than these moves no prediction by a hundredth.
 const FEW_DELAYED: f64 = 0.01;
+/// Of the misses without fetches, how many more or fewer there must be with them to be told.
+const FETCHED_APART: f64 = 0.05;
 
 /// Whether a replay knows of delayed hits.
 pub(crate) enum Fetches {
@@ -285,8 +287,16 @@ pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
         Some(format!("{name} ({of_all} of requests) {} and {}", time(*p50_us), time(*p99_us)))
     };
     let kinds: Vec<String> = kinds.into_iter().filter_map(kind).collect();
+    let cell = case.cell(chosen.policy, chosen.capacity)?;
+    let (missed, fetched) = (cell.measured.miss_ratio, cell.fetched());
+    let fetches = if (missed - fetched).abs() < FETCHED_APART * missed {
+        String::new()
+    } else {
+        let (missed, fetched) = (percent(missed), percent(fetched));
+        format!(" Were fetches over at once {missed} would miss; as they take time {fetched} do.")
+    };
     Some(format!(
-        "Latency{}, median and 99th percentile: {}; all {} and {}, {} in the mean.{}",
+        "Latency{}, median and 99th percentile: {}; all {} and {}, {} in the mean.{fetches}{}",
         on_worst(advice),
         kinds.join(", "),
         time(all.p50_us),

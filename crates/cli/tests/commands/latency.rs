@@ -114,6 +114,24 @@ fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     assert!(capacity < least(&|cell| cell["miss_ratio"].as_f64().unwrap() * 1e3), "{answer}");
 }
 
+/// A backend is paid for what it is asked for: several that wait for one fetch pay for one.
+#[test]
+fn what_misses_cost_is_what_is_fetched() {
+    let folder = Folder::new("latency-prices");
+    let trace = a_request_a_us(&folder);
+    let prices = ["--memory-price", "1", "--miss-price", "1", "--request-rate", "1M"];
+    let args = [&["--trace", &trace, "--value-bytes", "100"], &CELL[..], &prices].concat();
+    let (answer, _) = advised(&args);
+    let money = &answer["goal"]["money"];
+    let of_month = |key: &str| money[key].as_f64().unwrap_or_else(|| panic!("{key}: {answer}"));
+    let paid = of_month("misses_a_month") / of_month("no_cache_a_month");
+    let fetched = number(&answer, "misses", "share");
+    assert!((paid - fetched).abs() < 1e-6, "{paid} {fetched}");
+    assert!(fetched < 0.95 * answer["miss_ratio"].as_f64().unwrap(), "{answer}");
+    let reason = answer["reason"].as_str().unwrap();
+    assert!(reason.contains("Were fetches over at once"), "{reason}");
+}
+
 /// The pace of a generator is made up, so nobody waits by it.
 #[test]
 fn a_generated_trace_has_no_pace_of_its_own() {

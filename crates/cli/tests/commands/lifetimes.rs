@@ -73,7 +73,7 @@ fn a_column_is_replayed_unless_a_flag_says_else() {
             let (curve, _) = rows(&[&["mrc"], &at[..], flags].concat());
             let (advised, _) = rows(&[&["advise"], &at[..], flags].concat());
             let none = flags.contains(&"none");
-            let note = "(median 30 s) are ignored, as --ttl none says";
+            let note = "(median 30 s of the first) are ignored, as --ttl none says";
             assert_eq!(notes.matches(note).count(), usize::from(none), "{notes}");
             assert_eq!(notes.contains("ignored"), none, "{notes}");
             let told = advised.last().unwrap()["cautions"].to_string();
