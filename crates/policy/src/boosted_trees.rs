@@ -9,9 +9,13 @@
 //! A feature's values are in `bins`, and splits are between those: exact where there are no more
 //! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of the
 //! two sides of a split the samples of the smaller are summed up by bin, and the larger has the rest.
-//! A prediction takes `depth` steps a
-//! tree. Trees are stored as complete ones, so that a step is a comparison and no branch, and
-//! several rows go down at the same time.
+//! A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step is a
+//! comparison and no branch, and several rows go down at the same time.
+
+use std::fmt;
+
+use crate::SpecError;
+use crate::parameters::Parameters;
 
 /// How trees are grown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +30,36 @@ pub struct Boosting {
     pub lambda: f64,
     /// Most bins of a feature, from 2 to 65,536.
     pub bins: u32,
+}
+
+impl Boosting {
+    /// As parameters of a policy say, with at least so many rounds; else as is usual there.
+    pub(crate) fn given(
+        given: &mut Parameters<'_>,
+        usual: Self,
+        least_rounds: u32,
+    ) -> Result<Self, SpecError> {
+        Ok(Boosting {
+            rounds: given.number("rounds", usual.rounds, least_rounds, 1_000)?,
+            depth: given.number("depth", usual.depth, 1, 12)?,
+            eta: given.number("eta", usual.eta, 0.0, 1.0)?,
+            lambda: given.number("lambda", usual.lambda, 0.0, 1e9)?,
+            bins: given.number("bins", usual.bins, 2, 1 << 16)?,
+        })
+    }
+
+    /// Has `say` name each parameter, and whether it is not the usual one.
+    pub(crate) fn say(
+        &self,
+        usual: &Self,
+        say: &mut dyn FnMut(&str, &dyn fmt::Display, bool) -> fmt::Result,
+    ) -> fmt::Result {
+        say("rounds", &self.rounds, self.rounds != usual.rounds)?;
+        say("depth", &self.depth, self.depth != usual.depth)?;
+        say("eta", &self.eta, self.eta != usual.eta)?;
+        say("lambda", &self.lambda, self.lambda != usual.lambda)?;
+        say("bins", &self.bins, self.bins != usual.bins)
+    }
 }
 
 impl Default for Boosting {

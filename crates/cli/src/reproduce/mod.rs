@@ -131,7 +131,7 @@ enum Experiment {
     /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
     DelayedHits,
     /// Groups that are learned beside LRU, LeCaR, CACHEUS, Hyperbolic, LHD, LRB and oracles: paper 4,
-    /// figures 2, 5 and 7 to 13, but for 6, which is of a prototype. Some five minutes with real traces.
+    /// figures 2, 5 and 7 to 13, but for 6, which is of a prototype. About a minute with real traces.
     GlCache,
     /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
     /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all

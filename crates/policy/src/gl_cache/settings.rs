@@ -153,7 +153,6 @@ impl GroupLearning {
         let mode = [GroupMode::Efficiency, GroupMode::Throughput][given.word("mode", 0, &MODES)?];
         let usual = Self::of(mode);
         let sight = |place: usize| [Sight::Past, Sight::Future][place];
-        let boosting = usual.boosting;
         Ok(GroupLearning {
             mode,
             aim: [Aim::Hits, Aim::Delay, Aim::Cost][given.word("aim", 0, &AIMS)?],
@@ -166,13 +165,7 @@ impl GroupLearning {
             samples: given.number("samples", usual.samples, LEAST_SAMPLES, MOST_SAMPLES)?,
             window: given.number("window", usual.window, 1, u32::MAX)?,
             features: given.number("features", usual.features, 1, FEATURES as u32)?,
-            boosting: Boosting {
-                rounds: given.number("rounds", boosting.rounds, 0, 1_000)?,
-                depth: given.number("depth", boosting.depth, 1, 12)?,
-                eta: given.number("eta", boosting.eta, 0.0, 1.0)?,
-                lambda: given.number("lambda", boosting.lambda, 0.0, 1e9)?,
-                bins: given.number("bins", boosting.bins, 2, 1 << 16)?,
-            },
+            boosting: Boosting::given(given, usual.boosting, 0)?,
             utility: sight(given.word("utility", 0, &SIGHTS)?),
             retention: sight(given.word("retention", 0, &SIGHTS)?),
         })
@@ -245,12 +238,7 @@ impl fmt::Display for GroupLearning {
         say("samples", &self.samples, self.samples != usual.samples)?;
         say("window", &self.window, self.window != usual.window)?;
         say("features", &self.features, self.features != usual.features)?;
-        let (boosting, others) = (self.boosting, usual.boosting);
-        say("rounds", &boosting.rounds, boosting.rounds != others.rounds)?;
-        say("depth", &boosting.depth, boosting.depth != others.depth)?;
-        say("eta", &boosting.eta, boosting.eta != others.eta)?;
-        say("lambda", &boosting.lambda, boosting.lambda != others.lambda)?;
-        say("bins", &boosting.bins, boosting.bins != others.bins)?;
+        self.boosting.say(&usual.boosting, &mut say)?;
         let named = |sight: Sight| SIGHTS[sight as usize];
         say("utility", &named(self.utility), self.utility != usual.utility)?;
         say("retention", &named(self.retention), self.retention != usual.retention)

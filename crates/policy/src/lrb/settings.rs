@@ -40,19 +40,12 @@ impl Default for ObjectLearning {
 impl ObjectLearning {
     pub(crate) fn read(given: &mut Parameters<'_>) -> Result<Self, SpecError> {
         let usual = Self::default();
-        let boosting = usual.boosting;
         Ok(ObjectLearning {
             window: given.number("window", usual.window, 0, u32::MAX / 4)?,
             batch: given.number("batch", usual.batch, 32, 1 << 20)?,
             every: given.number("every", usual.every, 1, 1 << 20)?,
             candidates: given.number("candidates", usual.candidates, 1, 1_024)?,
-            boosting: Boosting {
-                rounds: given.number("rounds", boosting.rounds, 1, 1_000)?,
-                depth: given.number("depth", boosting.depth, 1, 12)?,
-                eta: given.number("eta", boosting.eta, 0.0, 1.0)?,
-                lambda: given.number("lambda", boosting.lambda, 0.0, 1e9)?,
-                bins: given.number("bins", boosting.bins, 2, 1 << 16)?,
-            },
+            boosting: Boosting::given(given, usual.boosting, 1)?,
             seed: given.number("seed", usual.seed, 0, u64::MAX)?,
         })
     }
@@ -69,12 +62,7 @@ impl fmt::Display for ObjectLearning {
         say("batch", &self.batch, self.batch != usual.batch)?;
         say("every", &self.every, self.every != usual.every)?;
         say("candidates", &self.candidates, self.candidates != usual.candidates)?;
-        let (boosting, others) = (self.boosting, usual.boosting);
-        say("rounds", &boosting.rounds, boosting.rounds != others.rounds)?;
-        say("depth", &boosting.depth, boosting.depth != others.depth)?;
-        say("eta", &boosting.eta, boosting.eta != others.eta)?;
-        say("lambda", &boosting.lambda, boosting.lambda != others.lambda)?;
-        say("bins", &boosting.bins, boosting.bins != others.bins)?;
+        self.boosting.say(&usual.boosting, &mut say)?;
         say("seed", &self.seed, self.seed != usual.seed)
     }
 }
