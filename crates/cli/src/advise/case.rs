@@ -110,10 +110,8 @@ pub(crate) struct Case<'a> {
     pub(crate) fetches: Fetches,
     /// Whether delayed hits may change what is predicted, and so are in it.
     pub(crate) delays: bool,
-    /// Gets a second of all keys as they are replayed with fetches, if that is known.
-    pub(crate) paced: Option<f64>,
-    /// Gets a second that are to be served: as was said, or as a trace has them that somebody
-    /// recorded.
+    /// Gets a second of all keys, which are to be served and by which fetches are replayed: as was
+    /// said, or as a trace has them that somebody recorded.
     pub(crate) asked: Option<f64>,
     /// What entries live by, if any may expire.
     pub(crate) lifetimes: Told,
@@ -189,7 +187,6 @@ impl<'a> Case<'a> {
             requests_per_second,
             fetches,
             delays,
-            paced: request_rate.or(recorded),
             asked: request_rate.or(recorded),
             lifetimes,
             ignored_lifetimes: None,

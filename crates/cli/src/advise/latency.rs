@@ -320,7 +320,7 @@ fn pace(case: &Case<'_>) -> String {
                 .to_owned();
         }
     };
-    let rate = case.paced.map_or_else(String::new, |rate| {
+    let rate = case.asked.map_or_else(String::new, |rate| {
         format!(" Delayed hits are those at {} requests a second.", per_second(rate))
     });
     let coarse = fetching.spread() as f64 / case.loaded.trace.len().max(1) as f64;
