@@ -87,7 +87,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn word(self) -> Word {
-        // SeqCst: partner of `Hazards::may_be_read`. Acquire: partner of `Release` in `put`, after
+        // SeqCst: partner of `Hazards::names`. Acquire: partner of `Release` in `put`, after
         // which the item is written.
         Word(self.line[self.index].load(SeqCst))
     }

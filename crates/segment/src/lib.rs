@@ -24,7 +24,8 @@
 //!
 //! - **Memory.** The capacity holds for all: segments, index, what is known of segments, locks. The mapping
 //!   takes memory as it is used, and never gives any back before the store is dropped.
-//! - **Readers** take no lock, and wait for no writer and no merge.
+//! - **Readers** take no lock, and wait for no writer and no merge. Of more than 64 look-ups at once the
+//!   others take the lock of a stripe for a moment.
 //! - **Writers** of different keys share locks of stripes of the index, for less than a microsecond,
 //!   and make room a little with each write; none waits for a whole merge, unless memory is short
 //!   because guards hold it.
@@ -45,6 +46,7 @@ mod hazards;
 mod index;
 mod item;
 mod lifetimes;
+mod limbo;
 mod mapping;
 mod scan;
 mod segments;

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::clock::Clock;
 use crate::evict::Evictor;
-use crate::hazards::{Hazard, Hazards};
+use crate::hazards::{Hazard, Hazards, NoRecord};
 use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
 use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::lifetimes;
@@ -88,22 +88,23 @@ impl Store {
     }
 
     /// Finds a key's item, and names its segment: it stays what it is until `hazard` names another.
+    /// Fails if there is no record to name it in: `hold_locked` needs none.
     #[inline]
-    pub(crate) fn find<'a>(
+    fn find<'a>(
         &'a self,
         key: &[u8],
         hash: u64,
         hazard: &mut Option<Hazard<'a>>,
-    ) -> Option<Found<'a>> {
+    ) -> Result<Option<Found<'a>>, NoRecord> {
         'again: loop {
             let version = self.index.version(hash);
             for (place, word) in self.index.look(hash, &self.segments) {
                 let segment = self.segments.of(word.location());
                 match hazard {
                     Some(hazard) => hazard.rename(segment),
-                    None => *hazard = Some(self.hazards.name(segment)),
+                    None => *hazard = Some(self.hazards.name(segment)?),
                 }
-                // Partner: `Hazards::may_be_read`. Who finds the word unlinked does not look.
+                // Partner: `Hazards::names`. Who finds the word unlinked does not look.
                 let word_named = place.word();
                 if !word_named.same_place(word) {
                     continue 'again;
@@ -116,16 +117,48 @@ impl Store {
                         let segment = self.segments.get(segment);
                         lifetimes::unpack(segment, segment.state().class(), packed)
                     });
-                    if deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms()) {
-                        return None;
+                    if self.is_over(deadline_ms) {
+                        return Ok(None);
                     }
-                    return Some(Found { item, place, word: word_named, deadline_ms });
+                    return Ok(Some(Found { item, place, word: word_named, deadline_ms }));
                 }
             }
             if self.index.version(hash) == version {
-                return None;
+                return Ok(None);
             }
         }
+    }
+
+    /// A guard of a key's item where all records are taken, by threads that may wait for this one.
+    ///
+    /// Who unlinks the item locks its stripe after this, so sees the guard in the count of the segment;
+    /// and the evictor locks the stripe of each item of a segment before it asks for the count.
+    #[cold]
+    #[inline(never)]
+    fn hold_locked(&self, key: &[u8], hash: u64) -> Option<Held<'_>> {
+        let locked = self.index.lock(hash);
+        let found = self.find_locked(&locked, key, hash)?;
+        if self.is_over(found.deadline_ms) {
+            return None;
+        }
+        let requests = found.word.requests();
+        let counts = self.hazards.hit_unnamed().is_multiple_of(u64::from(requests.max(1)));
+        if requests < REQUESTS_MAX && (requests < REQUESTS_EXACT || counts) {
+            found.place.count_request(found.word);
+        }
+        Some(self.guard(&found))
+    }
+
+    /// Adds a guard of an item, while its segment is named or its stripe locked.
+    fn guard<'a>(&'a self, found: &Found<'a>) -> Held<'a> {
+        let segment = self.segments.get(self.segments.of(found.word.location()));
+        // Before the name is taken back or the stripe unlocked, which publishes it
+        // (`Limbo::drain`).
+        if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
+            segment.holds.fetch_sub(1, Relaxed);
+            panic!("more than 2^31 guards of one segment");
+        }
+        Held { entry: self.entry(found), deadline_ms: found.deadline_ms, segment }
     }
 
     /// The item at a place.
@@ -161,13 +194,25 @@ impl Store {
     #[inline]
     fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let mut hazard = None;
-        let found = self.find(key, hash, &mut hazard);
+        let Ok(found) = self.find(key, hash, &mut hazard) else {
+            return self.read_held(key, hash, read);
+        };
         if let (Some(found), Some(hazard)) = (&found, &hazard) {
             self.requested(found, hazard);
             return Some(read(self.entry(found)));
         }
         self.hazards.missed();
         None
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_held<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let Some(held) = self.hold_locked(key, hash) else {
+            self.hazards.missed();
+            return None;
+        };
+        Some(read(held.entry))
     }
 
     pub(crate) fn entry<'a>(&'a self, found: &Found<'a>) -> Entry<'a> {
@@ -204,8 +249,8 @@ impl Store {
 
     /// Has `read` look at the entry of a key, in place. Its segment is not used anew meanwhile, so
     /// `read` should be short; it may call the store. Costs and waits as [`Store::get`]. Each look-up that
-    /// is under way has one of 64 records, so at most 63 threads may be in a `read` that calls the store:
-    /// more would wait for each other for ever. [`hold`](Store::hold) has no such limit.
+    /// is under way has one of 64 records; where 64 are under way, one more takes a lock, as a write does,
+    /// and gives it back before `read` is called.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -280,19 +325,18 @@ impl Store {
     /// ```
     pub fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
         let mut hazard = None;
-        let found = self.find(key, self.hash(key), &mut hazard);
-        let (Some(found), Some(hazard)) = (found, hazard) else {
-            self.hazards.missed();
-            return None;
+        let hash = self.hash(key);
+        let held = match self.find(key, hash, &mut hazard) {
+            Ok(found) => found.zip(hazard.as_ref()).map(|(found, hazard)| {
+                self.requested(&found, hazard);
+                self.guard(&found)
+            }),
+            Err(NoRecord) => self.hold_locked(key, hash),
         };
-        self.requested(&found, &hazard);
-        let segment = self.segments.get(self.segments.of(found.word.location()));
-        // Before the hazard is dropped, which publishes it (`Evictor::drain`).
-        if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
-            segment.holds.fetch_sub(1, Relaxed);
-            panic!("more than 2^31 guards of one segment");
+        if held.is_none() {
+            self.hazards.missed();
         }
-        Some(Held { entry: self.entry(&found), deadline_ms: found.deadline_ms, segment })
+        held
     }
 
     /// Whether there is an entry, without counting a request.
@@ -303,8 +347,14 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn contains(&self, key: &[u8]) -> bool {
-        let mut hazard = None;
-        self.find(key, self.hash(key), &mut hazard).is_some()
+        let hash = self.hash(key);
+        self.find(key, hash, &mut None).map_or_else(
+            |NoRecord| {
+                let found = self.find_locked(&self.index.lock(hash), key, hash);
+                found.is_some_and(|found| !self.is_over(found.deadline_ms))
+            },
+            |found| found.is_some(),
+        )
     }
 
     pub(crate) fn wants_room(&self) -> bool {
@@ -418,7 +468,7 @@ impl Store {
     }
 
     /// Finds a key's word, with its stripe locked.
-    fn find_locked(&self, _: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'_>> {
+    fn find_locked<'a>(&'a self, _: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'a>> {
         self.index.look(hash, &self.segments).find_map(|(place, word)| {
             // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
             // its segment is not used anew.
@@ -595,7 +645,7 @@ impl Store {
 
 impl Held<'_> {
     pub(crate) fn release(&self) {
-        // Release: partner of `Evictor::drain`, before the memory is used anew.
+        // Release: partner of `Limbo::drain`, before the memory is used anew.
         self.segment.holds.fetch_sub(1, Release);
     }
 }

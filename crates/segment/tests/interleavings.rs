@@ -55,6 +55,11 @@ fn read(store: &Store, versions: &[AtomicU64]) {
         } else if turn % 16 == 0 {
             store.get_with(&key.to_le_bytes(), |entry| {
                 thread::yield_now();
+                // With the other reader that is more than there are records.
+                store.get_with(&(key ^ 1).to_le_bytes(), |other| {
+                    thread::yield_now();
+                    version_of(key ^ 1, other.value)
+                });
                 version_of(key, entry.value)
             })
         } else {
