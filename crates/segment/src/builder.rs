@@ -227,3 +227,18 @@ impl Builder {
         })
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// What the design's page says.
+    #[test]
+    fn there_are_80_bytes_beside_a_segment_and_28_kib_beside_all() {
+        let index = |segments| index::bytes_beside(SEGMENT_BYTES_MAX, segments);
+        let each = segments::BYTES_BESIDE + evict::BYTES_BESIDE + index(1) - index(0);
+        assert_eq!(each, 80);
+        let all = index(0) + size_of::<Hazards>() + RECORDS * LINE_BYTES;
+        assert_eq!(all >> 10, 28);
+    }
+}

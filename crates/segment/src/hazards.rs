@@ -51,6 +51,11 @@ impl Names {
     pub(crate) fn has(&self, segment: u32) -> bool {
         self.0.contains(&(segment + 1))
     }
+
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        self.0 != [0; RECORDS]
+    }
 }
 
 #[cfg(not(any(loom, shuttle)))]

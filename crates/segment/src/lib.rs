@@ -77,8 +77,9 @@ use segments::Segment;
 pub struct Attributes {
     /// Whatever the user wants; 0 takes no memory, others as many bytes as they have, or 4 for 3.
     pub flags: u32,
-    /// How long the entry is there at most, to the millisecond; up to 0.025 % of it less. `None`, or 34
-    /// years: as long as there is room.
+    /// How long the entry is there at most, rounded up to whole milliseconds, from the last millisecond of
+    /// the clock on; up to 0.025 % of it less. So one of 100 us ends with the millisecond after, and
+    /// one of nothing is over at once. `None`, or 34 years: as long as there is room.
     pub lifetime: Option<Duration>,
 }
 
@@ -143,7 +144,7 @@ pub enum StoreError {
     TooLarge,
     /// The value is no decimal number of 64 bits.
     NotANumber,
-    /// All memory is held by guards or suspended readers.
+    /// No segment comes free: guards hold an item in each, or reads or writes are under way there.
     NoRoom,
 }
 
@@ -153,7 +154,9 @@ impl fmt::Display for StoreError {
             StoreError::KeyTooLong => "the key is longer than 255 bytes",
             StoreError::TooLarge => "the item does not fit into a segment",
             StoreError::NotANumber => "the value is not a decimal number of 64 bits",
-            StoreError::NoRoom => "all memory is held by readers",
+            StoreError::NoRoom => {
+                "no segment comes free: guards, reads or writes under way hold all of them"
+            }
         })
     }
 }

@@ -32,7 +32,7 @@ impl Limbo {
             return;
         }
         let names = hazards.names();
-        let mut ask = |held: &mut Vec<u32>, index: usize| {
+        let ask = |held: &mut Vec<u32>, index: usize| {
             let segment = held[index];
             // Acquire: partner of `Held::release`. Holds after names: who holds an item has named its
             // segment before and clears the name (Release) after. So if its name is gone (Acquire), what
@@ -54,5 +54,40 @@ impl Limbo {
     /// For `validate`.
     pub(crate) fn segments(&self) -> &[u32] {
         &self.segments
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::mapping::Mapping;
+    use crate::sync::atomic::Ordering::Relaxed;
+
+    /// However many are held: what was added last comes free at once, and any other in its turn.
+    #[test]
+    fn one_that_is_not_held_among_many_comes_free() {
+        const COUNT: u32 = 1000;
+        let segments = Segments::new(Mapping::new(COUNT as usize * 64).unwrap(), 64, COUNT);
+        let hazards = Hazards::new();
+        let mut limbo = Limbo::new(&segments);
+        for _ in 0..COUNT {
+            let segment = segments.take().unwrap();
+            segments.get(segment).holds.store(1, Relaxed);
+            limbo.add(&[segment]);
+        }
+        let mut free = 0;
+        for segment in [999, 998, 0, 500, 3] {
+            segments.get(segment).holds.store(0, Relaxed);
+            let hazard = hazards.name(segment).unwrap();
+            let drains = COUNT as usize / IN_TURN + 1;
+            (0..drains).for_each(|_| limbo.drain(&segments, &hazards));
+            assert_eq!(segments.free_count(), free, "it is named");
+            drop(hazard);
+            let drains = if segment > 997 { 1 } else { drains };
+            (0..drains).for_each(|_| limbo.drain(&segments, &hazards));
+            free += 1;
+            assert_eq!(segments.free_count(), free, "{segment}");
+            assert_eq!(limbo.segments().len(), (COUNT - free) as usize);
+        }
     }
 }

@@ -162,7 +162,12 @@ fn hash_of(location: u64) -> u64 {
 fn insert(index: &Index, segments: &Segments, location: u64) {
     let hash = hash_of(location);
     let locked = index.lock(hash);
-    index.insert(&locked, hash, Word::new(hash, 0, location), segments).unwrap();
+    let word = Word::new(hash, 0, location);
+    if index.insert(&locked, hash, word, segments).is_err() {
+        drop(locked);
+        assert!(index.add_overflow_page(segments, segments.take().unwrap()));
+        index.insert(&index.lock(hash), hash, word, segments).unwrap();
+    }
 }
 
 fn remove(index: &Index, segments: &Segments, location: u64) {

@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// Adds a guard of an item, while its segment is named or its stripe locked.
-    fn guard<'a>(&'a self, found: &Found<'a>) -> Held<'a> {
+    pub(crate) fn guard<'a>(&'a self, found: &Found<'a>) -> Held<'a> {
         let segment = self.segments.get(self.segments.of(found.word.location()));
         // Before the name is taken back or the stripe unlocked, which publishes it
         // (`Limbo::drain`).
@@ -468,18 +468,27 @@ impl Store {
     }
 
     /// Finds a key's word, with its stripe locked.
-    fn find_locked<'a>(&'a self, _: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'a>> {
-        self.index.look(hash, &self.segments).find_map(|(place, word)| {
-            // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
-            // its segment is not used anew.
-            let item = unsafe { self.item(word.location()) };
-            (item.key == key).then(|| {
-                let segment = self.segments.get(self.segments.of(word.location()));
-                let class = segment.state().class();
-                let end = |packed| lifetimes::unpack(segment, class, packed);
-                Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
-            })
+    fn find_locked<'a>(&'a self, locked: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'a>> {
+        let mut words = self.index.look(hash, &self.segments);
+        words.find_map(|(place, word)| {
+            let found = self.found_locked(locked, place, word);
+            (found.item.key == key).then_some(found)
         })
+    }
+
+    /// What a word of a stripe that is locked leads to.
+    pub(crate) fn found_locked<'a>(
+        &'a self,
+        _: &Locked<'_>,
+        place: Place<'a>,
+        word: Word,
+    ) -> Found<'a> {
+        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and its
+        // segment is not used anew.
+        let item = unsafe { self.item(word.location()) };
+        let segment = self.segments.get(self.segments.of(word.location()));
+        let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
+        Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
     }
 
     pub(crate) fn is_over(&self, deadline_ms: Option<u64>) -> bool {
@@ -488,7 +497,8 @@ impl Store {
 
     /// When an entry of this lifetime ends.
     pub(crate) fn deadline_ms(&self, lifetime: Option<Duration>) -> Option<u64> {
-        let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
+        let lifetime_ms = lifetime?.as_nanos().div_ceil(1_000_000);
+        let lifetime_ms = u64::try_from(lifetime_ms).unwrap_or(u64::MAX);
         (lifetimes::class_of(lifetime_ms.max(1)) > 0)
             .then(|| self.clock.now_ms().saturating_add(lifetime_ms))
     }
@@ -532,7 +542,7 @@ impl Store {
             // The index is to have another line, and finds no segment to lay it in.
             tries = match self.free_segment() {
                 Ok(segment) => {
-                    self.segments.free(segment);
+                    self.index.add_overflow_page(&self.segments, segment);
                     tries - 1
                 }
                 Err(_) => 0,

@@ -92,7 +92,7 @@ fn run(eviction: Eviction) {
                 spawn(|store, versions, _| read(store, versions), 0),
             ];
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            store.validate().unwrap();
+            store.validate_at_rest().unwrap();
             evicted.fetch_add(store.stats().evicted_items, std::sync::atomic::Ordering::Relaxed);
         },
         schedules(),

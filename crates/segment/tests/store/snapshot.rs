@@ -46,7 +46,7 @@ fn entries_come_back_with_flags_and_lifetimes() {
     let over = (0..3000).filter(|number| number % 3 == 0 && 1000 + number <= 2000).count() as u64;
     assert_eq!(from.save(&file.0).unwrap(), 3001 - over);
     assert_eq!(to.restore(&file.0).unwrap(), 3000 - over);
-    to.validate().unwrap();
+    to.validate_at_rest().unwrap();
     for number in 0..3000u64 {
         let key = number.to_le_bytes();
         let [there, back] = [&from, &to].map(|store| {

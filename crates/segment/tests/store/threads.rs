@@ -127,7 +127,7 @@ fn run(eviction: Eviction) {
         shared.done.store(true, SeqCst);
         written.into_iter().for_each(|written| written.unwrap());
     });
-    shared.store.validate().unwrap();
+    shared.store.validate_at_rest().unwrap();
     let stats = shared.store.stats();
     assert!(shared.reads.load(SeqCst) > 0 && stats.evicted_items > 0, "{stats:?}");
 }
@@ -171,7 +171,7 @@ fn counters_lose_no_step() {
         }
     });
     assert_eq!(store.incr(b"counter", 0), Ok(Some(2 * steps)));
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
 }
 
 /// As many threads as there are records look at an entry, and all of them ask the store for more
@@ -219,5 +219,5 @@ fn closures_that_call_the_store_wait_for_nobody() {
     let stats = shared.0.stats();
     assert!(stats.evicted_items > 5000, "{stats:?}");
     assert_eq!((stats.hits, stats.misses), (3 * THREADS as u64, THREADS as u64));
-    shared.0.validate().unwrap();
+    shared.0.validate_at_rest().unwrap();
 }
