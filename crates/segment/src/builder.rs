@@ -12,6 +12,7 @@ use crate::evict::{self, Evictor};
 use crate::hazards::{Hazards, RECORDS};
 use crate::index::{self, Index};
 use crate::mapping::Mapping;
+use crate::record::Tape;
 use crate::segments::{self, Segments};
 use crate::store::{Counters, Store};
 use crate::sync::Mutex;
@@ -224,6 +225,7 @@ impl Builder {
             free_target: (count / SEGMENTS_WANTED + 1).min(FREE_MAX) as u32,
             debt: AtomicU64::new(0),
             seed,
+            tape: Tape::new(),
         })
     }
 }

@@ -63,7 +63,7 @@ static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new
 
 /// The record at which this thread begins to look for a free one.
 #[inline]
-fn first_record() -> usize {
+pub(crate) fn first_record() -> usize {
     #[cfg(any(loom, shuttle))]
     return 0;
     #[cfg(not(any(loom, shuttle)))]

@@ -48,6 +48,7 @@ mod item;
 mod lifetimes;
 mod limbo;
 mod mapping;
+mod record;
 mod scan;
 mod segments;
 mod snapshot;
@@ -63,8 +64,11 @@ mod models;
 use std::fmt;
 use std::time::Duration;
 
+pub use frazil_recording::Recorded;
+
 pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use record::Recording;
 pub use scan::Scanned;
 pub use snapshot::RestoreError;
 pub use stats::{SegmentStats, Stats};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use frazil_recording::Event;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::clock::Clock;
@@ -11,6 +12,7 @@ use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
 use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::lifetimes;
 use crate::mapping::prefetch;
+use crate::record::Tape;
 use crate::segments::{Chains, NONE, Reserved, Segments};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, Release};
@@ -60,6 +62,7 @@ pub struct Store {
     /// Bytes that writers are to go through, to make room.
     pub(crate) debt: AtomicU64,
     pub(crate) seed: u64,
+    pub(crate) tape: Tape,
 }
 
 /// What must be there for a write to happen.
@@ -141,6 +144,9 @@ impl Store {
         if self.is_over(found.deadline_ms) {
             return None;
         }
+        if self.tape.wants(hash) {
+            self.tape.note(hash, Event::Hit, found.item.head.item_bytes(), 0);
+        }
         let requests = found.word.requests();
         let counts = self.hazards.hit_unnamed().is_multiple_of(u64::from(requests.max(1)));
         if requests < REQUESTS_MAX && (requests < REQUESTS_EXACT || counts) {
@@ -181,12 +187,24 @@ impl Store {
     /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
     /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
     #[inline]
-    pub(crate) fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
+    fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
+        if self.tape.wants(hash) {
+            self.tape.note(hash, Event::Hit, found.item.head.item_bytes(), 0);
+        }
         let requests = found.word.requests();
         let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
         if requests < REQUESTS_MAX && counts {
             found.place.count_request(found.word);
+        }
+    }
+
+    /// Counts a look-up that found nothing.
+    #[inline]
+    fn missed(&self, hash: u64) {
+        self.hazards.missed();
+        if self.tape.wants(hash) {
+            self.tape.note(hash, Event::Miss, 0, 0);
         }
     }
 
@@ -198,10 +216,10 @@ impl Store {
             return self.read_held(key, hash, read);
         };
         if let (Some(found), Some(hazard)) = (&found, &hazard) {
-            self.requested(found, hazard);
+            self.requested(hash, found, hazard);
             return Some(read(self.entry(found)));
         }
-        self.hazards.missed();
+        self.missed(hash);
         None
     }
 
@@ -209,7 +227,7 @@ impl Store {
     #[inline(never)]
     fn read_held<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let Some(held) = self.hold_locked(key, hash) else {
-            self.hazards.missed();
+            self.missed(hash);
             return None;
         };
         Some(read(held.entry))
@@ -328,13 +346,13 @@ impl Store {
         let hash = self.hash(key);
         let held = match self.find(key, hash, &mut hazard) {
             Ok(found) => found.zip(hazard.as_ref()).map(|(found, hazard)| {
-                self.requested(&found, hazard);
+                self.requested(hash, &found, hazard);
                 self.guard(&found)
             }),
             Err(NoRecord) => self.hold_locked(key, hash),
         };
         if held.is_none() {
-            self.hazards.missed();
+            self.missed(hash);
         }
         held
     }
@@ -549,6 +567,9 @@ impl Store {
             };
         };
         segment.finish();
+        if stored == Stored::Stored && self.tape.wants(hash) {
+            self.tape.note_write(hash, bytes, left_ms);
+        }
         if self.index.is_full() {
             self.index.grow(&self.segments, |location| {
                 // SAFETY: asked of words of a stripe that the index has locked.
@@ -614,6 +635,9 @@ impl Store {
     /// ```
     pub fn delete(&self, key: &[u8]) -> bool {
         let hash = self.hash(key);
+        if self.tape.wants(hash) {
+            self.tape.note(hash, Event::Remove, 0, 0);
+        }
         let locked = self.index.lock(hash);
         let Some(found) = self.find_locked(&locked, key, hash) else { return false };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());

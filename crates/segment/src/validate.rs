@@ -143,7 +143,9 @@ impl Store {
         let latest = segment.deadline_ms.load(Relaxed);
         let end = packed.map(|packed| lifetimes::unpack(segment, class, packed));
         let holds = match end {
-            Some(end) => class > 0 && end <= latest && base % lifetimes::unit_ms(class) == 0,
+            Some(end) => {
+                class > 0 && end <= latest && base.is_multiple_of(lifetimes::unit_ms(class))
+            }
             None => class == 0,
         };
         (!holds).then(|| {

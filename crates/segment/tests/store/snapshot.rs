@@ -1,29 +1,12 @@
 //! Snapshots: what comes back, and files that are damaged.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use frazil_segment::{Attributes, RestoreError, Store};
 
-use crate::{checked_version, value_of};
-
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Temporary {
-        Temporary(
-            std::env::temp_dir().join(format!("frazil-segment-{name}-{}", std::process::id())),
-        )
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        _ = std::fs::remove_file(&self.0);
-    }
-}
+use crate::{Temporary, checked_version, value_of};
 
 #[test]
 fn entries_come_back_with_flags_and_lifetimes() {
