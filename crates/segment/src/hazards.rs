@@ -96,18 +96,27 @@ impl Hazards {
     #[inline]
     pub(crate) fn name(&self, segment: u32) -> Result<Hazard<'_>, NoRecord> {
         let first = first_record();
-        for step in 0..RECORDS {
-            let record = &self.records[(first + step) % RECORDS];
-            // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record
-            // before has done.
-            let claimed = record.name.load(Relaxed) == 0
-                && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
-            if claimed {
-                fence_for_loom();
-                return Ok(Hazard { record, of_one_thread: PhantomData });
-            }
+        self.claim(first, segment).map_or_else(|| self.name_elsewhere(first, segment), Ok)
+    }
+
+    #[inline]
+    fn claim(&self, record: usize, segment: u32) -> Option<Hazard<'_>> {
+        let record = &self.records[record];
+        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record before
+        // has done.
+        let claimed = record.name.load(Relaxed) == 0
+            && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
+        if claimed {
+            fence_for_loom();
         }
-        Err(NoRecord)
+        claimed.then(|| Hazard { record, of_one_thread: PhantomData })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn name_elsewhere(&self, first: usize, segment: u32) -> Result<Hazard<'_>, NoRecord> {
+        let others = (1..RECORDS).map(|step| (first + step) % RECORDS);
+        others.into_iter().find_map(|record| self.claim(record, segment)).ok_or(NoRecord)
     }
 
     /// The segments that readers may look at although the index does not lead to them any more.

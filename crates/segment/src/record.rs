@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use frazil_recording::{Event, FOR_EVER, Lifetimes, Note, Recorded, Recorder};
 
+use crate::Entry;
 use crate::hazards::{RECORDS, first_record};
+use crate::item::Head;
 use crate::mapping::prefetch;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -53,6 +55,19 @@ impl Tape {
             Some(_own) => self.recorder.push(log, &note, prefetch),
             None => self.recorder.lose(),
         }
+    }
+
+    /// Notes a look-up, and what it found.
+    #[cold]
+    pub(crate) fn note_read(&self, hash: u64, found: Option<&Entry<'_>>) {
+        let Some(entry) = found else { return self.note(hash, Event::Miss, 0, 0) };
+        let head = Head {
+            key_bytes: entry.key.len(),
+            value_bytes: entry.value.len(),
+            flags: entry.flags,
+            deadline: entry.lifetime.map(|_| 0),
+        };
+        self.note(hash, Event::Hit, head.item_bytes(), 0);
     }
 
     /// Notes a value that was stored, which lives so long.

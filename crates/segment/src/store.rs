@@ -144,9 +144,6 @@ impl Store {
         if self.is_over(found.deadline_ms) {
             return None;
         }
-        if self.tape.wants(hash) {
-            self.tape.note(hash, Event::Hit, found.item.head.item_bytes(), 0);
-        }
         let requests = found.word.requests();
         let counts = self.hazards.hit_unnamed().is_multiple_of(u64::from(requests.max(1)));
         if requests < REQUESTS_MAX && (requests < REQUESTS_EXACT || counts) {
@@ -187,11 +184,8 @@ impl Store {
     /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
     /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
     #[inline]
-    fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
+    fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
-        if self.tape.wants(hash) {
-            self.tape.note(hash, Event::Hit, found.item.head.item_bytes(), 0);
-        }
         let requests = found.word.requests();
         let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
         if requests < REQUESTS_MAX && counts {
@@ -199,35 +193,54 @@ impl Store {
         }
     }
 
-    /// Counts a look-up that found nothing.
-    #[inline]
-    fn missed(&self, hash: u64) {
-        self.hazards.missed();
-        if self.tape.wants(hash) {
-            self.tape.note(hash, Event::Miss, 0, 0);
-        }
-    }
-
     /// Looks a key up and has `read` look at its entry.
     #[inline]
     fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        let mut hazard = None;
-        let Ok(found) = self.find(key, hash, &mut hazard) else {
-            return self.read_held(key, hash, read);
-        };
-        if let (Some(found), Some(hazard)) = (&found, &hazard) {
-            self.requested(hash, found, hazard);
-            return Some(read(self.entry(found)));
+        if self.tape.wants(hash) {
+            return self.read_recorded(key, hash, read);
         }
-        self.missed(hash);
-        None
+        self.read_named(key, hash, read)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_recorded<R>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        read: impl FnOnce(Entry<'_>) -> R,
+    ) -> Option<R> {
+        let read = self.read_named(key, hash, |entry| {
+            self.tape.note_read(hash, Some(&entry));
+            read(entry)
+        });
+        if read.is_none() {
+            self.tape.note_read(hash, None);
+        }
+        read
+    }
+
+    #[inline]
+    fn read_named<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut hazard = None;
+        match (&self.find(key, hash, &mut hazard), &hazard) {
+            (Ok(Some(found)), Some(hazard)) => {
+                self.requested(found, hazard);
+                Some(read(self.entry(found)))
+            }
+            (Err(NoRecord), _) => self.read_held(key, hash, read),
+            _ => {
+                self.hazards.missed();
+                None
+            }
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn read_held<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let Some(held) = self.hold_locked(key, hash) else {
-            self.missed(hash);
+            self.hazards.missed();
             return None;
         };
         Some(read(held.entry))
@@ -346,13 +359,16 @@ impl Store {
         let hash = self.hash(key);
         let held = match self.find(key, hash, &mut hazard) {
             Ok(found) => found.zip(hazard.as_ref()).map(|(found, hazard)| {
-                self.requested(hash, &found, hazard);
+                self.requested(&found, hazard);
                 self.guard(&found)
             }),
             Err(NoRecord) => self.hold_locked(key, hash),
         };
         if held.is_none() {
-            self.missed(hash);
+            self.hazards.missed();
+        }
+        if self.tape.wants(hash) {
+            self.tape.note_read(hash, held.as_ref().map(Held::entry));
         }
         held
     }
