@@ -259,11 +259,13 @@ mod tests {
 
     /// Small items, many overflow lines, a class of lifetimes.
     fn store() -> Store {
-        let store = Store::builder(1 << 20).segment_bytes(4 << 10).seed(5).build().unwrap();
-        for number in 0..2000u32 {
+        let (items, segment_bytes) = if cfg!(miri) { (300, 1 << 10) } else { (2000, 4 << 10) };
+        let builder = Store::builder(256 * segment_bytes).segment_bytes(segment_bytes);
+        let store = builder.seed(5).build().unwrap();
+        for number in 0..items {
             let lifetime = (number % 4 == 0).then_some(Duration::from_secs(600));
             let attributes = Attributes { flags: 0, lifetime };
-            store.set(&number.to_le_bytes(), &[7; 40], attributes).unwrap();
+            store.set(&u32::to_le_bytes(number), &[7; 40], attributes).unwrap();
         }
         assert!(store.stats().overflow_lines > 0);
         assert_eq!(store.validate_at_rest(), Ok(()));
@@ -346,7 +348,7 @@ mod tests {
         assert_wrong(store.validate_at_rest(), "is held");
         let store = self::store();
         let segment = class_with_ends(&store);
-        segment.reserve(segment.state().class(), 8, 4 << 10);
+        segment.reserve(segment.state().class(), 8, 1 << 20);
         assert_wrong(store.validate_at_rest(), "is held");
     }
 

@@ -12,6 +12,7 @@ const ALL: [Eviction; 4] =
     [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn replaced_and_deleted_space_is_won_back() {
     for eviction in ALL {
         let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).build();
@@ -40,6 +41,7 @@ fn replaced_and_deleted_space_is_won_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn the_index_grows_and_finds_everything() {
     // 64 lines at first; small items fill it many times over.
     let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
@@ -65,6 +67,7 @@ fn the_index_grows_and_finds_everything() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn the_index_takes_half_of_all_segments_and_no_more() {
     let store = Store::builder(256 << 10).segment_bytes(4 << 10).seed(3).build().unwrap();
     // Ten bytes an item, and eleven in the index.
@@ -106,11 +109,13 @@ fn lifetimes_are_rounded_up_to_milliseconds() {
 
 #[test]
 fn a_scan_meets_each_entry_once_while_the_index_grows() {
-    let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
-    for number in 0..1000u32 {
+    const FIRST: u32 = if cfg!(miri) { 150 } else { 1000 };
+    let segment_bytes = if cfg!(miri) { 1 << 10 } else { 4 << 10 };
+    let store = Store::builder(4 << 20).segment_bytes(segment_bytes).build().unwrap();
+    for number in 0..FIRST {
         store.set(&number.to_le_bytes(), b"", Attributes::default()).unwrap();
     }
-    let (mut entries, mut cursor, mut more) = (Vec::new(), Some(0), 1000u32);
+    let (mut entries, mut cursor, mut more) = (Vec::new(), Some(0), FIRST);
     while let Some(at) = cursor {
         cursor = store.scan(at, &mut entries);
         for _ in 0..20 {
@@ -122,10 +127,11 @@ fn a_scan_meets_each_entry_once_while_the_index_grows() {
         entries.iter().map(|entry| u32::from_le_bytes(entry.key[..].try_into().unwrap())).collect();
     met.sort_unstable();
     assert!(met.windows(2).all(|pair| pair[0] < pair[1]), "an entry twice");
-    assert_eq!(met[..1000], (0..1000).collect::<Vec<_>>());
+    assert_eq!(met[..FIRST as usize], (0..FIRST).collect::<Vec<_>>());
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
     let now_ms = Arc::new(AtomicU64::new(0));
     let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Fifo);
@@ -153,6 +159,7 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
 /// Within a class the order of writing is not that of deadlines: here one segment that lives longer
 /// was written first.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
     for eviction in
         [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry]
@@ -176,6 +183,7 @@ fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_keep_what_is_asked_for() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
     let hot = |number: u64| (number | 1 << 40).to_le_bytes();
@@ -194,6 +202,7 @@ fn merges_keep_what_is_asked_for() {
 
 /// What nobody asks for goes, whatever its lifetime, before all that is written.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_come_to_each_class() {
     for kib in [1 << 10, 2 << 10] {
         let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
@@ -212,6 +221,7 @@ fn merges_come_to_each_class() {
 
 /// The full segment of a class that has but one is all that is asked for.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
     let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
