@@ -9,7 +9,7 @@
 //!
 //! The soak fails by panicking; else it prints what each store did.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -213,7 +213,7 @@ impl Soaked {
     }
 
     /// Saves the store while others write, and puts that into another, where no value is damaged.
-    fn save(&self, path: &PathBuf) {
+    fn save(&self, path: &Path) {
         let least: Vec<_> = (0..KEYS).map(|number| self.least(number)).collect();
         self.store.save(path).expect("a file");
         let other = Store::builder(CAPACITY / 2).segment_bytes(SEGMENT).build().expect("a store");
@@ -243,7 +243,7 @@ fn resident() -> Option<u64> {
 }
 
 /// One phase of a store: threads come, and go.
-fn phase(soaked: &Soaked, phase: u64, versions: &[AtomicU64], path: &PathBuf) {
+fn phase(soaked: &Soaked, phase: u64, versions: &[AtomicU64], path: &Path) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let done = &done;

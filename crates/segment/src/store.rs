@@ -562,8 +562,10 @@ impl Store {
         let (number, location) = self.reserve(class, bytes)?;
         let segment = self.segments.get(number);
         if let Some(deadline) = deadline_ms {
-            head.deadline = Some(lifetimes::pack(segment, class, deadline));
-            segment.deadline_ms.fetch_max(deadline, Relaxed);
+            let packed = lifetimes::pack(segment, class, deadline);
+            head.deadline = Some(packed);
+            // As the item has it: of a writer that waited, that may be when the segment was opened.
+            segment.deadline_ms.fetch_max(lifetimes::unpack(segment, class, packed), Relaxed);
         }
         // SAFETY: the space was reserved for this item.
         unsafe { self.write(location, head, key, value) };
@@ -703,6 +705,16 @@ impl Held<'_> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    /// The segment of an item that was over before there was space for it, as its writer had to wait.
+    #[test]
+    fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
+        let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));
+        let store = Store::builder(4 << 20).clock(now_ms).build().unwrap();
+        store.put(b"key", [b"value", b""], 0, Some(5), Expect::Anything).unwrap();
+        assert!(!store.contains(b"key"));
+        assert_eq!(store.validate_at_rest(), Ok(()));
+    }
 
     /// Guards that are forgotten are never counted down: a count that wrapped would free what is held.
     #[test]
