@@ -78,7 +78,7 @@ fn run(eviction: Eviction) {
     let all_evicted = Arc::clone(&evicted);
     shuttle::check_pct(
         move || {
-            let store = Store::builder(23 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
+            let store = Store::builder(28 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
             let store = Arc::new(store.build().unwrap());
             let versions: Arc<Vec<_>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
             let spawn = |work: fn(&Store, &[AtomicU64], u64), number| {

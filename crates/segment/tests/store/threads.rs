@@ -92,7 +92,7 @@ fn write(shared: &Shared, writer: u64) {
 }
 
 fn run(eviction: Eviction) {
-    let store = Store::builder(if cfg!(miri) { 16 << 10 } else { 512 << 10 })
+    let store = Store::builder(if cfg!(miri) { 24 << 10 } else { 512 << 10 })
         .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
         .eviction(eviction)
         .build()
