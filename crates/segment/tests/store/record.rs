@@ -23,6 +23,7 @@ fn read(path: &Path) -> (Vec<Record>, End) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a log has 65,536 words, which take minutes to make")]
 fn operations_are_recorded_with_sizes_and_lifetimes() {
     let file = Temporary::new("operations");
     // A clock of the user's is for lifetimes, and not for the times of requests.
@@ -70,6 +71,7 @@ fn operations_are_recorded_with_sizes_and_lifetimes() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a log has 65,536 words, which take minutes to make")]
 fn a_share_of_the_keys_is_recorded_from_all_threads() {
     const KEYS: u64 = if cfg!(miri) { 100 } else { 20_000 };
     let file = Temporary::new("share");
