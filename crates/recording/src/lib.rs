@@ -1,5 +1,5 @@
 //! The format of recorded requests, `frazil`: what a running cache writes and the simulator
-//! reads.
+//! reads; and what writes it while the cache is at work ([`Recorder`]).
 //!
 //! All numbers are little-endian; a *varint* is LEB128, at most ten bytes.
 //!
@@ -31,9 +31,14 @@
 
 mod decode;
 mod encode;
+mod event_log;
+mod recorder;
+mod writer;
 
 pub use decode::{DecodeError, Decoder, End};
 pub use encode::Encoder;
+pub use event_log::{Event, Note};
+pub use recorder::{Recorded, Recorder};
 
 /// What a file begins with: a byte that is no text, and a line end that a transfer as text
 /// would change.

@@ -12,6 +12,7 @@ use crate::evict::{self, Evictor};
 use crate::hazards::{Hazards, RECORDS};
 use crate::index::{self, Index};
 use crate::mapping::Mapping;
+use crate::record::Tape;
 use crate::segments::{self, Segments};
 use crate::store::{Counters, Store};
 use crate::sync::Mutex;
@@ -224,6 +225,22 @@ impl Builder {
             free_target: (count / SEGMENTS_WANTED + 1).min(FREE_MAX) as u32,
             debt: AtomicU64::new(0),
             seed,
+            tape: Tape::new(),
         })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use super::*;
+
+    /// What the design's page says.
+    #[test]
+    fn there_are_80_bytes_beside_a_segment_and_28_kib_beside_all() {
+        let index = |segments| index::bytes_beside(SEGMENT_BYTES_MAX, segments);
+        let each = segments::BYTES_BESIDE + evict::BYTES_BESIDE + index(1) - index(0);
+        assert_eq!(each, 80);
+        let all = index(0) + size_of::<Hazards>() + RECORDS * LINE_BYTES;
+        assert_eq!(all >> 10, 28);
     }
 }

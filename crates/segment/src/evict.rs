@@ -17,10 +17,11 @@ use crate::hazards::Hazards;
 use crate::index::Word;
 use crate::item::Item;
 use crate::lifetimes::{self, CLASSES};
+use crate::limbo::Limbo;
 use crate::mapping::prefetch;
 use crate::segments::{Chains, NONE, Segments};
 use crate::store::Store;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// Items that are looked up together, so that the lines of the index arrive together.
 const BATCH_ITEMS: usize = 16;
@@ -80,8 +81,7 @@ struct Candidate<'a> {
 #[derive(Debug)]
 pub(crate) struct Evictor {
     job: Option<Job>,
-    /// Segments that nothing leads to, and that a reader may still look at.
-    limbo: Vec<u32>,
+    limbo: Limbo,
     /// A segment for the next merge.
     spare: Option<u32>,
     /// Where the next merge begins.
@@ -104,7 +104,7 @@ impl Evictor {
     pub(crate) fn new(segments: &Segments, chance: u64) -> Evictor {
         Evictor {
             job: None,
-            limbo: Vec::with_capacity(segments.count() as usize),
+            limbo: Limbo::new(segments),
             // Not the first, which is touched first.
             spare: segments.take_last(),
             hand: NONE,
@@ -139,19 +139,9 @@ impl Evictor {
 
     /// Frees what no reader looks at any more.
     fn drain(&mut self, segments: &Segments, hazards: &Hazards) {
-        let spare = &mut self.spare;
-        self.limbo.retain(|&segment| {
-            // Holds after hazards: who holds an item has named its segment before and clears the name
-            // (Release) after. So if its name is gone (Acquire), what it holds is seen.
-            let is_read =
-                hazards.may_be_read(segment) || segments.get(segment).holds.load(Acquire) > 0;
-            if !is_read {
-                segments.free(segment);
-            }
-            is_read
-        });
-        if spare.is_none() {
-            *spare = segments.take();
+        self.limbo.drain(segments, hazards);
+        if self.spare.is_none() {
+            self.spare = segments.take();
         }
     }
 
@@ -266,7 +256,7 @@ impl Evictor {
 
     /// What a job has gone through waits for its readers, and what it has kept is there again.
     fn end(&mut self, store: &Store, job: &Job) {
-        self.limbo.extend_from_slice(&job.run[..job.length]);
+        self.limbo.add(&job.run[..job.length]);
         if let Some(merged) = job.merged {
             store.counters.merges.fetch_add(1, Relaxed);
             if job.filled == 0 {
@@ -401,7 +391,7 @@ impl Evictor {
 
     /// For `validate`: segments that are in no chain and not free, and the one that is filled.
     pub(crate) fn apart(&self) -> (Vec<u32>, Option<(u32, usize)>) {
-        let mut apart = self.limbo.clone();
+        let mut apart = self.limbo.segments().to_vec();
         apart.extend(self.spare);
         let job = self.job.as_ref();
         if let Some(job) = job {

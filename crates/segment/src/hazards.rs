@@ -6,17 +6,24 @@
 //! suspended holds up one segment.
 //!
 //! The claim of a record is the exchange that names the segment, so a read costs one locked
-//! instruction on a line of its own (7 ns), and any number of threads get along with few records.
+//! instruction on a line of its own (7 ns), and any number of threads get along with few records. Who finds
+//! none free, as 64 threads may be in closures that call the store, does not wait for one: it holds
+//! the item while it has the lock of its stripe (`Store::hold_locked`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64, fence};
-use crate::sync::{fence_for_loom, thread};
+use crate::sync::fence_for_loom;
 
-/// Records: more threads than these can't be in the middle of a read at once, and wait.
-pub(crate) const RECORDS: usize = if cfg!(any(loom, shuttle)) { 3 } else { 64 };
+/// Records: of more reads at once than these, the others take a lock. Few where a checker is to see
+/// that happen.
+pub(crate) const RECORDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
+
+/// All records are taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoRecord;
 
 #[repr(align(64))]
 #[derive(Debug)]
@@ -33,6 +40,22 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Hazards {
     records: Box<[Record]>,
+    /// Hits of those who found no free record.
+    unnamed_hits: AtomicU64,
+}
+
+/// The segments that were named at one moment, plus one each.
+pub(crate) struct Names([u32; RECORDS]);
+
+impl Names {
+    pub(crate) fn has(&self, segment: u32) -> bool {
+        self.0.contains(&(segment + 1))
+    }
+
+    /// Whether there are any.
+    pub(crate) fn any(&self) -> bool {
+        self.0 != [0; RECORDS]
+    }
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -40,7 +63,7 @@ static THREADS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new
 
 /// The record at which this thread begins to look for a free one.
 #[inline]
-fn first_record() -> usize {
+pub(crate) fn first_record() -> usize {
     #[cfg(any(loom, shuttle))]
     return 0;
     #[cfg(not(any(loom, shuttle)))]
@@ -65,38 +88,52 @@ impl Hazards {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         };
-        Hazards { records: (0..RECORDS as u32).map(record).collect() }
+        let records = (0..RECORDS as u32).map(record).collect();
+        Hazards { records, unnamed_hits: AtomicU64::new(0) }
     }
 
     /// Names a segment. What the index says must be read again after this.
     #[inline]
-    pub(crate) fn name(&self, segment: u32) -> Hazard<'_> {
+    pub(crate) fn name(&self, segment: u32) -> Result<Hazard<'_>, NoRecord> {
         let first = first_record();
-        loop {
-            for step in 0..RECORDS {
-                let record = &self.records[(first + step) % RECORDS];
-                // SeqCst: the partner is `may_be_read`, see there. Acquire: after all that who had
-                // the record before has done.
-                let claimed = record.name.load(Relaxed) == 0
-                    && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
-                if claimed {
-                    fence_for_loom();
-                    return Hazard { record, of_one_thread: PhantomData };
-                }
-            }
-            thread::yield_now();
-        }
+        self.claim(first, segment).map_or_else(|| self.name_elsewhere(first, segment), Ok)
     }
 
-    /// Whether a reader may look at a segment that the index does not lead to any more.
+    #[inline]
+    fn claim(&self, record: usize, segment: u32) -> Option<Hazard<'_>> {
+        let record = &self.records[record];
+        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record before
+        // has done.
+        let claimed = record.name.load(Relaxed) == 0
+            && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
+        if claimed {
+            fence_for_loom();
+        }
+        claimed.then(|| Hazard { record, of_one_thread: PhantomData })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn name_elsewhere(&self, first: usize, segment: u32) -> Result<Hazard<'_>, NoRecord> {
+        let others = (1..RECORDS).map(|step| (first + step) % RECORDS);
+        others.into_iter().find_map(|record| self.claim(record, segment)).ok_or(NoRecord)
+    }
+
+    /// The segments that readers may look at although the index does not lead to them any more.
     ///
-    /// The caller unlinked all its items before. A reader names the segment (SeqCst), and then reads
-    /// the word of the index again (SeqCst). If the reader's naming comes before our fence, we see
-    /// it below. If it comes after, the reader finds the item unlinked, and does not look at it.
-    pub(crate) fn may_be_read(&self, segment: u32) -> bool {
+    /// The caller unlinked all items of those that it asks about before. A reader names the segment
+    /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes before
+    /// our fence, we see it below. If it comes after, the reader finds the item unlinked, and does not
+    /// look at it.
+    pub(crate) fn names(&self) -> Names {
         fence(SeqCst);
         // Acquire: partner of `Hazard::drop`, after which the memory may be written.
-        self.records.iter().any(|record| record.name.load(Acquire) == segment + 1)
+        Names(std::array::from_fn(|index| self.records[index].name.load(Acquire)))
+    }
+
+    /// Counts a hit that named no segment, and says how many of those there were before.
+    pub(crate) fn hit_unnamed(&self) -> u64 {
+        self.unnamed_hits.fetch_add(1, Relaxed)
     }
 
     /// Counts a look-up that found nothing.
@@ -107,9 +144,10 @@ impl Hazards {
     /// Hits and misses.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let sum = |of: fn(&Record) -> &AtomicU64| {
-            self.records.iter().map(|record| of(record).load(Relaxed)).sum()
+            self.records.iter().map(|record| of(record).load(Relaxed)).sum::<u64>()
         };
-        (sum(|record| &record.hits), sum(|record| &record.misses))
+        let hits = sum(|record| &record.hits) + self.unnamed_hits.load(Relaxed);
+        (hits, sum(|record| &record.misses))
     }
 }
 
@@ -124,7 +162,7 @@ impl Hazard<'_> {
     /// Names another segment instead. What the index says must be read again after this.
     #[inline]
     pub(crate) fn rename(&self, segment: u32) {
-        // SeqCst: as in `Hazards::name`. Release: partner of `may_be_read`, for the segment before.
+        // SeqCst: as in `Hazards::name`. Release: partner of `names`, for the segment before.
         self.record.name.swap(segment + 1, SeqCst);
         fence_for_loom();
     }
@@ -150,7 +188,7 @@ impl Hazard<'_> {
 
 impl Drop for Hazard<'_> {
     fn drop(&mut self) {
-        // Release: partner of `may_be_read`, and of who claims the record next.
+        // Release: partner of `names`, and of who claims the record next.
         self.record.name.store(0, Release);
     }
 }

@@ -24,8 +24,13 @@ const LINE_BYTES: u64 = 64;
 const ITEMS_PER_HOME: u64 = 10;
 /// Overflow lines of one home, at most: beyond that an item goes for each that comes.
 const CHAIN_MAX: usize = 64;
+/// Items of one home, at most.
+const WORDS_MAX: usize = (CHAIN_MAX + 1) * LINE_WORDS;
 /// Locks, at most. Lines that are split share the lock of what they were split from.
 const STRIPES_MAX: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 4096 };
+
+/// Insertions that pass before another split is tried, after one for which there was no memory.
+const REST: u32 = 255;
 
 const LOCATION: u64 = (1 << 40) - 1;
 const REQUESTS_SHIFT: u32 = 40;
@@ -87,7 +92,7 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     pub(crate) fn word(self) -> Word {
-        // SeqCst: partner of `Hazards::may_be_read`. Acquire: partner of `Release` in `put`, after
+        // SeqCst: partner of `Hazards::names`. Acquire: partner of `Release` in `put`, after
         // which the item is written.
         Word(self.line[self.index].load(SeqCst))
     }
@@ -115,6 +120,21 @@ struct Overflow {
     fresh_end: u64,
 }
 
+impl Overflow {
+    fn is_exhausted(&self) -> bool {
+        self.free == 0 && self.fresh == self.fresh_end
+    }
+}
+
+/// What only who adds a home needs.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    /// The places of what moves to it.
+    moving: Vec<u64>,
+    /// Insertions that still pass before another try.
+    rest: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct Index {
     /// Segments with lines that are homes, in their order.
@@ -127,8 +147,26 @@ pub(crate) struct Index {
     versions: Box<[AtomicU32]>,
     overflow: Mutex<Overflow>,
     overflow_lines: AtomicU64,
-    /// For who adds a home: the places of what moves there.
-    growth: Mutex<Vec<u64>>,
+    growth: Mutex<Growth>,
+}
+
+/// All locks of the index.
+pub(crate) struct AllLocked<'a> {
+    _growth: MutexGuard<'a, Growth>,
+    _stripes: Vec<Locked<'a>>,
+    overflow: MutexGuard<'a, Overflow>,
+}
+
+/// What a line is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineUse {
+    Home,
+    /// Of a chain.
+    Overflow,
+    /// Not used yet, or not any more.
+    Empty,
+    /// The same, and something is in it.
+    Waste,
 }
 
 /// A look for the words of a hash that have its tag.
@@ -182,7 +220,9 @@ pub(crate) type Locked<'a> = MutexGuard<'a, ()>;
 /// Bytes that the index takes outside of segments, for so many segments.
 pub(crate) fn bytes_beside(segment_bytes: usize, segments: usize) -> usize {
     let stripes = STRIPES_MAX.min(segment_bytes as u64 / LINE_BYTES) as usize;
-    stripes * (size_of::<Mutex<()>>() + size_of::<AtomicU32>()) + segments * 4
+    stripes * (size_of::<Mutex<()>>() + size_of::<AtomicU32>())
+        + WORDS_MAX * size_of::<u64>()
+        + segments * size_of::<AtomicU32>()
 }
 
 impl Index {
@@ -191,7 +231,10 @@ impl Index {
         let lines = segments.segment_bytes as u64 / LINE_BYTES;
         let stripes = STRIPES_MAX.min(lines);
         let pages: Box<[_]> = (0..segments.count()).map(|_| AtomicU32::new(NONE)).collect();
-        pages[0].store(segments.take_for_index()?, Relaxed);
+        let first = segments.take().filter(|_| segments.count_page())?;
+        segments.clear(first);
+        segments.become_page(first);
+        pages[0].store(first, Relaxed);
         Some(Index {
             pages,
             page_shift: lines.trailing_zeros(),
@@ -201,7 +244,7 @@ impl Index {
             versions: (0..stripes).map(|_| AtomicU32::new(0)).collect(),
             overflow: Mutex::new(Overflow { free: 0, fresh: 0, fresh_end: 0 }),
             overflow_lines: AtomicU64::new(0),
-            growth: Mutex::new(Vec::new()),
+            growth: Mutex::new(Growth { moving: Vec::with_capacity(WORDS_MAX), rest: 0 }),
         })
     }
 
@@ -260,17 +303,13 @@ impl Index {
         self.locks[self.stripe(hash)].lock()
     }
 
-    /// All locks, for `validate`.
-    pub(crate) fn lock_all(&self) -> Vec<Locked<'_>> {
-        self.locks.iter().map(Mutex::lock).collect()
-    }
-
     /// Leads to another place of the same key.
     pub(crate) fn replace(&self, _: &Locked<'_>, place: Place<'_>, word: Word) {
         place.put(word.0);
     }
 
-    /// Adds a word. `Err`: there is no room, and no memory for more.
+    /// Adds a word. `Err`: there is no room in its chain, and no line to make it longer
+    /// (`add_overflow_page`).
     pub(crate) fn insert(
         &self,
         _: &Locked<'_>,
@@ -311,7 +350,7 @@ impl Index {
                 line = line_at(&segments.mapping, link);
                 continue;
             }
-            let location = self.take_line(segments).ok_or(())?;
+            let location = self.take_line(&segments.mapping).ok_or(())?;
             let overflow = line_at(&segments.mapping, location);
             Place { line: overflow, index: 0 }.put(last.word().0);
             Place { line: overflow, index: 1 }.put(word);
@@ -350,25 +389,23 @@ impl Index {
             Place { line: before, index: LINE_WORDS - 1 }.put(only.word().0);
             self.moved(hash);
             only.put(0);
-            self.free_line(line, location);
+            self.free_line(&segments.mapping, location);
         }
     }
 
-    /// An empty line for overflow.
-    fn take_line(&self, segments: &Segments) -> Option<u64> {
+    /// An empty line for overflow, if there is one.
+    pub(crate) fn take_line(&self, mapping: &Mapping) -> Option<u64> {
         let mut overflow = self.overflow.lock();
+        if overflow.is_exhausted() {
+            return None;
+        }
         let location = if overflow.free != 0 {
             let location = overflow.free;
-            let first = Place { line: line_at(&segments.mapping, location), index: 0 };
+            let first = Place { line: line_at(mapping, location), index: 0 };
             overflow.free = first.word().location();
             first.put(0);
             location
         } else {
-            if overflow.fresh == overflow.fresh_end {
-                let page = self.another_page(segments)?;
-                overflow.fresh = segments.start(page);
-                overflow.fresh_end = overflow.fresh + segments.segment_bytes as u64;
-            }
             overflow.fresh += LINE_BYTES;
             overflow.fresh - LINE_BYTES
         };
@@ -376,8 +413,32 @@ impl Index {
         Some(location)
     }
 
+    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there are
+    /// lines or may be no more. No stripe may be locked: it is cleared first.
+    pub(crate) fn add_overflow_page(&self, segments: &Segments, segment: u32) -> bool {
+        if !self.overflow.lock().is_exhausted() || !segments.count_page() {
+            segments.free(segment);
+            return false;
+        }
+        segments.clear(segment);
+        let mut overflow = self.overflow.lock();
+        let is_needed = overflow.is_exhausted();
+        if is_needed {
+            segments.become_page(segment);
+            overflow.fresh = segments.start(segment);
+            overflow.fresh_end = overflow.fresh + segments.segment_bytes as u64;
+        } else {
+            // Another thread was faster.
+            drop(overflow);
+            segments.count_no_page();
+            segments.free(segment);
+        }
+        is_needed
+    }
+
     /// A line for overflow that is empty again. Place 0 is a home's, and ends the list.
-    fn free_line(&self, line: &Line, location: u64) {
+    pub(crate) fn free_line(&self, mapping: &Mapping, location: u64) {
+        let line = line_at(mapping, location);
         let mut overflow = self.overflow.lock();
         Place { line, index: 0 }.put(FREE | overflow.free);
         overflow.free = location;
@@ -389,29 +450,58 @@ impl Index {
         segments.index_count.load(Relaxed) < segments.count() / 2
     }
 
-    /// A segment for the index.
-    fn another_page(&self, segments: &Segments) -> Option<u32> {
-        self.may_have_page(segments).then(|| segments.take_for_index()).flatten()
-    }
-
     /// Whether there are too many items for the homes that there are.
     pub(crate) fn is_full(&self) -> bool {
         self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME
     }
 
     /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item again.
-    /// No stripe may be locked. Nothing happens if another thread does so, or memory is short.
+    /// No stripe may be locked. Nothing happens if another thread does so, or memory is short; then it is
+    /// not tried again with each insertion.
     pub(crate) fn grow(&self, segments: &Segments, hash_of: impl Fn(u64) -> u64) {
-        let Some(mut moving) = self.growth.try_lock() else { return };
+        let Some(mut growth) = self.growth.try_lock() else { return };
         if !self.is_full() {
             return;
         }
-        let homes = self.homes.load(Relaxed);
-        let page = &self.pages[(homes >> self.page_shift) as usize];
-        if page.load(Relaxed) == NONE {
-            let Some(segment) = self.another_page(segments) else { return };
-            page.store(segment, Relaxed);
+        if growth.rest > 0 {
+            growth.rest -= 1;
+            return;
         }
+        let grows = self.has_page(segments)
+            && (self.split(segments, &mut growth.moving, hash_of)
+                || segments.take().is_some_and(|page| self.add_overflow_page(segments, page)));
+        if !grows {
+            growth.rest = REST;
+        }
+    }
+
+    /// Has a page for the next home, if there may be one.
+    fn has_page(&self, segments: &Segments) -> bool {
+        let page = &self.pages[(self.homes.load(Relaxed) >> self.page_shift) as usize];
+        if page.load(Relaxed) != NONE {
+            return true;
+        }
+        if !segments.count_page() {
+            return false;
+        }
+        let Some(segment) = segments.take() else {
+            segments.count_no_page();
+            return false;
+        };
+        segments.clear(segment);
+        segments.become_page(segment);
+        page.store(segment, Relaxed);
+        true
+    }
+
+    /// Splits a home, unless there are no lines for the overflow of the new one.
+    fn split(
+        &self,
+        segments: &Segments,
+        moving: &mut Vec<u64>,
+        hash_of: impl Fn(u64) -> u64,
+    ) -> bool {
+        let homes = self.homes.load(Relaxed);
         let bit = 1 << homes.ilog2();
         let _locked = self.lock(homes);
         let mapping = &segments.mapping;
@@ -436,6 +526,7 @@ impl Index {
         while let Some(place) = first(mapping, from, |word| moving.contains(&word.location())) {
             self.remove_at(homes, from, place, segments);
         }
+        fits
     }
 
     /// Homes, and lines beyond them.
@@ -443,22 +534,24 @@ impl Index {
         (self.homes.load(Relaxed), self.overflow_lines.load(Relaxed))
     }
 
-    /// The words of the home that follows in an order that growth does not disturb, with the lock
-    /// of its stripe; and where to go on. Begin at 0; `None` is the end.
+    /// Calls for the words of the home that follows in an order that growth does not disturb, with the lock
+    /// of its stripe; and says where to go on. Begin at 0; `None` is the end.
     ///
     /// The order is that of the last bits of hashes, read backwards: a home that is split is followed
     /// by the one that was split off.
-    pub(crate) fn scan(
+    pub(crate) fn scan<'a>(
         &self,
         cursor: u64,
-        segments: &Segments,
-        mut each: impl FnMut(Word),
+        segments: &'a Segments,
+        mut each: impl FnMut(&Locked<'_>, Place<'a>, Word),
     ) -> Option<u64> {
         let hash = cursor.reverse_bits();
-        let _locked = self.lock(hash);
+        let locked = self.lock(hash);
         let homes = self.homes.load(Acquire);
         let home = Self::home_of(homes, hash);
-        for_each(&segments.mapping, self.home(hash, segments), |place| each(place.word()));
+        for_each(&segments.mapping, self.home(hash, segments), |place| {
+            each(&locked, place, place.word());
+        });
         // As many bits as choose this home, which is split if it has a twin.
         let level = homes.ilog2();
         let is_split = home >= 1 << level || home + (1 << level) < homes;
@@ -466,14 +559,64 @@ impl Index {
         (cursor >> (64 - bits) << (64 - bits)).checked_add(1 << (64 - bits))
     }
 
-    /// Calls for each home and each word in it, with all locks held.
-    pub(crate) fn each_home(&self, segments: &Segments, mut each: impl FnMut(u64, &[Word])) {
+    /// All locks, for `validate`.
+    pub(crate) fn lock_all(&self) -> AllLocked<'_> {
+        let growth = self.growth.lock();
+        let stripes = self.locks.iter().map(Mutex::lock).collect();
+        AllLocked { _growth: growth, _stripes: stripes, overflow: self.overflow.lock() }
+    }
+
+    /// Calls for each home and each word in it.
+    pub(crate) fn each_home(
+        &self,
+        _: &AllLocked<'_>,
+        segments: &Segments,
+        mut each: impl FnMut(u64, &[Word]),
+    ) {
         for home in 0..self.homes.load(Relaxed) {
             let mut words = Vec::new();
             let line = line_at(&segments.mapping, self.location_of(home, segments));
             for_each(&segments.mapping, line, |place| words.push(place.word()));
             each(home, &words);
         }
+    }
+
+    /// Calls for each line that anything leads to: with its place, what it is, and whether that is all
+    /// it should be. Ends if the call fails.
+    pub(crate) fn each_line<E>(
+        &self,
+        locked: &AllLocked<'_>,
+        segments: &Segments,
+        mut each: impl FnMut(u64, LineUse) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mapping = &segments.mapping;
+        let of = |location| {
+            let empty = line_at(mapping, location).iter().all(|word| word.load(Relaxed) == 0);
+            if empty { LineUse::Empty } else { LineUse::Waste }
+        };
+        let homes = self.homes.load(Relaxed);
+        let pages = self.pages.iter().take_while(|page| page.load(Relaxed) != NONE).count() as u64;
+        for home in 0..pages << self.page_shift {
+            let mut location = self.location_of(home, segments);
+            if home >= homes {
+                each(location, of(location))?;
+                continue;
+            }
+            each(location, LineUse::Home)?;
+            let last = |at| Word(line_at(mapping, at)[LINE_WORDS - 1].load(Relaxed));
+            while let Some(link) = last(location).link() {
+                location = link;
+                each(location, LineUse::Overflow)?;
+            }
+        }
+        let Overflow { mut free, fresh, fresh_end } = *locked.overflow;
+        while free != 0 {
+            let line = line_at(mapping, free);
+            let waste = line[1..].iter().any(|word| word.load(Relaxed) != 0);
+            each(free, if waste { LineUse::Waste } else { LineUse::Empty })?;
+            free = Place { line, index: 0 }.word().location();
+        }
+        (fresh..fresh_end).step_by(LINE_BYTES as usize).try_for_each(|at| each(at, of(at)))
     }
 
     /// Whether `hash` belongs to a home.

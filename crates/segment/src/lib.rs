@@ -24,7 +24,8 @@
 //!
 //! - **Memory.** The capacity holds for all: segments, index, what is known of segments, locks. The mapping
 //!   takes memory as it is used, and never gives any back before the store is dropped.
-//! - **Readers** take no lock, and wait for no writer and no merge.
+//! - **Readers** take no lock, and wait for no writer and no merge. Of more than 64 look-ups at once the
+//!   others take the lock of a stripe for a moment.
 //! - **Writers** of different keys share locks of stripes of the index, for less than a microsecond,
 //!   and make room a little with each write; none waits for a whole merge, unless memory is short
 //!   because guards hold it.
@@ -45,7 +46,9 @@ mod hazards;
 mod index;
 mod item;
 mod lifetimes;
+mod limbo;
 mod mapping;
+mod record;
 mod scan;
 mod segments;
 mod snapshot;
@@ -61,8 +64,11 @@ mod models;
 use std::fmt;
 use std::time::Duration;
 
+pub use frazil_recording::Recorded;
+
 pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use record::Recording;
 pub use scan::Scanned;
 pub use snapshot::RestoreError;
 pub use stats::{SegmentStats, Stats};
@@ -75,8 +81,9 @@ use segments::Segment;
 pub struct Attributes {
     /// Whatever the user wants; 0 takes no memory, others as many bytes as they have, or 4 for 3.
     pub flags: u32,
-    /// How long the entry is there at most, to the millisecond; up to 0.025 % of it less. `None`, or 34
-    /// years: as long as there is room.
+    /// How long the entry is there at most, rounded up to whole milliseconds, from the last millisecond of
+    /// the clock on; up to 0.025 % of it less. So one of 100 us ends with the millisecond after, and
+    /// one of nothing is over at once. `None`, or 34 years: as long as there is room.
     pub lifetime: Option<Duration>,
 }
 
@@ -141,7 +148,7 @@ pub enum StoreError {
     TooLarge,
     /// The value is no decimal number of 64 bits.
     NotANumber,
-    /// All memory is held by guards or suspended readers.
+    /// No segment comes free: guards hold an item in each, or reads or writes are under way there.
     NoRoom,
 }
 
@@ -151,7 +158,9 @@ impl fmt::Display for StoreError {
             StoreError::KeyTooLong => "the key is longer than 255 bytes",
             StoreError::TooLarge => "the item does not fit into a segment",
             StoreError::NotANumber => "the value is not a decimal number of 64 bits",
-            StoreError::NoRoom => "all memory is held by readers",
+            StoreError::NoRoom => {
+                "no segment comes free: guards, reads or writes under way hold all of them"
+            }
         })
     }
 }

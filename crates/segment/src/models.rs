@@ -8,6 +8,7 @@ use crate::hazards::Hazards;
 use crate::index::{Index, Word};
 use crate::mapping::Mapping;
 use crate::segments::{NONE, Phase, Reserved, Segment, Segments};
+use crate::sync::Mutex;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -17,6 +18,7 @@ struct Shared {
     word: AtomicU64,
     holds: AtomicU32,
     memory: UnsafeCell<u64>,
+    stripe: Mutex<()>,
 }
 
 impl Shared {
@@ -26,6 +28,7 @@ impl Shared {
             word: AtomicU64::new(1),
             holds: AtomicU32::new(0),
             memory: UnsafeCell::new(7),
+            stripe: Mutex::new(()),
         })
     }
 
@@ -34,7 +37,7 @@ impl Shared {
         if self.word.load(Acquire) == 0 {
             return;
         }
-        let hazard = self.hazards.name(0);
+        let hazard = self.hazards.name(0).unwrap();
         if self.word.load(SeqCst) == 0 {
             return;
         }
@@ -49,10 +52,25 @@ impl Shared {
         }
     }
 
-    /// As `Evictor::drain`.
+    /// As `Store::hold_locked`.
+    fn read_held(&self) {
+        let locked = self.stripe.lock();
+        if self.word.load(Acquire) == 0 {
+            return;
+        }
+        self.holds.fetch_add(1, Relaxed);
+        drop(locked);
+        // SAFETY: as above.
+        self.memory.with(|memory| assert_eq!(unsafe { *memory }, 7));
+        self.holds.fetch_sub(1, Release);
+    }
+
+    /// As `Job::settle`, and `Limbo::drain`.
     fn use_anew(&self) {
+        let locked = self.stripe.lock();
         self.word.store(0, Release);
-        if !self.hazards.may_be_read(0) && self.holds.load(Acquire) == 0 {
+        drop(locked);
+        if !self.hazards.names().has(0) && self.holds.load(Acquire) == 0 {
             // SAFETY: as above.
             self.memory.with_mut(|memory| unsafe { *memory = 8 });
         }
@@ -80,6 +98,20 @@ fn memory_that_is_held_is_not_used_anew() {
         let reader = thread::spawn(move || reader.read(true));
         shared.use_anew();
         reader.join().unwrap();
+    });
+}
+
+/// A reader who finds no record names nothing.
+#[test]
+fn memory_that_is_held_under_a_lock_is_not_used_anew() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let readers = [0, 1].map(|_| {
+            let reader = Arc::clone(&shared);
+            thread::spawn(move || reader.read_held())
+        });
+        shared.use_anew();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
 }
 
@@ -130,7 +162,12 @@ fn hash_of(location: u64) -> u64 {
 fn insert(index: &Index, segments: &Segments, location: u64) {
     let hash = hash_of(location);
     let locked = index.lock(hash);
-    index.insert(&locked, hash, Word::new(hash, 0, location), segments).unwrap();
+    let word = Word::new(hash, 0, location);
+    if index.insert(&locked, hash, word, segments).is_err() {
+        drop(locked);
+        assert!(index.add_overflow_page(segments, segments.take().unwrap()));
+        index.insert(&index.lock(hash), hash, word, segments).unwrap();
+    }
 }
 
 fn remove(index: &Index, segments: &Segments, location: u64) {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::item::Item;
-use crate::lifetimes;
 use crate::store::Store;
 
 /// An entry that was copied out ([`Store::scan`]).
@@ -21,8 +19,9 @@ pub struct Scanned {
 }
 
 impl Store {
-    /// Copies some entries out, about eight, and says where to go on; begin with 0. `None`: that
-    /// was all. An entry that is there from begin to end is met once, whatever others do meanwhile.
+    /// Copies some entries out, about ten and at most 456, and says where to go on; begin with 0. `None`:
+    /// that was all. An entry that is there from begin to end is met once, whatever others do meanwhile.
+    /// They are copied under guards ([`Store::hold`]), and no lock is held meanwhile.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -36,23 +35,19 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scan(&self, cursor: u64, out: &mut Vec<Scanned>) -> Option<u64> {
-        let now_ms = self.clock.now_ms();
-        self.index.scan(cursor, &self.segments, |word| {
-            let location = word.location();
-            // SAFETY: the index leads to the item, and its stripe is locked meanwhile.
-            let item = unsafe { Item::at(self.segments.mapping.at(location as usize)) };
-            let segment = self.segments.get(self.segments.of(location));
-            let class = segment.state().class();
-            let deadline = item.head.deadline.map(|at| lifetimes::unpack(segment, class, at));
-            if deadline.is_some_and(|deadline| deadline <= now_ms) {
-                return;
+        let mut held = Vec::new();
+        let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
+            held.push(self.guard(&self.found_locked(locked, place, word)));
+        });
+        out.extend(held.iter().filter(|held| !self.is_over(held.deadline_ms)).map(|held| {
+            let entry = held.entry();
+            Scanned {
+                key: entry.key.to_vec(),
+                value: entry.value.to_vec(),
+                flags: entry.flags,
+                lifetime: entry.lifetime,
             }
-            out.push(Scanned {
-                key: item.key.to_vec(),
-                value: item.value.to_vec(),
-                flags: item.head.flags,
-                lifetime: deadline.map(|deadline| Duration::from_millis(deadline - now_ms)),
-            });
-        })
+        }));
+        next
     }
 }

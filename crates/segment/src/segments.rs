@@ -67,7 +67,7 @@ impl State {
         (self.0 & FILLED) as usize
     }
 
-    fn writers(self) -> u64 {
+    pub(crate) fn writers(self) -> u64 {
         self.0 >> WRITERS_SHIFT & WRITERS_MAX
     }
 
@@ -336,17 +336,30 @@ impl Segments {
         Some(last)
     }
 
-    /// Takes a segment for the index, zeroed; it never comes back.
-    pub(crate) fn take_for_index(&self) -> Option<u32> {
-        let segment = self.take()?;
-        self.get(segment).set(Phase::Index, 0, self.segment_bytes);
-        self.index_count.fetch_add(1, Relaxed);
-        // SAFETY: a free segment is nobody else's, and this one is not known to the index yet.
+    /// Counts a page of the index, of which there may be half as many as segments. It is one when
+    /// [`become_page`](Segments::become_page) says so, or [`count_no_page`](Segments::count_no_page).
+    pub(crate) fn count_page(&self) -> bool {
+        let more = |pages| (pages < self.count() / 2).then_some(pages + 1);
+        self.index_count.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    pub(crate) fn count_no_page(&self) {
+        self.index_count.fetch_sub(1, Relaxed);
+    }
+
+    /// Zeroes a segment that the caller has taken, which takes as long as to write so much memory.
+    pub(crate) fn clear(&self, segment: u32) {
+        debug_assert_eq!(self.get(segment).state().phase(), Phase::Taken);
+        // SAFETY: a segment that was taken is nobody else's, and this one is not known to the index yet.
         unsafe {
             let start = self.mapping.at(self.start(segment) as usize);
             std::ptr::write_bytes(start, 0, self.segment_bytes);
         }
-        Some(segment)
+    }
+
+    /// Makes a segment that was cleared a page of the index; it never comes back.
+    pub(crate) fn become_page(&self, segment: u32) {
+        self.get(segment).set(Phase::Index, 0, self.segment_bytes);
     }
 
     /// Gives back a segment that nobody can read.
@@ -354,8 +367,8 @@ impl Segments {
         let freed = self.get(segment);
         debug_assert_eq!(freed.live_items.load(Relaxed), 0, "items of a free segment");
         freed.generation.fetch_add(1, Relaxed);
-        freed.set(Phase::Free, 0, 0);
         let mut chains = self.chains.lock();
+        freed.set(Phase::Free, 0, 0);
         chains.links[segment as usize].next = chains.free;
         chains.free = segment;
         self.free_count.fetch_add(1, Relaxed);

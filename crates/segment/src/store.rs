@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use frazil_recording::Event;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::clock::Clock;
 use crate::evict::Evictor;
-use crate::hazards::{Hazard, Hazards};
+use crate::hazards::{Hazard, Hazards, NoRecord};
 use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
 use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::lifetimes;
 use crate::mapping::prefetch;
+use crate::record::Tape;
 use crate::segments::{Chains, NONE, Reserved, Segments};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, Release};
@@ -60,6 +62,7 @@ pub struct Store {
     /// Bytes that writers are to go through, to make room.
     pub(crate) debt: AtomicU64,
     pub(crate) seed: u64,
+    pub(crate) tape: Tape,
 }
 
 /// What must be there for a write to happen.
@@ -88,22 +91,23 @@ impl Store {
     }
 
     /// Finds a key's item, and names its segment: it stays what it is until `hazard` names another.
+    /// Fails if there is no record to name it in: `hold_locked` needs none.
     #[inline]
-    pub(crate) fn find<'a>(
+    fn find<'a>(
         &'a self,
         key: &[u8],
         hash: u64,
         hazard: &mut Option<Hazard<'a>>,
-    ) -> Option<Found<'a>> {
+    ) -> Result<Option<Found<'a>>, NoRecord> {
         'again: loop {
             let version = self.index.version(hash);
             for (place, word) in self.index.look(hash, &self.segments) {
                 let segment = self.segments.of(word.location());
                 match hazard {
                     Some(hazard) => hazard.rename(segment),
-                    None => *hazard = Some(self.hazards.name(segment)),
+                    None => *hazard = Some(self.hazards.name(segment)?),
                 }
-                // Partner: `Hazards::may_be_read`. Who finds the word unlinked does not look.
+                // Partner: `Hazards::names`. Who finds the word unlinked does not look.
                 let word_named = place.word();
                 if !word_named.same_place(word) {
                     continue 'again;
@@ -116,16 +120,48 @@ impl Store {
                         let segment = self.segments.get(segment);
                         lifetimes::unpack(segment, segment.state().class(), packed)
                     });
-                    if deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms()) {
-                        return None;
+                    if self.is_over(deadline_ms) {
+                        return Ok(None);
                     }
-                    return Some(Found { item, place, word: word_named, deadline_ms });
+                    return Ok(Some(Found { item, place, word: word_named, deadline_ms }));
                 }
             }
             if self.index.version(hash) == version {
-                return None;
+                return Ok(None);
             }
         }
+    }
+
+    /// A guard of a key's item where all records are taken, by threads that may wait for this one.
+    ///
+    /// Who unlinks the item locks its stripe after this, so sees the guard in the count of the segment;
+    /// and the evictor locks the stripe of each item of a segment before it asks for the count.
+    #[cold]
+    #[inline(never)]
+    fn hold_locked(&self, key: &[u8], hash: u64) -> Option<Held<'_>> {
+        let locked = self.index.lock(hash);
+        let found = self.find_locked(&locked, key, hash)?;
+        if self.is_over(found.deadline_ms) {
+            return None;
+        }
+        let requests = found.word.requests();
+        let counts = self.hazards.hit_unnamed().is_multiple_of(u64::from(requests.max(1)));
+        if requests < REQUESTS_MAX && (requests < REQUESTS_EXACT || counts) {
+            found.place.count_request(found.word);
+        }
+        Some(self.guard(&found))
+    }
+
+    /// Adds a guard of an item, while its segment is named or its stripe locked.
+    pub(crate) fn guard<'a>(&'a self, found: &Found<'a>) -> Held<'a> {
+        let segment = self.segments.get(self.segments.of(found.word.location()));
+        // Before the name is taken back or the stripe unlocked, which publishes it
+        // (`Limbo::drain`).
+        if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
+            segment.holds.fetch_sub(1, Relaxed);
+            panic!("more than 2^31 guards of one segment");
+        }
+        Held { entry: self.entry(found), deadline_ms: found.deadline_ms, segment }
     }
 
     /// The item at a place.
@@ -148,7 +184,7 @@ impl Store {
     /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
     /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
     #[inline]
-    pub(crate) fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
+    fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
         let requests = found.word.requests();
         let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
@@ -160,14 +196,54 @@ impl Store {
     /// Looks a key up and has `read` look at its entry.
     #[inline]
     fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        let mut hazard = None;
-        let found = self.find(key, hash, &mut hazard);
-        if let (Some(found), Some(hazard)) = (&found, &hazard) {
-            self.requested(found, hazard);
-            return Some(read(self.entry(found)));
+        if self.tape.wants(hash) {
+            return self.read_recorded(key, hash, read);
         }
-        self.hazards.missed();
-        None
+        self.read_named(key, hash, read)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_recorded<R>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        read: impl FnOnce(Entry<'_>) -> R,
+    ) -> Option<R> {
+        let read = self.read_named(key, hash, |entry| {
+            self.tape.note_read(hash, Some(&entry));
+            read(entry)
+        });
+        if read.is_none() {
+            self.tape.note_read(hash, None);
+        }
+        read
+    }
+
+    #[inline]
+    fn read_named<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut hazard = None;
+        match (&self.find(key, hash, &mut hazard), &hazard) {
+            (Ok(Some(found)), Some(hazard)) => {
+                self.requested(found, hazard);
+                Some(read(self.entry(found)))
+            }
+            (Err(NoRecord), _) => self.read_held(key, hash, read),
+            _ => {
+                self.hazards.missed();
+                None
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_held<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let Some(held) = self.hold_locked(key, hash) else {
+            self.hazards.missed();
+            return None;
+        };
+        Some(read(held.entry))
     }
 
     pub(crate) fn entry<'a>(&'a self, found: &Found<'a>) -> Entry<'a> {
@@ -204,8 +280,8 @@ impl Store {
 
     /// Has `read` look at the entry of a key, in place. Its segment is not used anew meanwhile, so
     /// `read` should be short; it may call the store. Costs and waits as [`Store::get`]. Each look-up that
-    /// is under way has one of 64 records, so at most 63 threads may be in a `read` that calls the store:
-    /// more would wait for each other for ever. [`hold`](Store::hold) has no such limit.
+    /// is under way has one of 64 records; where 64 are under way, one more takes a lock, as a write does,
+    /// and gives it back before `read` is called.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -280,19 +356,21 @@ impl Store {
     /// ```
     pub fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
         let mut hazard = None;
-        let found = self.find(key, self.hash(key), &mut hazard);
-        let (Some(found), Some(hazard)) = (found, hazard) else {
-            self.hazards.missed();
-            return None;
+        let hash = self.hash(key);
+        let held = match self.find(key, hash, &mut hazard) {
+            Ok(found) => found.zip(hazard.as_ref()).map(|(found, hazard)| {
+                self.requested(&found, hazard);
+                self.guard(&found)
+            }),
+            Err(NoRecord) => self.hold_locked(key, hash),
         };
-        self.requested(&found, &hazard);
-        let segment = self.segments.get(self.segments.of(found.word.location()));
-        // Before the hazard is dropped, which publishes it (`Evictor::drain`).
-        if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
-            segment.holds.fetch_sub(1, Relaxed);
-            panic!("more than 2^31 guards of one segment");
+        if held.is_none() {
+            self.hazards.missed();
         }
-        Some(Held { entry: self.entry(&found), deadline_ms: found.deadline_ms, segment })
+        if self.tape.wants(hash) {
+            self.tape.note_read(hash, held.as_ref().map(Held::entry));
+        }
+        held
     }
 
     /// Whether there is an entry, without counting a request.
@@ -303,8 +381,14 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn contains(&self, key: &[u8]) -> bool {
-        let mut hazard = None;
-        self.find(key, self.hash(key), &mut hazard).is_some()
+        let hash = self.hash(key);
+        self.find(key, hash, &mut None).map_or_else(
+            |NoRecord| {
+                let found = self.find_locked(&self.index.lock(hash), key, hash);
+                found.is_some_and(|found| !self.is_over(found.deadline_ms))
+            },
+            |found| found.is_some(),
+        )
     }
 
     pub(crate) fn wants_room(&self) -> bool {
@@ -418,18 +502,27 @@ impl Store {
     }
 
     /// Finds a key's word, with its stripe locked.
-    fn find_locked(&self, _: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'_>> {
-        self.index.look(hash, &self.segments).find_map(|(place, word)| {
-            // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
-            // its segment is not used anew.
-            let item = unsafe { self.item(word.location()) };
-            (item.key == key).then(|| {
-                let segment = self.segments.get(self.segments.of(word.location()));
-                let class = segment.state().class();
-                let end = |packed| lifetimes::unpack(segment, class, packed);
-                Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
-            })
+    fn find_locked<'a>(&'a self, locked: &Locked<'_>, key: &[u8], hash: u64) -> Option<Found<'a>> {
+        let mut words = self.index.look(hash, &self.segments);
+        words.find_map(|(place, word)| {
+            let found = self.found_locked(locked, place, word);
+            (found.item.key == key).then_some(found)
         })
+    }
+
+    /// What a word of a stripe that is locked leads to.
+    pub(crate) fn found_locked<'a>(
+        &'a self,
+        _: &Locked<'_>,
+        place: Place<'a>,
+        word: Word,
+    ) -> Found<'a> {
+        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and its
+        // segment is not used anew.
+        let item = unsafe { self.item(word.location()) };
+        let segment = self.segments.get(self.segments.of(word.location()));
+        let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
+        Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
     }
 
     pub(crate) fn is_over(&self, deadline_ms: Option<u64>) -> bool {
@@ -438,7 +531,8 @@ impl Store {
 
     /// When an entry of this lifetime ends.
     pub(crate) fn deadline_ms(&self, lifetime: Option<Duration>) -> Option<u64> {
-        let lifetime_ms = u64::try_from(lifetime?.as_millis()).unwrap_or(u64::MAX);
+        let lifetime_ms = lifetime?.as_nanos().div_ceil(1_000_000);
+        let lifetime_ms = u64::try_from(lifetime_ms).unwrap_or(u64::MAX);
         (lifetimes::class_of(lifetime_ms.max(1)) > 0)
             .then(|| self.clock.now_ms().saturating_add(lifetime_ms))
     }
@@ -468,8 +562,10 @@ impl Store {
         let (number, location) = self.reserve(class, bytes)?;
         let segment = self.segments.get(number);
         if let Some(deadline) = deadline_ms {
-            head.deadline = Some(lifetimes::pack(segment, class, deadline));
-            segment.deadline_ms.fetch_max(deadline, Relaxed);
+            let packed = lifetimes::pack(segment, class, deadline);
+            head.deadline = Some(packed);
+            // As the item has it: of a writer that waited, that may be when the segment was opened.
+            segment.deadline_ms.fetch_max(lifetimes::unpack(segment, class, packed), Relaxed);
         }
         // SAFETY: the space was reserved for this item.
         unsafe { self.write(location, head, key, value) };
@@ -482,13 +578,16 @@ impl Store {
             // The index is to have another line, and finds no segment to lay it in.
             tries = match self.free_segment() {
                 Ok(segment) => {
-                    self.segments.free(segment);
+                    self.index.add_overflow_page(&self.segments, segment);
                     tries - 1
                 }
                 Err(_) => 0,
             };
         };
         segment.finish();
+        if stored == Stored::Stored && self.tape.wants(hash) {
+            self.tape.note_write(hash, bytes, left_ms);
+        }
         if self.index.is_full() {
             self.index.grow(&self.segments, |location| {
                 // SAFETY: asked of words of a stripe that the index has locked.
@@ -554,6 +653,9 @@ impl Store {
     /// ```
     pub fn delete(&self, key: &[u8]) -> bool {
         let hash = self.hash(key);
+        if self.tape.wants(hash) {
+            self.tape.note(hash, Event::Remove, 0, 0);
+        }
         let locked = self.index.lock(hash);
         let Some(found) = self.find_locked(&locked, key, hash) else { return false };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
@@ -595,7 +697,7 @@ impl Store {
 
 impl Held<'_> {
     pub(crate) fn release(&self) {
-        // Release: partner of `Evictor::drain`, before the memory is used anew.
+        // Release: partner of `Limbo::drain`, before the memory is used anew.
         self.segment.holds.fetch_sub(1, Release);
     }
 }
@@ -603,6 +705,16 @@ impl Held<'_> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+
+    /// The segment of an item that was over before there was space for it, as its writer had to wait.
+    #[test]
+    fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
+        let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));
+        let store = Store::builder(4 << 20).clock(now_ms).build().unwrap();
+        store.put(b"key", [b"value", b""], 0, Some(5), Expect::Anything).unwrap();
+        assert!(!store.contains(b"key"));
+        assert_eq!(store.validate_at_rest(), Ok(()));
+    }
 
     /// Guards that are forgotten are never counted down: a count that wrapped would free what is held.
     #[test]

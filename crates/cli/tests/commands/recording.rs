@@ -118,3 +118,49 @@ fn a_recording_that_was_cut_short_is_read_and_said_to_be() {
     assert_eq!(rows[0]["requests"], 500);
     assert!(!notes.contains("has no end"), "{notes}");
 }
+
+/// What a segment store has recorded: a simulation of as many bytes misses about as often as the store did,
+/// and there is advice.
+#[test]
+fn a_segment_store_is_advised() {
+    let path = std::env::temp_dir().join(format!("frazil-store-{}.frazil", std::process::id()));
+    let store = frazil_segment::Store::builder(256 << 10)
+        .segment_bytes(4 << 10)
+        .eviction(frazil_segment::Eviction::Fifo)
+        .seed(1)
+        .build()
+        .unwrap();
+    let recording = store.record(&path, 1.0).unwrap();
+    let file = Temporary(path);
+    let mut chance = 1u64;
+    let mut most = 0;
+    // With the insertions fewer notes than a log holds, so that none can be lost.
+    for _ in 0..12_000 {
+        chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let uniform = (chance >> 33) as f64 / (1u64 << 31) as f64;
+        // A power law: the first of 8,000 are asked for most.
+        let number = (8000.0 * uniform.powi(6)) as u64;
+        let value = [0; 300];
+        if store.get_with(&number.to_le_bytes(), |_| ()).is_none() {
+            let value = &value[..100 + (number % 200) as usize];
+            store.set(&number.to_le_bytes(), value, Default::default()).unwrap();
+        }
+        most = most.max(store.stats().live_bytes);
+    }
+    let recorded = recording.finish().unwrap();
+    assert_eq!((recorded.records, recorded.lost), (12_000, 0));
+    let stats = store.stats();
+    let missed = stats.misses as f64 / (stats.hits + stats.misses) as f64;
+    assert!((0.1..0.6).contains(&missed), "{missed}");
+    let flags = ["--policy", "fifo", "--unit", "bytes", "--capacity", &most.to_string()];
+    let (rows, _) = frazil(&["simulate", "--trace"], &file, &flags);
+    let simulated = rows[0]["miss_ratio"].as_f64().unwrap();
+    assert!((simulated - missed).abs() < 0.02, "{simulated} simulated, {missed} of the store");
+    let (rows, _) = frazil(&["advise", "--trace"], &file, &["--unit", "bytes"]);
+    let advice = rows.last().unwrap();
+    assert_eq!(advice["kind"], "recommendation");
+    let capacity = advice["capacity"].as_u64().unwrap();
+    let all_bytes: u64 = (0..8000).map(|number| 112 + number % 200).sum();
+    assert!(capacity > 10_000 && capacity <= all_bytes, "{advice}");
+    assert!(advice["miss_ratio"].as_f64().unwrap() < 1.0, "{advice}");
+}

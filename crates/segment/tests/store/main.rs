@@ -3,9 +3,29 @@
 //! What a value must be follows from its key and a version, so each byte that is read is checked.
 
 mod model;
+mod record;
 mod snapshot;
 mod space;
 mod threads;
+
+use std::path::PathBuf;
+
+/// A file that is gone when this is.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(
+            std::env::temp_dir().join(format!("frazil-segment-{name}-{}", std::process::id())),
+        )
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
 
 /// The value of a key's version, of `length` bytes: its version and length, and bytes that follow from
 /// these and the key.

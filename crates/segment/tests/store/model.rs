@@ -305,7 +305,7 @@ impl Model {
     }
 
     fn check(&mut self) {
-        self.store.validate().unwrap();
+        self.store.validate_at_rest().unwrap();
         let stats = self.store.stats();
         assert!(self.lost <= stats.evicted_items, "{} lost, {stats:?}", self.lost);
     }
@@ -410,7 +410,7 @@ proptest! {
             if !matches!(operation, Operation::Scan) {
                 model.run(operation);
             }
-            model.store.validate().unwrap();
+            model.store.validate_at_rest().unwrap();
         }
     }
 }

@@ -12,6 +12,7 @@ const ALL: [Eviction; 4] =
     [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn replaced_and_deleted_space_is_won_back() {
     for eviction in ALL {
         let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).build();
@@ -33,13 +34,14 @@ fn replaced_and_deleted_space_is_won_back() {
                 let version = store.get_with(&key, |entry| checked_version(&key, entry.value));
                 assert!(version.is_some_and(|version| version == round), "{eviction:?} {number}");
             }
-            store.validate().unwrap();
+            store.validate_at_rest().unwrap();
         }
         assert_eq!(store.stats().evicted_items, 0, "{eviction:?}");
     }
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn the_index_grows_and_finds_everything() {
     // 64 lines at first; small items fill it many times over.
     let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
@@ -51,7 +53,7 @@ fn the_index_grows_and_finds_everything() {
         let found = store.get_with(&number.to_le_bytes(), |entry| entry.value.to_vec());
         assert_eq!(found, Some(number.to_be_bytes().to_vec()));
     }
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
     let stats = store.stats();
     assert_eq!((stats.items, stats.evicted_items), (u64::from(keys), 0));
     let lines = stats.index_lines + stats.overflow_lines;
@@ -60,17 +62,60 @@ fn the_index_grows_and_finds_everything() {
     for number in 16..keys {
         assert!(store.delete(&number.to_le_bytes()));
     }
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
     assert_eq!((store.stats().items, store.stats().overflow_lines), (16, 0));
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
+fn the_index_takes_half_of_all_segments_and_no_more() {
+    let store = Store::builder(256 << 10).segment_bytes(4 << 10).seed(3).build().unwrap();
+    // Ten bytes an item, and eleven in the index.
+    std::thread::scope(|scope| {
+        for writer in 0..2u32 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..40_000u32 {
+                    let key = (number << 1 | writer).to_le_bytes();
+                    store.set(&key, b"12", Attributes::default()).unwrap();
+                    let stats = store.stats();
+                    assert!(stats.index_segments <= stats.segments / 2, "{stats:?}");
+                }
+            });
+        }
+    });
+    store.validate_at_rest().unwrap();
+    let stats = store.stats();
+    assert!(stats.evicted_items > 0 && stats.index_segments == stats.segments / 2, "{stats:?}");
+}
+
+#[test]
+fn lifetimes_are_rounded_up_to_milliseconds() {
+    let now_ms = Arc::new(AtomicU64::new(10));
+    let store = Store::builder(4 << 20).clock(Arc::clone(&now_ms)).build().unwrap();
+    for (micros, there) in [(0, 0), (1, 1), (100, 1), (1000, 1), (1001, 2), (2500, 3)] {
+        let lifetime = Some(Duration::from_micros(micros));
+        now_ms.store(10, Relaxed);
+        store.set(b"key", b"", Attributes { flags: 0, lifetime }).unwrap();
+        for passed in 0..4 {
+            now_ms.store(10 + passed, Relaxed);
+            assert_eq!(store.contains(b"key"), passed < there, "{micros} us after {passed} ms");
+        }
+    }
+    store.set(b"key", b"", Attributes { flags: 0, lifetime: Some(Duration::MAX) }).unwrap();
+    now_ms.store(u64::MAX, Relaxed);
+    assert!(store.contains(b"key"));
+}
+
+#[test]
 fn a_scan_meets_each_entry_once_while_the_index_grows() {
-    let store = Store::builder(4 << 20).segment_bytes(4 << 10).build().unwrap();
-    for number in 0..1000u32 {
+    const FIRST: u32 = if cfg!(miri) { 150 } else { 1000 };
+    let segment_bytes = if cfg!(miri) { 1 << 10 } else { 4 << 10 };
+    let store = Store::builder(4 << 20).segment_bytes(segment_bytes).build().unwrap();
+    for number in 0..FIRST {
         store.set(&number.to_le_bytes(), b"", Attributes::default()).unwrap();
     }
-    let (mut entries, mut cursor, mut more) = (Vec::new(), Some(0), 1000u32);
+    let (mut entries, mut cursor, mut more) = (Vec::new(), Some(0), FIRST);
     while let Some(at) = cursor {
         cursor = store.scan(at, &mut entries);
         for _ in 0..20 {
@@ -82,10 +127,11 @@ fn a_scan_meets_each_entry_once_while_the_index_grows() {
         entries.iter().map(|entry| u32::from_le_bytes(entry.key[..].try_into().unwrap())).collect();
     met.sort_unstable();
     assert!(met.windows(2).all(|pair| pair[0] < pair[1]), "an entry twice");
-    assert_eq!(met[..1000], (0..1000).collect::<Vec<_>>());
+    assert_eq!(met[..FIRST as usize], (0..FIRST).collect::<Vec<_>>());
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
     let now_ms = Arc::new(AtomicU64::new(0));
     let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Fifo);
@@ -102,7 +148,7 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
             let key = (second * 1000 + number).to_le_bytes();
             store.set(&key, &[2; 500], Attributes { flags: 0, lifetime }).unwrap();
         }
-        store.validate().unwrap();
+        store.validate_at_rest().unwrap();
     }
     let stats = store.stats();
     assert_eq!(stats.evicted_items, 0, "{stats:?}");
@@ -113,6 +159,7 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
 /// Within a class the order of writing is not that of deadlines: here one segment that lives longer
 /// was written first.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
     for eviction in
         [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry]
@@ -131,11 +178,12 @@ fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
         (10_000..10_500).for_each(|number| set(number, None));
         let stats = store.stats();
         assert_eq!(stats.evicted_items, 0, "{eviction:?}: {stats:?}");
-        store.validate().unwrap();
+        store.validate_at_rest().unwrap();
     }
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_keep_what_is_asked_for() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
     let hot = |number: u64| (number | 1 << 40).to_le_bytes();
@@ -149,11 +197,12 @@ fn merges_keep_what_is_asked_for() {
     }
     let kept = (0..200).filter(|&number| store.contains(&hot(number))).count();
     assert_eq!(kept, 200);
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
 }
 
 /// What nobody asks for goes, whatever its lifetime, before all that is written.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_come_to_each_class() {
     for kib in [1 << 10, 2 << 10] {
         let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
@@ -166,12 +215,13 @@ fn merges_come_to_each_class() {
         let stay = (0..1700).filter(|&number| store.contains(&old(number))).count();
         // But for the segment that is open.
         assert!(stay < 40, "{stay} of 1700 stay that nobody asked for, in {kib} KiB");
-        store.validate().unwrap();
+        store.validate_at_rest().unwrap();
     }
 }
 
 /// The full segment of a class that has but one is all that is asked for.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
     let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
@@ -183,7 +233,7 @@ fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
     }
     let kept = (0..45).filter(|&number| store.contains(&hot(number))).count();
     assert_eq!(kept, 45);
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
 }
 
 #[test]
@@ -202,7 +252,7 @@ fn memory_that_is_held_is_refused_and_comes_back() {
     }
     drop(held);
     store.set(b"key", &[0; 1000], Attributes::default()).unwrap();
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Readers and writers among threads: no damaged value, no stale one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ fn write(shared: &Shared, writer: u64) {
 }
 
 fn run(eviction: Eviction) {
-    let store = Store::builder(if cfg!(miri) { 16 << 10 } else { 512 << 10 })
+    let store = Store::builder(if cfg!(miri) { 24 << 10 } else { 512 << 10 })
         .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
         .eviction(eviction)
         .build()
@@ -127,7 +127,7 @@ fn run(eviction: Eviction) {
         shared.done.store(true, SeqCst);
         written.into_iter().for_each(|written| written.unwrap());
     });
-    shared.store.validate().unwrap();
+    shared.store.validate_at_rest().unwrap();
     let stats = shared.store.stats();
     assert!(shared.reads.load(SeqCst) > 0 && stats.evicted_items > 0, "{stats:?}");
 }
@@ -171,5 +171,54 @@ fn counters_lose_no_step() {
         }
     });
     assert_eq!(store.incr(b"counter", 0), Ok(Some(2 * steps)));
-    store.validate().unwrap();
+    store.validate_at_rest().unwrap();
+}
+
+/// As many threads as there are records look at an entry, and all of them ask the store for more
+/// before any of them is done.
+#[test]
+fn closures_that_call_the_store_wait_for_nobody() {
+    const THREADS: usize = 70;
+    const EXTRA: u64 = if cfg!(miri) { 8 } else { 100 };
+    let store = Store::builder(512 << 10).segment_bytes(4 << 10).build().unwrap();
+    let keys: Vec<_> = (0..THREADS as u64).map(u64::to_le_bytes).collect();
+    // Each in a segment of its own, that only who reads it keeps from being used anew.
+    for key in &keys {
+        store.set(key, &value_of(key, 1, 3000), Attributes::default()).unwrap();
+    }
+    let shared = Arc::new((store, keys, Barrier::new(THREADS)));
+    let (done, all_done) = mpsc::channel();
+    for number in 0..THREADS {
+        let (shared, done) = (Arc::clone(&shared), done.clone());
+        thread::spawn(move || {
+            let (store, keys, all_read) = &*shared;
+            let (key, other) = (&keys[number], &keys[(number + 1) % THREADS]);
+            let version = store.get_with(key, |entry| {
+                all_read.wait();
+                assert!(store.contains(other) && !store.contains(b"none"));
+                assert!(store.get(b"none", &mut Vec::new()).is_none());
+                store.get_many(&[other], |_, entry| {
+                    checked_version(other, entry.expect("an entry").value);
+                    let held = store.hold(key).expect("an entry");
+                    all_read.wait();
+                    // Many times what there is room for: all segments are used anew but those.
+                    for extra in 0..EXTRA {
+                        let extra = (extra << 32 | number as u64).to_be_bytes();
+                        store.set(&extra, &[0; 500], Attributes::default()).unwrap();
+                    }
+                    checked_version(key, held.entry().value);
+                });
+                checked_version(key, entry.value)
+            });
+            done.send(version).unwrap();
+        });
+    }
+    for _ in 0..THREADS {
+        let version = all_done.recv_timeout(Duration::from_secs(20)).expect("a thread waits");
+        assert_eq!(version, Some(1));
+    }
+    let stats = shared.0.stats();
+    assert!(stats.evicted_items > 50 * EXTRA - 350, "{stats:?}");
+    assert_eq!((stats.hits, stats.misses), (3 * THREADS as u64, THREADS as u64));
+    shared.0.validate_at_rest().unwrap();
 }

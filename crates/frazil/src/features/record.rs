@@ -4,41 +4,27 @@
 //! of a hundredth of the size, asked for a hundredth of the keys, misses about as often.
 //! While nothing is recorded an operation pays one load and one comparison.
 //!
-//! ```text
-//! threads: note ──► a log each, bounded ──► writer: order, pair, write
-//! ```
-//!
-//! An operation on a chosen key takes a note on its thread's *log* (`event_log.rs`), without a
-//! lock; what finds it full is counted as lost. What a note means is seen to by the writer
-//! (`writer.rs`), a thread that lives as long as the recording.
+//! An operation on a chosen key takes a note, which [`frazil_recording::Recorder`] has written.
 
-mod event_log;
-mod writer;
-
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind};
+use std::io;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::thread::{self, JoinHandle};
-use std::time::SystemTime;
 
-use frazil_recording::{Encoder, Header, Lifetimes, SIZE_MAX};
+use frazil_recording::{Lifetimes, Note};
 
 use crate::clock::coarse_ns;
+use crate::core::index::prefetch_for_writing;
 use crate::core::local::Stripes;
 use crate::events;
 use crate::features::Featured;
 use crate::features::Local;
 use crate::features::expiry::Term;
 use crate::features::gate::{self, Asker, Gate};
-use crate::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, Release},
-};
-use crate::sync::{CHECKED, Mutex};
+use crate::smr::thread;
+use crate::sync::CHECKED;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-pub(crate) use event_log::Event;
-use event_log::{EventLogs, Note};
+pub(crate) use frazil_recording::Event;
+pub use frazil_recording::Recorded;
 
 /// The part of a cache that chooses and notes.
 pub(crate) struct Recorder {
@@ -46,9 +32,7 @@ pub(crate) struct Recorder {
     gate: Gate,
     /// Keys whose mixed hash is below this are recorded; 0: none are.
     threshold: AtomicU64,
-    logs: OnceLock<Arc<EventLogs>>,
-    /// The writer's thread, while a recording is under way.
-    writer: Mutex<Option<JoinHandle<io::Result<Recorded>>>>,
+    recorder: frazil_recording::Recorder,
 }
 
 impl Recorder {
@@ -56,8 +40,7 @@ impl Recorder {
         Recorder {
             gate: Gate::new(),
             threshold: AtomicU64::new(0),
-            logs: OnceLock::new(),
-            writer: Mutex::new(None),
+            recorder: frazil_recording::Recorder::new(coarse_ns),
         }
     }
 
@@ -88,12 +71,10 @@ impl Recorder {
 
     #[inline(always)]
     fn note_with(&self, hash: u64, event: Event, weight: u64, lifetime_ns: u64) {
-        if let Some(logs) = self.logs.get()
-            && self.records(hash)
-        {
-            let time_ns = coarse_ns();
-            let weight = weight.min(SIZE_MAX);
-            logs.push(&Note { time_ns, hash, weight, lifetime_ns, event });
+        if self.records(hash) {
+            let note = Note { time_ns: coarse_ns(), hash, weight, lifetime_ns, event };
+            // A number is one thread's at a time, and passed on under a lock.
+            self.recorder.push(thread::number() as usize, &note, prefetch_for_writing);
         }
     }
 
@@ -119,42 +100,11 @@ impl Recorder {
         has_sizes: bool,
         lifetimes: Lifetimes,
     ) -> io::Result<()> {
-        if !(rate > 0.0 && rate <= 1.0) {
-            let problem = format!("the rate is {rate}, expected above 0 and at most 1");
-            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-        }
         // Their locks know their own threads alone, and the writer is none.
         if CHECKED {
-            return Err(ErrorKind::Unsupported.into());
+            return Err(io::ErrorKind::Unsupported.into());
         }
-        let under_way = "a recording of this cache is under way";
-        let busy = || io::Error::new(ErrorKind::ResourceBusy, under_way);
-        // Taken where one is ending.
-        let mut writer = self.writer.try_lock().ok_or_else(busy)?;
-        if writer.is_some() {
-            return Err(busy());
-        }
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let start_unix_ns =
-            since_1970.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        let begun_ns = coarse_ns();
-        let header = Header { rate, start_unix_ns, has_sizes, lifetimes };
-        let created = File::create(path).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-        })?;
-        let mut file = Encoder::new(BufWriter::new(created), &header)?;
-        // Whoever looks at the file from now on finds a recording.
-        file.flush()?;
-
-        let logs = self.logs.get_or_init(|| Arc::new(EventLogs::new()));
-        logs.stop.store(false, Relaxed);
-        let shared = Arc::clone(logs);
-        let before = (begun_ns, logs.lost());
-        let handle = thread::Builder::new()
-            .name("frazil-record".to_owned())
-            .spawn(move || writer::run(&shared, file, before))?;
-        *logs.writer.lock() = Some(handle.thread().clone());
-        *writer = Some(handle);
+        self.recorder.begin(path, rate, has_sizes, lifetimes)?;
         self.record_below(gate::threshold(rate).max(1));
         Ok(())
     }
@@ -167,37 +117,9 @@ impl Recorder {
     /// Ends the recording that is under way, in which there were `gets` of all keys; 0 if
     /// that is not known.
     fn end(&self, gets: u64) -> io::Result<Recorded> {
-        let mut writer = self.writer.lock();
         self.record_below(0);
-        let (Some(handle), Some(logs)) = (writer.take(), self.logs.get()) else {
-            return Ok(Recorded::default());
-        };
-        logs.gets.store(gets, Relaxed);
-        // Release: partner is the Acquire of the writer.
-        logs.stop.store(true, Release);
-        handle.thread().unpark();
-        handle.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")))
+        self.recorder.end(gets)
     }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        // One whose guard was forgotten.
-        let _ = self.end(0);
-    }
-}
-
-/// What a recording came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Recorded {
-    /// Records in the file.
-    pub records: u64,
-    /// Operations that should have been recorded and were not, because they came faster than
-    /// they could be written. If they are more than a few, record at a lower rate.
-    pub lost: u64,
-    /// Bytes in the file.
-    pub bytes: u64,
 }
 
 /// A recording under way: [`Cache::record`](crate::Cache::record). Ends when it is dropped.
@@ -227,7 +149,7 @@ impl Recording<'_> {
         let ended = self.recorder.end(gets(self.stripes).wrapping_sub(self.gets_before));
         #[cfg(feature = "tracing")]
         match &ended {
-            Ok(Recorded { records, lost, bytes }) => {
+            Ok(Recorded { records, lost, bytes, .. }) => {
                 events::event!(self, DEBUG, "recording ended", records, lost, bytes);
             }
             Err(error) => events::event!(self, WARN, "recording failed", %error),

@@ -16,14 +16,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::event_log::{Event, EventLogs, Note};
+use crate::recorder::Recorded;
+use crate::{Encoder, Operation, Record};
 use foldhash::fast::RandomState;
-use frazil_recording::{Encoder, Operation, Record};
-
-use super::{Event, EventLogs, Note, Recorded};
-use crate::clock::coarse_ns;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Between two rounds, at most.
 const ROUND: Duration = Duration::from_millis(50);
@@ -40,6 +39,7 @@ const WAITING: usize = 1 << 16;
 /// was, and what was lost before, it is told.
 pub(super) fn run(
     logs: &EventLogs,
+    clock: fn() -> u64,
     file: Encoder<BufWriter<File>>,
     (begun_ns, lost_before): (u64, u64),
 ) -> io::Result<Recorded> {
@@ -53,7 +53,7 @@ pub(super) fn run(
             std::thread::park_timeout(ROUND);
             stop = logs.stop.load(Acquire);
         }
-        let now_ns = coarse_ns();
+        let now_ns = clock();
         order.gather(logs, begun_ns);
         let until_ns = if stop { u64::MAX } else { now_ns.saturating_sub(LATE_NS) };
         order.drain(until_ns, |note| pairs.see(note));
@@ -221,7 +221,7 @@ fn scramble(hash: u64) -> u64 {
     hash ^ hash >> 33
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -231,22 +231,22 @@ mod tests {
         let logs = EventLogs::new();
         let note = Note { time_ns: 9, hash: 3, weight: 1, lifetime_ns: 0, event: Event::Hit };
         while logs.lost() < 7 {
-            logs.push(&note);
+            logs.push(0, &note, |_| ());
         }
         let before = (8, logs.lost());
         while logs.lost() < 12 {
-            logs.push(&note);
+            logs.push(0, &note, |_| ());
         }
         logs.stop.store(true, Relaxed);
         let path = std::env::temp_dir().join(format!("frazil-late-{}", std::process::id()));
-        let header = frazil_recording::Header {
+        let header = crate::Header {
             rate: 1.0,
             start_unix_ns: 0,
             has_sizes: false,
-            lifetimes: frazil_recording::Lifetimes::None,
+            lifetimes: crate::Lifetimes::None,
         };
         let file = BufWriter::new(File::create(&path).unwrap());
-        let ended = run(&logs, Encoder::new(file, &header).unwrap(), before);
+        let ended = run(&logs, || 20, Encoder::new(file, &header).unwrap(), before);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(ended.unwrap().lost, 5);
     }

@@ -7,18 +7,16 @@
 //!
 //! 10 ns a note; 32 bytes a note that fits, 524 kB a thread.
 
-use std::sync::OnceLock;
-use std::thread::Thread;
-
-use crate::core::index::prefetch_for_writing;
-use crate::smr::stripe::add;
-use crate::sync::atomic::{
+use std::sync::atomic::{
     AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use crate::sync::{Mutex, OwnLine, zeroed_slice};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+use std::thread::Thread;
 
-/// Threads that can take notes at once. Those of the others are lost.
+use crate::SIZE_MAX;
+
+/// Logs. Notes for others are lost.
 const LOGS: usize = 1024;
 /// Notes that a log holds: a power of two.
 const NOTES: u64 = 1 << 14;
@@ -27,7 +25,7 @@ const WORDS: usize = 4;
 
 /// What an operation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// A get that found its key.
     Hit,
     /// One that did not.
@@ -40,18 +38,23 @@ pub(crate) enum Event {
 
 /// One operation on a chosen key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    pub(super) time_ns: u64,
-    pub(super) hash: u64,
-    /// At most [`frazil_recording::SIZE_MAX`].
-    pub(super) weight: u64,
-    /// Of an insertion: how long the entry lives; 0 where nothing has a lifetime.
-    pub(super) lifetime_ns: u64,
-    pub(super) event: Event,
+pub struct Note {
+    /// By the clock of the recorder.
+    pub time_ns: u64,
+    /// Of the key.
+    pub hash: u64,
+    /// The entry's size. What is above [`SIZE_MAX`] is written as that.
+    pub weight: u64,
+    /// Of an insertion: how long the entry lives; 0 where nothing has a lifetime,
+    /// [`FOR_EVER`](crate::FOR_EVER) where others have.
+    pub lifetime_ns: u64,
+    /// What it did.
+    pub event: Event,
 }
 
-/// What is the thread's own, on one line.
+/// What is the thread's own, on lines of its own: processors fetch them in pairs.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Own {
     /// Notes taken since the beginning.
     tail: AtomicU64,
@@ -59,20 +62,25 @@ struct Own {
     lost: AtomicU64,
 }
 
+/// Notes that the writer has read.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Head(AtomicU64);
+
 /// The notes of one thread.
+#[derive(Debug)]
 struct EventLog {
-    own: OwnLine<Own>,
-    /// Notes that the writer has read.
-    head: OwnLine<AtomicU64>,
+    own: Own,
+    head: Head,
     words: Box<[AtomicU64]>,
 }
 
 impl EventLog {
     fn new() -> Self {
         EventLog {
-            own: OwnLine::default(),
-            head: OwnLine::default(),
-            words: zeroed_slice(NOTES as usize * WORDS),
+            own: Own::default(),
+            head: Head::default(),
+            words: (0..NOTES as usize * WORDS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -84,23 +92,23 @@ impl EventLog {
     /// Adds a note, for the thread whose log it is. Whether the log has just become half
     /// full.
     #[inline(always)]
-    fn push(&self, note: &Note) -> bool {
-        let tail = self.own.0.tail.load(Relaxed);
+    fn push(&self, note: &Note, near: impl FnOnce(*const u8)) -> bool {
+        let tail = self.own.tail.load(Relaxed);
         // Acquire: partner is the Release of `read`, so that what is overwritten was read.
         let held = tail.wrapping_sub(self.head.0.load(Acquire));
         if held >= NOTES {
-            add(&self.own.0.lost, 1);
+            self.own.lost.store(self.own.lost.load(Relaxed).wrapping_add(1), Relaxed);
             return false;
         }
         let words = self.words(tail);
         words[0].store(note.time_ns, Relaxed);
         words[1].store(note.hash, Relaxed);
-        words[2].store(note.weight << 2 | note.event as u64, Relaxed);
+        words[2].store(note.weight.min(SIZE_MAX) << 2 | note.event as u64, Relaxed);
         words[3].store(note.lifetime_ns, Relaxed);
         // Release: the words; partner is the Acquire of `read`.
-        self.own.0.tail.store(tail.wrapping_add(1), Release);
+        self.own.tail.store(tail.wrapping_add(1), Release);
         // The writer has had this memory: the note after the next shall find it near.
-        prefetch_for_writing(self.words(tail.wrapping_add(2)).as_ptr().cast());
+        near(self.words(tail.wrapping_add(2)).as_ptr().cast());
         held + 1 == NOTES / 2
     }
 
@@ -108,7 +116,7 @@ impl EventLog {
     fn read(&self, mut see: impl FnMut(Note)) {
         let head = self.head.0.load(Relaxed);
         // Acquire: partner is the Release of `push`.
-        let tail = self.own.0.tail.load(Acquire);
+        let tail = self.own.tail.load(Acquire);
         for number in 0..tail.wrapping_sub(head).min(NOTES) {
             let words = self.words(head.wrapping_add(number));
             let sized = words[2].load(Relaxed);
@@ -123,10 +131,11 @@ impl EventLog {
 }
 
 /// What a cache and the writer share. Made for the first recording, kept for the next.
+#[derive(Debug)]
 pub(super) struct EventLogs {
     /// By the number of the thread.
     logs: Box<[OnceLock<Box<EventLog>>]>,
-    pub(super) writer: Mutex<Option<Thread>>,
+    writer: Mutex<Option<Thread>>,
     /// Notes of threads that have no log.
     homeless: AtomicU64,
     /// Gets of all keys while it was recorded, told at the end.
@@ -145,25 +154,38 @@ impl EventLogs {
         }
     }
 
-    /// Adds a note of the calling thread.
+    /// Adds a note to a log.
     #[inline(always)]
-    pub(super) fn push(&self, note: &Note) {
-        let Some(log) = self.logs.get(crate::smr::thread::number() as usize) else {
-            self.homeless.fetch_add(1, Relaxed);
-            return;
+    pub(super) fn push(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
+        let Some(log) = self.logs.get(log) else {
+            return self.lose();
         };
-        if log.get_or_init(|| Box::new(EventLog::new())).push(note) {
+        if log.get_or_init(|| Box::new(EventLog::new())).push(note, near) {
             self.wake();
         }
+    }
+
+    /// Counts a note that has no log.
+    pub(super) fn lose(&self) {
+        self.homeless.fetch_add(1, Relaxed);
     }
 
     #[cold]
     #[inline(never)]
     fn wake(&self) {
         // Where it is taken, another thread is waking it.
-        if let Some(writer) = self.writer.try_lock() {
-            writer.iter().for_each(Thread::unpark);
+        match self.writer.try_lock() {
+            Ok(writer) => writer.iter().for_each(Thread::unpark),
+            Err(TryLockError::Poisoned(writer)) => {
+                writer.into_inner().iter().for_each(Thread::unpark);
+            }
+            Err(TryLockError::WouldBlock) => {}
         }
+    }
+
+    /// Names the thread that is to be woken.
+    pub(super) fn written_by(&self, writer: Thread) {
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     }
 
     /// Shows the writer what it has not read, each with the number of its log.
@@ -177,13 +199,13 @@ impl EventLogs {
 
     /// Notes lost since the logs were made.
     pub(super) fn lost(&self) -> u64 {
-        let of = |log: &EventLog| log.own.0.lost.load(Relaxed);
+        let of = |log: &EventLog| log.own.lost.load(Relaxed);
         let lost = self.logs.iter().filter_map(OnceLock::get).map(|log| of(log));
         lost.fold(self.homeless.load(Relaxed), u64::wrapping_add)
     }
 }
 
-#[cfg(all(test, not(any(loom, shuttle))))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -193,7 +215,7 @@ mod tests {
         let note =
             |hash| Note { time_ns: 1, hash, weight: 7, lifetime_ns: 5, event: Event::Insert };
         for round in 1..=3 {
-            (0..NOTES + 5).for_each(|hash| logs.push(&note(hash)));
+            (0..NOTES + 5).for_each(|hash| logs.push(0, &note(hash), |_| ()));
             assert_eq!(logs.lost(), 5 * round);
             let mut read = Vec::new();
             logs.read(|_, note| read.push(note));
@@ -209,13 +231,14 @@ mod tests {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for hash in 0..ALL {
-                    logs.push(&Note {
+                    let note = Note {
                         time_ns: hash,
                         hash,
                         weight: hash,
                         lifetime_ns: hash,
                         event: Event::Miss,
-                    });
+                    };
+                    logs.push(0, &note, |_| ());
                 }
             });
             while !writer.is_finished() {

@@ -1,0 +1,186 @@
+//! Recording requests to a file that `frazil advise` and `frazil simulate` read.
+
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use frazil_recording::{Event, FOR_EVER, Lifetimes, Note, Recorded, Recorder};
+
+use crate::Entry;
+use crate::hazards::{RECORDS, first_record};
+use crate::item::Head;
+use crate::mapping::prefetch;
+use crate::store::Store;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What chooses and notes.
+#[derive(Debug)]
+pub(crate) struct Tape {
+    /// Keys whose hash is below this are recorded; 0: none are.
+    below: AtomicU64,
+    recorder: Recorder,
+    /// Who takes a note on a log has it to itself. Who does not get it loses the note, and does not wait.
+    logs: [Mutex<()>; RECORDS],
+}
+
+/// Nanoseconds since the process first asked.
+fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+impl Tape {
+    pub(crate) fn new() -> Tape {
+        Tape {
+            below: AtomicU64::new(0),
+            recorder: Recorder::new(now_ns),
+            logs: std::array::from_fn(|_| Mutex::new(())),
+        }
+    }
+
+    /// Whether requests of a key with this hash are recorded.
+    #[inline(always)]
+    pub(crate) fn wants(&self, hash: u64) -> bool {
+        hash < self.below.load(Relaxed)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note(&self, hash: u64, event: Event, bytes: usize, lifetime_ns: u64) {
+        let note = Note { time_ns: now_ns(), hash, weight: bytes as u64, lifetime_ns, event };
+        let log = first_record();
+        match self.logs[log].try_lock() {
+            Some(_own) => self.recorder.push(log, &note, prefetch),
+            None => self.recorder.lose(),
+        }
+    }
+
+    /// Notes a look-up, and what it found.
+    #[cold]
+    pub(crate) fn note_read(&self, hash: u64, found: Option<&Entry<'_>>) {
+        let Some(entry) = found else { return self.note(hash, Event::Miss, 0, 0) };
+        let head = Head {
+            key_bytes: entry.key.len(),
+            value_bytes: entry.value.len(),
+            flags: entry.flags,
+            deadline: entry.lifetime.map(|_| 0),
+        };
+        self.note(hash, Event::Hit, head.item_bytes(), 0);
+    }
+
+    /// Notes a value that was stored, which lives so long.
+    #[cold]
+    pub(crate) fn note_write(&self, hash: u64, bytes: usize, lifetime_ms: Option<u64>) {
+        let nanoseconds = |ms: u64| ms.saturating_mul(1_000_000).clamp(1, FOR_EVER - 1);
+        self.note(hash, Event::Insert, bytes, lifetime_ms.map_or(FOR_EVER, nanoseconds));
+    }
+}
+
+/// A recording under way: [`Store::record`]. Ends when it is dropped.
+#[derive(Debug)]
+#[must_use = "a recording ends when this is dropped"]
+pub struct Recording<'s> {
+    store: &'s Store,
+    /// Gets before it began.
+    gets_before: u64,
+    finished: bool,
+}
+
+impl Recording<'_> {
+    /// Ends the recording and says what it came to. Waits until all is written.
+    ///
+    /// # Errors
+    ///
+    /// The file could not be written, now or at any time since the beginning. Its whole blocks can be read
+    /// all the same.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// let path = std::env::temp_dir().join(format!("finish-{}", std::process::id()));
+    /// assert_eq!(store.record(&path, 0.5)?.finish()?.records, 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn finish(mut self) -> io::Result<Recorded> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<Recorded> {
+        self.finished = true;
+        let tape = &self.store.tape;
+        tape.below.store(0, Relaxed);
+        tape.recorder.end(self.store.gets().wrapping_sub(self.gets_before))
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Whoever wants to know of errors asks with `finish`.
+            _ = self.end();
+        }
+    }
+}
+
+impl Store {
+    /// Records the requests for a share of all keys to a file, which `frazil simulate` and `frazil advise`
+    /// read, until the guard goes.
+    ///
+    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a key that is chosen are
+    /// recorded. Those for others cost one branch more. What each operation becomes:
+    ///
+    /// | operation | record |
+    /// |---|---|
+    /// | get, hold that hits | get, with the item's bytes as size: head, key and value |
+    /// | one that misses | get, with the write that follows it within a second, on whatever thread, and in its place; without one, a get of unknown size |
+    /// | any other write that stores something | set |
+    /// | append, prepend, touch, incr, decr | get, and set if there is an entry |
+    /// | delete | delete |
+    ///
+    /// A write has its lifetime in the record. `contains` and `scan` are not recorded, nor is what a write
+    /// with a condition finds. Keys are recorded as scrambled hashes, which differ from one store to the next
+    /// unless [`Builder::seed`](crate::Builder::seed) is the same.
+    ///
+    /// No operation waits for the file: what it cannot take is counted as lost. Beside the capacity a
+    /// recording takes 524 kB for each thread that has noted something, at most 34 MB, until the store goes.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// let path = std::env::temp_dir().join(format!("record-{}", std::process::id()));
+    /// let recording = store.record(&path, 1.0)?;
+    /// for key in [b"a", b"b", b"a"] {
+    ///     if store.get(key, &mut Vec::new()).is_none() {
+    ///         store.set(key, b"value", Default::default())?;
+    ///     }
+    /// }
+    /// let recorded = recording.finish()?;
+    /// assert_eq!((recorded.records, recorded.lost), (3, 0));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a rate that is none, `ResourceBusy` while another recording of this store is under
+    /// way, and what the system says of the file and of the thread that writes it. A file that is there
+    /// already is overwritten.
+    pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
+        // Checkers' locks know their own threads alone, and the writer is none.
+        if cfg!(any(loom, shuttle)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let gets_before = self.gets();
+        self.tape.recorder.begin(path.as_ref(), rate, true, Lifetimes::Told)?;
+        // Half of 2^64 is exact; 1 becomes all but one.
+        self.tape.below.store(((rate * 2f64.powi(64)) as u64).max(1), Relaxed);
+        Ok(Recording { store: self, gets_before, finished: false })
+    }
+
+    /// Look-ups so far.
+    fn gets(&self) -> u64 {
+        let (hits, misses) = self.hazards.counts();
+        hits + misses
+    }
+}
