@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -30,9 +31,10 @@ struct Record {
     misses: AtomicU64,
 }
 
-#[derive(Debug)]
+/// The records; clones are the same ones.
+#[derive(Clone, Debug)]
 pub(crate) struct Hazards {
-    records: Box<[Record]>,
+    records: Arc<[Record]>,
 }
 
 #[cfg(not(any(loom, shuttle)))]

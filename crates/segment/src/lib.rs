@@ -44,6 +44,7 @@ mod evict;
 mod hazards;
 mod index;
 mod item;
+mod learner;
 mod lifetimes;
 mod mapping;
 mod scan;

@@ -1,5 +1,6 @@
 //! The store: how reads, writes and evictions meet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -9,6 +10,7 @@ use crate::evict::Evictor;
 use crate::hazards::{Hazard, Hazards};
 use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
 use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::learner::Learner;
 use crate::lifetimes;
 use crate::mapping::prefetch;
 use crate::segments::{Chains, NONE, Reserved, Segments};
@@ -51,7 +53,9 @@ pub struct Store {
     pub(crate) index: Index,
     pub(crate) hazards: Hazards,
     pub(crate) evictor: Mutex<Evictor>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
+    /// Of [`Eviction::GlCache`] only.
+    pub(crate) learner: Option<Learner>,
     pub(crate) clock: Clock,
     pub(crate) eviction: Eviction,
     pub(crate) capacity_bytes: usize,
@@ -148,12 +152,46 @@ impl Store {
     /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
     /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
     #[inline]
-    pub(crate) fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
+    pub(crate) fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
         let requests = found.word.requests();
+        if let Some(learner) = &self.learner {
+            let segment = self.segments.of(found.word.location());
+            match learner.note_of_requested(requests) {
+                None => learner.repeated(segment, hazard),
+                Some(note) if found.place.note_request(found.word, note) => {
+                    learner.noted(segment, requests);
+                }
+                Some(_) => {}
+            }
+            if learner.is_sampled(hash) {
+                learner.hit(hash, segment, found.item.head.item_bytes());
+            }
+            return;
+        }
         let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
         if requests < REQUESTS_MAX && counts {
-            found.place.count_request(found.word);
+            found.place.note_request(found.word, requests + 1);
+        }
+    }
+
+    /// Counts a look-up that found nothing.
+    #[inline]
+    fn missed(&self, hash: u64) {
+        self.hazards.missed();
+        if let Some(learner) = &self.learner
+            && learner.is_sampled(hash)
+        {
+            learner.missed(hash);
+        }
+    }
+
+    /// An entry was deleted or replaced.
+    fn forget(&self, hash: u64) {
+        if let Some(learner) = &self.learner
+            && learner.is_sampled(hash)
+        {
+            learner.forget(hash);
         }
     }
 
@@ -163,10 +201,10 @@ impl Store {
         let mut hazard = None;
         let found = self.find(key, hash, &mut hazard);
         if let (Some(found), Some(hazard)) = (&found, &hazard) {
-            self.requested(found, hazard);
+            self.requested(hash, found, hazard);
             return Some(read(self.entry(found)));
         }
-        self.hazards.missed();
+        self.missed(hash);
         None
     }
 
@@ -279,13 +317,13 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
-        let mut hazard = None;
-        let found = self.find(key, self.hash(key), &mut hazard);
+        let (mut hazard, hash) = (None, self.hash(key));
+        let found = self.find(key, hash, &mut hazard);
         let (Some(found), Some(hazard)) = (found, hazard) else {
-            self.hazards.missed();
+            self.missed(hash);
             return None;
         };
-        self.requested(&found, &hazard);
+        self.requested(hash, &found, &hazard);
         let segment = self.segments.get(self.segments.of(found.word.location()));
         // Before the hazard is dropped, which publishes it (`Evictor::drain`).
         if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
@@ -355,6 +393,9 @@ impl Store {
                 }
             }
             let segment = self.free_segment()?;
+            if let Some(learner) = &self.learner {
+                learner.opens(segment, Some(open).filter(|&open| open != NONE));
+            }
             self.segments.reopen(class, open, segment, self.clock.now_ms());
         }
     }
@@ -522,12 +563,15 @@ impl Store {
             }
             _ => {}
         }
+        let written = self.learner.as_ref().map(Learner::note_of_written);
+        self.forget(hash);
         if let Some(found) = there {
-            let word = Word::new(hash, found.place.word().requests(), location);
+            let requests = written.unwrap_or_else(|| found.place.word().requests());
+            let word = Word::new(hash, requests, location);
             self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
             self.index.replace(&locked, found.place, word);
         } else {
-            let word = Word::new(hash, 0, location);
+            let word = Word::new(hash, written.unwrap_or(0), location);
             if self.index.insert(&locked, hash, word, &self.segments).is_err() {
                 if !may_displace && self.index.may_have_page(&self.segments) {
                     return None;
@@ -558,6 +602,7 @@ impl Store {
         let Some(found) = self.find_locked(&locked, key, hash) else { return false };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
         self.index.remove(&locked, hash, found.place, &self.segments);
+        self.forget(hash);
         !self.is_over(found.deadline_ms)
     }
 
