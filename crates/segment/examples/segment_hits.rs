@@ -5,8 +5,8 @@
 //! segment_hits CAPACITY%,… TRACE…
 //! ```
 //!
-//! Each key has 8 bytes, and a value as long as the trace says, or 100 bytes where it says nothing. Segments are a
-//! 128th of the capacity, from 4 KiB to 1 MiB; a value that does not fit into one is a miss each time. The
+//! Each key has 8 bytes, and a value as long as the trace says, or a block of 4 KiB. Segments are a
+//! 128th of the capacity, from 16 KiB to 1 MiB; a value that does not fit into one is a miss each time. The
 //! learner works in place, so that a run is the same each time. A miss stores the value. Of GL-Cache is told
 //! how often a model was made, and how much of what the last one gained each feature gained.
 
@@ -22,7 +22,10 @@ const EVICTIONS: [(&str, Eviction); 4] = [
     ("fifo-merge", Eviction::FifoMerge),
     ("gl-cache", Eviction::GlCache),
 ];
-const VALUE_BYTES: u32 = 100;
+/// Traces without sizes are of blocks of a disk.
+const VALUE_BYTES: u32 = 4096;
+/// A segment has room for one.
+const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
 fn size(trace: &Trace, at: usize) -> u32 {
     trace.sizes.get(at).copied().unwrap_or(VALUE_BYTES)
@@ -36,7 +39,7 @@ fn footprint(trace: &Trace) -> u64 {
 }
 
 fn store(capacity: u64, eviction: Eviction, now_ms: &Arc<AtomicU64>) -> Store {
-    let segment = 1usize << (capacity / 128).clamp(4 << 10, 1 << 20).ilog2();
+    let segment = 1usize << (capacity / 128).clamp(SEGMENT_BYTES_MIN, 1 << 20).ilog2();
     let builder = Store::builder(capacity as usize).segment_bytes(segment).eviction(eviction);
     let builder = builder.clock(Arc::clone(now_ms)).seed(7).learn_in_place(true);
     builder.build().expect("a store")

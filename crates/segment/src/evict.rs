@@ -39,6 +39,8 @@ pub(crate) struct Evictor {
     /// Segments that end next, of those that were looked at.
     endings: Endings,
     ranking: Ranking,
+    /// Whether the run that was chosen last was ranked.
+    has_ranked: bool,
     chance: u64,
     /// Bytes sampled, by score.
     scores: [u64; SCORES],
@@ -59,6 +61,7 @@ impl Evictor {
             sweep: 0,
             endings: Endings::default(),
             ranking: Ranking::default(),
+            has_ranked: false,
             chance: chance | 1,
             scores: [0; SCORES],
         }
@@ -143,7 +146,9 @@ impl Evictor {
             bytes if bytes <= segments.segment_bytes as u64 => Keep::All,
             _ => Keep::From(0),
         };
-        Some(self.take(store, chains, &run, keep))
+        let mut job = self.take(store, chains, &run, keep);
+        job.is_ranked = self.has_ranked;
+        Some(job)
     }
 
     /// Takes a run out of its chain, to go through it.

@@ -47,6 +47,8 @@ mod item;
 mod learner;
 mod lifetimes;
 mod mapping;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod scan;
 mod segments;
 mod snapshot;
@@ -64,6 +66,7 @@ use std::time::Duration;
 
 pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use learner::{LearnerStats, SegmentLearned};
 pub use scan::Scanned;
 pub use snapshot::RestoreError;
 pub use stats::{SegmentStats, Stats};

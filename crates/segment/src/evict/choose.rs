@@ -166,6 +166,7 @@ impl Evictor {
             Eviction::FifoMerge => return self.in_turn(store, chains, MERGE),
             Eviction::GlCache => {
                 let ranked = self.ranked(store, chains);
+                self.has_ranked = ranked.is_some();
                 return ranked.unwrap_or_else(|| self.in_turn(store, chains, MERGE_LEARNED));
             }
         };

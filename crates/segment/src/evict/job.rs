@@ -45,6 +45,8 @@ pub(super) struct Job {
     /// Every so many items are looked at first, to find the cut. 0: it is found.
     stride: u32,
     passed: u32,
+    /// Whether a learner has chosen it.
+    pub(super) is_ranked: bool,
     /// Where the items go that stay, and how far it is filled.
     pub(super) merged: Option<u32>,
     pub(super) filled: usize,
@@ -82,6 +84,7 @@ impl Job {
             keep,
             stride,
             passed: 0,
+            is_ranked: false,
             merged,
             filled: 0,
             previous,
@@ -194,6 +197,9 @@ impl Job {
             let gone =
                 if is_over { &store.counters.expired_items } else { &store.counters.evicted_items };
             gone.fetch_add(1, Relaxed);
+            if let Some(learner) = store.learner.as_ref().filter(|_| self.is_ranked && !is_over) {
+                learner.evicts();
+            }
         }
     }
 

@@ -41,11 +41,11 @@ impl Drop for Thread {
         // Release: partner of `Shared::work`.
         self.shared.asked.fetch_or(STOP, Release);
         self.wake();
-        if let Some(handle) = self.handle.take() {
-            if std::process::id() == self.process {
-                // It does not panic; if it did there would be nothing left to do.
-                _ = handle.join();
-            }
+        if let Some(handle) = self.handle.take()
+            && std::process::id() == self.process
+        {
+            // It does not panic; if it did there would be nothing left to do.
+            _ = handle.join();
         }
     }
 }
