@@ -449,3 +449,123 @@ impl Shared {
         false
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::{Attributes, Eviction, Store};
+
+    /// The sum of all labels, and what a request that came now would add to one.
+    fn labels(shared: &Shared, bytes: usize) -> (f64, f64) {
+        let sum = shared.labels.iter().map(|label| f64::from_bits(label.load(Relaxed))).sum();
+        let grace = f64::from_bits(shared.grace.load(Relaxed));
+        let passed = (shared.requests() - shared.since.load(Relaxed) + 1) as f64;
+        (sum, 1.0 / ((passed + grace) * bytes as f64))
+    }
+
+    fn store() -> Store {
+        let builder = Store::builder(1 << 20).segment_bytes(8 << 10).eviction(Eviction::GlCache);
+        let store = builder.learn_in_place(true).seed(1).build().unwrap();
+        // Until room is made for the first time, which takes the first snapshot.
+        let snapshots = || store.learner_stats().unwrap().snapshots;
+        (0u64..).take_while(|_| snapshots() == 0).for_each(|number| set(&store, number));
+        store
+    }
+
+    fn set(store: &Store, number: u64) {
+        store.set(&number.to_le_bytes(), &[0; 240], Attributes::default()).unwrap();
+    }
+
+    fn is_sampled(store: &Store, number: u64) -> bool {
+        store.learner.as_ref().unwrap().is_sampled(store.hash(&number.to_le_bytes()))
+    }
+
+    /// Sampled keys that are there.
+    fn sampled(store: &Store) -> Vec<u64> {
+        let is_there = |number: &u64| store.contains(&number.to_le_bytes());
+        (0..4000).filter(is_there).filter(|&number| is_sampled(store, number)).collect()
+    }
+
+    fn get(store: &Store, number: u64) -> bool {
+        store.get_with(&number.to_le_bytes(), |_| ()).is_some()
+    }
+
+    /// Bytes of each item; a note keeps them to an eighth.
+    const BYTES: usize = 252;
+
+    #[test]
+    fn an_object_adds_to_its_segments_label_once() {
+        let store = store();
+        let shared = &store.learner.as_ref().unwrap().shared;
+        let [number, other, ..] = sampled(&store)[100..] else { panic!("some hundreds") };
+        let (before, part) = labels(shared, BYTES);
+        assert!(get(&store, number));
+        let (after, _) = labels(shared, BYTES);
+        assert!((after - before - part).abs() < part * 1e-6, "{before} {part} {after}");
+        assert!(get(&store, number));
+        assert_eq!(labels(shared, BYTES).0, after);
+        // What was written since the snapshot, or anew, belongs to no segment of it.
+        let is_sampled = |&new: &u64| is_sampled(&store, new);
+        let new = (1 << 40..).find(is_sampled).unwrap();
+        set(&store, new);
+        set(&store, other);
+        assert!(get(&store, new) && get(&store, other));
+        assert_eq!(labels(shared, BYTES).0, after);
+    }
+
+    #[test]
+    fn an_object_that_has_gone_adds_when_it_is_missed() {
+        let store = store();
+        let shared = &store.learner.as_ref().unwrap().shared;
+        let all = sampled(&store);
+        let is_gone = |number: &&u64| !store.contains(&number.to_le_bytes());
+        // Some merges, and no second snapshot.
+        for number in 0..300 {
+            set(&store, 1 << 40 | number);
+        }
+        assert_eq!(store.learner_stats().unwrap().snapshots, 1);
+        let gone: Vec<u64> = all.iter().filter(is_gone).copied().collect();
+        assert!(gone.len() > 20 && store.learner_stats().unwrap().noted_keys >= gone.len() as u64);
+        let (before, part) = labels(shared, BYTES);
+        assert!(!get(&store, gone[0]));
+        let (after, _) = labels(shared, BYTES);
+        assert!((after - before) / part > 0.99 && (after - before) / part < 1.14);
+        assert!(!get(&store, gone[0]));
+        assert_eq!(labels(shared, BYTES).0, after);
+        // It is written before anybody asks: nobody will ask for what has gone.
+        set(&store, gone[1]);
+        assert!(get(&store, gone[1]));
+        assert_eq!(labels(shared, BYTES).0, after);
+    }
+
+    #[test]
+    fn requests_and_items_asked_for_are_counted() {
+        let store = store();
+        let tallies = || {
+            let learned = store.segments().map(|segment| segment.learned.unwrap());
+            learned.fold((0, 0), |sum, it| (sum.0 + it.requests, sum.1 + it.active_items))
+        };
+        let before = tallies();
+        (900..910).for_each(|number| assert!(get(&store, number)));
+        assert_eq!(tallies(), (before.0 + 10, before.1 + 10));
+        // Again within an epoch: one in 64, as 64.
+        (0..6400).for_each(|_| assert!(get(&store, 900)));
+        let (requests, active) = tallies();
+        assert_eq!(active, before.1 + 10);
+        assert!((4000..9600).contains(&(requests - before.0)), "{}", requests - before.0);
+    }
+
+    #[test]
+    fn ages_of_notes_wrap_and_are_cut() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        learner.shared.epoch.store(5, Relaxed);
+        assert_eq!(learner.age(ACTIVE | 5), 1);
+        assert_eq!(learner.age(3), 5);
+        assert_eq!(learner.age(EPOCHS - 1), 13);
+        let moved = learner.moves(0, ACTIVE | 6);
+        assert_eq!((moved & ACTIVE, learner.age(moved)), (ACTIVE, 2 * AGE_MAX + 1));
+        assert_eq!(learner.note_of_requested(ACTIVE | 5), None);
+        assert_eq!(learner.note_of_requested(5), Some(ACTIVE | 5));
+    }
+}

@@ -103,6 +103,11 @@ fn reads_while_segments_are_merged() {
 }
 
 #[test]
+fn reads_while_segments_are_learned() {
+    run(Eviction::GlCache);
+}
+
+#[test]
 fn reads_while_segments_are_dropped() {
     run(Eviction::Random);
 }

@@ -21,36 +21,41 @@ const GARBAGE_SHARE: u64 = 8;
 /// Segments that end next that are remembered.
 const ENDINGS: usize = 32;
 
-/// Where the next merge begins.
+/// Where the next merge begins. In a class it stays among what was written last, where merges part what is asked
+/// for from what is not, and comes to what they have kept when nothing new is full: a hand that goes through all
+/// in turn merges segments of popular items as often, and hits less, after a change of what is popular too.
 #[derive(Debug)]
 pub(super) struct Hand {
     pub(super) at: u32,
-    /// The class that it goes through, and the sequence of the last segment that was open when it began. What is
-    /// newer waits until it comes again: a hand that met each segment as soon as it is full would stay with
-    /// what was written last.
+    /// The class that it goes through, and the sequence of the last segment that was open when it came there.
+    /// What is newer waits until it comes again, or it would never leave the class that is written to.
     class: usize,
     last: u64,
 }
 
 impl Default for Hand {
     fn default() -> Self {
-        Hand { at: NONE, class: CLASSES - 1, last: 0 }
+        Hand { at: NONE, class: CLASSES, last: 0 }
     }
 }
 
 impl Hand {
-    /// Goes on to the next class that has any segments, or to the first segment of the same, where it has met
-    /// all that it was to meet.
+    /// Goes on to another class, if there is one and it has met all that it was to meet.
     fn turn(&mut self, segments: &Segments, chains: &Chains) {
-        let class_of = |segment| segments.get(segment).state().class();
-        let is_new = |segment| segments.get(segment).sequence.load(Relaxed) > self.last;
-        if self.at != NONE && class_of(self.at) == self.class && !is_new(self.at) {
+        self.at = after_class(chains, self.class, self.at);
+        if self.at == NONE {
             return;
         }
-        if self.at == NONE || class_of(self.at) == self.class {
-            self.at = after_class(chains, self.class, NONE);
+        let class_of = |segment| segments.get(segment).state().class();
+        if class_of(self.at) == self.class
+            && segments.get(self.at).sequence.load(Relaxed) > self.last
+        {
+            let other = after_class(chains, self.class, NONE);
+            if class_of(other) != self.class {
+                self.at = other;
+            }
         }
-        if self.at != NONE {
+        if class_of(self.at) != self.class {
             (self.class, self.last) = (class_of(self.at), chains.sequence());
         }
     }

@@ -156,3 +156,42 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_two_ask_for_gives_its_due_once() {
+        for is_noted in [false, true] {
+            loom::model(move || {
+                let notes = Arc::new(Notes::new(8));
+                if is_noted {
+                    notes.note(7 << 40, 3, 100);
+                }
+                let other = Arc::clone(&notes);
+                let other = thread::spawn(move || other.request(7 << 40, true));
+                let answers = [notes.request(7 << 40, true), other.join().unwrap()];
+                let seen = answers.iter().filter(|&&answer| answer == Noted::Seen).count();
+                assert_eq!((seen, notes.len()), (1, 1), "{answers:?}");
+            });
+        }
+    }
+
+    /// A key leaves its segment while it is asked for: whoever comes first, there is one word for it.
+    #[test]
+    fn a_key_that_leaves_while_it_is_asked_for_is_noted_once() {
+        loom::model(|| {
+            let notes = Arc::new(Notes::new(8));
+            let evictor = Arc::clone(&notes);
+            let evictor = thread::spawn(move || assert!(evictor.note(7 << 40, 3, 100)));
+            let answer = notes.request(7 << 40, true);
+            evictor.join().unwrap();
+            assert!(matches!(answer, Noted::Absent | Noted::Row(3, _)), "{answer:?}");
+            assert_eq!((notes.request(7 << 40, true), notes.len()), (Noted::Seen, 1));
+        });
+    }
+}

@@ -153,6 +153,11 @@ fn closest_to_expiry() {
 }
 
 #[test]
+fn gl_cache() {
+    run(Eviction::GlCache);
+}
+
+#[test]
 fn counters_lose_no_step() {
     let store = Store::builder(512 << 10).segment_bytes(4 << 10).build().unwrap();
     let steps = if cfg!(miri) { 40 } else { 20_000 };
