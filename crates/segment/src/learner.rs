@@ -480,10 +480,16 @@ mod tests {
         store.learner.as_ref().unwrap().is_sampled(store.hash(&number.to_le_bytes()))
     }
 
-    /// Sampled keys that are there.
+    /// Sampled keys that are in segments with rows.
     fn sampled(store: &Store) -> Vec<u64> {
-        let is_there = |number: &u64| store.contains(&number.to_le_bytes());
-        (0..4000).filter(is_there).filter(|&number| is_sampled(store, number)).collect()
+        let has_row = |number: &u64| {
+            let (key, mut hazard) = (number.to_le_bytes(), None);
+            let found = store.find(&key, store.hash(&key), &mut hazard);
+            let segment = found.map(|found| store.segments.of(found.word.location()));
+            let tallies = &store.learner.as_ref().unwrap().shared.tallies;
+            segment.is_some_and(|segment| tallies[segment as usize].row.load(Relaxed) < HEIR)
+        };
+        (0..4000).filter(has_row).filter(|&number| is_sampled(store, number)).collect()
     }
 
     fn get(store: &Store, number: u64) -> bool {
@@ -497,7 +503,7 @@ mod tests {
     fn an_object_adds_to_its_segments_label_once() {
         let store = store();
         let shared = &store.learner.as_ref().unwrap().shared;
-        let [number, other, ..] = sampled(&store)[100..] else { panic!("some hundreds") };
+        let [number, other, ..] = sampled(&store)[100..] else { panic!("few are sampled") };
         let (before, part) = labels(shared, BYTES);
         assert!(get(&store, number));
         let (after, _) = labels(shared, BYTES);
@@ -525,7 +531,8 @@ mod tests {
         }
         assert_eq!(store.learner_stats().unwrap().snapshots, 1);
         let gone: Vec<u64> = all.iter().filter(is_gone).copied().collect();
-        assert!(gone.len() > 20 && store.learner_stats().unwrap().noted_keys >= gone.len() as u64);
+        let noted = store.learner_stats().unwrap().noted_keys;
+        assert!(gone.len() > 2 && noted >= gone.len() as u64, "{} gone, {noted} noted", gone.len());
         let (before, part) = labels(shared, BYTES);
         assert!(!get(&store, gone[0]));
         let (after, _) = labels(shared, BYTES);
