@@ -7,8 +7,8 @@
 //!
 //! Each key has 8 bytes, and a value as long as the trace says, or a block of 4 KiB. Segments are a
 //! 128th of the capacity, from 16 KiB to 1 MiB; a value that does not fit into one is a miss each time. The
-//! learner works in place, so that a run is the same each time. A miss stores the value. Of GL-Cache is told
-//! how often a model was made, and how much of what the last one gained each feature gained.
+//! learner works in place, so that a run is the same each time. A miss stores the value. The last column is
+//! how many models were made. Of a trace the first two million records are replayed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -90,11 +90,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let share: f64 = percent.trim_end_matches('%').parse()?;
             let capacity = (footprint as f64 * share / 100.0) as u64;
             let name = spec.rsplit('/').next().unwrap_or(spec);
+            let name = name.split(":requests").next().unwrap_or(name);
             print!("{name:<38} {percent:>5} {:>9.2}", capacity as f64 / f64::from(1 << 20));
             for (_, eviction) in EVICTIONS {
                 let now_ms = Arc::new(AtomicU64::new(0));
                 let store = store(capacity, eviction, &now_ms);
                 print!(" {:>10.4}", replay(&trace, &store, &now_ms));
+                if let Some(stats) = store.learner_stats() {
+                    print!("  {:>6}", stats.trainings);
+                }
             }
             println!();
         }

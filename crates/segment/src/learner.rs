@@ -464,7 +464,7 @@ mod tests {
     }
 
     fn store() -> Store {
-        let builder = Store::builder(1 << 20).segment_bytes(8 << 10).eviction(Eviction::GlCache);
+        let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::GlCache);
         let store = builder.learn_in_place(true).seed(1).build().unwrap();
         // Until room is made for the first time, which takes the first snapshot.
         let snapshots = || store.learner_stats().unwrap().snapshots;
