@@ -363,6 +363,10 @@ fn main() {
     println!("            p50     p99    p99.9    longest   undisturbed");
     holds("fifo-merge", &store(Eviction::FifoMerge, KEYS / 10), length, seconds);
     holds("gl-cache", &store(Eviction::GlCache, KEYS / 10), length, seconds);
+    // As many rows as a learner takes, so that it trains after each snapshot.
+    let many = Store::builder((KEYS / 10 * ITEM_BYTES) as usize).segment_bytes(8 << 10);
+    let many = many.eviction(Eviction::GlCache).build().expect("a store");
+    holds("gl-cache, segments of 8 KiB", &many, length, seconds);
     holds("fifo", &store(Eviction::Fifo, KEYS / 10), length, seconds);
     holds("room for all", &store(Eviction::Fifo, KEYS * 2), length, seconds);
 }

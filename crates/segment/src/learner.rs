@@ -539,10 +539,13 @@ mod tests {
         assert!((after - before) / part > 0.99 && (after - before) / part < 1.14);
         assert!(!get(&store, gone[0]));
         assert_eq!(labels(shared, BYTES).0, after);
-        // It is written before anybody asks: nobody will ask for what has gone.
+        // It is written or deleted before anybody asks: nobody will ask for what has gone.
         set(&store, gone[1]);
-        assert!(get(&store, gone[1]));
-        assert_eq!(labels(shared, BYTES).0, after);
+        store.delete(&gone[2].to_le_bytes());
+        for number in &gone[1..3] {
+            let hash = store.hash(&number.to_le_bytes());
+            assert_eq!(shared.notes.request(hash, false), Noted::Seen);
+        }
     }
 
     #[test]

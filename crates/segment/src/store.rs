@@ -599,10 +599,11 @@ impl Store {
     pub fn delete(&self, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let locked = self.index.lock(hash);
+        // One that has gone as well.
+        self.forget(hash);
         let Some(found) = self.find_locked(&locked, key, hash) else { return false };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
         self.index.remove(&locked, hash, found.place, &self.segments);
-        self.forget(hash);
         !self.is_over(found.deadline_ms)
     }
 

@@ -28,6 +28,7 @@ fn waves(store: &Store, now_ms: &AtomicU64) -> u64 {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_learned_is_told() {
     let now_ms = Arc::new(AtomicU64::new(0));
     let store = builder(Eviction::GlCache).clock(Arc::clone(&now_ms)).learn_in_place(true);
@@ -87,6 +88,7 @@ fn a_model_hits_more_than_merging_in_turn() {
 
 /// Two runs in place are the same.
 #[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn learning_in_place_is_the_same_each_time() {
     let run = || {
         let now_ms = Arc::new(AtomicU64::new(0));
@@ -141,7 +143,7 @@ fn a_forked_process_goes_on_without_the_thread() {
 }
 
 #[test]
-#[cfg(feature = "prometheus")]
+#[cfg(all(feature = "prometheus", not(miri)))]
 fn a_page_tells_of_the_learner_and_of_segments() {
     use frazil_segment::prometheus::Page;
 
