@@ -297,8 +297,7 @@ impl Learner {
         tally.active.store(0, Relaxed);
         tally.row.store(NO_ROW, Relaxed);
         tally.foretold.store(f32::NAN.to_bits(), Relaxed);
-        let states = shared.states();
-        for full in before.into_iter().chain([segment]) {
+        if let (Some(full), Some(states)) = (before, shared.states()) {
             let full = &shared.tallies[full as usize];
             full.states.iter().zip(states).for_each(|(to, it)| to.store(it.to_bits(), Relaxed));
         }
@@ -401,10 +400,9 @@ impl Shared {
         hits + misses
     }
 
-    /// Request rate, write rate and miss ratio of the last window.
-    fn states(&self) -> [f32; 3] {
-        // A window that somebody else ends is as good.
-        let Some(mut window) = self.window.try_lock() else { return [0.0, 0.0, 1.0] };
+    /// Request rate, write rate and miss ratio of the last window; `None` while another thread asks.
+    fn states(&self) -> Option<[f32; 3]> {
+        let mut window = self.window.try_lock()?;
         let (hits, misses) = self.hazards.counts();
         let requests = hits + misses - window.requests;
         let now_ms = self.clock.now_ms();
@@ -415,7 +413,7 @@ impl Shared {
             let states = [rate(requests), rate(missed), missed as f32 / requests as f32];
             *window = Window { requests: hits + misses, misses, now_ms, states };
         }
-        window.states
+        Some(window.states)
     }
 
     /// Whether the segments of the last snapshot were watched for long enough: the first ones for a quarter

@@ -73,7 +73,9 @@ fn run(eviction: Eviction) {
     let all_evicted = Arc::clone(&evicted);
     shuttle::check_pct(
         move || {
-            let store = Store::builder(23 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
+            // A learner takes more than the segments do.
+            let kib = if eviction == Eviction::GlCache { 82 } else { 23 };
+            let store = Store::builder(kib << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
             let store = Arc::new(store.build().unwrap());
             let versions: Arc<Vec<_>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
             let spawn = |work: fn(&Store, &[AtomicU64], u64), number| {
