@@ -11,8 +11,13 @@ use std::time::Duration;
 use frazil_segment::{Attributes, Eviction, Store, Stored};
 
 const OPERATIONS_MAX: usize = 192;
-const EVICTIONS: [Eviction; 4] =
-    [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
+const EVICTIONS: [Eviction; 5] = [
+    Eviction::Fifo,
+    Eviction::FifoMerge,
+    Eviction::Random,
+    Eviction::ClosestToExpiry,
+    Eviction::GlCache,
+];
 
 /// A value, and when it is over.
 type Kept = (Vec<u8>, Option<u64>);
@@ -23,7 +28,11 @@ pub fn feed(bytes: &[u8]) {
     let now_ms = Arc::new(AtomicU64::new(1));
     let builder =
         Store::builder(40 << 10).segment_bytes(1 << 10).clock(Arc::clone(&now_ms)).seed(1);
-    let store = builder.eviction(EVICTIONS[usize::from(first) % 4]).build().expect("a store");
+    let store = builder
+        .learn_in_place(true)
+        .eviction(EVICTIONS[usize::from(first) % 5])
+        .build()
+        .expect("a store");
     let mut map = HashMap::<Vec<u8>, Kept>::new();
     for (turn, operation) in operations.chunks_exact(4).take(OPERATIONS_MAX).enumerate() {
         run(&store, &mut map, &now_ms, operation);

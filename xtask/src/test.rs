@@ -148,13 +148,14 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 6] = [
+const EXAMPLES: [&str; 7] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
     "other_caches",
     "segment_speed",
     "segment_soak",
+    "segment_hits",
 ];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
 

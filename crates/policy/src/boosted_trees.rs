@@ -222,7 +222,8 @@ fn mean(values: &[f32]) -> f32 {
     (values.iter().map(|&it| f64::from(it)).sum::<f64>() / values.len() as f64) as f32
 }
 
-fn rms_error(predicted: &[f32], labels: &[f32]) -> f64 {
+/// The root of the mean square of what is predicted wrongly.
+pub(crate) fn rms_error(predicted: &[f32], labels: &[f32]) -> f64 {
     let squares = predicted.iter().zip(labels).map(|(p, l)| f64::from(p - l).powi(2));
     (squares.sum::<f64>() / labels.len().max(1) as f64).sqrt()
 }

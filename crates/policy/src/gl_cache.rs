@@ -18,14 +18,16 @@ mod costs;
 mod ghosts;
 mod groups;
 mod learner;
+mod model;
 mod settings;
 
 use std::sync::Arc;
 
-use crate::{BoostedTrees, Eviction, Host, Incoming, NEVER, Policy, Slot, Work};
+use crate::{Eviction, Host, Incoming, NEVER, Policy, Slot, Work};
 pub use costs::{DelayCosts, EqualCosts, FetchCosts, MissCosts};
 use groups::{FEATURES, Groups, HEIR, NONE, Whereabouts};
 use learner::Learner;
+pub use model::GroupModel;
 pub use settings::{Aim, GroupLearning, GroupMode, Interval, Sight};
 
 /// Groups that are merged at most, where most of their objects were deleted, in merges.
@@ -115,8 +117,7 @@ impl<C: MissCosts> GlCache<C> {
     /// How much of what the model gained each feature's comparisons gained, as shares; all 0 where
     /// there is no model. [`GroupLearning::FEATURES`] names them.
     pub fn importance(&self) -> [f64; FEATURES] {
-        let shares = self.learner.model.as_ref().map(BoostedTrees::importance);
-        shares.and_then(|shares| shares.try_into().ok()).unwrap_or_default()
+        self.learner.model.importance()
     }
 
     /// GL-Cache with these parameters. Of `trace` it reads the times, and where the parameters
@@ -280,8 +281,8 @@ impl<C: MissCosts> GlCache<C> {
                 return;
             }
             self.learner.collect();
-            if due || (self.trains_by_snapshots() && self.learner.is_stale()) {
-                self.learner.train();
+            if due || (self.trains_by_snapshots() && self.learner.model.is_stale()) {
+                self.learner.model.train();
                 self.trained = self.now;
                 self.ranking.limit = 0;
             }
@@ -300,7 +301,7 @@ impl<C: MissCosts> GlCache<C> {
         let groups: Vec<u32> = self.groups.closed().collect();
         let seconds = self.seconds();
         let mut predicted = std::mem::take(&mut self.scratch.predicted);
-        match &self.learner.model {
+        match self.learner.model.trees() {
             Some(model) if self.settings.utility == Sight::Past => {
                 let rows = groups.iter().map(|&group| self.groups.features(group, seconds));
                 self.scratch.rows.clear();
@@ -343,7 +344,7 @@ impl<C: MissCosts> GlCache<C> {
 
     /// The group that a merge begins with.
     fn choose(&mut self, host: &impl Host<()>) -> u32 {
-        if self.learner.model.is_none() && self.settings.utility == Sight::Past {
+        if self.learner.model.trees().is_none() && self.settings.utility == Sight::Past {
             // At its end the pointer would go on to what was written last, merge after merge.
             let (merge, cursor) = (self.settings.merge as usize, self.groups.cursor);
             let follow = self.groups.closed_from(cursor).take(merge).count() == merge;

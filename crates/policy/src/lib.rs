@@ -101,7 +101,7 @@ pub use gdsf::Gdsf;
 pub use ghost::Ghost;
 pub use gl_cache::{
     Aim, DelayCosts, EqualCosts, FetchCosts, GlCache, GroupFlight, GroupLearning, GroupMode,
-    Interval, MissCosts, Sight, TraceKnowledge,
+    GroupModel, Interval, MissCosts, Sight, TraceKnowledge,
 };
 pub use guarded::Guarded;
 pub use heap::SlotHeap;

@@ -19,8 +19,13 @@ use frazil_segment::{Attributes, Entry, Eviction, Store, StoreError, Stored};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const EVICTIONS: [Eviction; 4] =
-    [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
+const EVICTIONS: [Eviction; 5] = [
+    Eviction::Fifo,
+    Eviction::FifoMerge,
+    Eviction::GlCache,
+    Eviction::Random,
+    Eviction::ClosestToExpiry,
+];
 const CAPACITY: usize = 8 << 20;
 const SEGMENT: usize = 64 << 10;
 const KEYS: u64 = 60_000;

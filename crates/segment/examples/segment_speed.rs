@@ -132,11 +132,11 @@ fn keys(store: &Store, seed: u64, length: usize) -> Vec<Key> {
     keys.filter(|key| store.contains(key)).collect()
 }
 
-fn speeds(length: usize, seconds: f64) {
-    let store = store(Eviction::FifoMerge, KEYS / 10);
+fn speeds(name: &str, eviction: Eviction, length: usize, seconds: f64) {
+    let store = store(eviction, KEYS / 10);
     let hit_ratio = warm(&store, &requests(1, 4 * length));
     println!(
-        "gets of keys that are there, {:.1} % of requests; million a second",
+        "{name}: gets of keys that are there, {:.1} % of requests; million a second",
         100.0 * hit_ratio
     );
     println!("                                1 thread  2 threads  times");
@@ -175,12 +175,13 @@ fn resident_bytes() -> Option<u64> {
 type Length = fn(u64) -> usize;
 
 /// Bytes that an item takes beyond its key and value, as growth of the process.
-fn memory(items: u64, length: Length) -> Option<(f64, f64)> {
+fn memory(eviction: Eviction, items: u64, length: Length) -> Option<(f64, f64)> {
     let value = vec![1; 1024];
     let bytes: u64 = (0..items).map(|number| 16 + length(number) as u64).sum();
     let before = resident_bytes()?;
     // Room for all of it, so that nothing is evicted and nothing is kept free.
-    let store = Store::builder((bytes * 5 / 4) as usize + (4 << 20)).build().expect("a store");
+    let builder = Store::builder((bytes * 5 / 4) as usize + (4 << 20)).eviction(eviction);
+    let store = builder.build().expect("a store");
     for number in 0..items {
         let length = length(number);
         store.set(&key(number), &value[..length], Attributes::default()).expect("room");
@@ -192,7 +193,7 @@ fn memory(items: u64, length: Length) -> Option<(f64, f64)> {
 
 fn memories(scale: u64) {
     println!("\nmemory beyond key and value, growth of the process");
-    println!("values, bytes      items  bytes an item   % of key and value");
+    println!("values, bytes      items  bytes an item   % of key and value   gl-cache: bytes");
     let lengths: [(&str, u64, Length); 5] = [
         ("64", 8_000_000, |_| 64),
         ("100", 1_000_000, |_| 100),
@@ -201,8 +202,11 @@ fn memories(scale: u64) {
         ("64 to 1024", 2_000_000, value_bytes),
     ];
     for (name, items, length) in lengths {
-        if let Some((bytes, share)) = memory(items / scale, length) {
-            println!("{name:<13} {:>10}  {bytes:>13.1}   {share:>18.1}", items / scale);
+        let items = items / scale;
+        let measured = [Eviction::FifoMerge, Eviction::GlCache];
+        let [merge, learn] = measured.map(|eviction| memory(eviction, items, length));
+        if let (Some((bytes, share)), Some((learned, _))) = (merge, learn) {
+            println!("{name:<13} {items:>10}  {bytes:>13.1}   {share:>18.1}   {learned:>15.1}");
         }
     }
 }
@@ -293,7 +297,7 @@ fn preemptions() -> i64 {
 
 fn holds(name: &str, store: &Store, length: usize, seconds: f64) {
     warm(store, &requests(1, 2 * length));
-    let merged = store.stats();
+    let (merged, learned) = (store.stats(), store.learner_stats());
     let done = AtomicBool::new(false);
     let times = std::thread::scope(|scope| {
         let threads: Vec<_> = [4, 5]
@@ -311,7 +315,14 @@ fn holds(name: &str, store: &Store, length: usize, seconds: f64) {
     });
     let after = store.stats();
     let gone = after.evicted_items - merged.evicted_items;
-    println!("{name}: {} merges, {gone} items evicted", after.merges - merged.merges);
+    print!("{name}: {} merges, {gone} items evicted", after.merges - merged.merges);
+    match (learned, store.learner_stats()) {
+        (Some(before), Some(after)) => {
+            let models = after.trainings - before.trainings;
+            println!("; {models} models, the last in {:.1} ms", after.training.as_secs_f64() * 1e3);
+        }
+        _ => println!(),
+    }
     for (name, times) in ["get", "set"].iter().zip(&times) {
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| times.quantile_us(share));
         let [longest, undisturbed] =
@@ -344,12 +355,18 @@ fn hold_times(store: &Store, requests: &[u32], done: &AtomicBool) -> [Times; 2] 
 fn main() {
     let seconds = std::env::args().nth(1).map_or(SECONDS, |word| word.parse().expect("seconds"));
     let length = if seconds < 1.0 { REQUESTS >> 5 } else { REQUESTS };
-    speeds(length, seconds);
+    speeds("fifo-merge", Eviction::FifoMerge, length, seconds);
+    speeds("gl-cache", Eviction::GlCache, length, seconds);
     memories(if seconds < 1.0 { 20 } else { 1 });
     capacity(if seconds < 1.0 { 16 } else { 256 });
     println!("\ntwo threads that get, and set what is missing and each tenth: us");
     println!("            p50     p99    p99.9    longest   undisturbed");
     holds("fifo-merge", &store(Eviction::FifoMerge, KEYS / 10), length, seconds);
+    holds("gl-cache", &store(Eviction::GlCache, KEYS / 10), length, seconds);
+    // As many rows as a learner takes, so that it trains after each snapshot.
+    let many = Store::builder((KEYS / 10 * ITEM_BYTES) as usize).segment_bytes(8 << 10);
+    let many = many.eviction(Eviction::GlCache).build().expect("a store");
+    holds("gl-cache, segments of 8 KiB", &many, length, seconds);
     holds("fifo", &store(Eviction::Fifo, KEYS / 10), length, seconds);
     holds("room for all", &store(Eviction::Fifo, KEYS * 2), length, seconds);
 }

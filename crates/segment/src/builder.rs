@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::evict::{self, Evictor};
 use crate::hazards::{Hazards, RECORDS};
 use crate::index::{self, Index};
+use crate::learner::{self, Learner};
 use crate::mapping::Mapping;
 use crate::record::Tape;
 use crate::segments::{self, Segments};
@@ -47,6 +48,10 @@ pub enum Eviction {
     Random,
     /// The one whose items will all be over first.
     ClosestToExpiry,
+    /// Of three neighbours, which become one, the first is the one that is least useful as a model
+    /// foretells that learns from what is requested; what was requested longest ago for its size goes
+    /// (GL-Cache). A thread of the store learns. Before there is a model the neighbours are merged in turn.
+    GlCache,
 }
 
 /// Settings of a [`Store`]; [`Store::builder`] makes one.
@@ -57,6 +62,7 @@ pub struct Builder {
     eviction: Eviction,
     clock: Option<Arc<std::sync::atomic::AtomicU64>>,
     seed: Option<u64>,
+    learn_in_place: bool,
 }
 
 /// Why a store could not be made.
@@ -77,6 +83,8 @@ pub enum BuildError {
     TooLarge,
     /// The system has no memory.
     Memory(io::Error),
+    /// The system has no thread to learn in ([`Eviction::GlCache`]).
+    Thread(io::Error),
 }
 
 impl fmt::Display for BuildError {
@@ -90,6 +98,7 @@ impl fmt::Display for BuildError {
             }
             BuildError::TooLarge => f.write_str("capacity of more than a tebibyte"),
             BuildError::Memory(_) => f.write_str("no memory for the segments"),
+            BuildError::Thread(_) => f.write_str("no thread to learn in"),
         }
     }
 }
@@ -97,7 +106,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            BuildError::Memory(source) => Some(source),
+            BuildError::Memory(source) | BuildError::Thread(source) => Some(source),
             _ => None,
         }
     }
@@ -117,6 +126,7 @@ impl Store {
             eviction: Eviction::default(),
             clock: None,
             seed: None,
+            learn_in_place: false,
         }
     }
 }
@@ -180,6 +190,20 @@ impl Builder {
         self
     }
 
+    /// Whether [`Eviction::GlCache`] learns in the write that makes room instead of in a thread, which
+    /// holds that write for tens of milliseconds: for runs that are the same each time.
+    ///
+    /// ```
+    /// use frazil_segment::{Eviction, Store};
+    ///
+    /// let builder = Store::builder(16 << 20).eviction(Eviction::GlCache).learn_in_place(true);
+    /// assert!(builder.build().is_ok());
+    /// ```
+    pub fn learn_in_place(mut self, in_place: bool) -> Builder {
+        self.learn_in_place = in_place;
+        self
+    }
+
     /// Makes the store. Its memory is reserved and not touched yet, but for the first page of the index.
     ///
     /// # Errors
@@ -199,10 +223,14 @@ impl Builder {
         if self.capacity_bytes > CAPACITY_BYTES_MAX {
             return Err(BuildError::TooLarge);
         }
-        let fixed =
-            size_of::<Store>() + RECORDS * LINE_BYTES + index::bytes_beside(segment_bytes, 0);
+        let learns = self.eviction == Eviction::GlCache;
+        let fixed = size_of::<Store>()
+            + RECORDS * LINE_BYTES
+            + index::bytes_beside(segment_bytes, 0)
+            + if learns { learner::bytes_beside(self.capacity_bytes) } else { 0 };
         let each = segment_bytes
             + segments::BYTES_BESIDE
+            + if learns { learner::BYTES_BESIDE } else { 0 }
             + evict::BYTES_BESIDE
             + (index::bytes_beside(segment_bytes, 1) - index::bytes_beside(segment_bytes, 0));
         let count = self.capacity_bytes.saturating_sub(fixed) / each;
@@ -213,13 +241,29 @@ impl Builder {
         let segments = Segments::new(mapping, segment_bytes, count as u32);
         let index = Index::new(&segments).expect("segments are free at first");
         let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        let (hazards, counters) = (Hazards::new(), Arc::new(Counters::default()));
+        let clock = self.clock.map_or_else(|| Clock::System(Instant::now()), Clock::Counted);
+        let learner = if learns {
+            let parts = learner::Parts {
+                table: segments.table(),
+                hazards: hazards.clone(),
+                counters: Arc::clone(&counters),
+                clock: clock.clone(),
+            };
+            let in_place = self.learn_in_place || cfg!(any(loom, shuttle, miri));
+            let learner = Learner::new(parts, self.capacity_bytes, in_place);
+            Some(learner.map_err(BuildError::Thread)?)
+        } else {
+            None
+        };
         Ok(Store {
             evictor: Mutex::new(Evictor::new(&segments, seed)),
             segments,
             index,
-            hazards: Hazards::new(),
-            counters: Counters::default(),
-            clock: self.clock.map_or_else(|| Clock::System(Instant::now()), Clock::Counted),
+            hazards,
+            counters,
+            learner,
+            clock,
             eviction: self.eviction,
             capacity_bytes: self.capacity_bytes,
             free_target: (count / SEGMENTS_WANTED + 1).min(FREE_MAX) as u32,

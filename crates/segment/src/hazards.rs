@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -37,11 +38,12 @@ struct Record {
     misses: AtomicU64,
 }
 
-#[derive(Debug)]
+/// The records; clones are the same ones.
+#[derive(Clone, Debug)]
 pub(crate) struct Hazards {
-    records: Box<[Record]>,
+    records: Arc<[Record]>,
     /// Hits of those who found no free record.
-    unnamed_hits: AtomicU64,
+    unnamed_hits: Arc<AtomicU64>,
 }
 
 /// The segments that were named at one moment, plus one each.
@@ -89,7 +91,7 @@ impl Hazards {
             misses: AtomicU64::new(0),
         };
         let records = (0..RECORDS as u32).map(record).collect();
-        Hazards { records, unnamed_hits: AtomicU64::new(0) }
+        Hazards { records, unnamed_hits: Arc::default() }
     }
 
     /// Names a segment. What the index says must be read again after this.

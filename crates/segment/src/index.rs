@@ -103,10 +103,11 @@ impl Place<'_> {
         self.line[self.index].store(word, Release);
     }
 
-    /// Counts a request, unless somebody else has changed the word.
-    pub(crate) fn count_request(self, word: Word) {
-        let counted = word.0 + (1 << REQUESTS_SHIFT);
-        _ = self.line[self.index].compare_exchange(word.0, counted, Relaxed, Relaxed);
+    /// Notes a request, unless somebody else has changed the word. Whether it is noted.
+    pub(crate) fn note_request(self, word: Word, requests: u32) -> bool {
+        debug_assert!(requests <= REQUESTS_MAX);
+        let noted = word.0 & !REQUESTS | u64::from(requests) << REQUESTS_SHIFT;
+        self.line[self.index].compare_exchange(word.0, noted, Relaxed, Relaxed).is_ok()
     }
 }
 

@@ -45,9 +45,12 @@ mod evict;
 mod hazards;
 mod index;
 mod item;
+mod learner;
 mod lifetimes;
 mod limbo;
 mod mapping;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod record;
 mod scan;
 mod segments;
@@ -68,6 +71,7 @@ pub use frazil_recording::Recorded;
 
 pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use learner::{LearnerStats, SegmentLearned};
 pub use record::Recording;
 pub use scan::Scanned;
 pub use snapshot::RestoreError;

@@ -6,6 +6,8 @@
 //! the right phase and class for certain, and a segment that is sealed and has no writer left never
 //! has one again before it is opened anew.
 
+use std::sync::Arc;
+
 use crate::lifetimes::{self, CLASSES};
 use crate::mapping::Mapping;
 use crate::sync::Mutex;
@@ -247,7 +249,8 @@ impl Chains {
 pub(crate) struct Segments {
     pub(crate) mapping: Mapping,
     pub(crate) segment_bytes: usize,
-    table: Box<[Segment]>,
+    /// The learner's too.
+    table: Arc<[Segment]>,
     /// By class, the segment that is open for new items.
     open: [AtomicU32; CLASSES],
     chains: Mutex<Chains>,
@@ -286,6 +289,10 @@ impl Segments {
 
     pub(crate) fn free_count(&self) -> u32 {
         self.free_count.load(Relaxed)
+    }
+
+    pub(crate) fn table(&self) -> Arc<[Segment]> {
+        Arc::clone(&self.table)
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::learner::SegmentLearned;
 use crate::segments::Phase;
 use crate::store::Store;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -45,7 +46,7 @@ pub struct Stats {
 }
 
 /// What is known of a segment with items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SegmentStats {
     /// How long ago it was opened; of a merged one the mean.
@@ -58,6 +59,8 @@ pub struct SegmentStats {
     pub live_items: u32,
     /// When the last of them is over; `None`: never.
     pub left: Option<Duration>,
+    /// What a learner counts of it, if there is one.
+    pub learned: Option<SegmentLearned>,
 }
 
 impl Store {
@@ -113,6 +116,7 @@ impl Store {
                 live_bytes: segment.live_bytes.load(Relaxed),
                 live_items: segment.live_items.load(Relaxed),
                 left: (state.class() > 0).then(|| Duration::from_millis(left)),
+                learned: self.learner.as_ref().map(|learner| learner.of_segment(number)),
             })
         })
     }

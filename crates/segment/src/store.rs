@@ -1,5 +1,6 @@
 //! The store: how reads, writes and evictions meet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use frazil_recording::Event;
@@ -10,6 +11,7 @@ use crate::evict::Evictor;
 use crate::hazards::{Hazard, Hazards, NoRecord};
 use crate::index::{Index, Locked, Place, REQUESTS_MAX, Word};
 use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::learner::Learner;
 use crate::lifetimes;
 use crate::mapping::prefetch;
 use crate::record::Tape;
@@ -53,7 +55,9 @@ pub struct Store {
     pub(crate) index: Index,
     pub(crate) hazards: Hazards,
     pub(crate) evictor: Mutex<Evictor>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
+    /// Of [`Eviction::GlCache`] only.
+    pub(crate) learner: Option<Learner>,
     pub(crate) clock: Clock,
     pub(crate) eviction: Eviction,
     pub(crate) capacity_bytes: usize,
@@ -93,7 +97,7 @@ impl Store {
     /// Finds a key's item, and names its segment: it stays what it is until `hazard` names another.
     /// Fails if there is no record to name it in: `hold_locked` needs none.
     #[inline]
-    fn find<'a>(
+    pub(crate) fn find<'a>(
         &'a self,
         key: &[u8],
         hash: u64,
@@ -144,11 +148,8 @@ impl Store {
         if self.is_over(found.deadline_ms) {
             return None;
         }
-        let requests = found.word.requests();
-        let counts = self.hazards.hit_unnamed().is_multiple_of(u64::from(requests.max(1)));
-        if requests < REQUESTS_MAX && (requests < REQUESTS_EXACT || counts) {
-            found.place.count_request(found.word);
-        }
+        let number = self.hazards.hit_unnamed();
+        self.note_request(hash, &found, |times| number.is_multiple_of(u64::from(times.max(1))));
         Some(self.guard(&found))
     }
 
@@ -184,12 +185,52 @@ impl Store {
     /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
     /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
     #[inline]
-    fn requested(&self, found: &Found<'_>, hazard: &Hazard<'_>) {
+    pub(crate) fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
+        self.note_request(hash, found, |times| hazard.one_in(times));
+    }
+
+    /// `one_in` is true once in so many times, by chance.
+    #[inline]
+    fn note_request(&self, hash: u64, found: &Found<'_>, one_in: impl Fn(u32) -> bool) {
         let requests = found.word.requests();
-        let counts = requests < REQUESTS_EXACT || hazard.one_in(requests);
+        if let Some(learner) = &self.learner {
+            let segment = self.segments.of(found.word.location());
+            match learner.note_of_requested(requests) {
+                None => learner.repeated(segment, one_in),
+                Some(note) if found.place.note_request(found.word, note) => {
+                    learner.noted(segment, requests);
+                }
+                Some(_) => {}
+            }
+            if learner.is_sampled(hash) {
+                learner.hit(hash, segment, found.item.head.item_bytes());
+            }
+            return;
+        }
+        let counts = requests < REQUESTS_EXACT || one_in(requests);
         if requests < REQUESTS_MAX && counts {
-            found.place.count_request(found.word);
+            found.place.note_request(found.word, requests + 1);
+        }
+    }
+
+    /// Counts a look-up that found nothing.
+    #[inline]
+    fn missed(&self, hash: u64) {
+        self.hazards.missed();
+        if let Some(learner) = &self.learner
+            && learner.is_sampled(hash)
+        {
+            learner.missed(hash);
+        }
+    }
+
+    /// An entry was deleted or replaced.
+    fn forget(&self, hash: u64) {
+        if let Some(learner) = &self.learner
+            && learner.is_sampled(hash)
+        {
+            learner.forget(hash);
         }
     }
 
@@ -225,12 +266,12 @@ impl Store {
         let mut hazard = None;
         match (&self.find(key, hash, &mut hazard), &hazard) {
             (Ok(Some(found)), Some(hazard)) => {
-                self.requested(found, hazard);
+                self.requested(hash, found, hazard);
                 Some(read(self.entry(found)))
             }
             (Err(NoRecord), _) => self.read_held(key, hash, read),
             _ => {
-                self.hazards.missed();
+                self.missed(hash);
                 None
             }
         }
@@ -240,7 +281,7 @@ impl Store {
     #[inline(never)]
     fn read_held<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let Some(held) = self.hold_locked(key, hash) else {
-            self.hazards.missed();
+            self.missed(hash);
             return None;
         };
         Some(read(held.entry))
@@ -359,13 +400,13 @@ impl Store {
         let hash = self.hash(key);
         let held = match self.find(key, hash, &mut hazard) {
             Ok(found) => found.zip(hazard.as_ref()).map(|(found, hazard)| {
-                self.requested(&found, hazard);
+                self.requested(hash, &found, hazard);
                 self.guard(&found)
             }),
             Err(NoRecord) => self.hold_locked(key, hash),
         };
         if held.is_none() {
-            self.hazards.missed();
+            self.missed(hash);
         }
         if self.tape.wants(hash) {
             self.tape.note_read(hash, held.as_ref().map(Held::entry));
@@ -439,6 +480,9 @@ impl Store {
                 }
             }
             let segment = self.free_segment()?;
+            if let Some(learner) = &self.learner {
+                learner.opens(segment, Some(open).filter(|&open| open != NONE));
+            }
             self.segments.reopen(class, open, segment, self.clock.now_ms());
         }
     }
@@ -621,12 +665,15 @@ impl Store {
             }
             _ => {}
         }
+        let written = self.learner.as_ref().map(Learner::note_of_written);
+        self.forget(hash);
         if let Some(found) = there {
-            let word = Word::new(hash, found.place.word().requests(), location);
+            let requests = written.unwrap_or_else(|| found.place.word().requests());
+            let word = Word::new(hash, requests, location);
             self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
             self.index.replace(&locked, found.place, word);
         } else {
-            let word = Word::new(hash, 0, location);
+            let word = Word::new(hash, written.unwrap_or(0), location);
             if self.index.insert(&locked, hash, word, &self.segments).is_err() {
                 if !may_displace && self.index.may_have_page(&self.segments) {
                     return None;
@@ -657,6 +704,8 @@ impl Store {
             self.tape.note(hash, Event::Remove, 0, 0);
         }
         let locked = self.index.lock(hash);
+        // One that has gone as well.
+        self.forget(hash);
         let Some(found) = self.find_locked(&locked, key, hash) else { return false };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
         self.index.remove(&locked, hash, found.place, &self.segments);

@@ -78,7 +78,9 @@ fn run(eviction: Eviction) {
     let all_evicted = Arc::clone(&evicted);
     shuttle::check_pct(
         move || {
-            let store = Store::builder(28 << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
+            // A learner takes more than the segments do.
+            let kib = if eviction == Eviction::GlCache { 87 } else { 28 };
+            let store = Store::builder(kib << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
             let store = Arc::new(store.build().unwrap());
             let versions: Arc<Vec<_>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
             let spawn = |work: fn(&Store, &[AtomicU64], u64), number| {
@@ -105,6 +107,11 @@ fn run(eviction: Eviction) {
 #[test]
 fn reads_while_segments_are_merged() {
     run(Eviction::FifoMerge);
+}
+
+#[test]
+fn reads_while_segments_are_learned() {
+    run(Eviction::GlCache);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::groups::FEATURES;
-use super::learner::LEAST_SAMPLES;
+use super::model::LEAST_SAMPLES;
 use crate::parameters::Parameters;
 use crate::{Boosting, SpecError};
 

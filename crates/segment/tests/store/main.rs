@@ -2,6 +2,7 @@
 //!
 //! What a value must be follows from its key and a version, so each byte that is read is checked.
 
+mod learned;
 mod model;
 mod record;
 mod snapshot;

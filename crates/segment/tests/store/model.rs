@@ -65,6 +65,7 @@ impl Model {
         let store = Store::builder(kib << 10)
             .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
             .eviction(eviction)
+            .learn_in_place(true)
             .clock(Arc::clone(&now_ms))
             .seed(7)
             .build()
@@ -352,8 +353,8 @@ fn operation(keys: u16) -> impl Strategy<Value = Operation> {
 }
 
 fn eviction() -> impl Strategy<Value = Eviction> {
-    use Eviction::{ClosestToExpiry, Fifo, FifoMerge, Random};
-    prop_oneof![Just(Fifo), Just(FifoMerge), Just(Random), Just(ClosestToExpiry)]
+    use Eviction::{ClosestToExpiry, Fifo, FifoMerge, GlCache, Random};
+    prop_oneof![Just(Fifo), Just(FifoMerge), Just(Random), Just(ClosestToExpiry), Just(GlCache)]
 }
 
 /// Cases of a test, and operations of a case.

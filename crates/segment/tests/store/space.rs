@@ -8,8 +8,13 @@ use frazil_segment::{Attributes, BuildError, Eviction, Store, StoreError};
 
 use crate::{checked_version, value_of};
 
-const ALL: [Eviction; 4] =
-    [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry];
+const ALL: [Eviction; 5] = [
+    Eviction::Fifo,
+    Eviction::FifoMerge,
+    Eviction::Random,
+    Eviction::ClosestToExpiry,
+    Eviction::GlCache,
+];
 
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
@@ -161,9 +166,7 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
-    for eviction in
-        [Eviction::Fifo, Eviction::FifoMerge, Eviction::Random, Eviction::ClosestToExpiry]
-    {
+    for eviction in ALL {
         let now_ms = Arc::new(AtomicU64::new(0));
         let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).seed(3);
         let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
@@ -180,6 +183,28 @@ fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
         assert_eq!(stats.evicted_items, 0, "{eviction:?}: {stats:?}");
         store.validate_at_rest().unwrap();
     }
+}
+
+/// The segment that ends first is not the one that was written first.
+#[test]
+fn what_ends_first_goes_first_within_a_class() {
+    let now_ms = Arc::new(AtomicU64::new(0));
+    let builder = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).clock(now_ms);
+    let store = builder.eviction(Eviction::ClosestToExpiry).build().unwrap();
+    let set = |number: u64, seconds: u64| {
+        let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(seconds)) };
+        store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
+    };
+    // One class, whose lifetimes are up to 67 seconds.
+    (0..310).for_each(|number| set(number, 60));
+    (1000..1620).for_each(|number| set(number, 20));
+    (2000..3500).for_each(|number| set(number, 60));
+    let left = |range: std::ops::Range<u64>| {
+        range.filter(|number| store.contains(&number.to_le_bytes())).count()
+    };
+    assert!(store.stats().evicted_items > 300);
+    assert!(left(1000..1620) < 40, "{} of what ends first", left(1000..1620));
+    assert!(left(0..310) > 300, "{} of what was written first", left(0..310));
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! What a learner tells of itself and of segments.
+
+use std::time::Duration;
+
+use frazil_policy::GroupLearning;
+
+use super::{FEATURES, Learner};
+use crate::store::Store;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// What the learner of [`Eviction::GlCache`](crate::Eviction::GlCache) has done, and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LearnerStats {
+    /// Snapshots of segments, each of which is watched for a while.
+    pub snapshots: u64,
+    /// Models made.
+    pub trainings: u64,
+    /// How long the last training took.
+    pub training: Duration,
+    /// How old the model is; `None`: there is none yet, and neighbours are merged in turn.
+    pub model_age: Option<Duration>,
+    /// Segments that the model was made of, of the last snapshots.
+    pub samples: u64,
+    /// The model's error where samples were held back, root mean square; 1 is the utility of the most
+    /// useful segment of a snapshot.
+    pub error: f64,
+    /// How much of what the model gained each feature gained, as shares, by [`LearnerStats::FEATURES`].
+    pub importance: [f64; FEATURES],
+    /// Rankings of all segments.
+    pub rankings: u64,
+    /// Segments that were chosen as the least useful, each of which was merged with its neighbours.
+    pub chosen_segments: u64,
+    /// Mean of what those were foretold to save, in units of `error`.
+    pub chosen_utility: f64,
+    /// Entries that went in these merges.
+    pub chosen_items: u64,
+    /// What that cost: look-ups of such entries that missed before the next snapshot, as far as the
+    /// sampled keys tell.
+    pub chosen_misses: u64,
+    /// The share of all keys that are sampled.
+    pub sampled_share: f64,
+    /// Sampled keys that are noted: requested since the snapshot, or gone from their segment.
+    pub noted_keys: u64,
+    /// Sampled keys that were not noted for want of room.
+    pub unnoted_keys: u64,
+}
+
+impl LearnerStats {
+    /// What the model is shown of a segment, in the order of [`LearnerStats::importance`].
+    pub const FEATURES: [&'static str; FEATURES] = GroupLearning::FEATURES;
+}
+
+/// What a learner counts of a segment ([`SegmentStats::learned`](crate::SegmentStats::learned)).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SegmentLearned {
+    /// Requests of its items; of a merged one what its parts had for as much.
+    pub requests: u32,
+    /// Items that were requested since they were written.
+    pub active_items: u32,
+    /// What it was foretold to save when segments were ranked last, in units of
+    /// [`LearnerStats::error`]; `None` if it was not ranked yet.
+    pub utility: Option<f32>,
+}
+
+impl Store {
+    /// What the learner has done; `None` if the store evicts without one. O(words of its table), at most a
+    /// 128th of the capacity and 8 MiB.
+    ///
+    /// ```
+    /// use frazil_segment::{Eviction, Store};
+    ///
+    /// let store = Store::builder(4 << 20).eviction(Eviction::GlCache).build()?;
+    /// assert_eq!(store.learner_stats().unwrap().model_age, None);
+    /// # Ok::<(), frazil_segment::BuildError>(())
+    /// ```
+    pub fn learner_stats(&self) -> Option<LearnerStats> {
+        self.learner.as_ref().map(Learner::stats)
+    }
+}
+
+impl Learner {
+    fn stats(&self) -> LearnerStats {
+        let shared = &self.shared;
+        let tallied = &shared.tallied;
+        let trainings = tallied.trainings.load(Relaxed);
+        let age_ms = shared.clock.now_ms().saturating_sub(tallied.trained_ms.load(Relaxed));
+        let chosen_segments = tallied.chosen_segments.load(Relaxed);
+        let chosen_utility = f64::from_bits(tallied.chosen_utility.load(Relaxed));
+        let sampled_below = shared.sampled_below.load(Relaxed);
+        LearnerStats {
+            snapshots: tallied.snapshots.load(Relaxed),
+            trainings,
+            training: Duration::from_nanos(tallied.training_ns.load(Relaxed)),
+            model_age: (trainings > 0).then(|| Duration::from_millis(age_ms)),
+            samples: tallied.samples.load(Relaxed),
+            error: f64::from_bits(tallied.error.load(Relaxed)),
+            importance: tallied.importance.each_ref().map(|it| f64::from_bits(it.load(Relaxed))),
+            rankings: tallied.rankings.load(Relaxed),
+            chosen_segments,
+            chosen_utility: chosen_utility / chosen_segments.max(1) as f64,
+            chosen_items: tallied.chosen_items.load(Relaxed),
+            chosen_misses: tallied.chosen_misses.load(Relaxed),
+            sampled_share: f64::from(sampled_below) / f64::from(u32::MAX),
+            noted_keys: shared.notes.len() as u64,
+            unnoted_keys: tallied.unnoted.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn of_segment(&self, segment: u32) -> SegmentLearned {
+        let tally = &self.shared.tallies[segment as usize];
+        let utility = f32::from_bits(tally.foretold.load(Relaxed));
+        SegmentLearned {
+            requests: tally.requests.load(Relaxed),
+            active_items: tally.active.load(Relaxed),
+            utility: (!utility.is_nan()).then_some(utility),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The thread that learns: one for a store, which ends with it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Release;
+use std::thread::{self, JoinHandle};
+
+use super::{STOP, Shared};
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    shared: Arc<Shared>,
+    /// Always there but in `drop`.
+    handle: Option<JoinHandle<()>>,
+    /// Whose thread it is: a process that was forked has none.
+    process: u32,
+}
+
+impl Thread {
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Thread> {
+        let its = Arc::clone(&shared);
+        let handle = thread::Builder::new().name("segment-learner".into()).spawn(move || {
+            // Who asks wakes after it has asked, so nothing is asked for while it sleeps.
+            while !its.work() {
+                thread::park();
+            }
+        })?;
+        Ok(Thread { shared, handle: Some(handle), process: std::process::id() })
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Thread {
+    /// Waits for what the thread is doing, some tens of milliseconds at most.
+    fn drop(&mut self) {
+        // Release: partner of `Shared::work`.
+        self.shared.asked.fetch_or(STOP, Release);
+        self.wake();
+        if let Some(handle) = self.handle.take()
+            && std::process::id() == self.process
+        {
+            // It does not panic; if it did there would be nothing left to do.
+            _ = handle.join();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What the thread does: samples of segments, the model, rankings.
+
+use std::time::Instant;
+
+use frazil_policy::{GroupLearning, GroupModel, Samples};
+
+use super::{FEATURES, NO_ROW, Shared, Tally};
+use crate::segments::Segment;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// A segment as it was ranked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranked {
+    pub(crate) segment: u32,
+    /// If it was freed since then, it is another.
+    pub(crate) generation: u32,
+    /// What it was foretold to save.
+    pub(crate) utility: f32,
+}
+
+/// Segments, the least useful first.
+#[derive(Debug, Default)]
+pub(crate) struct Ranking {
+    order: Vec<Ranked>,
+    position: usize,
+    /// Where there should be a new one.
+    limit: usize,
+}
+
+impl Ranking {
+    /// Whether it has served as many segments as it is to serve.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.position >= self.limit
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Ranked> {
+        let next = self.order.get(self.position).copied();
+        self.position += usize::from(next.is_some());
+        next
+    }
+}
+
+/// Of the segments that a ranking is to serve, so many times as many are told, for the time until there is
+/// another.
+const RESERVE: f64 = 4.0;
+const RANKED_MIN: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Trainer {
+    model: GroupModel,
+    /// The rows of the snapshot.
+    current: Samples<FEATURES>,
+    /// Quiet segments in the order of writing.
+    quiet: Vec<(u64, u32)>,
+    rows: Vec<[f32; FEATURES]>,
+    predicted: Vec<f32>,
+}
+
+/// Bytes of a trainer of so many rows: those of this snapshot and of earlier ones, 32 each, labels, 8, and
+/// what training takes, 100; bins of all features at eight nodes.
+pub(super) fn bytes(rows: u32) -> usize {
+    const NODES: usize = 8;
+    let bins = (rows as usize / 4).min(256);
+    rows as usize * (2 * 32 + 8 + 100) + NODES * bins * FEATURES * 16
+}
+
+/// What it takes for each segment.
+pub(super) const BYTES_BESIDE: usize =
+    size_of::<(u64, u32)>() + size_of::<[f32; FEATURES]>() + size_of::<f32>();
+
+impl Trainer {
+    pub(super) fn new(settings: &GroupLearning) -> Trainer {
+        Trainer {
+            model: GroupModel::new(settings.samples, settings.boosting),
+            current: Samples::default(),
+            quiet: Vec::new(),
+            rows: Vec::new(),
+            predicted: Vec::new(),
+        }
+    }
+
+    /// Ends the last snapshot, and takes another. True if there is a new model.
+    pub(super) fn snapshot(&mut self, shared: &Shared) -> bool {
+        shared.sampled_below.store(0, Relaxed);
+        let label = |row: usize| f64::from_bits(shared.labels[row].load(Relaxed)) as f32;
+        self.current.labels = (0..self.current.rows.len()).map(label).collect();
+        self.model.collect(&mut self.current);
+        let trained = shared.tallied.snapshots.load(Relaxed) > 0 && self.model.is_stale();
+        if trained {
+            self.train(shared);
+        }
+        self.sample(shared);
+        trained && self.model.trees().is_some()
+    }
+
+    fn train(&mut self, shared: &Shared) {
+        let begun = Instant::now();
+        self.model.train();
+        let tallied = &shared.tallied;
+        if let Some(error) = self.model.error() {
+            tallied.trainings.fetch_add(1, Relaxed);
+            tallied.training_ns.store(begun.elapsed().as_nanos() as u64, Relaxed);
+            tallied.trained_ms.store(shared.clock.now_ms(), Relaxed);
+            tallied.samples.store(self.model.samples() as u64, Relaxed);
+            tallied.error.store(error.to_bits(), Relaxed);
+            for (to, share) in tallied.importance.iter().zip(self.model.importance()) {
+                to.store(share.to_bits(), Relaxed);
+            }
+        }
+    }
+
+    /// Takes a snapshot of the quiet segments, evenly over all of them.
+    fn sample(&mut self, shared: &Shared) {
+        shared.notes.clear();
+        self.find_quiet(shared);
+        let every = self.quiet.len().div_ceil(shared.labels.len()).max(1);
+        self.current.rows.clear();
+        shared.tallies.iter().for_each(|tally| tally.row.store(NO_ROW, Relaxed));
+        let now_ms = shared.clock.now_ms();
+        let mut items = 0;
+        for &(_, segment) in self.quiet.iter().step_by(every) {
+            let (tally, of) = (&shared.tallies[segment as usize], &shared.table[segment as usize]);
+            let row = self.current.rows.len();
+            shared.labels[row].store(0, Relaxed);
+            tally.row.store(row as u32, Relaxed);
+            self.current.rows.push(features(tally, of, now_ms));
+            items += u64::from(of.live_items.load(Relaxed));
+        }
+        let live = |segment: &Segment| u64::from(segment.live_items.load(Relaxed));
+        let all: u64 = shared.table.iter().map(live).sum();
+        shared.items_then.store(all, Relaxed);
+        shared.written_then.store(shared.counters.writes.load(Relaxed), Relaxed);
+        shared.grace.store((shared.settings.grace * all as f64).to_bits(), Relaxed);
+        shared.since.store(shared.requests(), Relaxed);
+        shared.tallied.snapshots.fetch_add(1, Relaxed);
+        // Half of the room at most.
+        let rooms = (2 * items).div_ceil(shared.notes.room() as u64).max(1);
+        let below = u64::from(u32::MAX) / rooms;
+        shared.sampled_below.store(below as u32, Relaxed);
+    }
+
+    /// Ranks all quiet segments, the least useful first.
+    pub(super) fn rank(&mut self, shared: &Shared) {
+        self.find_quiet(shared);
+        let Some(trees) = self.model.trees() else { return };
+        let now_ms = shared.clock.now_ms();
+        let of =
+            |segment: u32| (&shared.tallies[segment as usize], &shared.table[segment as usize]);
+        self.rows.clear();
+        self.rows.extend(self.quiet.iter().map(|&(_, segment)| {
+            let (tally, segment) = of(segment);
+            features(tally, segment, now_ms)
+        }));
+        trees.predict(&self.rows, &mut self.predicted);
+        let mut ranked: Vec<Ranked> = Vec::with_capacity(self.quiet.len());
+        for (&(_, segment), &predicted) in self.quiet.iter().zip(&self.predicted) {
+            let (tally, of) = of(segment);
+            tally.foretold.store(predicted.to_bits(), Relaxed);
+            let utility = predicted;
+            ranked.push(Ranked { segment, generation: of.generation(), utility });
+        }
+        // Of equals the older goes: they are in the order of writing.
+        ranked.sort_by(|one, other| one.utility.total_cmp(&other.utility));
+        let wanted = (ranked.len() as f64 * shared.settings.fraction * RESERVE) as usize;
+        let limit = ((ranked.len() as f64 * shared.settings.fraction) as usize).max(1);
+        ranked.truncate(wanted.max(RANKED_MIN));
+        *shared.ranking.lock() = Some(Ranking { order: ranked, position: 0, limit });
+        shared.tallied.rankings.fetch_add(1, Relaxed);
+    }
+
+    fn find_quiet(&mut self, shared: &Shared) {
+        self.quiet.clear();
+        let all = (0..).zip(shared.table.iter());
+        let quiet = all.filter(|(_, segment)| segment.state().is_quiet());
+        self.quiet.extend(quiet.map(|(number, of)| (of.sequence.load(Relaxed), number)));
+        self.quiet.sort_unstable();
+    }
+}
+
+/// The seven features of a segment, in the order of [`GroupLearning::FEATURES`].
+fn features(tally: &Tally, segment: &Segment, now_ms: u64) -> [f32; FEATURES] {
+    let [request_rate, write_rate, miss_ratio] =
+        [0, 1, 2].map(|place| f32::from_bits(tally.states[place].load(Relaxed)));
+    let items = segment.live_items.load(Relaxed).max(1);
+    let mean_size = segment.live_bytes.load(Relaxed) as f32 / items as f32;
+    let age = now_ms.saturating_sub(segment.written_ms.load(Relaxed)) as f32 / 1e3;
+    let requests = tally.requests.load(Relaxed) as f32;
+    let active = tally.active.load(Relaxed) as f32;
+    [request_rate, write_rate, miss_ratio, mean_size, age, requests, active]
+}
