@@ -59,7 +59,8 @@ fn hit_ratio(spec: &str, eviction: Eviction) -> f64 {
     let options = ReadOptions { times: true, ..ReadOptions::default() };
     let trace = load(spec, &options).unwrap().trace;
     let now_ms = Arc::new(AtomicU64::new(0));
-    let store = Store::builder(8 << 20).segment_bytes(128 << 10).eviction(eviction).seed(7);
+    let store =
+        Store::builder((8 << 20) + (128 << 10)).segment_bytes(128 << 10).eviction(eviction).seed(7);
     let store = store.clock(Arc::clone(&now_ms)).learn_in_place(true).build().unwrap();
     let value = vec![0; 128 << 10];
     let mut hits = 0;

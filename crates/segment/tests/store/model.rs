@@ -374,7 +374,7 @@ proptest! {
         eviction in eviction(),
         operations in prop::collection::vec(operation(150), 1..OPERATIONS),
     ) {
-        let mut model = Model::new(eviction, 56);
+        let mut model = Model::new(eviction, 60);
         for operation in operations {
             model.run(operation);
             model.check();
@@ -406,7 +406,7 @@ proptest! {
             1..OPERATIONS / 10,
         ),
     ) {
-        let mut model = Model::new(eviction, 56);
+        let mut model = Model::new(eviction, 60);
         for operation in operations {
             if !matches!(operation, Operation::Scan) {
                 model.run(operation);

@@ -198,7 +198,7 @@ fn what_ends_first_goes_first_within_a_class() {
     // One class, whose lifetimes are up to 67 seconds.
     (0..310).for_each(|number| set(number, 60));
     (1000..1620).for_each(|number| set(number, 20));
-    (2000..3500).for_each(|number| set(number, 60));
+    (2000..3470).for_each(|number| set(number, 60));
     let left = |range: std::ops::Range<u64>| {
         range.filter(|number| store.contains(&number.to_le_bytes())).count()
     };
