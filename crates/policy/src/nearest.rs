@@ -38,7 +38,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let far = |it: &&&str| distance(&wanted, &letters(it));
     if let Some(best) = known.iter().min_by_key(far)
-        && far(&best) <= (wanted.len() / 3).max(1).min(wanted.len() - 1)
+        && far(&best) <= ((wanted.len() + 1) / 3).max(1).min(wanted.len() - 1)
     {
         return Some(best);
     }
