@@ -306,7 +306,7 @@ fn parse_decimal(text: &str, factor: u64) -> Option<u64> {
     };
     let (whole, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let written = mantissa.contains('.') == !decimals.is_empty();
+    let written = mantissa.contains('.') != decimals.is_empty();
     if whole.is_empty() || !written || exponent.is_empty() || decimals.len() > 18 {
         return None;
     }

@@ -237,7 +237,7 @@ impl FromStr for TimeUnit {
 /// };
 /// assert_eq!(layout.size, None);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvLayout {
     /// The byte between two columns; a space stands for any run of blanks. `None`: comma,
     /// semicolon, bar or tab, whichever divides the first lines most evenly.
@@ -261,22 +261,6 @@ pub struct CsvLayout {
     /// unless the first time of a CSV file is as large as milliseconds, microseconds or
     /// nanoseconds since 1970 are.
     pub time_unit: Option<TimeUnit>,
-}
-
-impl Default for CsvLayout {
-    fn default() -> Self {
-        Self {
-            separator: None,
-            header: None,
-            time: None,
-            id: None,
-            size: None,
-            operation: None,
-            latency: None,
-            lifetime: None,
-            time_unit: None,
-        }
-    }
 }
 
 #[cfg(test)]
