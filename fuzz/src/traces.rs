@@ -27,7 +27,7 @@ pub fn feed(input: &[u8]) {
     write_anew(&path, content);
     let format = Format::ALL.get(usize::from(choice & 15)).copied();
     let columns = CsvLayout {
-        separator: b'\t',
+        separator: Some(b'\t'),
         header: Some(choice & 128 != 0),
         time: Some(1),
         id: Some(0),

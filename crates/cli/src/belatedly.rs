@@ -19,8 +19,9 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// Reads names. Bad usage if one is unknown.
-    pub(crate) fn parse(names: &[String]) -> Result<Vec<Choice>, Failure> {
+    /// Reads names, of which those that mean the same are one, and the first of them is told.
+    /// Bad usage if one is unknown.
+    pub(crate) fn parse(names: &[String]) -> Result<(Vec<&str>, Vec<Choice>), Failure> {
         let parse = |name: &String| match name.split_once(':').unwrap_or((name, "")) {
             ("belatedly", "") => Ok(Choice::Belatedly),
             ("belatedly", _) => Err(Failure::usage(anyhow!("belatedly takes no parameters"))),
@@ -29,7 +30,15 @@ impl Choice {
                 other => Failure::usage(other),
             }),
         };
-        names.iter().map(parse).collect()
+        let (mut told, mut choices) = (Vec::new(), Vec::new());
+        for name in names {
+            let choice = parse(name)?;
+            if !choices.contains(&choice) {
+                told.push(name.as_str());
+                choices.push(choice);
+            }
+        }
+        Ok((told, choices))
     }
 
     /// The policy, if it is one.

@@ -60,6 +60,9 @@ impl From<TraceError> for Failure {
             TraceError::Generator { .. }
             | TraceError::Layout { .. }
             | TraceError::Unwritable { .. } => Failure::Usage(error.into()),
+            TraceError::Line { .. } => {
+                Failure::Failed(anyhow::anyhow!("{error} (--skip-bad-rows leaves such lines out)"))
+            }
             _ => Failure::Failed(error.into()),
         }
     }

@@ -36,6 +36,7 @@ mod sample;
 mod simulate;
 mod trace_args;
 mod trace_command;
+mod trace_files;
 
 use clap::{Parser, Subcommand};
 
@@ -49,10 +50,10 @@ use left_out::LeftOut;
 #[command(name = "frazil", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "Examples:
   frazil advise
-  frazil advise --trace requests.csv.zst
-  frazil advise --trace requests.frazil       # recorded by a running cache
-  frazil simulate --trace requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
-  frazil mrc --trace requests.csv.zst --policy lru,sieve
+  frazil advise requests.csv.zst
+  frazil advise requests.frazil       # recorded by a running cache
+  frazil simulate requests.csv.zst --policy lru,s3-fifo --capacity 1%,10%
+  frazil mrc requests.csv.zst --policy lru,sieve
   frazil model --network lru --mpl 72 --backend 100us
   frazil calibrate --output machine.toml
   frazil bench --policy mobius,s3-fifo --threads 1,2

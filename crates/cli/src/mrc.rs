@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::replay_args::ReplayArgs;
 use crate::sample::{self, Sample, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
+use crate::trace_files::TraceFiles;
 
 /// Records that a sample keeps unless said otherwise.
 const RECORDS: usize = 40_000_000;
@@ -34,14 +35,13 @@ const LEAST: f64 = 1e-4;
 /// LRU is replayed as the others are.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
-  frazil mrc --trace trace.csv.zst
-  frazil mrc --trace trace.csv.zst --policy lru,sieve,s3-fifo
-  zcat requests.gz | frazil mrc --trace - --sample 100K
-  frazil mrc --trace disk.bin --unit bytes --capacity 64MiB,1GiB,10% --output json")]
+  frazil mrc trace.csv.zst
+  frazil mrc trace.csv.zst --policy lru,sieve,s3-fifo
+  zcat requests.gz | frazil mrc - --sample 100K
+  frazil mrc disk.bin --unit bytes --capacity 64MiB,1GiB,10% --output json")]
 pub(crate) struct Args {
-    /// Trace files, - for standard input, or generated workloads, as for simulate.
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    trace: Vec<String>,
+    #[command(flatten)]
+    traces: TraceFiles,
 
     /// Policies, as for simulate; not those that know the future.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", default_value = "lru", value_delimiter = ',')]
@@ -94,13 +94,18 @@ struct Point<'a> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies: Vec<PolicySpec> =
-        args.policy.iter().map(|name| parse(name)).collect::<Result<_, _>>()?;
+    let mut policies: Vec<(PolicySpec, &str)> = Vec::new();
+    for name in &args.policy {
+        let policy = parse(name)?;
+        if !policies.iter().any(|(known, _)| *known == policy) {
+            policies.push((policy, name));
+        }
+    }
     for capacity in &args.capacity {
         capacity.known(args.replaying.unit).map_err(Failure::usage)?;
     }
     let mut points = Vec::new();
-    for trace in &args.trace {
+    for trace in args.traces.some()? {
         points.extend(curves(args, trace, &policies)?);
     }
     output::print(&match args.replaying.output {
@@ -127,20 +132,20 @@ fn parse(name: &str) -> Result<PolicySpec, Failure> {
 fn curves<'a>(
     args: &'a Args,
     trace: &'a str,
-    policies: &[PolicySpec],
+    policies: &[(PolicySpec, &'a str)],
 ) -> Result<Vec<Point<'a>>, Failure> {
     let stacked = |policy: &PolicySpec| matches!(policy, PolicySpec::Online(Online::Lru));
     args.lifetimes.ignored(&args.reading, trace);
     // A pipe can be read once. LRU is replayed then as the others are.
-    let once = trace == "-" && !policies.iter().all(stacked);
-    let named = || policies.iter().zip(&args.policy);
+    let once = trace == "-" && !policies.iter().all(|(it, _)| stacked(it));
     let replayed = once || args.lifetimes.is_asked_for();
-    let (lru, others): (Vec<_>, Vec<_>) = named().partition(|(it, _)| stacked(it) && !replayed);
+    let (lru, others): (Vec<_>, Vec<_>) =
+        policies.iter().copied().partition(|(it, _)| stacked(it) && !replayed);
     let mut points = Vec::new();
     if let Some((_, name)) = lru.first() {
         match stack_curve(args, trace, name)? {
             Some(curve) => points.extend(curve),
-            None => return miniatures(args, trace, &named().collect::<Vec<_>>()),
+            None => return miniatures(args, trace, policies),
         }
     }
     if !others.is_empty() {
@@ -220,7 +225,7 @@ fn no_requests(trace: &str) -> Failure {
 fn miniatures<'a>(
     args: &Args,
     trace: &'a str,
-    policies: &[(&PolicySpec, &'a String)],
+    policies: &[(PolicySpec, &'a str)],
 ) -> Result<Vec<Point<'a>>, Failure> {
     let unit = args.replaying.unit;
     let bounds = args.sample.map_or(
@@ -244,7 +249,7 @@ fn miniatures<'a>(
     let capacities = capacities(args, sample.up(all))?;
     let cell = |policy, capacity| CellSpec { policy, capacity: sample.down(capacity) };
     let of = |policy: PolicySpec| capacities.iter().map(move |&it| cell(policy, it));
-    let cells: Vec<CellSpec> = policies.iter().flat_map(|&(&policy, _)| of(policy)).collect();
+    let cells: Vec<CellSpec> = policies.iter().flat_map(|&(policy, _)| of(policy)).collect();
     let total = loaded.trace.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
     let options = SweepOptions { lifetimes, ..args.replaying.sweep_options() };
@@ -252,9 +257,9 @@ fn miniatures<'a>(
     if outcomes.iter().any(|outcome| outcome.requests == 0) {
         return Err(no_requests(trace));
     }
-    let names = policies.iter().flat_map(|(_, name)| capacities.iter().map(move |it| (name, *it)));
+    let names = policies.iter().flat_map(|(_, name)| capacities.iter().map(move |it| (*name, *it)));
     let rate = loaded.origin.rate();
-    let point = |((name, capacity), outcome): ((&&'a String, u64), &frazil_simulator::Outcome)| {
+    let point = |((name, capacity), outcome): ((&'a str, u64), &frazil_simulator::Outcome)| {
         let outcome = sample.corrected(outcome);
         Point {
             trace,

@@ -76,8 +76,51 @@ fn csv_field(value: Option<&Value>) -> String {
     }
 }
 
-/// An aligned table; columns named in `left` are flushed left, all others right.
+/// Columns of text that a table may have.
+const WIDEST: usize = 100;
+
+/// An aligned table; columns named in `left` are flushed left, all others right. Where it would
+/// be too wide, what is the same in all rows stands above it; if that is not enough, each row is a
+/// block of lines.
 pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
+    let fits = |table: &str| table.lines().all(|line| line.chars().count() <= WIDEST);
+    let whole = aligned(headers, left, &rows);
+    if fits(&whole) {
+        return whole;
+    }
+    let (first, others) = match rows.split_first() {
+        Some((first, others)) if !others.is_empty() => (first, others),
+        _ => return blocks(headers, &rows),
+    };
+    let shared = |at: usize| others.iter().all(|row| row.get(at) == first.get(at));
+    let (above, kept): (Vec<usize>, Vec<usize>) = (0..headers.len()).partition(|&at| shared(at));
+    let of = |row: &Vec<String>| -> Vec<String> {
+        kept.iter().filter_map(|&at| row.get(at).cloned()).collect()
+    };
+    let heads: Vec<&str> = kept.iter().map(|&at| headers[at]).collect();
+    let rest: Vec<Vec<String>> = rows.iter().map(of).collect();
+    let above: String = above
+        .iter()
+        .filter_map(|&at| Some(format!("{}: {}\n", headers[at], first.get(at)?)))
+        .collect();
+    let rest = match aligned(&heads, left, &rest) {
+        table if fits(&table) => table,
+        _ => blocks(&heads, &rest),
+    };
+    if above.is_empty() { rest } else { format!("{above}\n{rest}") }
+}
+
+/// A line a cell, and a blank one between rows.
+fn blocks(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let widest = headers.iter().map(|header| header.chars().count()).max().unwrap_or_default();
+    let block = |row: &Vec<String>| -> String {
+        let cells = headers.iter().zip(row);
+        cells.map(|(header, cell)| format!("{header:<widest$}  {cell}\n")).collect()
+    };
+    rows.iter().map(block).collect::<Vec<_>>().join("\n")
+}
+
+fn aligned(headers: &[&str], left: &[&str], rows: &[Vec<String>]) -> String {
     use comfy_table::{CellAlignment, Table, presets};
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -149,6 +192,24 @@ mod tests {
     fn csv_quotes_what_must_be_quoted() {
         let rows = [row! {"a" => "x,y", "b" => 1}, row! {"b" => 2, "c" => "say \"hi\""}];
         assert_eq!(csv(&rows), "a,b,c\n\"x,y\",1,\n,2,\"say \"\"hi\"\"\"\n");
+    }
+
+    #[test]
+    fn wide_tables_turn() {
+        let long = "x".repeat(60);
+        let row =
+            |policy: &str, count: &str| vec![long.clone(), policy.to_owned(), count.to_owned()];
+        let headers = ["trace", "policy", "what is counted, in words that are many"];
+        let left = ["trace", "policy"];
+        let shared = table(&headers, &left, vec![row("lru", "1"), row("sieve", "2")]);
+        let lines: Vec<&str> = shared.lines().collect();
+        assert_eq!((lines[0], lines[1]), (format!("trace: {long}").as_str(), ""));
+        assert!(lines[3].starts_with("lru ") && lines[3].ends_with(" 1"), "{shared}");
+        let one = table(&headers, &left, vec![row("lru", "1")]);
+        assert!(one.starts_with("trace  ") && one.contains("\npolicy  "), "{one}");
+        assert_eq!(one.lines().count(), 3);
+        let narrow = table(&["a"], &[], vec![vec!["1".to_owned()]]);
+        assert_eq!(narrow, "a\n1\n");
     }
 
     #[test]

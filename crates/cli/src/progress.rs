@@ -1,18 +1,25 @@
-//! Progress bars: on a terminal only, and only once something takes over a
-//! second.
+//! What is being done: a bar on a terminal, once something takes over a second; elsewhere a line
+//! now and then.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::failure::note;
+
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Seconds between two lines where there is no terminal.
+const PERIOD_S: u64 = 15;
 
 /// A bar that shows itself after a second.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     shown: AtomicBool,
+    /// Lines told where there is no terminal; `None` on one.
+    lines: Option<AtomicU64>,
 }
 
 impl Progress {
@@ -37,7 +44,8 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(what);
-        Progress { bar, started: Instant::now(), shown: AtomicBool::new(false) }
+        let lines = (!std::io::stderr().is_terminal()).then(AtomicU64::default);
+        Progress { bar, started: Instant::now(), shown: AtomicBool::new(false), lines }
     }
 
     /// Moves the bar to `position` of `total`.
@@ -54,8 +62,30 @@ impl Progress {
     }
 
     fn show(&self) {
+        if let Some(lines) = &self.lines {
+            let due = self.started.elapsed().as_secs() / PERIOD_S;
+            // Of several threads the one that counts it tells it.
+            if lines.fetch_max(due, Relaxed) < due {
+                note(&self.line());
+            }
+            return;
+        }
         if self.started.elapsed() > PATIENCE && !self.shown.swap(true, Relaxed) {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Progress {
+    /// What is done and how far, on a line.
+    fn line(&self) -> String {
+        let (what, seconds) = (self.bar.message(), self.started.elapsed().as_secs());
+        match self.bar.length() {
+            Some(total @ 1..) => {
+                let share = 100 * u128::from(self.bar.position()) / u128::from(total);
+                format!("{what}: {share} % after {seconds} s")
+            }
+            _ => format!("{what}: after {seconds} s"),
         }
     }
 }
@@ -63,5 +93,19 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_and_how_far() {
+        let progress = Progress::of_steps("replaying".to_owned(), 8);
+        progress.advance(2);
+        assert_eq!(progress.line(), "replaying: 25 % after 0 s");
+        let unknown = Progress::of_bytes("reading -".to_owned(), 0);
+        assert_eq!(unknown.line(), "reading -: after 0 s");
     }
 }

@@ -17,7 +17,8 @@ use crate::output::{self, Output, Row, row};
 use crate::progress::Progress;
 use crate::replay_args::ReplayArgs;
 use crate::sample::Sample;
-use crate::trace_args::{TraceArgs, Wanted};
+use crate::trace_args::{TraceArgs, Wanted, parse_records};
+use crate::trace_files::TraceFiles;
 
 /// Replay traces against policies and sizes, and print the miss ratios.
 ///
@@ -41,22 +42,20 @@ use crate::trace_args::{TraceArgs, Wanted};
 /// over. The rows then say how many gets missed what had expired.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
-  frazil simulate --trace trace.csv.zst --policy lru,sieve --capacity 1%,10%
-  frazil simulate --trace requests.frazil --policy mobius,s3-fifo --capacity 10K,100K
-  frazil simulate --trace requests.frazil --policy lru,frozen:share=0.5+lru --capacity 10K
-  frazil simulate --trace disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
-  frazil simulate --trace zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
+  frazil simulate trace.csv.zst --policy lru,sieve --capacity 1%,10%
+  frazil simulate requests.frazil --policy mobius,s3-fifo --capacity 10K,100K
+  frazil simulate requests.frazil --policy lru,frozen:share=0.5+lru --capacity 10K
+  frazil simulate disk.bin --policy s3-fifo --capacity 64MiB --unit bytes
+  frazil simulate zipf:1.0:objects=1M:requests=20M:seed=1 --policy clock:bits=2 \\
       --capacity 100K --output json
-  frazil simulate --trace requests.frazil --policy lru,s3-fifo --capacity 10K --ttl 5m
-  frazil simulate --trace trace.csv.zst --policy lru,belady --capacity 1%peak \\
+  frazil simulate requests.frazil --policy lru,s3-fifo --capacity 10K --ttl 5m
+  frazil simulate trace.csv.zst --policy lru,belady --capacity 1%peak \\
       --fetch-latency 20ms --clock trace
-  frazil simulate --trace log.csv --columns time=1,id=2,latency=3 --time-unit ms \\
+  frazil simulate log.csv --columns time=1,id=2,latency=3 --time-unit ms \\
       --policy lru,mad --capacity 1%peak --fetch-latency column --clock trace")]
 pub(crate) struct Args {
-    /// Trace files, - for standard input, or generated workloads: zipf:ALPHA, uniform,
-    /// loop, mix, diurnal, bursts, drift, each with :objects=N:requests=N:seed=N.
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    trace: Vec<String>,
+    #[command(flatten)]
+    traces: TraceFiles,
 
     /// Policies with their parameters: fifo, lru, lru-prob:q=0.5, lru-relaxed (where
     /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
@@ -81,7 +80,7 @@ pub(crate) struct Args {
     capacity: Vec<CapacitySpec>,
 
     /// Replay this many requests first without counting them.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_records)]
     warmup: u64,
 
     /// With --unit bytes: a get that finds its object with another size than its
@@ -102,6 +101,17 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     reading: TraceArgs,
+}
+
+/// Capacities without those that were written before.
+fn distinct(capacities: &[CapacitySpec]) -> Vec<&CapacitySpec> {
+    let mut all: Vec<&CapacitySpec> = Vec::new();
+    for capacity in capacities {
+        if !all.contains(&capacity) {
+            all.push(capacity);
+        }
+    }
+    all
 }
 
 fn is_frozen(choice: Choice) -> bool {
@@ -145,10 +155,10 @@ impl Line<'_> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
-    let policies = Choice::parse(&args.policy)?;
+    let (names, policies) = Choice::parse(&args.policy)?;
     let mut lines = Vec::new();
-    for trace in &args.trace {
-        lines.extend(simulate(args, trace, &policies)?);
+    for trace in args.traces.some()? {
+        lines.extend(simulate(args, trace, &names, &policies)?);
     }
     output::print(&match args.replaying.output {
         Output::Json => output::json(&rows(&lines)),
@@ -161,6 +171,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn simulate<'a>(
     args: &'a Args,
     trace: &'a str,
+    names: &[&'a str],
     policies: &[Choice],
 ) -> Result<Vec<Line<'a>>, Failure> {
     let options = SweepOptions {
@@ -172,7 +183,7 @@ fn simulate<'a>(
         ..args.replaying.sweep_options()
     };
     let mut capacities = Vec::new();
-    for capacity in &args.capacity {
+    for capacity in distinct(&args.capacity) {
         capacities.push(capacity.known(args.replaying.unit).map_err(Failure::usage)?);
     }
     let latency = args.fetching.latency()?;
@@ -200,8 +211,8 @@ fn simulate<'a>(
             n => Failure::usage(anyhow!("--warmup {n} leaves none of the requests of {trace}")),
         });
     }
-    let names = args.policy.iter().flat_map(|name| args.capacity.iter().map(move |_| name));
-    let line = |(cell, name): (Cell, &'a String)| Line {
+    let names = names.iter().flat_map(|name| capacities.iter().map(move |_| *name));
+    let line = |(cell, name): (Cell, &'a str)| Line {
         trace,
         policy: name,
         capacity: cell.capacity,
@@ -245,7 +256,7 @@ fn sweep_cells(
     let (unit, mut scaled) = (args.replaying.unit, Vec::new());
     let mut cells = Vec::new();
     for &choice in policies {
-        for capacity in &args.capacity {
+        for capacity in distinct(&args.capacity) {
             let resolved = capacity
                 .resolve(&loaded.trace, unit)
                 .with_context(|| trace.to_owned())

@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Origin, ReadOptions,
-    SampleBounds, TimeUnit, printable,
+    self, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Oddities, Origin,
+    ReadOptions, SampleBounds, TimeUnit, path_of, printable,
 };
 use frazil_simulator::{
-    CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve,
+    CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve, parse_count,
     replay_stream,
 };
 
@@ -22,19 +22,21 @@ use crate::progress::Progress;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Reading traces")]
 pub(crate) struct TraceArgs {
-    /// Format of the trace: auto, oracle-general, csv, twitter, msr, plain, arc,
-    /// lirs, cache2k, adaptsize, delayed-hits or frazil. Compression (zstd, gzip, xz) is
-    /// recognised from the content.
+    /// Format of the trace: auto, oracle-general, csv, json (an object a line), log (of a web
+    /// server, common or combined), twitter, msr, plain, arc, lirs, cache2k, adaptsize,
+    /// delayed-hits or frazil. Compression (zstd, gzip, xz) is recognised from the content.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_format)]
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4,latency=5,ttl=6. Only id must be given [default: by the names in
-    /// the header; without one time,id,size, or time,id, or id].
+    /// time=1,id=2,size=3,operation=4,latency=5,ttl=6. Only id must be given; what is given wins over
+    /// the header [default: by the names in the header, of which the first that says nothing
+    /// has the ids if none does; without one time,id,size, or time,id, or id].
     #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, usize)>,
 
-    /// Separator of a CSV trace: one character, or `tab`.
+    /// Separator of a CSV trace: one character, or `tab` [default: comma, semicolon, bar or tab,
+    /// as the first lines have it].
     #[arg(long, value_name = "CHAR", value_parser = parse_separator)]
     separator: Option<u8>,
 
@@ -42,14 +44,20 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "yes|no", value_parser = parse_yes_no)]
     header: Option<bool>,
 
-    /// Unit of the times and lifetimes of a CSV trace: s, ms, us or ns [default: s, or what the
-    /// first time is since 1970, if it is too large for that].
+    /// Unit of the times and lifetimes of a CSV or JSON trace: s, ms, us or ns; times may also be
+    /// dates, as 2026-11-26T16:28:18Z [default: s, or what the first time is since 1970, if it is
+    /// too large for that].
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 
     /// Read at most this many records.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     limit: Option<u64>,
+
+    /// Leave out lines of a text format that are no records, and say how many. Otherwise the
+    /// first is an error.
+    #[arg(long)]
+    skip_bad_rows: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +118,18 @@ fn parse_yes_no(text: &str) -> Result<bool, String> {
     }
 }
 
+/// A number of records, as people write it.
+pub(crate) fn parse_records(text: &str) -> Result<u64, String> {
+    parse_count(text).ok_or_else(|| "write a whole number, such as 1000, 10K or 1e6".to_owned())
+}
+
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match parse_records(text)? {
+        0 => Err("a limit is at least 1".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
 fn of_stream(spec: &str, error: StreamError) -> Failure {
     match error {
         StreamError::Trace(error) => error.into(),
@@ -121,6 +141,32 @@ fn nothing_sampled(spec: &str) -> Failure {
     Failure::Failed(anyhow!(
         "{spec}: none of its objects is in so small a sample; take a larger one"
     ))
+}
+
+/// Says what was odd in a file that was read all the same.
+fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
+    if let Some(layout) = oddities.layout.as_ref().filter(|_| !told_layout) {
+        note(&format!("{spec}: {layout} (--columns and --separator override)"));
+    }
+    if let Some(first) = &oddities.first_skipped {
+        let skipped = match oddities.skipped_rows {
+            1 => "1 line that is no record,".to_owned(),
+            rows => format!("{} lines that are no records, the first", grouped(rows)),
+        };
+        note(&format!("{spec}: skipped {skipped} at {first}"));
+    }
+    if oddities.hashed_ids > 0 {
+        note(&format!(
+            "{spec}: records with ids beyond 64 bits, which were hashed to 64 bits: {}",
+            grouped(oddities.hashed_ids)
+        ));
+    }
+    if oddities.backward_times > 0 {
+        note(&format!(
+            "{spec}: times go back {} times; the order of the file is kept",
+            grouped(oddities.backward_times)
+        ));
+    }
 }
 
 /// Which columns of a trace a verb needs.
@@ -162,13 +208,14 @@ impl TraceArgs {
 
     /// What the first records of a file say of lifetimes, where they are not read otherwise.
     pub(crate) fn first_lifetimes(&self, spec: &str) -> Option<LifetimeSummary> {
-        if !Path::new(spec).is_file() {
+        if !path_of(spec).is_file() {
             return None;
         }
         let options = ReadOptions {
             format: self.format.0,
             csv: self.csv_layout().ok()?,
             limit: Some(self.limit.unwrap_or(LOOKED_AT).min(LOOKED_AT)),
+            skip_bad_rows: self.skip_bad_rows,
             lifetimes: Lifetimes::OfTrace,
             ..ReadOptions::default()
         };
@@ -220,7 +267,7 @@ impl TraceArgs {
         read: impl FnOnce(&ReadOptions<'_>) -> T,
     ) -> Result<T, Failure> {
         let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
-        let progress = if spec == "-" || Path::new(spec).exists() {
+        let progress = if spec == "-" || path_of(spec).exists() {
             Progress::of_bytes(format!("reading {}", printable(&name)), 0)
         } else {
             Progress::of_records("generating".to_owned(), 0)
@@ -233,6 +280,7 @@ impl TraceArgs {
             sizes: wanted.sizes,
             latencies: wanted.latencies,
             lifetimes: wanted.lifetimes,
+            skip_bad_rows: self.skip_bad_rows,
             progress: Some(&|position, total| progress.set(position, total)),
         }))
     }
@@ -245,6 +293,8 @@ impl TraceArgs {
         if let (Some(format), true) = (origin.format, origin.guessed) {
             note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
         }
+        let told = self.separator.is_some() && !self.columns.is_empty();
+        note_oddities(spec, &origin.oddities, told);
         match origin.recording.map(|recording| recording.lost) {
             // A limit may end the reading before the end.
             Some(None) if self.limit.is_none() => note(&format!(
@@ -270,7 +320,7 @@ impl TraceArgs {
             return Err(Failure::usage(anyhow!("--columns names no id column, such as id=2")));
         }
         Ok(CsvLayout {
-            separator: self.separator.unwrap_or(b','),
+            separator: self.separator,
             header: self.header,
             time: column(Column::Time),
             id: column(Column::Id),

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand};
-use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceInfo};
+use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceError, TraceInfo};
 
 use crate::Done;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
+use crate::trace_files::{TraceFiles, names};
 
 /// Look into a trace, or convert it.
 #[derive(ClapArgs, Debug)]
@@ -32,13 +33,8 @@ enum Verb {
   frazil trace info requests.frazil
   frazil trace info zipf:0.9:objects=100K:requests=1M --output json")]
 struct InfoArgs {
-    /// Trace files, or generated workloads as in `frazil simulate`.
-    #[arg(value_name = "FILE", required_unless_present = "trace")]
-    files: Vec<String>,
-
-    /// The same, as other verbs take it.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    trace: Vec<String>,
+    #[command(flatten)]
+    traces: TraceFiles,
 
     /// How to print the results.
     #[arg(long, value_enum, default_value_t)]
@@ -55,13 +51,14 @@ struct InfoArgs {
 #[command(after_help = "Examples:
   frazil trace convert requests.csv.gz requests.bin.zst --to oracle-general
   frazil trace convert requests.frazil requests.csv.zst
-  frazil trace convert mix:requests=1M:seed=3 workload.csv")]
+  frazil trace convert mix:requests=1M:seed=3 workload.csv
+  frazil trace convert access.log.gz - --skip-bad-rows | head")]
 struct ConvertArgs {
     /// The trace: a file, or a generated workload as in `frazil simulate`.
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_parser = names())]
     input: String,
 
-    /// Where to write it.
+    /// Where to write it; - for standard output, not compressed.
     #[arg(value_name = "OUT")]
     out: PathBuf,
 
@@ -91,9 +88,9 @@ pub(crate) fn run(args: &Args) -> Done {
 
 fn info(args: &InfoArgs) -> Done {
     let mut infos = Vec::new();
-    for name in args.files.iter().chain(&args.trace) {
+    for name in args.traces.some()? {
         let loaded = args.reading.load(name, WANTED)?;
-        infos.push((name.as_str(), trace::info(&loaded.trace), loaded));
+        infos.push((name, trace::info(&loaded.trace), loaded));
     }
     let rows = infos.iter().map(|(name, info, loaded)| info_row(name, info, loaded));
     output::print(&match args.output {
@@ -213,7 +210,15 @@ fn convert(args: &ConvertArgs) -> Done {
     if loaded.origin.lifetimes.is_some() && !carries {
         note(&format!("{} says lifetimes, which {} can't", args.input, args.to));
     }
-    trace::save(&loaded.trace, loaded.origin.recording, args.to, &args.out)?;
+    let recording = loaded.origin.recording;
+    if args.out.as_os_str() == "-" {
+        return match trace::write(&loaded.trace, recording, args.to, &mut std::io::stdout()) {
+            // It tells apart a reader that has left.
+            Err(TraceError::Output { error }) => Err(error.into()),
+            written => Ok(written?),
+        };
+    }
+    trace::save(&loaded.trace, recording, args.to, &args.out)?;
     note(&format!(
         "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),

@@ -10,7 +10,7 @@ use crate::online::{read_mad, visit_mad};
 use crate::parameters::Parameters;
 use crate::{
     Aim, Belady, BeladyMad, BeladySize, DelayCosts, FetchCosts, GlCache, GroupLearning, HotFirst,
-    Lrb, ObjectLearning, OfAll, Online, Policy, TraceKnowledge, overlay,
+    Lrb, ObjectLearning, OfAll, Online, Policy, TraceKnowledge, nearest, overlay,
 };
 
 /// The name of the overlay.
@@ -103,7 +103,13 @@ impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpecError::UnknownPolicy(policy, known) => {
-                write!(f, "unknown policy `{policy}`; known are {}", known.join(", "))
+                write!(f, "unknown policy `{policy}`")?;
+                if let Some(near) = nearest(policy, known.iter().copied()) {
+                    write!(f, "; did you mean `{near}`? Known")?;
+                } else {
+                    f.write_str("; known")?;
+                }
+                write!(f, " are {}", known.join(", "))
             }
             SpecError::Offline(policy) => {
                 write!(f, "policy `{policy}` needs the future: only the simulator runs it")
@@ -417,6 +423,8 @@ mod tests {
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<PolicySpec>().unwrap_err().to_string();
         assert!(error("lruu").ends_with("random, gl-cache, lrb, belady, belady-size, belady-mad"));
+        assert!(error("lruu").starts_with("unknown policy `lruu`; did you mean `lru`? Known are "));
+        assert!(error("redis").starts_with("unknown policy `redis`; known are "));
         assert_eq!(error("belady:k=5"), "policy `belady` has no parameter `k=5`; it takes none");
         assert!(error("clock:bits=3").contains("bits from 1 to 2"));
         assert!(error("frozen:share=2+lru").contains("share from 0 to 1"));

@@ -1,4 +1,4 @@
-//! Capacities as users write them: `1000`, `0.1%`, `10%peak`, `64MiB`.
+//! Capacities as users write them: `1000`, `1e6`, `0.1%`, `10%peak`, `64MB`, `64MiB`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,7 +99,7 @@ impl Fraction {
 pub enum CapacityError {
     /// It cannot be read.
     #[error(
-        "capacity `{0}` is not understood; write a number (1000, 10K), a share (0.1%, 10%peak) or bytes (64MiB)"
+        "capacity `{0}` is not understood; write a number (1000, 10K, 1e6), a share (0.1%, 10%peak) or bytes (64MB, 64MiB)"
     )]
     Malformed(String),
     /// It is 0.
@@ -259,23 +259,66 @@ fn parse_percent(text: &str) -> Option<Fraction> {
     Some(Fraction { numerator, denominator })
 }
 
-/// `1000`, `10K` (decimal), `64MiB` (binary, bytes).
+/// `1000`, `10K`, `1e6`, `64MB` (decimal), `64MiB` (binary).
 fn parse_amount(text: &str) -> Option<Amount> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..end].parse().ok()?;
-    let scaled = |factor: u64| number.checked_mul(factor);
-    Some(match &text[end..] {
-        "" => Amount::Plain(number),
-        "K" | "k" => Amount::Plain(scaled(1000)?),
-        "M" => Amount::Plain(scaled(1_000_000)?),
-        "G" => Amount::Plain(scaled(1_000_000_000)?),
-        "B" => Amount::Bytes(number),
-        "KiB" => Amount::Bytes(scaled(1 << 10)?),
-        "MiB" => Amount::Bytes(scaled(1 << 20)?),
-        "GiB" => Amount::Bytes(scaled(1 << 30)?),
-        "TiB" => Amount::Bytes(scaled(1 << 40)?),
+    let unit = |byte: &u8| byte.is_ascii_alphabetic() && !matches!(byte, b'e' | b'E');
+    let end = text.bytes().position(|byte| unit(&byte)).unwrap_or(text.len());
+    let scaled = |factor| parse_decimal(&text[..end], factor);
+    Some(match text[end..].to_ascii_lowercase().as_str() {
+        "" => Amount::Plain(scaled(1)?),
+        "k" => Amount::Plain(scaled(1000)?),
+        "m" => Amount::Plain(scaled(1_000_000)?),
+        "g" => Amount::Plain(scaled(1_000_000_000)?),
+        "b" => Amount::Bytes(scaled(1)?),
+        "kb" => Amount::Bytes(scaled(1000)?),
+        "mb" => Amount::Bytes(scaled(1_000_000)?),
+        "gb" => Amount::Bytes(scaled(1_000_000_000)?),
+        "tb" => Amount::Bytes(scaled(1_000_000_000_000)?),
+        "kib" => Amount::Bytes(scaled(1 << 10)?),
+        "mib" => Amount::Bytes(scaled(1 << 20)?),
+        "gib" => Amount::Bytes(scaled(1 << 30)?),
+        "tib" => Amount::Bytes(scaled(1 << 40)?),
         _ => return None,
     })
+}
+
+/// A number of things as people write it: `1000`, `10K`, `1.5M`, `1e6`, all decimal. `None` if
+/// it is no whole number, or beyond 64 bits.
+///
+/// ```
+/// use frazil_simulator::parse_count;
+/// assert_eq!(parse_count("1e6"), Some(1_000_000));
+/// assert_eq!(parse_count("2.5K"), Some(2_500));
+/// assert_eq!((parse_count("1.5"), parse_count("1MB")), (None, None));
+/// ```
+pub fn parse_count(text: &str) -> Option<u64> {
+    match parse_amount(text)? {
+        Amount::Plain(count) => Some(count),
+        _ => None,
+    }
+}
+
+/// `12`, `1.5`, `1e6` and `2.5e3` times `factor`, if that is whole: exactly.
+fn parse_decimal(text: &str, factor: u64) -> Option<u64> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent),
+        None => (text, "0"),
+    };
+    let (whole, decimals) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let written = mantissa.contains('.') != decimals.is_empty();
+    if whole.is_empty() || !written || exponent.is_empty() || decimals.len() > 18 {
+        return None;
+    }
+    if ![whole, decimals, exponent].into_iter().all(digits) {
+        return None;
+    }
+    let number = format!("{whole}{decimals}").parse::<u64>().ok()?;
+    let shift = 10u128.checked_pow(exponent.parse().ok()?)?;
+    let scaled = u128::from(number).checked_mul(u128::from(factor))?.checked_mul(shift)?;
+    let divisor = 10u128.pow(decimals.len() as u32);
+    let whole = scaled.is_multiple_of(divisor).then_some(scaled / divisor)?;
+    u64::try_from(whole).ok()
 }
 
 /// The most objects that are, at one moment, between their first and their last
@@ -323,6 +366,13 @@ mod tests {
             ("2M", Unit::Objects, 2_000_000),
             ("1G", Unit::Bytes, 1_000_000_000),
             ("5B", Unit::Bytes, 5),
+            ("1e6", Unit::Objects, 1_000_000),
+            ("2.5K", Unit::Objects, 2_500),
+            ("1.5e3", Unit::Objects, 1_500),
+            ("64MB", Unit::Bytes, 64_000_000),
+            ("1.5GiB", Unit::Bytes, 3 << 29),
+            ("2kb", Unit::Bytes, 2_000),
+            ("1TB", Unit::Bytes, 1_000_000_000_000),
             ("3KiB", Unit::Bytes, 3 << 10),
             ("3MiB", Unit::Bytes, 3 << 20),
             ("3GiB", Unit::Bytes, 3 << 30),
@@ -363,10 +413,15 @@ mod tests {
             "-1",
             "+1",
             "1.5",
-            "1e3",
+            "1e-3",
+            "1.e3",
+            "1e",
+            "e3",
+            "1e99",
+            "1.5B",
             "1 %",
             "0x10",
-            "10KB",
+            "10KX",
             "1.%%",
             "NaN",
             "99999999999999999999",

@@ -31,7 +31,9 @@ pub mod trace;
 mod versatile;
 mod workload_profile;
 
-pub use capacity::{CapacityError, CapacitySpec, Unit, full_capacity, sample_capacity};
+pub use capacity::{
+    CapacityError, CapacitySpec, Unit, full_capacity, parse_count, sample_capacity,
+};
 pub use curve::{Curve, CurvePoint, CurveSample, lru_curve, lru_curve_of};
 pub use delayed::latencies_delayed;
 pub use duration::{DurationError, parse_us};

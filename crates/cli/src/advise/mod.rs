@@ -34,6 +34,7 @@ use crate::replay_args::ReplayArgs;
 use crate::report;
 use crate::sample::{self, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
+use crate::trace_files::TraceFiles;
 use board::Board;
 use candidate::Candidate;
 use case::{Case, Question, Replayed};
@@ -53,6 +54,8 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 const RECORDS: usize = 16_000_000;
 
 /// Say which policy and size to use for a trace, and why.
+///
+/// Without a trace for a workload made up: mix:objects=200K:requests=4M:seed=1.
 ///
 /// Replays the trace against every policy and size, and predicts from hit ratios, counted work
 /// and measured costs what each delivers on so many cores before such a backend. Per size the
@@ -88,23 +91,21 @@ const RECORDS: usize = 16_000_000;
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil advise
-  frazil advise --trace requests.csv.zst
-  frazil advise --trace requests.csv.zst --cores 64 --backend 10us
-  frazil advise --trace requests.csv.zst --report report.html
-  frazil advise --trace requests.csv.zst --target-miss 30% --budget 50%
-  frazil advise --trace requests.csv.zst --backend 1ms --target-latency p99=1.2ms
-  frazil advise --trace cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
-  frazil advise --trace cdn.bin --prices elasticache-s3 --request-rate 1000
-  frazil advise --trace monday.csv.zst sunday.csv.zst
-  zcat requests.csv.gz | frazil advise --trace - --sample 100K
-  frazil advise --trace requests.frazil --profile machine.toml
-  frazil advise --trace requests.frazil --policy lru,frozen+lru,mobius,frozen+mobius
-  frazil advise --trace cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
+  frazil advise requests.csv.zst
+  frazil advise requests.csv.zst --cores 64 --backend 10us
+  frazil advise requests.csv.zst --report report.html
+  frazil advise requests.csv.zst --target-miss 30% --budget 50%
+  frazil advise requests.csv.zst --backend 1ms --target-latency p99=1.2ms
+  frazil advise cdn.bin --memory-price 3 --miss-price 0.4 --request-rate 1000
+  frazil advise cdn.bin --prices elasticache-s3 --request-rate 1000
+  frazil advise monday.csv.zst sunday.csv.zst
+  zcat requests.csv.gz | frazil advise - --sample 100K
+  frazil advise requests.frazil --profile machine.toml
+  frazil advise requests.frazil --policy lru,frozen+lru,mobius,frozen+mobius
+  frazil advise cdn.bin --unit bytes --capacity 1GiB,4GiB,16GiB --output json")]
 pub(crate) struct Args {
-    /// The traces: files, - for standard input, or generated workloads as in `frazil simulate`
-    /// [default: mix:objects=200K:requests=4M:seed=1].
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    trace: Vec<String>,
+    #[command(flatten)]
+    traces: TraceFiles,
 
     /// Policies to compare; online ones only. (`sieve` misses exactly as often as
     /// `mobius`.) With frozen+ before its name, or frozen:share=S+, a part of it is frozen,
@@ -229,7 +230,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let times_all = args.goal.wants_latencies();
     let question = Question { policies, forecast, options, times_all };
     check_places(args)?;
-    args.goal.check(args.replaying.unit, args.trace.len())?;
+    args.goal.check(args.replaying.unit, args.traces.all().len())?;
     let advice = answer(args, &question)?;
     let written = write_files(args, &question, &advice);
     // Whatever became of the files: a stream cannot be asked again.
@@ -288,7 +289,7 @@ fn command(args: &Args, setting: &Setting) -> String {
     if args.forecast.cores.is_none() {
         words.extend(["--cores".to_owned(), setting.cores.to_string()]);
     }
-    if args.trace.iter().any(|name| name == "-") {
+    if args.traces.all().contains(&"-") {
         words.insert(0, "… |".to_owned());
     }
     words.join(" ")
@@ -308,9 +309,9 @@ fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failur
 /// The traces, or what is kept of them.
 fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
     let unit = args.replaying.unit;
-    let mut names: Vec<&str> = args.trace.iter().map(String::as_str).collect();
+    let mut names = args.traces.all();
     if names.is_empty() {
-        note(&format!("no --trace given; generating {DEFAULT_TRACE}"));
+        note(&format!("no trace given; generating {DEFAULT_TRACE}"));
         names.push(DEFAULT_TRACE);
     }
     if names.iter().filter(|&&name| name == "-").count() > 1 {

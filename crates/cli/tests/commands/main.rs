@@ -7,6 +7,7 @@ mod book;
 mod by_trace;
 mod calibrate;
 mod command;
+mod inputs;
 mod latency;
 mod lifetimes;
 mod model;

@@ -16,8 +16,8 @@ use super::intern::Interner;
 use super::lifetimes::LifetimeTally;
 use super::source::{BLOCK_BYTES, BlockSizes, Blocks};
 use super::{
-    Format, LifetimeSummary, Lifetimes, Operation, ReadOptions, Record, Recording, Trace, formats,
-    guess,
+    Format, LifetimeSummary, Lifetimes, Oddities, Operation, ReadOptions, Record, Recording, Trace,
+    formats, guess,
 };
 
 /// Records decoded before their ids are mapped.
@@ -50,6 +50,11 @@ pub(super) trait Decode {
     /// The columns; known once a record has been decoded.
     fn columns(&self) -> Columns;
 
+    /// What was odd in what has been read.
+    fn oddities(&self) -> Oddities {
+        Oddities::default()
+    }
+
     /// What the file says of how it was recorded, once it has been read.
     fn recording(&self) -> Option<Recording> {
         None
@@ -63,6 +68,11 @@ pub(super) trait LineFormat {
 
     /// The columns; known once a record has been decoded.
     fn columns(&self) -> Columns;
+
+    /// What was odd in what has been read.
+    fn oddities(&self) -> Oddities {
+        Oddities::default()
+    }
 
     /// A record from a line of the plainest sort at the start of `rest`, and the line's length
     /// with its end. `None` wherever [`LineFormat::line`] must look.
@@ -78,11 +88,15 @@ pub(super) struct Lines<F> {
     format: F,
     /// Lines decoded so far.
     number: u64,
+    /// Whether lines that are no records are left out.
+    skips: bool,
+    /// How many were, and the first of them.
+    skipped: (u64, Option<String>),
 }
 
 impl<F: LineFormat> Lines<F> {
-    pub(super) fn of(format: F) -> Self {
-        Self { format, number: 0 }
+    pub(super) fn of(format: F, skips: bool) -> Self {
+        Self { format, number: 0, skips, skipped: (0, None) }
     }
 
     /// Decodes the line at the start of `rest`; returns its length, 0 if it is incomplete.
@@ -107,8 +121,16 @@ impl<F: LineFormat> Lines<F> {
         self.number += 1;
         let line = line_content(line, self.number);
         if !line.is_empty() {
-            let decoded = self.format.line(line, out);
-            decoded.map_err(|problem| at_line(self.number, problem))?;
+            let held = out.len();
+            match self.format.line(line, out) {
+                Err(problem) if self.skips => {
+                    out.truncate(held);
+                    self.skipped.0 += 1;
+                    let first = || format!("line {}: {problem}", self.number);
+                    self.skipped.1.get_or_insert_with(first);
+                }
+                decoded => decoded.map_err(|problem| at_line(self.number, problem))?,
+            }
         }
         Ok(length)
     }
@@ -152,6 +174,11 @@ impl<F: LineFormat> Decode for Lines<F> {
     fn columns(&self) -> Columns {
         self.format.columns()
     }
+
+    fn oddities(&self) -> Oddities {
+        let (skipped_rows, first_skipped) = self.skipped.clone();
+        Oddities { skipped_rows, first_skipped, ..self.format.oddities() }
+    }
 }
 
 /// Where decoded records go.
@@ -172,13 +199,15 @@ pub(super) struct Limited<'a> {
     taken: u64,
     /// `None` where nobody asks for lifetimes.
     lifetimes: Option<LifetimeTally>,
+    /// The time of the last record, and how many were before that of theirs.
+    clock: (u64, u64),
 }
 
 impl<'a> Limited<'a> {
     pub(super) fn of(sink: &'a mut dyn Sink, options: &ReadOptions<'_>) -> Self {
         let limit = options.limit.unwrap_or(u64::MAX);
         let asked = options.lifetimes == Lifetimes::OfTrace;
-        Self { sink, limit, taken: 0, lifetimes: asked.then(LifetimeTally::default) }
+        Self { sink, limit, taken: 0, lifetimes: asked.then(LifetimeTally::default), clock: (0, 0) }
     }
 
     /// Passes records on; `Ok(false)` once the limit is reached.
@@ -188,6 +217,12 @@ impl<'a> Limited<'a> {
             let records = &records[..wanted as usize];
             if let Some(lifetimes) = &mut self.lifetimes {
                 lifetimes.see(records, columns.times);
+            }
+            if columns.times {
+                for record in records {
+                    self.clock.1 += u64::from(record.time_ns < self.clock.0);
+                    self.clock.0 = record.time_ns;
+                }
             }
             self.sink.push(records, columns)?;
         }
@@ -301,6 +336,7 @@ pub(super) struct Decoded {
     pub(super) format: Format,
     pub(super) recording: Option<Recording>,
     pub(super) lifetimes: Option<LifetimeSummary>,
+    pub(super) oddities: Oddities,
 }
 
 /// Decodes the blocks of `file` into a sink.
@@ -311,6 +347,7 @@ pub(super) fn decode_file(
     sink: &mut dyn Sink,
 ) -> Result<Decoded, TraceError> {
     let mut block = blocks.next()?;
+    let guessed = options.format.is_none();
     let format = match options.format {
         Some(format) => format,
         None => guess::guess(block.bytes(), block.last, &options.csv).map_err(|seen| {
@@ -318,6 +355,11 @@ pub(super) fn decode_file(
             TraceError::Unrecognised { file, seen }
         })?,
     };
+    let mut options = options.clone();
+    if format == Format::Csv {
+        options.csv = guess::complete(&options.csv, block.bytes(), block.last);
+    }
+    let options = &options;
     let mut decoder = formats::open(format, options)?;
     let mut sink = Limited::of(sink, options);
     let mut records = Vec::with_capacity(BATCH);
@@ -342,7 +384,7 @@ pub(super) fn decode_file(
                 break 'blocks;
             }
             at += decoded.map_err(|mut error| {
-                if options.format.is_none() {
+                if guessed {
                     error.problem += &format!("; the content was taken for {format}");
                 }
                 error.in_file(file)
@@ -360,10 +402,16 @@ pub(super) fn decode_file(
     }
     if sink.taken == 0 {
         let file = file.to_owned();
-        return Err(TraceError::Empty { file });
+        return Err(match decoder.oddities() {
+            Oddities { skipped_rows, first_skipped: Some(first), .. } => {
+                TraceError::AllSkipped { file, skipped_rows, first }
+            }
+            _ => TraceError::Empty { file },
+        });
     }
     let lifetimes = sink.lifetimes.as_ref().and_then(LifetimeTally::summary);
-    Ok(Decoded { format, recording: decoder.recording(), lifetimes })
+    let oddities = Oddities { backward_times: sink.clock.1, ..decoder.oddities() };
+    Ok(Decoded { format, recording: decoder.recording(), lifetimes, oddities })
 }
 
 #[cfg(test)]
@@ -448,6 +496,15 @@ mod tests {
             Format::Csv => {
                 "# time, object, size\n0, 13053225291711363978, 737\n# no\n\
                  1.5, \"a\", 5, x\r\n2,7,1\n3,7,1,9\n4,8,1"
+            }
+            Format::Json => {
+                "{\"time\": 1.5, \"id\": \"a\", \"size\": 7}\n\r\n{\"id\":7,\"time\":2,\"size\":1}\n\
+                 {\"time\":3,\"size\":4,\"id\":\"a\"}"
+            }
+            Format::Log => {
+                "::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.1\" 200 7\n\
+                 ::1 - - [10/Oct/2000:13:55:37 -0700] \"GET /b HTTP/1.1\" 304 - \"-\" \"x\"\n\
+                 ::1 - - [10/Oct/2000:13:55:37 -0700] \"POST /a HTTP/1.1\" 200 9\n"
             }
             Format::Twitter => "0,k:1,10,20,1,get,0\n1,k:2,1,2,3,set,4\n2,k:1,1,2,3,delete,0\n",
             Format::Msr => "128166372003061629,hm,1,Read,383496192,32768,413\n2,h,0,Write,7,1,1\n",

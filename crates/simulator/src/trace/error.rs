@@ -6,7 +6,6 @@
 //! hostile file can't flood or garble a terminal.
 
 use std::io;
-use std::path::Path;
 
 use super::{Compression, Format};
 
@@ -85,6 +84,16 @@ pub enum TraceError {
     Empty {
         /// The file.
         file: String,
+    },
+    /// Every line was left out as none is a record.
+    #[error("{file}: holds no records; {skipped_rows} lines were skipped, the first at {first}")]
+    AllSkipped {
+        /// The file.
+        file: String,
+        /// How many.
+        skipped_rows: u64,
+        /// The place of the first, and what is wrong with it.
+        first: String,
     },
     /// No format fits the content.
     #[error("{file}: {seen}; name the format, one of: {}", Format::names())]
@@ -187,27 +196,6 @@ pub(super) fn expected(what: &str, found: &[u8]) -> String {
     format!("expected {what}, found {}", excerpt(found))
 }
 
-/// A path for a message.
-pub(super) fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy())
-}
-
-/// Text that came from outside as people can be shown it: on one line, control
-/// characters escaped, so that a file's name can't rewrite a terminal.
-///
-/// ```
-/// assert_eq!(frazil_simulator::trace::printable("a\u{1b}[31m\n"), "a\\u{1b}[31m\\n");
-/// ```
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = (!c.is_control()).then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,10 +209,5 @@ mod tests {
         assert!(long.ends_with("x…\"") && long.len() < 60, "{long}");
         let umlauts = excerpt("ä".repeat(100).as_bytes());
         assert!(!umlauts.contains("\\x"), "{umlauts}");
-    }
-
-    #[test]
-    fn a_path_stays_on_one_line() {
-        assert_eq!(shown(Path::new("a\nb")), "a\\nb");
     }
 }

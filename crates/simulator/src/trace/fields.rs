@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::date_time::parse_iso;
 use super::error::{excerpt, expected};
 use super::{FOR_EVER, Operation};
 
@@ -142,16 +143,25 @@ pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[Field
     }
 }
 
-/// An id: digits are a number, anything else is hashed to 64 bits.
-pub(super) fn parse_id(field: &Field<'_>) -> Result<u64, String> {
+/// An id: digits are a number, anything else is hashed to 64 bits. So are numbers beyond 64 bits,
+/// which `wide` counts.
+pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String> {
     match parse_unsigned(field.raw) {
         Number::Value(id) => Ok(id),
-        Number::TooLarge => Err(format!("id {} beyond 64 bits", excerpt(field.raw))),
+        Number::TooLarge => {
+            *wide += 1;
+            Ok(hashed(field.raw))
+        }
         Number::NotDigits if field.raw.is_empty() => {
             Err("expected an id, found nothing".to_owned())
         }
-        Number::NotDigits => Ok(xxh3_64(&field.text())),
+        Number::NotDigits => Ok(hashed(&field.text())),
     }
+}
+
+/// The id of an object whose name is text.
+pub(super) fn hashed(name: &[u8]) -> u64 {
+    xxh3_64(name)
 }
 
 /// An id in a format whose ids are numbers.
@@ -215,6 +225,7 @@ impl Clock {
         }
         let is_number = field.raw.iter().all(|it| it.is_ascii_digit());
         let problem = match self.parse(field) {
+            Ok(_) if parse_iso(field.raw).is_some() => expected("a time span", field.raw),
             Err(_) if is_number => return Ok(FOR_EVER),
             Err(problem) => problem,
             Ok(ns) => return Ok(ns),
@@ -224,7 +235,7 @@ impl Clock {
 
     /// A decimal number of units in nanoseconds, cut to whole ones.
     pub(super) fn parse(self, field: &Field<'_>) -> Result<u64, String> {
-        let wrong = || expected("a time (unsigned number)", field.raw);
+        let wrong = || expected("a time (unsigned number, or as 2026-11-26T16:28:18Z)", field.raw);
         let point = memchr(b'.', field.raw);
         let (units, fraction) = match point {
             Some(point) => (&field.raw[..point], &field.raw[point + 1..]),
@@ -232,7 +243,8 @@ impl Clock {
         };
         let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
         if !digits(units) || !digits(fraction) {
-            return Err(wrong());
+            let time_ns = parse_iso(field.raw).ok_or_else(wrong)?;
+            return Ok(if self.keep { time_ns } else { 0 });
         }
         if !self.keep {
             return Ok(0);
@@ -372,15 +384,15 @@ mod tests {
 
     #[test]
     fn ids_are_numbers_or_hashes() {
-        assert_eq!(parse_id(&field("007")), Ok(7));
-        assert_eq!(parse_id(&field("18446744073709551615")), Ok(u64::MAX));
-        assert_eq!(
-            parse_id(&field("18446744073709551616")).unwrap_err(),
-            "id \"18446744073709551616\" beyond 64 bits"
-        );
-        assert_eq!(parse_id(&field("key:1")), Ok(xxh3_64(b"key:1")));
-        assert_eq!(parse_id(&field("-1")), Ok(xxh3_64(b"-1")));
-        assert!(parse_id(&field("")).is_err());
+        let mut wide = 0;
+        let mut read = |text: &str| parse_id(&field(text), &mut wide);
+        assert_eq!(read("007"), Ok(7));
+        assert_eq!(read("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(read("key:1"), Ok(xxh3_64(b"key:1")));
+        assert_eq!(read("-1"), Ok(xxh3_64(b"-1")));
+        assert!(read("").is_err());
+        assert_eq!(read("18446744073709551616"), Ok(xxh3_64(b"18446744073709551616")));
+        assert_eq!(wide, 1);
         assert!(parse_numeric_id(&field("x")).is_err());
     }
 
@@ -408,10 +420,12 @@ mod tests {
             assert!(clock.parse(&field(wrong)).is_err(), "{wrong}");
         }
         let far = "18446744073709551615";
+        assert_eq!(clock.parse(&field("1970-01-01T00:00:01.5Z")), Ok(1_500_000_000));
         assert!(clock.parse(&field(far)).unwrap_err().contains("time unit"));
         let free = Clock { keep: false, ..clock };
         assert_eq!(free.parse(&field(far)), Ok(0));
         assert!(free.parse(&field("x")).is_err());
+        assert_eq!(free.parse(&field("2026-11-26")), Ok(0));
     }
 
     #[test]

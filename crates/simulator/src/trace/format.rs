@@ -19,6 +19,10 @@ pub enum Format {
     OracleGeneral,
     /// Separated columns, told by a [`CsvLayout`], the header line, or their order.
     Csv,
+    /// JSON lines: an object a line, whose members have the names of a CSV file's columns.
+    Json,
+    /// Web-server logs in the common or the combined format; the id is the request's target.
+    Log,
     /// `timestamp_s,key,key_size,value_size,client,operation,ttl`; the size is key plus value.
     Twitter,
     /// `filetime,host,disk,Read|Write,offset,size,response`; the id is the offset, with the
@@ -42,7 +46,7 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::OracleGeneral,
         Self::Csv,
         Self::Twitter,
@@ -54,6 +58,8 @@ impl Format {
         Self::AdaptSize,
         Self::DelayedHits,
         Self::Frazil,
+        Self::Json,
+        Self::Log,
     ];
 
     /// The name on the command line.
@@ -65,6 +71,8 @@ impl Format {
         match self {
             Self::OracleGeneral => "oracle-general",
             Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Log => "log",
             Self::Twitter => "twitter",
             Self::Msr => "msr",
             Self::Plain => "plain",
@@ -95,6 +103,7 @@ impl FromStr for Format {
         Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| UnknownName {
             what: "trace format",
             name: name.to_owned(),
+            near: near(name, Self::ALL.map(Self::name)),
             known: Self::names(),
         })
     }
@@ -109,11 +118,18 @@ impl FromStr for Format {
 /// assert_eq!(error.to_string(), "unknown time unit \"min\", expected one of: s, ms, us, ns");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {name:?}, expected one of: {known}")]
+#[error("unknown {what} {name:?}{near}, expected one of: {known}")]
 pub struct UnknownName {
     what: &'static str,
     name: String,
+    /// What was likely meant, as part of the message.
+    near: String,
     known: String,
+}
+
+fn near<const N: usize>(name: &str, known: [&'static str; N]) -> String {
+    let near = frazil_policy::nearest(name, known);
+    near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }
 
 /// The unit of a text format's time column.
@@ -194,6 +210,7 @@ impl FromStr for TimeUnit {
             _ => Err(UnknownName {
                 what: "time unit",
                 name: name.to_owned(),
+                near: String::new(),
                 known: "s, ms, us, ns".to_owned(),
             }),
         }
@@ -212,7 +229,7 @@ impl FromStr for TimeUnit {
 /// use frazil_simulator::trace::{CsvLayout, TimeUnit};
 ///
 /// let layout = CsvLayout {
-///     separator: b';',
+///     separator: Some(b';'),
 ///     id: Some(1),
 ///     time: Some(4),
 ///     time_unit: Some(TimeUnit::Milliseconds),
@@ -220,10 +237,11 @@ impl FromStr for TimeUnit {
 /// };
 /// assert_eq!(layout.size, None);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvLayout {
-    /// The byte between two columns; a space stands for any run of blanks.
-    pub separator: u8,
+    /// The byte between two columns; a space stands for any run of blanks. `None`: comma,
+    /// semicolon, bar or tab, whichever divides the first lines most evenly.
+    pub separator: Option<u8>,
     /// Whether the first line is a header; `None`: see for yourself.
     pub header: Option<bool>,
     /// Column of the time.
@@ -243,22 +261,6 @@ pub struct CsvLayout {
     /// unless the first time of a CSV file is as large as milliseconds, microseconds or
     /// nanoseconds since 1970 are.
     pub time_unit: Option<TimeUnit>,
-}
-
-impl Default for CsvLayout {
-    fn default() -> Self {
-        Self {
-            separator: b',',
-            header: None,
-            time: None,
-            id: None,
-            size: None,
-            operation: None,
-            latency: None,
-            lifetime: None,
-            time_unit: None,
-        }
-    }
 }
 
 #[cfg(test)]

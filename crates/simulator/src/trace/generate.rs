@@ -15,6 +15,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use groups::{Grouped, Pattern};
 
+use crate::capacity::parse_count;
+
 use super::decode::{BATCH, Columns, Limited, MAX_RECORDS, Sink};
 use super::{Progress, ReadOptions, Record, TraceError};
 
@@ -75,10 +77,10 @@ impl Generator {
         let (key, value) =
             part.split_once('=').ok_or_else(|| format!("expected key=value, found {part:?}"))?;
         match key {
-            "objects" => self.objects = parse_count(key, value, 1..=MAX_OBJECTS)?,
-            "requests" => self.requests = parse_count(key, value, 1..=MAX_RECORDS)?,
+            "objects" => self.objects = parse_within(key, value, 1..=MAX_OBJECTS)?,
+            "requests" => self.requests = parse_within(key, value, 1..=MAX_RECORDS)?,
             "seed" if self.kind != Kind::Loop => {
-                self.seed = parse_count(key, value, 0..=u64::MAX)?;
+                self.seed = parse_within(key, value, 0..=u64::MAX)?;
             }
             _ => {
                 let seed = if self.kind == Kind::Loop { "" } else { ", seed" };
@@ -189,25 +191,11 @@ fn parse_alpha(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A whole number within bounds, with K, M or G for thousands, millions or billions.
-fn parse_count(key: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 1_000),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 1_000_000),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 1_000_000_000),
-        _ => (text, 1),
-    };
-    let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        digits.parse::<u64>().ok()
-    } else {
-        None
-    };
-    number
-        .and_then(|number| number.checked_mul(unit))
-        .filter(|number| bounds.contains(number))
-        .ok_or_else(|| {
-            format!("expected {key} from {} to {}, found {text:?}", bounds.start(), bounds.end())
-        })
+/// A whole number within bounds, such as 1000, 10K or 1e6.
+fn parse_within(key: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u64, String> {
+    parse_count(text).filter(|number| bounds.contains(number)).ok_or_else(|| {
+        format!("expected {key} from {} to {}, found {text:?}", bounds.start(), bounds.end())
+    })
 }
 
 /// Exponent of the popularity in a mix.

@@ -9,6 +9,7 @@
 
 use super::decode::line_content;
 use super::error::excerpt;
+use super::fields::Fields;
 use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
 use super::{CsvLayout, Format};
 
@@ -89,67 +90,176 @@ fn is_cache2k(block: &[u8]) -> bool {
         && zeros(3) * 2 < records.len().max(2)
 }
 
-fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
+/// Lines of the first block that are not blank, with their numbers.
+fn first_lines(block: &[u8], whole: bool) -> Vec<(u64, &[u8])> {
     let mut lines: Vec<&[u8]> = block.split(|&byte| byte == b'\n').collect();
     if !whole && lines.len() > 1 {
         // The last one goes on in the next block.
         lines.pop();
     }
-    let lines: Vec<&[u8]> = (1..)
-        .zip(lines)
-        .map(|(number, line)| line_content(line, number))
-        .filter(|line| !line.is_empty())
-        .take(LINES)
-        .collect();
-    let records: Vec<&[u8]> = lines
-        .iter()
-        .copied()
-        .filter(|line| !line.trim_ascii_start().starts_with(b"#") && *line != b"*")
-        .collect();
-    let Some(&first) = records.first() else {
+    let lines = (1..).zip(lines).map(|(number, line)| (number, line_content(line, number)));
+    lines.filter(|(_, line)| !line.is_empty()).take(LINES).collect()
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"#")
+}
+
+/// The layout of a CSV file that begins with `block`, with its separator, and whether it has a
+/// header, where these can be told from that.
+pub(super) fn complete(layout: &CsvLayout, block: &[u8], whole: bool) -> CsvLayout {
+    let lines: Vec<&[u8]> = first_lines(block, whole).into_iter().map(|(_, line)| line).collect();
+    let records: Vec<&[u8]> = lines.iter().copied().filter(|line| !is_comment(line)).collect();
+    let separator = layout.separator.unwrap_or_else(|| separator_of(&records));
+    let commented = lines.first().is_some_and(|line| is_comment(line));
+    // Without a column of numbers among what is told, a decoder cannot know.
+    let header = layout.header.or_else(|| {
+        (layout.id.is_some() && !commented && has_header(&records, separator)).then_some(true)
+    });
+    CsvLayout { separator: Some(separator), header, ..layout.clone() }
+}
+
+/// The separator by which most lines have as many fields as the first; of several, that with
+/// the most fields.
+fn separator_of(lines: &[&[u8]]) -> u8 {
+    let score = |separator: u8| {
+        let fields = |line: &[u8]| Fields::of(line, separator).count();
+        let first = lines.first().map_or(0, |line| fields(line));
+        let alike = lines.iter().filter(|line| fields(line) == first).count();
+        if first > 1 && 2 * alike >= lines.len() { (alike, first) } else { (0, 0) }
+    };
+    let better = |best: u8, other: u8| if score(other) > score(best) { other } else { best };
+    b";|\t".iter().copied().fold(b',', better)
+}
+
+/// Whether the first line has only words, in several columns, one of which has numbers below.
+fn has_header(lines: &[&[u8]], separator: u8) -> bool {
+    let numbers = |line: &[u8]| -> Vec<bool> {
+        let fields = Fields::of(line, separator).map_while(Result::ok);
+        fields.map(|field| field.raw.first().is_some_and(u8::is_ascii_digit)).collect()
+    };
+    let Some((first, others)) = lines.split_first() else {
+        return false;
+    };
+    let first = numbers(first);
+    first.len() > 1
+        && !first.contains(&true)
+        && others.iter().any(|line| numbers(line).contains(&true))
+}
+
+fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
+    let lines = first_lines(block, whole);
+    let records: Vec<(u64, &[u8])> =
+        lines.iter().copied().filter(|(_, line)| !is_comment(line) && *line != b"*").collect();
+    let Some(&(_, first)) = records.first() else {
         // Read as any of the text formats, it is found to hold no records.
         return Ok(Format::Plain);
     };
     let most = |fits: &dyn Fn(&[u8]) -> bool| {
-        2 * records.iter().filter(|line| fits(line)).count() >= records.len()
+        2 * records.iter().filter(|(_, line)| fits(line)).count() >= records.len()
     };
     let told = CsvLayout { time_unit: None, ..layout.clone() } != CsvLayout::default();
     if told {
         return Ok(Format::Csv);
     }
-    for format in
-        [Format::Msr, Format::Twitter, Format::DelayedHits, Format::Arc, Format::AdaptSize]
-    {
-        if decodes(format, &records, layout) {
+    let layout = &complete(layout, block, whole);
+    for format in [
+        Format::Msr,
+        Format::Twitter,
+        Format::DelayedHits,
+        Format::Arc,
+        Format::AdaptSize,
+        Format::Json,
+        Format::Log,
+    ] {
+        if Trial::of(format, &records, layout).is_good() {
             return Ok(format);
         }
     }
-    let separated = |line: &[u8]| line.contains(&layout.separator);
-    let separated = most(&separated) || names_id(first, layout.separator);
-    if separated && decodes(Format::Csv, &lines, layout) {
+    if is_json(first) {
+        return Err(nearest_format(&records, None, layout));
+    }
+    let separator = layout.separator.unwrap_or(b',');
+    let separated = |line: &[u8]| line.contains(&separator);
+    let separated = most(&separated) || names_id(first, separator);
+    let csv = Trial::of(Format::Csv, &lines, layout);
+    if separated && csv.is_good() {
         return Ok(Format::Csv);
     }
     if most(&is_bare_id) {
-        let breakpoints = lines.iter().any(|line| line.contains(&b'*'));
+        let breakpoints = lines.iter().any(|(_, line)| line.contains(&b'*'));
         return Ok(if breakpoints { Format::Lirs } else { Format::Plain });
     }
-    Err(format!("text of no known format, such as {}", excerpt(first)))
+    Err(nearest_format(&records, separated.then_some(csv), layout))
 }
 
-/// Whether a format decodes at least half of the lines.
-fn decodes(format: Format, lines: &[&[u8]], layout: &CsvLayout) -> bool {
-    let Some(mut decoder) = line_format(format, layout) else {
-        return false;
+/// Whether a line begins as a JSON object does, or a list of them.
+fn is_json(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix(b"[").unwrap_or(line).trim_ascii_start();
+    line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
+}
+
+/// What is wrong with lines of no known format, as the format sees it that they are most like.
+fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout) -> String {
+    let first = lines.first().map_or(&b""[..], |(_, line)| *line).trim_ascii_start();
+    if first.starts_with(b"[") {
+        return "JSON that is not one object a line, which `jq -c '.[]' FILE` makes of a list"
+            .to_owned();
+    }
+    let of = |format| Trial::of(format, lines, layout);
+    let most_like = if first.starts_with(b"{") {
+        Some(of(Format::Json))
+    } else if memchr::memmem::find(first, b"] \"").is_some() {
+        Some(of(Format::Log))
+    } else {
+        let strict = [Format::Msr, Format::Twitter, Format::Arc, Format::AdaptSize].map(of);
+        let trials = strict.into_iter().chain(csv);
+        // Of several the last: all that some do not read has columns of another sort.
+        trials
+            .filter(|trial| trial.good > 0 || trial.format == Format::Csv)
+            .max_by_key(|it| it.good)
     };
-    let mut out = Vec::new();
-    let good = lines
-        .iter()
-        .filter(|line| {
+    match most_like {
+        Some(Trial { format, first: Some((line, problem)), .. }) => {
+            format!("text of no known format; as {format}, line {line}: {problem}")
+        }
+        _ => format!("text of no known format, such as {}", excerpt(first)),
+    }
+}
+
+/// What a format makes of a few lines.
+struct Trial {
+    format: Format,
+    good: usize,
+    lines: usize,
+    /// The first line that it cannot decode, and why.
+    first: Option<(u64, String)>,
+}
+
+impl Trial {
+    fn of(format: Format, lines: &[(u64, &[u8])], layout: &CsvLayout) -> Self {
+        let mut trial = Trial { format, good: 0, lines: lines.len(), first: None };
+        let Some(mut decoder) = line_format(format, layout) else {
+            return trial;
+        };
+        let mut out = Vec::new();
+        for &(number, line) in lines {
             out.clear();
-            decoder.line(line, &mut out).is_ok()
-        })
-        .count();
-    2 * good >= lines.len()
+            match decoder.line(line, &mut out) {
+                Ok(()) => trial.good += 1,
+                Err(problem) => {
+                    trial.first.get_or_insert((number, problem));
+                }
+            }
+        }
+        trial
+    }
+
+    /// Whether it decodes at least half of them.
+    fn is_good(&self) -> bool {
+        self.good > 0 && 2 * self.good >= self.lines
+    }
 }
 
 /// A single word such as ids are made of.
@@ -183,6 +293,12 @@ mod tests {
             ("1 8 0 0\n9 8 0 1\n", Format::Arc),
             ("1 5 100\n2\t6\t200\n", Format::AdaptSize),
             ("0;1\n\n2;1\n", Format::DelayedHits),
+            ("time|key|size\n2026-11-26T16:28:18Z|/a|7\n", Format::Csv),
+            ("when;what\n2026-11-26 16:28;\"a;b\"\n", Format::Csv),
+            ("time\tid\n4\t5,6\n", Format::Csv),
+            ("user|1\nuser|2\n", Format::Plain),
+            ("{\"id\": 1, \"n\": \"a,b\"}\n", Format::Json),
+            ("::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /a H\" 200 7\n", Format::Log),
         ] {
             assert_eq!(guessed(text), Ok(format), "{text:?}");
         }
@@ -190,8 +306,33 @@ mod tests {
 
     #[test]
     fn a_told_layout_means_csv() {
-        let layout = CsvLayout { separator: b';', id: Some(1), ..CsvLayout::default() };
+        let layout = CsvLayout { separator: Some(b';'), id: Some(1), ..CsvLayout::default() };
         assert_eq!(guess(b"1;2\n3;4\n", true, &layout), Ok(Format::Csv));
+    }
+
+    #[test]
+    fn layouts_are_completed() {
+        let layout = |id| CsvLayout { id, ..CsvLayout::default() };
+        for (text, separator) in [
+            ("a,b;c\n1,2;3\n4,5;6\n", b','),
+            ("a;b;c\n1,5;2;3\n4,5;5;6\n", b';'),
+            ("# a,b\n1|\"2|,\"\n3|4\n", b'|'),
+            ("1\t2\n3\t4\n", b'\t'),
+            ("1\n2\n", b','),
+            ("", b','),
+        ] {
+            let whole = complete(&layout(None), text.as_bytes(), true);
+            assert_eq!(whole.separator, Some(separator), "{text:?}");
+            assert_eq!(whole.header, None);
+        }
+        for (text, header) in [
+            ("url,hits\n/a,9\n", Some(true)),
+            ("url,hits\n/a,b\n", None),
+            ("/a,9\n/b,8\n", None),
+            ("#x\nurl,hits\n/a,9\n", None),
+        ] {
+            assert_eq!(complete(&layout(Some(1)), text.as_bytes(), true).header, header);
+        }
     }
 
     #[test]
@@ -205,7 +346,13 @@ mod tests {
     fn what_fits_nothing_is_described() {
         for (content, expected) in [
             (&b"hello world and more\n"[..], "text of no known format, such as \"hello world"),
-            (b"{\"a\": 1}\n", "text of no known format"),
+            (b"{\"a\": 1}\n", "text of no known format; as json, line 1: expected a member `id`"),
+            (b"[{\"id\": 1}, {\"id\": 2}]\n", "JSON that is not one object a line"),
+            (b"/a,9\n/b,x\n", "text of no known format; as csv, line 1: expected a time"),
+            (
+                b"::1 - - [yesterday] \"GET /a H\" 200 7\n",
+                "text of no known format; as log, line 1: expected a date",
+            ),
             (b"\xfe\xff\x001\0\n", "text in UTF-16"),
             (b"\x001\0\n\x002\0\n", "binary content of no known format"),
             (b"BZh9\0\0\0\0\0", "bzip2 content"),

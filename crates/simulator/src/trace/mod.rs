@@ -14,6 +14,7 @@
 //! - `decode` drives them and collects the columns, `intern` maps the ids;
 //! - `generate` makes workloads, `info` describes traces, `write` stores them.
 
+mod date_time;
 mod decode;
 mod error;
 mod fields;
@@ -24,6 +25,8 @@ mod guess;
 mod info;
 mod intern;
 mod lifetimes;
+mod name;
+mod oddities;
 mod sample;
 mod save;
 mod source;
@@ -34,11 +37,13 @@ use std::time::Instant;
 
 use decode::{Builder, Columns, Sink};
 
-pub use error::{TraceError, printable};
+pub use error::TraceError;
 pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
 pub(crate) use intern::Interner;
 pub use lifetimes::{FOR_EVER, LifetimeSummary, Lifetimes, RecordedLifetimes};
+pub use name::{path_of, printable, spec_of};
+pub use oddities::Oddities;
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
 pub use source::Compression;
@@ -196,6 +201,9 @@ pub struct ReadOptions<'a> {
     /// By which lifetimes the trace is to be replayed, and so what is kept for that: lifetimes,
     /// and from the first record that has one on the times; or the times. By default nothing.
     pub lifetimes: Lifetimes,
+    /// Whether a line of a text format that is no record is left out and counted
+    /// ([`Oddities::skipped_rows`]). By default it is an error.
+    pub skip_bad_rows: bool,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
 }
@@ -217,6 +225,7 @@ impl Default for ReadOptions<'_> {
             sizes: true,
             latencies: None,
             lifetimes: Lifetimes::Ignored,
+            skip_bad_rows: false,
             progress: None,
         }
     }
@@ -248,6 +257,8 @@ pub struct Origin {
     pub sampled: Option<Sampled>,
     /// What its records say of lifetimes. `None` if nothing, or nobody asked for it.
     pub lifetimes: Option<LifetimeSummary>,
+    /// What was odd in its file.
+    pub oddities: Oddities,
     /// Nanoseconds from its earliest record to its latest. `None` unless [`load_sample`] was asked
     /// for times, and there are some.
     pub span_ns: Option<u64>,
@@ -436,10 +447,10 @@ fn load_into(
     options: &ReadOptions<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Origin, TraceError> {
-    let path = Path::new(if spec == "-" { "/dev/stdin" } else { spec });
+    let path = if spec == "-" { "/dev/stdin".into() } else { path_of(spec) };
     let generator = if path.exists() { None } else { generate::Generator::parse(spec)? };
     let Some(generator) = generator else {
-        return read_into(path, options, sink);
+        return read_into(&path, options, sink);
     };
     let start = Instant::now();
     generator.generate(spec, options, sink)?;
@@ -451,6 +462,7 @@ fn load_into(
         decode_seconds: start.elapsed().as_secs_f64(),
         recording: None,
         sampled: None,
+        oddities: Oddities::default(),
         span_ns: None,
     })
 }
@@ -462,7 +474,7 @@ fn read_into(
 ) -> Result<Origin, TraceError> {
     let start = Instant::now();
     let mut blocks = source::Blocks::open(path, decode::BLOCK_SIZES)?;
-    let decoded = decode::decode_file(&error::shown(path), &mut blocks, options, sink)?;
+    let decoded = decode::decode_file(&name::shown(path), &mut blocks, options, sink)?;
     Ok(Origin {
         format: Some(decoded.format),
         lifetimes: decoded.lifetimes,
@@ -471,6 +483,7 @@ fn read_into(
         decode_seconds: start.elapsed().as_secs_f64(),
         recording: decoded.recording,
         sampled: None,
+        oddities: decoded.oddities,
         span_ns: None,
     })
 }

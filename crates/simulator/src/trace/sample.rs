@@ -136,7 +136,7 @@ pub fn load_sample(
             record.lifetime_ns = lifetime_ns;
         }
         builder.push(&batch, kept.columns).map_err(|problem| {
-            let file = super::error::shown(std::path::Path::new(spec));
+            let file = super::name::shown(&super::path_of(spec));
             TraceError::TooLarge { file, problem }
         })?;
     }

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::error::shown;
+use super::name::shown;
 use super::write::check;
 use super::{Format, Recording, Trace, TraceError, write};
 

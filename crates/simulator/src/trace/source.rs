@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use super::error::{TraceError, shown};
+use super::error::TraceError;
+use super::name::shown;
 
 /// Bytes in a block: two blocks at work fit the second-level cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;

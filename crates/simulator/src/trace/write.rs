@@ -12,6 +12,7 @@ use super::{FOR_EVER, Format, Operation, RecordedLifetimes, Recording, Trace, Tr
 /// Writes a trace.
 ///
 /// - `csv` has the columns `time,id,size,operation,ttl` that the trace has, times in seconds.
+/// - `json` has the same as members of an object a line; `log` is only read.
 /// - `oracle-general` has times in whole seconds, rounded down, counted from the first record
 ///   where they would pass 32 bits; sizes are 1 where the trace has none.
 /// - `frazil` has the rate and the date of `recording`, how `trace` was recorded; without it
@@ -47,6 +48,7 @@ pub fn write(
             rows(trace).try_for_each(|row| out.write_all(&(row.id as u32).to_be_bytes()))
         }
         Format::Csv => write_csv(trace, &mut out),
+        Format::Json => write_json(trace, &mut out),
         Format::Frazil => write_recording(trace, recording, &mut out),
         _ => rows(trace).try_for_each(|row| write_line(format, &row, &mut out)),
     };
@@ -76,8 +78,13 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
 
 /// Says what of a trace a format can't carry.
 pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
-    let carries_operations =
-        matches!(format, Format::Csv | Format::Twitter | Format::Msr | Format::Frazil);
+    if format == Format::Log {
+        return Err("web-server logs are only read".to_owned());
+    }
+    let carries_operations = matches!(
+        format,
+        Format::Csv | Format::Json | Format::Twitter | Format::Msr | Format::Frazil
+    );
     if !carries_operations && !trace.operations.is_empty() {
         return Err("it has operations other than get".to_owned());
     }
@@ -210,6 +217,29 @@ fn write_csv(trace: &Trace, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
+fn write_json(trace: &Trace, out: &mut dyn Write) -> std::io::Result<()> {
+    for row in rows(trace) {
+        write!(out, "{{")?;
+        if !trace.times_ns.is_empty() {
+            write!(out, "\"time\":{},", Seconds(row.time_ns))?;
+        }
+        write!(out, "\"id\":{}", row.id)?;
+        if !trace.sizes.is_empty() {
+            write!(out, ",\"size\":{}", row.size)?;
+        }
+        if !trace.operations.is_empty() {
+            write!(out, ",\"operation\":\"{}\"", name_of(row.operation))?;
+        }
+        match row.lifetime_ns {
+            0 => {}
+            FOR_EVER => write!(out, ",\"ttl\":\"never\"")?,
+            lifetime_ns => write!(out, ",\"ttl\":{}", Seconds(lifetime_ns))?,
+        }
+        writeln!(out, "}}")?;
+    }
+    Ok(())
+}
+
 fn write_line(format: Format, row: &Row, out: &mut dyn Write) -> std::io::Result<()> {
     let Row { index, id, size, .. } = *row;
     let time = Seconds(row.time_ns);
@@ -333,7 +363,10 @@ mod tests {
         assert!(problem(&trace, Format::OracleGeneral).contains("times span"));
         trace.operations = vec![Operation::Delete; 4];
         for format in Format::ALL {
-            if !matches!(format, Format::Csv | Format::Twitter | Format::Frazil) {
+            if !matches!(
+                format,
+                Format::Csv | Format::Json | Format::Twitter | Format::Frazil | Format::Log
+            ) {
                 assert!(problem(&trace, format).contains("it has"), "{format}");
             }
         }
@@ -358,7 +391,7 @@ mod tests {
         /// What a format carries comes back.
         #[test]
         fn traces_round_trip(rows in any_trace(), has in 0..8u8) {
-            for format in Format::ALL {
+            for format in Format::ALL.into_iter().filter(|it| *it != Format::Log) {
                 let trace = traced(&rows, format, has);
                 let file = written(&trace, format);
                 let records = decoded(format, &file);
@@ -380,6 +413,7 @@ mod tests {
                         Format::OracleGeneral => NANOSECONDS,
                         Format::Msr => MSR_TICK_NS,
                         Format::Csv
+                        | Format::Json
                         | Format::Twitter
                         | Format::AdaptSize
                         | Format::DelayedHits

@@ -8,27 +8,14 @@
 
 use memchr::memchr;
 
+use super::roles::{Role, Values, left_for_ids, named_roles};
 use crate::trace::decode::{Columns, LineFormat};
-use crate::trace::error::{TraceError, expected};
-use crate::trace::fields::{
-    Clock, Field, Fields, leading_number, parse_id, parse_operation, parse_size,
-};
-use crate::trace::{CsvLayout, LatencyUnit, Record, TimeUnit};
+use crate::trace::error::{TraceError, excerpt, expected};
+use crate::trace::fields::{Field, Fields, leading_number};
+use crate::trace::{CsvLayout, LatencyUnit, Oddities, Record};
 
 /// The last column that may be asked for.
 const MAX_COLUMNS: usize = 1024;
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Ignored,
-    Time,
-    Id,
-    Size,
-    Operation,
-    Latency,
-    Lifetime,
-}
 
 /// The columns that matter, counted from 1 as in a [`CsvLayout`].
 type Told = [(Role, Option<usize>); 6];
@@ -38,14 +25,24 @@ pub(super) struct Csv {
     separator: u8,
     header: Option<bool>,
     told: Told,
-    clock: Clock,
-    latencies: Clock,
-    latencies_are_times: bool,
-    lifetimes: Clock,
-    /// Whether the unit of the times hangs on the first of them, which has not come yet.
-    guesses: bool,
+    values: Values,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
+    /// Whether the roles are by the columns' order, which no record has confirmed yet.
+    by_order: ByOrder,
+    /// How the ids were found, if neither the user nor a usual name told.
+    layout: Option<String>,
+}
+
+/// What is known of columns whose names say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ByOrder {
+    /// They are not by order, or fit it.
+    Settled,
+    /// They have no names.
+    Bare,
+    /// They have names that say nothing: if the order does not fit, ids are the first.
+    Named,
 }
 
 impl Csv {
@@ -73,24 +70,18 @@ impl Csv {
                 return wrong(format!("column {column} is asked for twice"));
             }
         }
-        if matches!(layout.separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
+        let separator = layout.separator.unwrap_or(b',');
+        if matches!(separator, b'\n' | b'\r' | b'"' | b'0'..=b'9') {
             return wrong("a separator can't be a digit, a quote or a line end".to_owned());
         }
-        let unit_ns = layout.time_unit.unwrap_or_default().nanoseconds();
-        let latency_unit = match latencies {
-            Some(LatencyUnit::Time) => unit_ns,
-            Some(LatencyUnit::Requests) | None => 1,
-        };
         Ok(Self {
-            separator: layout.separator,
+            separator,
             header: layout.header,
             told,
-            clock: Clock { unit_ns, keep: times },
-            latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
-            latencies_are_times: latencies == Some(LatencyUnit::Time),
-            lifetimes: Clock { unit_ns, keep: lifetimes },
-            guesses: layout.time_unit.is_none(),
+            values: Values::new(layout.time_unit, times, latencies, lifetimes),
             roles: Vec::new(),
+            by_order: ByOrder::Settled,
+            layout: None,
         })
     }
 
@@ -98,21 +89,21 @@ impl Csv {
     fn settle(&mut self, line: &[u8]) -> Result<bool, String> {
         let fields: Vec<Field<'_>> =
             Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
-        let mut named = named_roles(&fields);
-        for role in &mut named {
-            // What nobody asks for need not be numbers.
-            if (*role == Role::Latency && !self.latencies.keep)
-                || (*role == Role::Lifetime && !self.lifetimes.keep)
-            {
-                *role = Role::Ignored;
-            }
-        }
+        let mut named = named_by(&fields);
+        self.values.leave_aside(&mut named);
         let names_id = named.contains(&Role::Id);
         let told = self.told.iter().any(|(_, column)| column.is_some());
         let mut columns = if told { self.told } else { by_order(fields.len()) };
         let header = self.header.unwrap_or_else(|| names_id || is_all_words(&fields, &columns));
         if header && names_id && !told {
             columns = self.told;
+            let place = named.iter().position(|role| *role == Role::Id).unwrap_or_default();
+            self.layout = (!usually_named(&fields)).then(|| {
+                let name = excerpt(fields.get(place).map_or(&b""[..], |field| field.raw));
+                format!("ids are column {}, {name}", place + 1)
+            });
+        } else if !told {
+            self.by_order = if header { ByOrder::Named } else { ByOrder::Bare };
         }
         if header && (names_id || told) {
             for (role, column) in &mut columns {
@@ -134,12 +125,11 @@ impl Csv {
                 self.roles[column - 1] = role;
             }
         }
-        // Lifetimes mean nothing without times.
-        self.clock.keep |= self.lifetimes.keep && self.roles.contains(&Role::Lifetime);
+        self.values.settle(|role| self.roles.contains(&role));
         Ok(header)
     }
 
-    fn record(&self, line: &[u8]) -> Result<Record, String> {
+    fn record(&mut self, line: &[u8]) -> Result<Record, String> {
         let mut record = Record { size: 1, ..Record::default() };
         let mut fields = Fields::of(line, self.separator);
         for (index, &role) in self.roles.iter().enumerate() {
@@ -151,24 +141,40 @@ impl Csv {
                 let what = format!("{} fields ({index} found)", self.roles.len());
                 return Err(expected(&what, line));
             };
-            let field = field?;
-            match role {
-                Role::Ignored => {}
-                Role::Time => record.time_ns = self.clock.parse(&field)?,
-                Role::Id => record.id = parse_id(&field)?,
-                Role::Size => record.size = parse_size(&field)?,
-                Role::Operation => record.operation = parse_operation(&field)?,
-                Role::Latency => {
-                    let wrong = |error| format!("in the column of latencies: {error}");
-                    record.latency = self.latencies.parse(&field).map_err(wrong)?;
-                }
-                Role::Lifetime if self.lifetimes.keep => {
-                    record.lifetime_ns = self.lifetimes.parse_lifetime(&field)?;
-                }
-                Role::Lifetime => {}
-            }
+            self.values.read(role, &field?, &mut record)?;
         }
         Ok(record)
+    }
+
+    /// The first record, which shows whether columns that nobody named are in the usual order.
+    #[cold]
+    fn first_record(&mut self, line: &[u8]) -> Result<Record, String> {
+        let column = self.roles.iter().position(|&role| role == Role::Time);
+        let field = column.and_then(|at| Fields::of(line, self.separator).nth(at)?.ok());
+        self.values.guess_unit(field.map(|field| field.raw));
+        let read = self.record(line);
+        let by_order = std::mem::replace(&mut self.by_order, ByOrder::Settled);
+        if read.is_ok() || self.roles.len() < 2 {
+            return read;
+        }
+        match by_order {
+            ByOrder::Settled => read,
+            ByOrder::Bare => {
+                // The next line may be what this should have been.
+                self.by_order = by_order;
+                read.map_err(|problem| {
+                    format!(
+                        "{problem}; without a header the columns are taken for time, id, size: \
+                     --columns says what they are"
+                    )
+                })
+            }
+            ByOrder::Named => {
+                self.roles = vec![Role::Id];
+                self.layout = Some("ids are column 1, as no name says which are".to_owned());
+                self.record(line)
+            }
+        }
     }
 }
 
@@ -189,8 +195,8 @@ impl LineFormat for Csv {
         if self.roles.is_empty() && self.settle(line)? {
             return Ok(());
         }
-        self.guess_unit(line);
-        out.push(self.record(line)?);
+        let first = self.values.guesses || self.by_order != ByOrder::Settled;
+        out.push(if first { self.first_record(line)? } else { self.record(line)? });
         Ok(())
     }
 
@@ -199,11 +205,25 @@ impl LineFormat for Csv {
         Columns { times: has(Role::Time), sizes: has(Role::Size), latencies: has(Role::Latency) }
     }
 
+    fn oddities(&self) -> Oddities {
+        let separated = match self.separator {
+            b',' => None,
+            b'\t' => Some("columns are separated by tabs".to_owned()),
+            byte => Some(format!("columns are separated by {}", excerpt(&[byte]))),
+        };
+        let told: Vec<String> = separated.into_iter().chain(self.layout.clone()).collect();
+        Oddities {
+            hashed_ids: self.values.hashed_ids,
+            layout: (!told.is_empty()).then(|| told.join(", ")),
+            ..Oddities::default()
+        }
+    }
+
     #[inline]
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
         let mut record = Record { size: 1, ..Record::default() };
         let mut at = 0;
-        if self.guesses {
+        if self.values.guesses || self.by_order != ByOrder::Settled {
             return None;
         }
         let (&last, before) = self.roles.split_last()?;
@@ -225,25 +245,6 @@ impl LineFormat for Csv {
 }
 
 impl Csv {
-    /// Takes the unit of the times from the first of them, unless it was told.
-    fn guess_unit(&mut self, line: &[u8]) {
-        if !std::mem::take(&mut self.guesses) {
-            return;
-        }
-        let column = self.roles.iter().position(|&role| role == Role::Time);
-        let field = column.and_then(|at| Fields::of(line, self.separator).nth(at)?.ok());
-        let whole = field.and_then(|field| {
-            let digits = field.raw.iter().take_while(|it| it.is_ascii_digit()).count();
-            std::str::from_utf8(&field.raw[..digits]).ok()?.parse().ok()
-        });
-        // What is no number is an error soon.
-        let unit_ns = TimeUnit::since_1970(whole.unwrap_or(0)).nanoseconds();
-        (self.clock.unit_ns, self.lifetimes.unit_ns) = (unit_ns, unit_ns);
-        if self.latencies_are_times {
-            self.latencies.unit_ns = unit_ns;
-        }
-    }
-
     /// Parses a field of digits at `at`, with blanks around it; returns where it ends.
     #[inline]
     fn plain_field(
@@ -261,11 +262,11 @@ impl Csv {
         let (value, digits) = leading_number(&rest[at..])?;
         match role {
             Role::Ignored => {}
-            Role::Time => record.time_ns = self.clock.whole(value)?,
+            Role::Time => record.time_ns = self.values.clock.whole(value)?,
             Role::Id => record.id = value,
             Role::Size => record.size = u32::try_from(value).ok()?,
-            Role::Latency => record.latency = self.latencies.whole(value)?,
-            Role::Lifetime => record.lifetime_ns = self.lifetimes.whole(value)?,
+            Role::Latency => record.latency = self.values.latencies.whole(value)?,
+            Role::Lifetime => record.lifetime_ns = self.values.lifetimes.whole(value)?,
             Role::Operation => return None,
         }
         at += digits;
@@ -278,27 +279,22 @@ impl Csv {
     }
 }
 
-/// The roles that the names in a header give; of two columns with one role, the first has it.
-fn named_roles(fields: &[Field<'_>]) -> Vec<Role> {
-    let mut roles: Vec<Role> = Vec::new();
-    for field in fields {
-        let name = field.raw.to_ascii_lowercase();
-        let role = match name.as_slice() {
-            b"time" | b"timestamp" | b"ts" | b"time_s" | b"clock_time" => Role::Time,
-            b"id" | b"object" | b"obj" | b"object_id" | b"obj_id" | b"objectid" | b"key"
-            | b"block" | b"lba" | b"lbn" => Role::Id,
-            b"size" | b"object_size" | b"obj_size" | b"size_bytes" | b"bytes" | b"length" => {
-                Role::Size
-            }
-            b"op" | b"operation" => Role::Operation,
-            b"latency" | b"fetch_latency" => Role::Latency,
-            b"ttl" | b"lifetime" | b"time_to_live" => Role::Lifetime,
-            _ => Role::Ignored,
-        };
-        let taken = roles.contains(&role);
-        roles.push(if taken { Role::Ignored } else { role });
+/// The roles that the names in a header give. Where none names the ids, but some other columns,
+/// the first of the rest has them.
+fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
+    let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
+    let mut roles = named_roles(&names);
+    let words = fields.iter().all(|field| !field.raw.first().is_some_and(u8::is_ascii_digit));
+    if let Some(place) = left_for_ids(&roles).filter(|_| words) {
+        roles[place] = Role::Id;
     }
     roles
+}
+
+/// Whether a header has a name that says which are the ids.
+fn usually_named(fields: &[Field<'_>]) -> bool {
+    let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
+    named_roles(&names).contains(&Role::Id)
 }
 
 /// Whether a line has words where it should have numbers, and no number at all.
@@ -314,7 +310,7 @@ fn is_all_words(fields: &[Field<'_>], columns: &Told) -> bool {
 /// Whether a line is a header with a column of ids.
 pub(in crate::trace) fn names_id(line: &[u8], separator: u8) -> bool {
     let fields: Result<Vec<_>, _> = Fields::of(line, separator).collect();
-    fields.is_ok_and(|fields| named_roles(&fields).contains(&Role::Id))
+    fields.is_ok_and(|fields| named_by(&fields).contains(&Role::Id))
 }
 
 /// The roles that the order gives.
@@ -333,7 +329,7 @@ fn by_order(fields: usize) -> Told {
 mod tests {
     use super::super::testing::{decoded, in_blocks, keeping_times, problem};
     use super::*;
-    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions};
+    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions, TimeUnit};
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
@@ -376,7 +372,7 @@ mod tests {
     #[test]
     fn columns_are_as_told() {
         let layout = CsvLayout {
-            separator: b'\t',
+            separator: Some(b'\t'),
             id: Some(1),
             operation: Some(3),
             time: Some(4),
@@ -430,7 +426,7 @@ mod tests {
             (Some(2), Some(2), b',', "column 2 is asked for twice"),
             (None, None, b'5', "a separator can't be a digit"),
         ] {
-            let layout = CsvLayout { id, size, separator, ..CsvLayout::default() };
+            let layout = CsvLayout { id, size, separator: Some(separator), ..CsvLayout::default() };
             let error = Csv::new(&layout, true, None, true).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
@@ -445,9 +441,11 @@ mod tests {
             ("1,2,3\n\n#\n1,2\n", "line 4: expected 3 fields (2 found), found \"1,2\""),
             ("1,2,4294967296\n", "line 1: size 4294967296 beyond 32 bits"),
             ("1,2,-3\n", "line 1: expected a size (unsigned integer), found \"-3\""),
-            ("1,99999999999999999999,3\n", "line 1: id \"99999999999999999999\" beyond 64 bits"),
             ("1,,3\n", "line 1: expected an id, found nothing"),
-            ("-1,2,3\n", "line 1: expected a time (unsigned number), found \"-1\""),
+            (
+                "-1,2,3\n",
+                "line 1: expected a time (unsigned number, or as 2026-11-26T16:28:18Z), found \"-1\"",
+            ),
             ("99999999999,2,3\n", "line 1: time \"99999999999\" beyond 64 bits in nanoseconds"),
             ("1,\"2,3\n", "line 1: expected a closing quote"),
             ("id,op\n1,get\n2,flush\n", "line 3: expected an operation"),
@@ -473,7 +471,7 @@ mod tests {
             blank: bool,
         ) {
             let layout = CsvLayout {
-                separator: if blank { b' ' } else { b',' },
+                separator: Some(if blank { b' ' } else { b',' }),
                 ..CsvLayout::default()
             };
             let mut csv = Csv::new(&layout, true, None, true).unwrap();

@@ -1,23 +1,30 @@
 //! `plain` and `lirs`: one id a line. They differ in what else a line may be: a
 //! comment here, a breakpoint there.
 
-use crate::trace::Record;
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::fields::{Field, leading_number, parse_id};
+use crate::trace::{Oddities, Record};
 
 /// Decoder of one id a line with `#` comments.
-pub(super) struct Plain;
+#[derive(Default)]
+pub(super) struct Plain {
+    hashed_ids: u64,
+}
 
 impl LineFormat for Plain {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         if !line.trim_ascii_start().starts_with(b"#") {
-            out.push(record(parse_id(&Field::whole(line))?));
+            out.push(record(parse_id(&Field::whole(line), &mut self.hashed_ids)?));
         }
         Ok(())
     }
 
     fn columns(&self) -> Columns {
         Columns::default()
+    }
+
+    fn oddities(&self) -> Oddities {
+        Oddities { hashed_ids: self.hashed_ids, ..Oddities::default() }
     }
 
     #[inline]
@@ -27,18 +34,25 @@ impl LineFormat for Plain {
 }
 
 /// Decoder of one block a line with `*` breakpoints.
-pub(super) struct Lirs;
+#[derive(Default)]
+pub(super) struct Lirs {
+    hashed_ids: u64,
+}
 
 impl LineFormat for Lirs {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         if !line.contains(&b'*') {
-            out.push(record(parse_id(&Field::whole(line))?));
+            out.push(record(parse_id(&Field::whole(line), &mut self.hashed_ids)?));
         }
         Ok(())
     }
 
     fn columns(&self) -> Columns {
         Columns::default()
+    }
+
+    fn oddities(&self) -> Oddities {
+        Oddities { hashed_ids: self.hashed_ids, ..Oddities::default() }
     }
 
     #[inline]
@@ -69,10 +83,8 @@ mod tests {
         let file = b"# ids\n1\n\n  2 \r\n \t\nkey 3\n#4\n123456789012\n5";
         let expected = [1, 2, xxh3_64(b"key 3"), 123_456_789_012, 5];
         assert_eq!(ids(Format::Plain, file), expected);
-        assert_eq!(
-            problem(Format::Plain, b"1\n2\n99999999999999999999\n"),
-            "line 3: id \"99999999999999999999\" beyond 64 bits"
-        );
+        let wide = b"1\n99999999999999999999\n";
+        assert_eq!(ids(Format::Plain, wide), [1, xxh3_64(b"99999999999999999999")]);
     }
 
     #[test]

@@ -6,9 +6,12 @@ mod cache2k;
 mod csv;
 mod delayed_hits;
 mod ids;
+mod json;
+mod log;
 mod msr;
 mod oracle_general;
 mod recorded;
+mod roles;
 mod twitter;
 
 use super::decode::{Decode, LineFormat, Lines};
@@ -28,20 +31,26 @@ pub(super) fn open(
     let lifetimes = options.lifetimes == Lifetimes::OfTrace;
     let keep = |unit_ns| Clock { unit_ns, keep: times };
     let unit = keep(layout.time_unit.unwrap_or_default().nanoseconds());
+    let bad = options.skip_bad_rows;
     Ok(match format {
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::default()),
         Format::Cache2k => Box::new(cache2k::Cache2k::default()),
         Format::Frazil => Box::new(recorded::Recorded::default()),
         Format::Csv => {
-            Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies, lifetimes)?))
+            Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies, lifetimes)?, bad))
         }
-        Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(times, lifetimes))),
-        Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)))),
-        Format::Plain => Box::new(Lines::of(ids::Plain)),
-        Format::Lirs => Box::new(Lines::of(ids::Lirs)),
-        Format::Arc => Box::new(Lines::of(arc::Arc)),
-        Format::AdaptSize => Box::new(Lines::of(adaptsize::AdaptSize::new(unit))),
-        Format::DelayedHits => Box::new(Lines::of(delayed_hits::DelayedHits::new(unit))),
+        Format::Json => {
+            let json = json::Json::new(layout.time_unit, times, options.latencies, lifetimes);
+            Box::new(Lines::of(json, bad))
+        }
+        Format::Log => Box::new(Lines::of(log::Log, bad)),
+        Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(times, lifetimes), bad)),
+        Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)), bad)),
+        Format::Plain => Box::new(Lines::of(ids::Plain::default(), bad)),
+        Format::Lirs => Box::new(Lines::of(ids::Lirs::default(), bad)),
+        Format::Arc => Box::new(Lines::of(arc::Arc, bad)),
+        Format::AdaptSize => Box::new(Lines::of(adaptsize::AdaptSize::new(unit), bad)),
+        Format::DelayedHits => Box::new(Lines::of(delayed_hits::DelayedHits::new(unit), bad)),
     })
 }
 
@@ -52,10 +61,12 @@ pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn 
     Some(match format {
         Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
         Format::Csv => Box::new(csv::Csv::new(layout, false, None, false).ok()?),
+        Format::Json => Box::new(json::Json::new(None, false, None, false)),
+        Format::Log => Box::new(log::Log),
         Format::Twitter => Box::new(twitter::Twitter::new(false, false)),
         Format::Msr => Box::new(msr::Msr::new(clock)),
-        Format::Plain => Box::new(ids::Plain),
-        Format::Lirs => Box::new(ids::Lirs),
+        Format::Plain => Box::new(ids::Plain::default()),
+        Format::Lirs => Box::new(ids::Lirs::default()),
         Format::Arc => Box::new(arc::Arc),
         Format::AdaptSize => Box::new(adaptsize::AdaptSize::new(clock)),
         Format::DelayedHits => Box::new(delayed_hits::DelayedHits::new(clock)),

@@ -66,7 +66,7 @@ pub(in crate::trace) fn problem(format: Format, file: &[u8]) -> String {
 pub(in crate::trace) fn traced(rows: &[(u64, u64, u32, u8)], format: Format, has: u8) -> Trace {
     let operation = |number: u8| match (number, format) {
         (1, _) => Operation::Set,
-        (2, Format::Csv | Format::Twitter | Format::Frazil) => Operation::Delete,
+        (2, Format::Csv | Format::Json | Format::Twitter | Format::Frazil) => Operation::Delete,
         _ => Operation::Get,
     };
     let mut trace = Trace::default();
@@ -86,7 +86,10 @@ pub(in crate::trace) fn traced(rows: &[(u64, u64, u32, u8)], format: Format, has
             trace.sizes.push(size);
         }
         if has & 4 != 0
-            && matches!(format, Format::Csv | Format::Twitter | Format::Msr | Format::Frazil)
+            && matches!(
+                format,
+                Format::Csv | Format::Json | Format::Twitter | Format::Msr | Format::Frazil
+            )
         {
             trace.operations.push(operation(number));
         }

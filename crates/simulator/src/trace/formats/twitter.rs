@@ -3,21 +3,22 @@
 //! The size is that of key and value together, as the cache holds both. The client is left
 //! aside. A time to live of 0, as all gets have, says nothing.
 
-use crate::trace::Record;
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::fields::{Clock, parse_id, parse_operation, parse_size, size_of, split};
+use crate::trace::{Oddities, Record};
 
 /// Decoder of Twitter's traces.
 pub(super) struct Twitter {
     clock: Clock,
     lifetimes: Clock,
+    hashed_ids: u64,
 }
 
 impl Twitter {
     /// Lifetimes mean nothing without times: who keeps those keeps both.
     pub(super) fn new(times: bool, lifetimes: bool) -> Self {
         let keep = |keep| Clock { unit_ns: 1_000_000_000, keep };
-        Self { clock: keep(times || lifetimes), lifetimes: keep(lifetimes) }
+        Self { clock: keep(times || lifetimes), lifetimes: keep(lifetimes), hashed_ids: 0 }
     }
 }
 
@@ -27,7 +28,7 @@ impl LineFormat for Twitter {
         let key_size = u64::from(parse_size(&key_size)?);
         out.push(Record {
             time_ns: self.clock.parse(&time)?,
-            id: parse_id(&key)?,
+            id: parse_id(&key, &mut self.hashed_ids)?,
             size: size_of(key_size + u64::from(parse_size(&value_size)?))?,
             operation: parse_operation(&operation)?,
             latency: 0,
@@ -41,6 +42,10 @@ impl LineFormat for Twitter {
 
     fn columns(&self) -> Columns {
         Columns { times: true, sizes: true, ..Columns::default() }
+    }
+
+    fn oddities(&self) -> Oddities {
+        Oddities { hashed_ids: self.hashed_ids, ..Oddities::default() }
     }
 }
 

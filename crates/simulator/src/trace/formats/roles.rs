@@ -1,0 +1,158 @@
+//! What columns hold, by their names, and the values in them: for the formats whose columns have
+//! names.
+
+use crate::trace::fields::{Clock, Field, parse_id, parse_operation, parse_size};
+use crate::trace::{LatencyUnit, Record, TimeUnit};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Ignored,
+    Time,
+    Id,
+    Size,
+    Operation,
+    Latency,
+    Lifetime,
+}
+
+/// The role that a name usually has, in lower case.
+fn usual_role(name: &[u8]) -> Role {
+    match name {
+        b"time" | b"timestamp" | b"ts" | b"time_s" | b"clock_time" => Role::Time,
+        b"id" | b"object" | b"obj" | b"object_id" | b"obj_id" | b"objectid" | b"key" | b"block"
+        | b"lba" | b"lbn" => Role::Id,
+        b"size" | b"object_size" | b"obj_size" | b"size_bytes" | b"bytes" | b"length" => Role::Size,
+        b"op" | b"operation" => Role::Operation,
+        b"latency" | b"fetch_latency" => Role::Latency,
+        b"ttl" | b"lifetime" | b"time_to_live" => Role::Lifetime,
+        _ => Role::Ignored,
+    }
+}
+
+/// The role that a name has where no other has it more plainly.
+fn likely_role(name: &[u8]) -> Role {
+    match name {
+        b"date" | b"datetime" | b"date_time" | b"when" | b"@timestamp" | b"time_local"
+        | b"time_iso8601" | b"timestamp_s" => Role::Time,
+        b"url" | b"uri" | b"path" | b"request_uri" | b"file" | b"filename" | b"item"
+        | b"item_id" | b"cache_key" | b"resource" | b"page" | b"name" | b"hash" => Role::Id,
+        b"body_bytes_sent" | b"bytes_sent" | b"content_length" => Role::Size,
+        _ => Role::Ignored,
+    }
+}
+
+/// The roles that names give; of two with one role, the first has it.
+pub(super) fn named_roles(names: &[&[u8]]) -> Vec<Role> {
+    let mut roles = vec![Role::Ignored; names.len()];
+    for role_of in [usual_role, likely_role] {
+        for (place, name) in names.iter().enumerate() {
+            let role = role_of(&name.to_ascii_lowercase());
+            if roles[place] == Role::Ignored && !roles.contains(&role) {
+                roles[place] = role;
+            }
+        }
+    }
+    roles
+}
+
+/// Where ids must be if no name says it, but names say other things: the first column that is
+/// left.
+pub(super) fn left_for_ids(roles: &[Role]) -> Option<usize> {
+    let names_others = roles.iter().any(|role| *role != Role::Ignored);
+    let left = roles.iter().position(|role| *role == Role::Ignored);
+    left.filter(|_| names_others && !roles.contains(&Role::Id))
+}
+
+/// Reads the values of columns into records.
+pub(super) struct Values {
+    pub(super) clock: Clock,
+    pub(super) latencies: Clock,
+    latencies_are_times: bool,
+    pub(super) lifetimes: Clock,
+    /// Whether the unit of the times hangs on the first of them, which has not come yet.
+    pub(super) guesses: bool,
+    /// Numbers beyond 64 bits that were hashed.
+    pub(super) hashed_ids: u64,
+}
+
+impl Values {
+    pub(super) fn new(
+        unit: Option<TimeUnit>,
+        times: bool,
+        latencies: Option<LatencyUnit>,
+        lifetimes: bool,
+    ) -> Self {
+        let unit_ns = unit.unwrap_or_default().nanoseconds();
+        let latency_unit = match latencies {
+            Some(LatencyUnit::Time) => unit_ns,
+            Some(LatencyUnit::Requests) | None => 1,
+        };
+        Self {
+            clock: Clock { unit_ns, keep: times },
+            latencies: Clock { unit_ns: latency_unit, keep: latencies.is_some() },
+            latencies_are_times: latencies == Some(LatencyUnit::Time),
+            lifetimes: Clock { unit_ns, keep: lifetimes },
+            guesses: unit.is_none(),
+            hashed_ids: 0,
+        }
+    }
+
+    /// Leaves aside the columns that nobody asks for, which need not be numbers then.
+    pub(super) fn leave_aside(&self, roles: &mut [Role]) {
+        for role in roles {
+            if (*role == Role::Latency && !self.latencies.keep)
+                || (*role == Role::Lifetime && !self.lifetimes.keep)
+            {
+                *role = Role::Ignored;
+            }
+        }
+    }
+
+    /// Told which columns there are.
+    pub(super) fn settle(&mut self, mut has: impl FnMut(Role) -> bool) {
+        // Lifetimes mean nothing without times.
+        self.clock.keep |= self.lifetimes.keep && has(Role::Lifetime);
+    }
+
+    pub(super) fn read(
+        &mut self,
+        role: Role,
+        field: &Field<'_>,
+        record: &mut Record,
+    ) -> Result<(), String> {
+        match role {
+            Role::Ignored => {}
+            Role::Time => record.time_ns = self.clock.parse(field)?,
+            Role::Id => record.id = parse_id(field, &mut self.hashed_ids)?,
+            Role::Size => record.size = parse_size(field)?,
+            Role::Operation => record.operation = parse_operation(field)?,
+            Role::Latency => {
+                let wrong = |error| format!("in the column of latencies: {error}");
+                record.latency = self.latencies.parse(field).map_err(wrong)?;
+            }
+            Role::Lifetime if self.lifetimes.keep => {
+                record.lifetime_ns = self.lifetimes.parse_lifetime(field)?;
+            }
+            Role::Lifetime => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the unit of the times from the first of them, unless it was told.
+    pub(super) fn guess_unit(&mut self, first: Option<&[u8]>) {
+        if !std::mem::take(&mut self.guesses) {
+            return;
+        }
+        let whole = first.and_then(|text| {
+            let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
+            std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+        });
+        // What is no number is a date, or an error soon.
+        let unit_ns = TimeUnit::since_1970(whole.unwrap_or(0)).nanoseconds();
+        (self.clock.unit_ns, self.lifetimes.unit_ns) = (unit_ns, unit_ns);
+        if self.latencies_are_times {
+            self.latencies.unit_ns = unit_ns;
+        }
+    }
+}

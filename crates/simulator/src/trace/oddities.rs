@@ -1,0 +1,31 @@
+//! What was odd in a file that was read all the same: people should be told.
+
+/// What was odd in a trace's file, and how it was read.
+///
+/// ```
+/// use frazil_simulator::trace::{ReadOptions, read};
+///
+/// let path = std::env::temp_dir().join(format!("frazil-odd-{}.csv", std::process::id()));
+/// std::fs::write(&path, "time,id\n1,5\n2,6\noops\n")?;
+/// let options = ReadOptions { skip_bad_rows: true, ..ReadOptions::default() };
+/// let oddities = read(&path, &options)?.origin.oddities;
+/// assert_eq!(oddities.skipped_rows, 1);
+/// assert!(oddities.first_skipped.is_some_and(|it| it.starts_with("line 4: ")));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Oddities {
+    /// Lines that are no records and were left out, as
+    /// [`ReadOptions::skip_bad_rows`](super::ReadOptions::skip_bad_rows) asks.
+    pub skipped_rows: u64,
+    /// The place of the first of them, and what is wrong with it.
+    pub first_skipped: Option<String>,
+    /// Records whose id is a number beyond 64 bits, which was hashed to 64 bits as text is.
+    pub hashed_ids: u64,
+    /// Records whose time is before that of the record before, where times were asked for.
+    pub backward_times: u64,
+    /// How columns were found that neither the user nor their usual names told.
+    pub layout: Option<String>,
+}
