@@ -554,6 +554,7 @@ mod events;
 mod features;
 #[cfg(feature = "freezing")]
 mod freezing;
+mod handles;
 mod hottest;
 mod iter;
 #[cfg(feature = "expiry")]
@@ -608,6 +609,7 @@ pub use frazil_freezing::{
     Tried as FreezingTried, Verdict as FreezingVerdict,
 };
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+pub use handles::{HandleBuilder, HandleCache, Held, Insertion, Outcome};
 pub use iter::{Iter, Keys};
 pub use pin::Pin;
 pub use snapshot::RestoreError;

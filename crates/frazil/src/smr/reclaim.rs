@@ -94,6 +94,8 @@ pub(crate) struct Reclaim {
     turnover: u64,
     /// The forks of the process that this cache has followed.
     forks: AtomicU64,
+    /// Whether what is retired is free at once.
+    frees_at_once: bool,
 }
 
 /// What readers hold up. Read with each insertion of weighed entries, and seldom written.
@@ -172,6 +174,7 @@ impl Reclaim {
             freed: AtomicU64::new(0),
             turnover: entries.max(TURNOVER_MIN),
             forks: AtomicU64::new(fork::count()),
+            frees_at_once: false,
         };
         if let Some(capacity) = capacity {
             reclaim.set_capacity(capacity);
@@ -179,8 +182,19 @@ impl Reclaim {
         reclaim
     }
 
+    /// Of a cache whose slots nobody looks at any more when they are retired, with nothing in them.
+    pub(crate) fn without_limbo(entries: u64) -> Self {
+        let reclaim = Reclaim { frees_at_once: true, ..Reclaim::new(entries, None) };
+        // Entries are weighed, and what they weighed matters no more.
+        reclaim.weight_in_hand.store(u64::MAX - 1, Relaxed);
+        reclaim
+    }
+
     /// Follows the capacity of a cache whose entries are weighed.
     pub(crate) fn set_capacity(&self, weight: u64) {
+        if self.frees_at_once {
+            return;
+        }
         let heavy = self.entries >= MANY || weight / self.entries.max(1) >= HEAVY;
         let limbo = weight / if heavy { LIMBO_SHARE } else { LIMBO_SHARE_OF_FEW };
         self.weight_in_limbo.store(limbo, Relaxed);
@@ -356,7 +370,13 @@ impl Reclaim {
     pub(crate) fn flush_retired<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
-        if segment != 0 {
+        if segment != 0 && self.frees_at_once {
+            if next < segments.length() {
+                self.fragments.fetch_add(1, Relaxed);
+            }
+            buffers.traffic.writes += 1;
+            self.free.push(segments, segment, &mut buffers.traffic);
+        } else if segment != 0 {
             segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
             // First, so that who takes them finds them counted.
