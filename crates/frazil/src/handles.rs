@@ -147,6 +147,17 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().entries() as usize
     }
 
+    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and values
+    /// point to.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1_000_000).build();
+    /// assert!(cache.reserved_bytes() < 4_096);
+    /// ```
+    pub fn reserved_bytes(&self) -> usize {
+        self.core().heap_bytes()
+    }
+
     /// Whether no entry is resident. O(threads).
     ///
     /// ```

@@ -26,12 +26,16 @@ struct Store {
     word: AtomicU32,
     /// What is in the slot: 0 if nothing is.
     content: UnsafeCell<u32>,
+    /// What its queue knows of it: whether it is there.
+    queued: UnsafeCell<bool>,
     /// What all parts of the core are, of which nobody may look at any once it is freed.
     core: UnsafeCell<bool>,
     /// Contents made and dropped, and how often the slot was given back.
     made: AtomicU32,
     dropped: AtomicU32,
     given_back: AtomicU32,
+    /// Whether it is to be had.
+    free: AtomicU32,
 }
 
 // SAFETY: whether the cells are reached by one at a time is what loom looks for.
@@ -45,10 +49,12 @@ impl Store {
             open: Open::new(),
             word: AtomicU32::new(0),
             content: UnsafeCell::new(0),
+            queued: UnsafeCell::new(false),
             core: UnsafeCell::new(true),
             made: AtomicU32::new(0),
             dropped: AtomicU32::new(0),
             given_back: AtomicU32::new(0),
+            free: AtomicU32::new(0),
         };
         store.publish();
         store
@@ -59,10 +65,18 @@ impl Store {
         let made = self.made.fetch_add(1, Relaxed) + 1;
         // SAFETY: loom looks whether it is.
         self.content.with_mut(|content| unsafe { *content = made });
+        self.queue(true);
         self.refs.publish();
         // Whoever looks again finds this, or that it was unlinked.
         self.word.store(SLOT, Release);
         self.let_go();
+    }
+
+    fn queue(&self, is_there: bool) {
+        // SAFETY: loom looks whether it is.
+        let was_there =
+            self.queued.with_mut(|queued| unsafe { std::mem::replace(&mut *queued, is_there) });
+        assert_ne!(was_there, is_there);
     }
 
     fn drop_content(&self) {
@@ -73,8 +87,9 @@ impl Store {
     }
 
     fn give_back(&self) {
+        self.given_back.fetch_add(1, Relaxed);
         // As through a stack of segments.
-        self.given_back.fetch_add(1, Release);
+        self.free.store(1, Release);
     }
 
     /// Drops what is the caller's, and gives the slot back if its queue has let go of it.
@@ -120,6 +135,7 @@ impl Store {
     }
 
     fn leave_queue(&self) {
+        self.queue(false);
         if self.refs.dequeue() {
             self.give_back();
         }
@@ -168,7 +184,7 @@ impl Store {
 
     /// Uses the slot again, if it was given back.
     fn reuse(&self) {
-        if self.given_back.load(Acquire) == 1 {
+        if self.free.swap(0, Acquire) == 1 {
             self.publish();
         }
     }
@@ -286,6 +302,7 @@ fn a_slot_that_is_used_again_is_held_as_what_it_is_now() {
                 other.reuse();
             });
             store.hold();
+            store.reuse();
             ends.join().expect("a thread of the model");
             let count = |count: &AtomicU32| count.load(Relaxed);
             let resident = u32::from(count(&store.word) == SLOT);

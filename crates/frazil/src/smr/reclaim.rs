@@ -370,13 +370,10 @@ impl Reclaim {
     pub(crate) fn flush_retired<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
-        if segment != 0 && self.frees_at_once {
-            if next < segments.length() {
-                self.fragments.fetch_add(1, Relaxed);
+        if segment != 0 {
+            if self.frees_at_once {
+                return self.free_segment(segments, buffers, Cursor { segment, next });
             }
-            buffers.traffic.writes += 1;
-            self.free.push(segments, segment, &mut buffers.traffic);
-        } else if segment != 0 {
             segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
             // First, so that who takes them finds them counted.
@@ -387,6 +384,16 @@ impl Reclaim {
             buffers.traffic.writes += 1;
             self.limbo.push(segments, segment, &mut buffers.traffic);
         }
+    }
+
+    /// Sends it to all, where nothing waits.
+    #[cold]
+    #[inline(never)]
+    fn free_segment<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, retired: Cursor) {
+        if retired.next < segments.length() {
+            self.fragments.fetch_add(1, Relaxed);
+        }
+        self.free.push(segments, retired.segment, &mut buffers.traffic);
     }
 
     /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
