@@ -440,3 +440,103 @@ fn handles_outlive_the_cache_in_any_thread() {
         assert_eq!(census.living(), 0);
     }
 }
+
+thread_local! {
+    /// What keys hash as: themselves, something else, or they panic.
+    static HASHED_AS: std::cell::Cell<Hashed> = const { std::cell::Cell::new(Hashed::Itself) };
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Hashed {
+    Itself,
+    Another,
+    Panics,
+}
+
+/// A key with a hash that is not a function of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fickle(u64);
+
+impl std::hash::Hash for Fickle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // Newcomers are as they are.
+        let hashed = if self.0 < 100 { HASHED_AS.get() } else { Hashed::Itself };
+        assert!(hashed != Hashed::Panics, "a hash that panics");
+        state.write_u64(self.0 ^ if hashed == Hashed::Another { 1 << 40 } else { 0 });
+    }
+}
+
+/// What an eviction has claimed and cannot unlink is there as before, and may be held.
+#[test]
+fn an_eviction_in_vain_leaves_all_as_it_was() {
+    for policy in POLICIES {
+        for hashed in [Hashed::Another, Hashed::Panics] {
+            let census = Census::default();
+            let cache: HandleCache<Fickle, Tracked<'_>> =
+                HandleCache::builder(8).policy(policy).build();
+            (0..8).for_each(|key| {
+                let admitted = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
+                assert!(admitted.is_ok());
+            });
+            HASHED_AS.set(hashed);
+            for key in 100..110 {
+                let inserted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    cache.insert(Fickle(key), Tracked::new(&census, key), 1).is_ok()
+                }));
+                assert_eq!(inserted.ok(), (hashed == Hashed::Another).then_some(false), "{policy}");
+            }
+            HASHED_AS.set(Hashed::Itself);
+            for key in 0..8 {
+                let held = cache.hold(&Fickle(key)).unwrap_or_else(|| panic!("{policy}: {key}"));
+                held.check(key);
+            }
+            assert_eq!((cache.usage(), cache.held_usage(), census.living()), (8, 0, 8), "{policy}");
+            (100..130).for_each(|key| {
+                _ = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
+                _ = cache.hold(&Fickle(key));
+            });
+            assert_eq!((cache.usage(), census.living()), (8, 8), "{policy}");
+        }
+    }
+}
+
+/// A value whose drop panics: the others are dropped all the same, and the cache goes on.
+#[test]
+fn a_destructor_that_panics_loses_nothing_else() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
+    impl Drop for Panics<'_> {
+        fn drop(&mut self) {
+            assert!(!self.1, "a destructor that panics");
+        }
+    }
+    fn caught(work: impl FnOnce()) {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+    }
+    for policy in POLICIES {
+        let census = Census::default();
+        let value = |key, panics| Panics(Tracked::new(&census, key), panics);
+        let cache: HandleCache<u64, Panics<'_>> = HandleCache::builder(4).policy(policy).build();
+        let held = cache.insert_held(1, value(1, true), 1).expect("it is held").held;
+        cache.erase(&1);
+        caught(|| drop(held));
+        assert_eq!((cache.usage(), cache.held_usage(), census.living()), (0, 0, 0), "{policy}");
+        for key in 0..4 {
+            assert!(cache.insert(key, value(key, key == 2), 1).is_ok());
+        }
+        caught(|| _ = cache.erase(&2));
+        assert_eq!((cache.usage(), census.living()), (3, 3), "{policy}");
+        assert!(cache.insert(2, value(2, true), 1).is_ok());
+        caught(|| match policy {
+            // The oldest goes soon.
+            Policy::Fifo => (10..20).for_each(|key| _ = cache.insert(key, value(key, false), 1)),
+            _ => _ = cache.insert(2, value(2, false), 1),
+        });
+        assert_eq!((cache.usage() as i64, cache.held_usage()), (census.living(), 0), "{policy}");
+        let held = cache.insert_held(50, value(50, true), 1).expect("it is held").held;
+        assert!(cache.insert(51, value(51, false), 1).is_ok());
+        drop(cache);
+        assert_eq!(census.living(), 1, "{policy}");
+        caught(|| drop(held));
+        assert_eq!(census.living(), 0, "{policy}");
+    }
+}
