@@ -148,8 +148,14 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 5] =
-    ["soak", "rows_from_moka", "rows_from_quick_cache", "other_caches", "segment_speed"];
+const EXAMPLES: [&str; 6] = [
+    "soak",
+    "rows_from_moka",
+    "rows_from_quick_cache",
+    "other_caches",
+    "segment_speed",
+    "hold_cost",
+];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
 
 /// Builds all programs, and examples that CI runs, as the tests have them. With examples always:

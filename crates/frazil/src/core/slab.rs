@@ -303,7 +303,9 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
             (&raw mut (*entry).value).write(MaybeUninit::new(value));
             &(*entry).header
         };
-        if self.weighted {
+        if R::COUNTED {
+            self.refs(slot).set_weight(weight);
+        } else if self.weighted {
             self.weights.get_or_make(Chunks::default).get_or_make(slot).store(weight, Relaxed);
         }
         header.mark.clear();
@@ -343,6 +345,9 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// The weight of an occupied slot; 1 without a weigher.
     #[inline(always)]
     pub(crate) fn weight(&self, slot: u32) -> u64 {
+        if R::COUNTED {
+            return self.refs(slot).weight();
+        }
         let weight = self.weights.get().and_then(|weights| weights.get(slot));
         weight.map_or(1, |weight| weight.load(Relaxed))
     }

@@ -234,11 +234,11 @@ impl Store {
     }
 }
 
-/// A model of two threads, that lose the processor twice as often: who is counted for a moment only
+/// A model of two threads, that lose the processor three times as often: who is counted for a moment only
 /// matters where both do.
 fn deep_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = model.preemption_bound.map(|bound| 2 * bound);
+    model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);
     model.check(work);
 }
 

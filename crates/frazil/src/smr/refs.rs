@@ -35,6 +35,12 @@ pub(crate) trait SlotRefs {
     /// That of a slot that was never used.
     fn of_vacant() -> Self;
 
+    /// What the entry weighs, where that is kept here: in the line that is looked at anyway.
+    fn weight(&self) -> u64;
+
+    /// Says what it weighs, of a slot that the caller alone knows or fills.
+    fn set_weight(&self, weight: u64);
+
     /// Takes it from whoever might find it, for an eviction. False if it is held, or over.
     fn claim(&self) -> bool;
 
@@ -50,6 +56,14 @@ impl SlotRefs for () {
 
     #[inline(always)]
     fn of_vacant() {}
+
+    #[inline(always)]
+    fn weight(&self) -> u64 {
+        1
+    }
+
+    #[inline(always)]
+    fn set_weight(&self, _: u64) {}
 
     #[inline(always)]
     fn claim(&self) -> bool {
@@ -70,6 +84,7 @@ pub(crate) struct Line;
 #[derive(Debug)]
 pub(crate) struct Refs {
     word: AtomicU64,
+    weight: AtomicU64,
     /// The next in a list of slots that wait for the end of an operation, or of those to be given
     /// back. Of who has the slot in hand.
     pub(crate) next: AtomicU32,
@@ -147,7 +162,18 @@ impl SlotRefs for Refs {
     const COUNTED: bool = true;
 
     fn of_vacant() -> Self {
-        Refs { word: AtomicU64::new(VACANT), next: AtomicU32::new(0) }
+        let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
+        Refs { word, weight, next: AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> u64 {
+        self.weight.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn set_weight(&self, weight: u64) {
+        self.weight.store(weight, Relaxed);
     }
 
     #[inline(always)]
@@ -228,6 +254,25 @@ impl Refs {
     /// holds `resident` is told before that, with true, and if it is held after all, with false.
     #[inline(always)]
     pub(crate) fn release(&self, open: &Open, resident: impl Fn(bool)) -> Released {
+        let seen = self.look();
+        if seen.count() > 1 {
+            if self.exchange(seen).is_ok() {
+                return Released::Counted { waits: 0 };
+            }
+        } else if seen == Seen(1) {
+            resident(true);
+            if self.exchange(seen).is_ok() {
+                return Released::Counted { waits: 0 };
+            }
+            resident(false);
+        }
+        self.release_slowly(open, resident)
+    }
+
+    /// The same of an orphan, or where others have changed the word.
+    #[cold]
+    #[inline(never)]
+    fn release_slowly(&self, open: &Open, resident: impl Fn(bool)) -> Released {
         let mut seen = self.look();
         let mut waits = 0;
         loop {

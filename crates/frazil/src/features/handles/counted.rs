@@ -29,7 +29,17 @@ impl<'c, K, V, S> Counted<'c, K, V, S> {
     /// The slot that was found, in which somebody is counted from here on who lets go of it.
     #[inline(always)]
     pub(crate) fn keep(self) -> u32 {
-        self.slot.take()
+        let slot = self.slot.take();
+        self.drop_due();
+        std::mem::forget(self);
+        slot
+    }
+
+    #[inline(always)]
+    fn drop_due(&self) {
+        if self.local.due.load(Relaxed) != 0 {
+            self.core.drop_due(self.local);
+        }
     }
 
     #[inline(always)]
@@ -78,8 +88,6 @@ impl<K, V, S> Drop for Counted<'_, K, V, S> {
     #[inline(always)]
     fn drop(&mut self) {
         self.let_go();
-        if self.local.due.load(Relaxed) != 0 {
-            self.core.drop_due(self.local);
-        }
+        self.drop_due();
     }
 }

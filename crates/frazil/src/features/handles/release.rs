@@ -128,40 +128,54 @@ impl<K, V, S> Counting<K, V, S> {
     ///
     /// The core is there as long as somebody is counted in this slot, and the caller is: this is its last
     /// look at both.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn release(this: NonNull<Self>, slot: u32) {
-        // SAFETY: the caller is counted, so the core is there; and below it waits for the caller where this
-        // is used.
-        let core = unsafe { this.as_ref() };
+        // No reference goes to where the core may be gone before it returns.
         let resident = |is_last| {
+            // SAFETY: the caller is counted.
+            let core = unsafe { this.as_ref() };
             let (local, weight) = (core.counts(), core.slab.weight(slot));
             match is_last {
                 true => local.cease_to_hold(weight),
                 false => local.begin_to_hold(weight),
             }
         };
-        match core.slab.refs(slot).release(&core.hooks.open, resident) {
+        // SAFETY: the caller is counted. Both are atomics, that may go while they are borrowed.
+        let (refs, open) = unsafe {
+            let core = this.as_ref();
+            (core.slab.refs(slot), &core.hooks.open)
+        };
+        match refs.release(open, resident) {
             Released::Counted { waits: 0 } => {}
             // SAFETY: it waits for the caller so often, whose last look it is.
             Released::Counted { waits } => unsafe { Self::leave(this, waits) },
-            Released::Owned { is_closed, mut waits } => {
-                // Also if the destructor panics. SAFETY: as above.
-                let left = Ensure::new(&mut waits, |waits| unsafe { Self::leave(this, *waits) });
-                core.drop_released(slot, is_closed);
-                drop(left);
-            }
+            // SAFETY: as above, and the content is the caller's.
+            Released::Owned { is_closed, waits } => unsafe {
+                Self::drop_released(this, slot, is_closed, waits);
+            },
         }
     }
 
     /// Drops content that a handle was the last to let go of.
+    ///
+    /// # Safety
+    ///
+    /// It is the caller's, for whom the core waits so often, and who looks at it no more.
+    #[cold]
     #[inline(never)]
-    fn drop_released(&self, slot: u32, is_closed: bool) {
+    unsafe fn drop_released(this: NonNull<Self>, slot: u32, is_closed: bool, mut waits: u64) {
+        // Also if the destructor panics. SAFETY: the last look.
+        let left = Ensure::new(&mut waits, |waits| unsafe { Self::leave(this, *waits) });
+        // SAFETY: the core waits.
+        let core = unsafe { this.as_ref() };
         if is_closed {
-            // SAFETY: the caller was the last of an orphan. Nobody uses the slot again.
-            return unsafe { self.slab.drop_content(slot) };
+            // SAFETY: it is the caller's. Nobody uses the slot again.
+            unsafe { core.slab.drop_content(slot) };
+        } else {
+            core.drop_orphan(core.counts(), core.slab.weight(slot));
+            core.drop_owned(slot);
         }
-        self.drop_orphan(self.counts(), self.slab.weight(slot));
-        self.drop_owned(slot);
+        drop(left);
     }
 
     /// Counts down what the core waits for, and frees it at 0.
@@ -192,7 +206,8 @@ impl<K, V, S> Counting<K, V, S> {
         // Should a destructor panic, the others are run all the same.
         let others = Ensure::new(&mut slots, |slots| core.close_slots(slots));
         core.close_slots(others.on);
-        drop((others, left));
+        drop(others);
+        drop(left);
     }
 
     fn close_slots(&self, slots: &mut std::ops::Range<u32>) {
