@@ -19,6 +19,8 @@
 //! or a large share. What a reader names waits for that reader: the next time is when half as much has
 //! come again as was held up, but sooner where more weight may wait than readers may hold up.
 
+mod at_once;
+
 use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::fork;
@@ -179,14 +181,6 @@ impl Reclaim {
         if let Some(capacity) = capacity {
             reclaim.set_capacity(capacity);
         }
-        reclaim
-    }
-
-    /// Of a cache whose slots nobody looks at any more when they are retired, with nothing in them.
-    pub(crate) fn without_limbo(entries: u64) -> Self {
-        let reclaim = Reclaim { frees_at_once: true, ..Reclaim::new(entries, None) };
-        // Entries are weighed, and what they weighed matters no more.
-        reclaim.weight_in_hand.store(u64::MAX - 1, Relaxed);
         reclaim
     }
 
@@ -384,16 +378,6 @@ impl Reclaim {
             buffers.traffic.writes += 1;
             self.limbo.push(segments, segment, &mut buffers.traffic);
         }
-    }
-
-    /// Sends it to all, where nothing waits.
-    #[cold]
-    #[inline(never)]
-    fn free_segment<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, retired: Cursor) {
-        if retired.next < segments.length() {
-            self.fragments.fetch_add(1, Relaxed);
-        }
-        self.free.push(segments, retired.segment, &mut buffers.traffic);
     }
 
     /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
