@@ -400,7 +400,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
 
 #[test]
 fn each_value_is_dropped_once_among_threads() {
-    let operations = if is_long() { 125 * STEPS } else { STEPS / if cfg!(miri) { 10 } else { 1 } };
+    let operations = if is_long() { 125 * STEPS } else { STEPS / if cfg!(miri) { 60 } else { 1 } };
     for policy in POLICIES {
         for strict in [false, true] {
             assert_eq!(at_work(policy, strict, 4, operations), 4 * operations);
