@@ -148,7 +148,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 8] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -156,6 +156,7 @@ const EXAMPLES: [&str; 7] = [
     "segment_speed",
     "segment_soak",
     "segment_hits",
+    "hold_cost",
 ];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
 

@@ -46,6 +46,9 @@ pub enum BuildError {
         /// What was asked for.
         shards: u32,
     },
+    /// A [`HandleCache`](crate::HandleCache) with a policy that forgets what it knows of an entry when
+    /// it chooses it, so that one which is held cannot stay as it was.
+    CannotHold(Policy),
     /// No number of [`shards`](crate::Builder::shards) that there can be.
     Shards(u32),
     /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
@@ -97,6 +100,9 @@ impl fmt::Display for BuildError {
             ),
             BuildError::ShardsWithoutLock { policy, shards } => {
                 write!(f, "`shards` is {shards}, but the policy {policy} has no lock to divide")
+            }
+            BuildError::CannotHold(policy) => {
+                write!(f, "nothing can be held with the policy {policy}")
             }
             BuildError::Shards(shards) => {
                 write!(f, "`shards` is {shards}: expected 1 to {SHARDS_MAX}")

@@ -31,7 +31,7 @@ use crate::features::{Featured, Features};
 use crate::{Policy, Promotion};
 
 /// The most entries that a cache can have.
-const ENTRIES_MAX: u64 = 1 << 29;
+pub(crate) const ENTRIES_MAX: u64 = 1 << 29;
 
 /// Settings of a cache that is to be built: [`Cache::builder`].
 ///

@@ -148,6 +148,22 @@
 //! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
 //! seen what is there; [`and_compute_async`](Entry::and_compute_async) awaits the answer.
 //!
+//! **Holding.** A [`HandleCache`] is another kind of cache, for values that are held for long, sent to
+//! other threads, and to be dropped as soon as nobody uses them: [`hold`](HandleCache::hold) gives a [`Held`]
+//! that outlives removal, replacement and the cache. Each insertion says what it is charged; what is held
+//! is passed over by evictions. A look-up executes two locked instructions, which those of a [`Cache`]
+//! do without.
+//!
+//! ```
+//! use frazil::{HandleCache, Outcome};
+//! let blocks: HandleCache<u64, Vec<u8>> = HandleCache::builder(1 << 20).build();
+//! let new = blocks.insert_held(7, vec![0; 4096], 4096)?;
+//! assert_eq!((new.outcome, new.held.len()), (Outcome::New, 4096));
+//! blocks.erase(&7);
+//! assert_eq!(blocks.held_usage(), 4096, "until `new.held` is dropped");
+//! # Ok::<(), frazil::Refused<u64, Vec<u8>>>(())
+//! ```
+//!
 //! **Looking around.** [`for_each`](Cache::for_each) shows all entries in place,
 //! [`iter`](Cache::iter) clones of them, [`keys`](Cache::keys) of their keys;
 //! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
@@ -554,6 +570,7 @@ mod events;
 mod features;
 #[cfg(feature = "freezing")]
 mod freezing;
+mod handles;
 mod hottest;
 mod iter;
 #[cfg(feature = "expiry")]
@@ -608,6 +625,7 @@ pub use frazil_freezing::{
     Tried as FreezingTried, Verdict as FreezingVerdict,
 };
 pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+pub use handles::{HandleBuilder, HandleCache, Held, Insertion, Outcome};
 pub use iter::{Iter, Keys};
 pub use pin::Pin;
 pub use snapshot::RestoreError;

@@ -409,7 +409,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     weight += if indexed { self.core.slab.weight(slot) } else { 0 };
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
-                    if Slab::<K, V>::NEEDS_DROP && state != VACANT =>
+                    if Slab::<K, V, ()>::NEEDS_DROP && state != VACANT =>
                 {
                     survey.found(format!("slot {slot} is free and not vacant"));
                 }

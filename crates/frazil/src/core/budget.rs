@@ -101,6 +101,11 @@ impl Budget {
         }
     }
 
+    /// Takes back what something has used that nobody has in hand.
+    pub(crate) fn refund(&self, credit: u64) {
+        self.free.0.fetch_add(credit, Relaxed);
+    }
+
     /// What is neither in hand nor in use.
     pub(crate) fn free(&self) -> u64 {
         self.free.0.load(Relaxed)

@@ -32,10 +32,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[inline(always)]
     pub(super) fn ended(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
         let ending = H::removed(self, slot, ending);
+        let returns_charge = H::returns_charge(self);
         // What replaces it has its place, and has paid for its weight.
         if ending != Ending::Replaced {
             held.above.entry_credit += 1;
-            if self.weights.is_some() {
+            if self.weights.is_some() && returns_charge {
                 let weight = self.slab.weight(slot);
                 held.above.weight_credit += weight;
                 add(&held.local().counts.weight, weight.wrapping_neg());
@@ -64,7 +65,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         victim: u32,
         ending: Ending,
     ) -> bool {
-        let put_back = |ctx: &mut QueueCtx<'_, Self>| self.order.put_back(ctx, victim);
+        let put_back = |ctx: &mut QueueCtx<'_, Self>| {
+            H::unclaim(self, victim);
+            self.order.put_back(ctx, victim);
+        };
         let hash = self.queue_ctx(held).hash_of_taken(victim, put_back);
         H::before_unlink(self, victim);
         let ours = self.index.unlink(self.index.mix(hash), victim);
@@ -74,6 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         } else {
             // Whoever has unlinked it has declared it dead or is about to; or its key has
             // another hash than it had, and it is still there for all to read.
+            H::unclaim(self, victim);
             self.put_back(held, victim);
         }
         ours

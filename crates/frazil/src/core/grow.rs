@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::core::hooks::PerThread;
 use crate::core::index::Table;
 use crate::smr::reclaim::Supply;
+use crate::smr::refs::SlotRefs as _;
 use crate::sync::{CHECKED, thread as threads};
 
 /// Segments beyond those that are full, for what threads have in hand.
@@ -45,7 +46,7 @@ pub(super) fn segments_for(slots: u32, length: u32) -> u32 {
 
 impl<K, V, S, H: PerThread> Supply for Core<K, V, S, H> {
     fn limits(&self) -> (u32, u32) {
-        let entries = self.entry_budget.capacity();
+        let entries = self.most_entries();
         self.index.limits(words_for(entries), slots_for(entries))
     }
 
@@ -56,6 +57,13 @@ impl<K, V, S, H: PerThread> Supply for Core<K, V, S, H> {
 }
 
 impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    /// How many entries there may be in slots at once, but for what waits.
+    #[inline(always)]
+    fn most_entries(&self) -> u64 {
+        // What is held has its slot, whether it is resident or not.
+        if H::Refs::COUNTED { self.resize.room() } else { self.entry_budget.capacity() }
+    }
+
     /// Whether the table has no room for more slots than were handed out, or little.
     pub(crate) fn is_outgrown(&self) -> bool {
         self.reclaim.slots() >= self.limits().0.into()
@@ -106,7 +114,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// A table to replace the current one by: the one that was made for that, unless another thread
     /// has replaced it by one as large meanwhile, which is full as well by now.
     fn next_table(&self, made: Option<Table>) -> Table {
-        let entries = self.entry_budget.capacity();
+        let entries = self.most_entries();
         made.filter(|made| made.len() > self.index.table().len())
             .unwrap_or_else(|| self.index.larger(words_for(entries), slots_for(entries)))
     }

@@ -6,18 +6,40 @@ use equivalent::Equivalent;
 
 use crate::core::slab::{At, Header};
 use crate::core::{Core, Ending};
-use crate::smr::protect::Protect;
+use crate::smr::protect::{Hazard, Protect};
+use crate::smr::refs::SlotRefs;
+use crate::smr::stripe::Reader;
 
-/// What hooks keep for each thread.
-pub(crate) trait PerThread {
+/// What hooks keep for each thread, and in each slot.
+pub(crate) trait PerThread: Sized {
     type Local: Default;
+
+    /// Who holds a slot, in a cache with handles: elsewhere `()`.
+    type Refs: SlotRefs;
+
+    /// Whether what an entry weighs is to be paid for until its content is dropped, and not until its
+    /// residency is over.
+    #[inline(always)]
+    fn charges_orphans(&self) -> bool {
+        false
+    }
+
+    /// Whether what the residency paid that has just been told of as removed is free again.
+    #[inline(always)]
+    fn returns_charge<K, V, S>(_: &Core<K, V, S, Self>) -> bool {
+        true
+    }
+
+    /// A slot that was claimed for an eviction stays.
+    #[inline(always)]
+    fn unclaim<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}
 }
 
 /// What is done at the steps of an operation, beside what the core does itself.
 ///
 /// The core calls each hook at the place that its page says (`docs/design/layers.md`), and knows
 /// no feature by name. `()` does nothing: an operation is then compiled as if there were no hook.
-pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
+pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     /// What an insertion brings, for whoever is told of its slot.
     type Incoming;
 
@@ -28,6 +50,24 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
         K: 'c,
         V: 'c,
         S: 'c;
+
+    /// What protects the slot that an operation looks at, one at a time.
+    type Look<'c, S>: Protect
+    where
+        Self: 'c,
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    /// A protection for the calling thread, whose reader this is. `None` under another look-up of the
+    /// thread: then it pins.
+    fn look<'c, S>(core: &'c Core<K, V, S, Self>, reader: &'c Reader) -> Option<Self::Look<'c, S>>;
+
+    /// One for what is compared with what the first one protects.
+    fn second_look<'c, S>(
+        core: &'c Core<K, V, S, Self>,
+        reader: &'c Reader,
+    ) -> Option<Self::Look<'c, S>>;
 
     /// An operation begins that may end residencies.
     fn operation<'c, S: BuildHasher>(core: &'c Core<K, V, S, Self>) -> Self::Operation<'c, S>;
@@ -57,7 +97,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread + Sized {
     fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
 
     /// It was not published after all.
-    fn withdrawn(&self, slot: u32);
+    fn withdrawn<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
 
     /// A slot was published, and is about to be queued; perhaps in the place of another.
     fn queueing(&self, slot: u32, replaced: Option<u32>);
@@ -113,6 +153,7 @@ pub(crate) trait Operation<K, V> {
 
 impl PerThread for () {
     type Local = ();
+    type Refs = ();
 }
 
 impl<K: Hash + Eq, V> Hooks<K, V> for () {
@@ -123,6 +164,23 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
         K: 'c,
         V: 'c,
         S: 'c;
+
+    type Look<'c, S>
+        = Hazard<'c>
+    where
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    #[inline(always)]
+    fn look<'c, S>(_: &'c Core<K, V, S, Self>, reader: &'c Reader) -> Option<Hazard<'c>> {
+        Hazard::of(reader)
+    }
+
+    #[inline(always)]
+    fn second_look<'c, S>(_: &'c Core<K, V, S, Self>, reader: &'c Reader) -> Option<Hazard<'c>> {
+        Hazard::second(reader)
+    }
 
     #[inline(always)]
     fn operation<S: BuildHasher>(_: &Core<K, V, S, Self>) {}
@@ -157,7 +215,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
     fn admitting<S>(_: &Core<K, V, S, Self>, _: u32, (): &()) {}
 
     #[inline(always)]
-    fn withdrawn(&self, _: u32) {}
+    fn withdrawn<S>(_: &Core<K, V, S, Self>, _: u32, (): &()) {}
 
     #[inline(always)]
     fn queueing(&self, _: u32, _: Option<u32>) {}

@@ -15,7 +15,7 @@ use crate::core::order::{Decision, Newcomer, Order};
 use crate::core::slab::SlotRef;
 use crate::core::{ATTEMPTS, Core, Ending, Found, SCAVENGES};
 use crate::ensure::Ensure;
-use crate::smr::protect::{Hazard, Protect};
+use crate::smr::protect::Protect;
 use crate::smr::stripe::{Outside, add};
 
 /// How often it tries again to make room in the table, while somebody runs code of the user's
@@ -79,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let operation = H::operation(self);
             return Err(refused(self.refuse(operation, mixed, (key, value), Refusal::TooHeavy)));
         }
-        let outcome = match Hazard::of(&stripe.reader) {
+        let outcome = match H::look(self, &stripe.reader) {
             Some(hazard) => self.insert_under(stripe, &hazard, admission, key, value, refused),
             // Under another look-up of this thread: no time to wait.
             None => return self.insert_nested(stripe, admission, key, value, refused),
@@ -212,7 +212,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Makes more slots and credit available: grows the table, else reclaims, else takes over what
     /// idle threads have in hand, which `scavenged` counts. The caller holds no stripe. False if it is
     /// no use.
-    pub(super) fn relieve(&self, scavenged: &mut u32) -> bool {
+    pub(crate) fn relieve(&self, scavenged: &mut u32) -> bool {
         if self.grow(GROW_TRIES_MAX) || self.reclaim() > 0 {
             return true;
         }
@@ -247,7 +247,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let entries = u64::from(found.is_none());
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
-            old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
+            if !self.hooks.charges_orphans() {
+                old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
+            }
             growth = newcomer.weight.saturating_sub(old_weight);
             if self.reclaim.is_crowded() {
                 return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
@@ -278,7 +280,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
         };
         let Some(own) = published else {
-            return Err(self.withdraw(held, slot, found.is_some()));
+            return Err(self.withdraw(held, slot, incoming, found.is_some()));
         };
         held.above.entry_credit -= entries;
         if self.weights.is_some() {
@@ -303,9 +305,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         &self,
         held: &mut Held<'_, H::Local>,
         slot: u32,
+        incoming: &H::Incoming,
         replaces: bool,
     ) -> InsertFailure<K, V> {
-        self.hooks.withdrawn(slot);
+        H::withdrawn(self, slot, incoming);
         // SAFETY: filled by this insertion and never published.
         let (key, value) = unsafe { self.slab.vacate(slot) };
         self.reclaim.hand_back(&self.segments, held, slot);

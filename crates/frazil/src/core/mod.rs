@@ -34,6 +34,7 @@ use frazil_policy::{Mark, Online};
 use crate::clock::Clock;
 use crate::smr::protect::{Pinned, Protect};
 use crate::smr::reclaim::Reclaim;
+use crate::smr::refs::SlotRefs as _;
 use crate::smr::segments::Segments;
 use crate::smr::{fence, fork, thread};
 use crate::sync::atomic::{
@@ -95,7 +96,7 @@ pub(crate) struct Settings<K, V, S> {
 /// A cache, with what hooks add to its operations.
 pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) index: Index,
-    pub(crate) slab: Slab<K, V>,
+    pub(crate) slab: Slab<K, V, H::Refs>,
     pub(crate) order: Order,
     pub(crate) mark_max: u8,
     pub(crate) stripes: Stripes<H::Local>,
@@ -197,7 +198,10 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             mark_max: order.mark_max(),
             order,
             stripes: Stripes::default(),
-            reclaim: Reclaim::new(entries, weighted.then_some(capacity)),
+            reclaim: match H::Refs::COUNTED {
+                true => Reclaim::without_limbo(entries),
+                false => Reclaim::new(entries, weighted.then_some(capacity)),
+            },
             entry_budget: Budget::new(entries_max, step as u64 - 1),
             weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
             resize: Resize::new(bound, entries),
@@ -331,6 +335,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         if !protection.protects(cell, word, slot) {
             return Seen::Changed;
         }
+        if protection.has_ended() {
+            return Seen::Other;
+        }
         let at = self.slab.at(slot);
         // SAFETY: the word was in the index, so the slot is published, and it is
         // protected.
@@ -385,7 +392,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
             }
             // If not, another thread has changed it.
             if protection.protects(cell, word, slot) {
-                return Some((word, slot));
+                return (!protection.has_ended()).then_some((word, slot));
             }
         }
     }
@@ -458,6 +465,18 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     #[inline(always)]
     fn weight(&self, slot: u32) -> u64 {
         self.slab.weight(slot)
+    }
+    #[inline(always)]
+    fn claim(&self, slot: u32) -> bool {
+        self.slab.refs(slot).claim()
+    }
+    #[inline(always)]
+    fn unclaim(&self, slot: u32) {
+        H::unclaim(self, slot);
+    }
+    #[inline(always)]
+    fn leaves_queue(&self, slot: u32) -> bool {
+        self.slab.refs(slot).dequeue()
     }
     #[inline(always)]
     fn hash(&self, slot: u32) -> u64 {

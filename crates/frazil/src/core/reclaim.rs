@@ -10,6 +10,7 @@ use crate::core::order::QueueCtx;
 use crate::core::slab::{Slab, VACANT};
 use crate::ensure::Ensure;
 use crate::smr::reclaim::Contents;
+use crate::smr::refs::SlotRefs as _;
 use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -172,7 +173,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
     #[inline(always)]
     fn has_any(&self) -> bool {
-        Slab::<K, V>::NEEDS_DROP || self.weights.is_some()
+        // Where holders are counted what comes here is vacant.
+        !H::Refs::COUNTED && (Slab::<K, V, H::Refs>::NEEDS_DROP || self.weights.is_some())
     }
 
     fn retired_weight(&self, slot: u32) -> u64 {
@@ -183,7 +185,7 @@ impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
 
     fn vacate(&self, slot: u32) {
         let state = &self.slab.header(slot).state;
-        if !Slab::<K, V>::NEEDS_DROP {
+        if !Slab::<K, V, H::Refs>::NEEDS_DROP {
             // Not to be weighed again.
             state.store(VACANT, Relaxed);
         } else if state.load(Relaxed) != VACANT {
@@ -195,7 +197,8 @@ impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
 
 impl<K, V, S, H: PerThread> Drop for Core<K, V, S, H> {
     fn drop(&mut self) {
-        if !Slab::<K, V>::NEEDS_DROP {
+        // Where holders are counted the last of them has dropped what there was.
+        if !Slab::<K, V, H::Refs>::NEEDS_DROP || H::Refs::COUNTED {
             return;
         }
         let drop_all = |slots: &mut std::ops::Range<u32>| {

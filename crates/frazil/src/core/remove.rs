@@ -10,7 +10,7 @@ use crate::core::local::Held;
 use crate::core::order::Newcomer;
 use crate::core::{ATTEMPTS, Core, Ending, Found};
 use crate::ensure::Ensure;
-use crate::smr::protect::{Hazard, Protect};
+use crate::smr::protect::Protect;
 use crate::smr::stripe::{Outside, add};
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -27,7 +27,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     {
         let operation = H::operation(self);
         let reader = &self.stripe().reader;
-        let result = match Hazard::of(reader) {
+        let result = match H::look(self, reader) {
             Some(hazard) => self.take_out_under(&hazard, mixed, key, read, ending),
             None => {
                 let pinned = self.pinned();
@@ -82,7 +82,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if !self.index.home(mixed).is_alone(found.cell) {
             let reader = &self.stripe().reader;
             // As in `take_out_duplicates`.
-            match Hazard::second(reader) {
+            match H::second_look(self, reader) {
                 Some(hazard) => self.take_out_older(&hazard, mixed, found, key),
                 None => {
                     let pinned = self.pinned();
@@ -179,7 +179,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // The first hazard has `found` to protect. Not a pin where a hazard will do: a
         // thread that is suspended here should hold up next to nothing.
         let reader = &self.stripe().reader;
-        match Hazard::second(reader) {
+        match H::second_look(self, reader) {
             Some(hazard) => self.take_out_duplicates_under(&hazard, held, mixed, own, slot),
             None => {
                 let pinned = self.pinned();

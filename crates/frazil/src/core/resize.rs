@@ -64,6 +64,11 @@ pub(crate) struct Resize {
 }
 
 impl Resize {
+    /// The most entries that there can be, whatever the capacity.
+    pub(crate) fn room(&self) -> u64 {
+        self.room.into()
+    }
+
     /// How many entries are expected.
     pub(crate) fn expected(&self) -> u64 {
         self.expected.into()

@@ -13,6 +13,7 @@ use frazil_policy::Mark;
 
 use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
+use crate::smr::refs::SlotRefs;
 #[cfg(feature = "expiry")]
 use crate::sync::CHECKED;
 use crate::sync::ZeroDefault;
@@ -139,51 +140,54 @@ impl Header {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Header>() == 8);
 
-struct Content<K, V> {
+struct Content<K, V, R: SlotRefs> {
     header: Header,
+    /// Of no size where nobody is counted.
+    refs: R,
     key: MaybeUninit<K>,
     value: MaybeUninit<V>,
+    _aligned: [R::Align; 0],
 }
 
 /// Room for an entry.
-struct Cell<K, V>(Room<K, V>);
+struct Cell<K, V, R: SlotRefs>(Room<K, V, R>);
 
-type Room<K, V> = UnsafeCell<MaybeUninit<Content<K, V>>>;
+type Room<K, V, R> = UnsafeCell<MaybeUninit<Content<K, V, R>>>;
 
-impl<K, V> Default for Cell<K, V> {
+impl<K, V, R: SlotRefs> Default for Cell<K, V, R> {
     fn default() -> Self {
         Cell(UnsafeCell::new(MaybeUninit::uninit()))
     }
 }
 
 // SAFETY: any bytes are a cell of `MaybeUninit`.
-unsafe impl<K, V> ZeroDefault for Cell<K, V> {}
+unsafe impl<K, V, R: SlotRefs> ZeroDefault for Cell<K, V, R> {}
 
 /// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
 
 /// All slots of a cache, numbered from 1.
-pub(crate) struct Slab<K, V> {
-    entries: Chunks<Cell<K, V>>,
+pub(crate) struct Slab<K, V, R: SlotRefs = ()> {
+    entries: Chunks<Cell<K, V, R>>,
     /// By slot; none where every entry weighs 1.
     weights: OnceBox<Chunks<AtomicU64>>,
     weighted: bool,
 }
 
 // SAFETY: a slab owns its keys and values; moving it moves them.
-unsafe impl<K: Send, V: Send> Send for Slab<K, V> {}
+unsafe impl<K: Send, V: Send, R: SlotRefs + Send> Send for Slab<K, V, R> {}
 // SAFETY: through `&Slab` threads get `&K` and `&V`, so both must be Sync; and a thread may
 // drop what another has put in, so both must be Send.
-unsafe impl<K: Send + Sync, V: Send + Sync> Sync for Slab<K, V> {}
+unsafe impl<K: Send + Sync, V: Send + Sync, R: SlotRefs + Send + Sync> Sync for Slab<K, V, R> {}
 
-impl<K, V> Slab<K, V> {
+impl<K, V, R: SlotRefs> Slab<K, V, R> {
     pub(crate) fn new(weighted: bool) -> Self {
         Slab { entries: Chunks::default(), weights: OnceBox::new(), weighted }
     }
 
     #[inline(always)]
-    fn entry(&self, slot: u32) -> *mut Content<K, V> {
+    fn entry(&self, slot: u32) -> *mut Content<K, V, R> {
         debug_assert_ne!(slot, 0);
         // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
         // holds one holds one of those. So there is something at the address.
@@ -201,7 +205,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
         // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
-        unsafe { &(*at.0.cast::<Content<K, V>>().as_ptr()).header }
+        unsafe { &(*at.0.cast::<Content<K, V, R>>().as_ptr()).header }
     }
 
     /// The key of an occupied slot of this slab.
@@ -212,7 +216,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn key_at(&self, at: At<'_>) -> &K {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Content<K, V>>().as_ptr()).key.assume_init_ref() }
+        unsafe { (*at.0.cast::<Content<K, V, R>>().as_ptr()).key.assume_init_ref() }
     }
 
     /// The value of an occupied slot of this slab.
@@ -223,7 +227,7 @@ impl<K, V> Slab<K, V> {
     #[inline(always)]
     pub(crate) unsafe fn value_at(&self, at: At<'_>) -> &V {
         // SAFETY: as in `key`.
-        unsafe { (*at.0.cast::<Content<K, V>>().as_ptr()).value.assume_init_ref() }
+        unsafe { (*at.0.cast::<Content<K, V, R>>().as_ptr()).value.assume_init_ref() }
     }
 
     /// Makes the header of a slot that was never used.
@@ -233,6 +237,8 @@ impl<K, V> Slab<K, V> {
     /// The caller alone knows the slot, and does this once.
     pub(crate) unsafe fn prepare(&self, slot: u32) {
         self.entries.ensure(slot);
+        // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's promise).
+        unsafe { (&raw mut (*self.entry(slot)).refs).write(R::of_vacant()) };
         // Memory comes zeroed, and so is a header: `header_if_made` may be looking at it. What a
         // checker has in the place of atomics is not.
         #[cfg(any(loom, shuttle))]
@@ -253,7 +259,7 @@ impl<K, V> Slab<K, V> {
         }
         let cell = self.entries.get(slot)?;
         // SAFETY: the chunk is made, and zeroed: a header, all atomics, which nobody writes otherwise.
-        Some(unsafe { &(*cell.0.get().cast::<Content<K, V>>()).header })
+        Some(unsafe { &(*cell.0.get().cast::<Content<K, V, R>>()).header })
     }
 
     /// What the policy keeps of a slot.
@@ -261,6 +267,13 @@ impl<K, V> Slab<K, V> {
     pub(crate) fn header(&self, slot: u32) -> &Header {
         // SAFETY: prepared before its number went to anyone; never unmapped; all atomics.
         unsafe { &(*self.entry(slot)).header }
+    }
+
+    /// Who holds a slot.
+    #[inline(always)]
+    pub(crate) fn refs(&self, slot: u32) -> &R {
+        // SAFETY: as in `header`.
+        unsafe { &(*self.entry(slot)).refs }
     }
 
     /// Brings a slot's line near.
@@ -290,7 +303,9 @@ impl<K, V> Slab<K, V> {
             (&raw mut (*entry).value).write(MaybeUninit::new(value));
             &(*entry).header
         };
-        if self.weighted {
+        if R::COUNTED {
+            self.refs(slot).set_weight(weight);
+        } else if self.weighted {
             self.weights.get_or_make(Chunks::default).get_or_make(slot).store(weight, Relaxed);
         }
         header.mark.clear();
@@ -330,8 +345,25 @@ impl<K, V> Slab<K, V> {
     /// The weight of an occupied slot; 1 without a weigher.
     #[inline(always)]
     pub(crate) fn weight(&self, slot: u32) -> u64 {
+        if R::COUNTED {
+            return self.refs(slot).weight();
+        }
         let weight = self.weights.get().and_then(|weights| weights.get(slot));
         weight.map_or(1, |weight| weight.load(Relaxed))
+    }
+
+    /// Drops key and value of a slot, which its queue may still have to find dead.
+    ///
+    /// # Safety
+    ///
+    /// There are some, and they are the caller's, who drops them once.
+    pub(crate) unsafe fn drop_content(&self, slot: u32) {
+        let entry = self.entry(slot);
+        // SAFETY: there are some, and nobody else looks at them (the caller's promise). The value as well
+        // if dropping the key panics.
+        let content =
+            unsafe { ((*entry).key.assume_init_read(), (*entry).value.assume_init_read()) };
+        drop(content);
     }
 
     /// Takes key and value out of an occupied slot.

@@ -20,7 +20,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         while tour.next() {
             let operation = H::operation(self);
             let reader = &self.stripe().reader;
-            lapsed += match Hazard::of(reader) {
+            lapsed += match H::look(self, reader) {
                 Some(hazard) => self.sweep_home(&hazard, steps, &mut tour, &mut is_doomed),
                 None => {
                     let pinned = self.pinned();

@@ -15,6 +15,7 @@ pub(crate) mod fetch;
 pub(crate) mod frozen;
 #[cfg_attr(not(any(feature = "freezing", feature = "recording")), path = "off/gate.rs")]
 pub(crate) mod gate;
+pub(crate) mod handles;
 #[cfg_attr(not(feature = "listener"), path = "off/listen.rs")]
 pub(crate) mod listen;
 mod observe;
@@ -30,7 +31,8 @@ use crate::core::Core;
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::slab::{At, Header};
-use crate::smr::protect::Protect;
+use crate::smr::protect::{Hazard, Protect};
+use crate::smr::stripe::Reader;
 use expiry::{Expiry, Term};
 use fetch::FetchState;
 use frozen::MaybeFrozen;
@@ -66,6 +68,7 @@ pub(crate) struct Local {
 
 impl<K, V> PerThread for Features<K, V> {
     type Local = Local;
+    type Refs = ();
 }
 
 impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
@@ -76,6 +79,23 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
         K: 'c,
         V: 'c,
         S: 'c;
+
+    type Look<'c, S>
+        = Hazard<'c>
+    where
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    #[inline(always)]
+    fn look<'c, S>(_: &'c Featured<K, V, S>, reader: &'c Reader) -> Option<Hazard<'c>> {
+        Hazard::of(reader)
+    }
+
+    #[inline(always)]
+    fn second_look<'c, S>(_: &'c Featured<K, V, S>, reader: &'c Reader) -> Option<Hazard<'c>> {
+        Hazard::second(reader)
+    }
 
     #[inline(always)]
     fn operation<'c, S: BuildHasher>(core: &'c Featured<K, V, S>) -> Option<Telling<'c, K, V, S>> {
@@ -120,8 +140,8 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     }
 
     #[inline(always)]
-    fn withdrawn(&self, slot: u32) {
-        if let Some(deadlines) = self.expiry.deadlines() {
+    fn withdrawn<S>(core: &Featured<K, V, S>, slot: u32, _: &Term) {
+        if let Some(deadlines) = core.hooks.expiry.deadlines() {
             deadlines.end(slot);
         }
     }

@@ -13,6 +13,7 @@ mod index;
 mod names;
 mod order;
 mod reclaim;
+mod refs;
 mod ring;
 mod segments;
 mod stripe;

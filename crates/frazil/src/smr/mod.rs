@@ -10,6 +10,7 @@ pub(crate) mod names;
 pub(crate) mod progress;
 pub(crate) mod protect;
 pub(crate) mod reclaim;
+pub(crate) mod refs;
 pub(crate) mod segments;
 pub(crate) mod stripe;
 pub(crate) mod thread;

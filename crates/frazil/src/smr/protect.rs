@@ -34,6 +34,13 @@ pub(crate) trait Protect {
     /// `cell` is one from which a slot is taken out before it is retired.
     fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
+    /// Whether the entry that was asked for last is not to be found, though its word is there: an
+    /// eviction has claimed it.
+    #[inline(always)]
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// The same of the frozen copies, of which `publication` was just `published`.
     #[cfg(feature = "freezing")]
     fn protects_copies(&self, published: &AtomicU64, publication: u64) -> bool;

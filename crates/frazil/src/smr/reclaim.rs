@@ -19,6 +19,8 @@
 //! or a large share. What a reader names waits for that reader: the next time is when half as much has
 //! come again as was held up, but sooner where more weight may wait than readers may hold up.
 
+mod at_once;
+
 use crate::ensure::Ensure;
 use crate::smr::fence;
 use crate::smr::fork;
@@ -94,6 +96,8 @@ pub(crate) struct Reclaim {
     turnover: u64,
     /// The forks of the process that this cache has followed.
     forks: AtomicU64,
+    /// Whether what is retired is free at once.
+    frees_at_once: bool,
 }
 
 /// What readers hold up. Read with each insertion of weighed entries, and seldom written.
@@ -172,6 +176,7 @@ impl Reclaim {
             freed: AtomicU64::new(0),
             turnover: entries.max(TURNOVER_MIN),
             forks: AtomicU64::new(fork::count()),
+            frees_at_once: false,
         };
         if let Some(capacity) = capacity {
             reclaim.set_capacity(capacity);
@@ -181,6 +186,9 @@ impl Reclaim {
 
     /// Follows the capacity of a cache whose entries are weighed.
     pub(crate) fn set_capacity(&self, weight: u64) {
+        if self.frees_at_once {
+            return;
+        }
         let heavy = self.entries >= MANY || weight / self.entries.max(1) >= HEAVY;
         let limbo = weight / if heavy { LIMBO_SHARE } else { LIMBO_SHARE_OF_FEW };
         self.weight_in_limbo.store(limbo, Relaxed);
@@ -357,6 +365,9 @@ impl Reclaim {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
         if segment != 0 {
+            if self.frees_at_once {
+                return self.free_segment(segments, buffers, Cursor { segment, next });
+            }
             segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
             // First, so that who takes them finds them counted.

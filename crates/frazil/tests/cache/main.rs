@@ -23,6 +23,7 @@ mod freezing;
 mod frozen;
 mod fused;
 mod growth;
+mod handles;
 mod identity;
 mod invalidating;
 mod lifetimes;

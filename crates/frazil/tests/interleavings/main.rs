@@ -6,6 +6,7 @@ mod expiry;
 #[path = "../cache/extent.rs"]
 mod extent;
 mod fetching;
+mod handles;
 mod loading;
 mod operations;
 mod resize;

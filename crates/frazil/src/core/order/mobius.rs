@@ -8,7 +8,7 @@
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
 use super::queue::Queue;
-use super::{Decision, Headers, QueueCtx};
+use super::{Decision, Headers, PassedOver, QueueCtx};
 use crate::core::slab::SlotRef;
 use crate::sync::OwnLine;
 use crate::sync::atomic::{
@@ -135,21 +135,30 @@ impl Mobius {
         // Readers may mark as fast as marks are cleared: past this many chances the
         // candidate goes, visited or not.
         let (mut chances, mut turns) = (0, 0);
+        let mut held = PassedOver::default();
         loop {
             let pass = self.pass.0.load(Acquire);
             let Some(candidate) = ctx.pop(self.active(pass)) else {
                 // An empty queue is no reason to wait, and two are the end of it.
                 if turns == TURNS_MAX || ctx.is_empty(self.dormant(pass)) {
-                    return Decision::Empty;
+                    return held.or(Decision::Empty);
                 }
                 turns += 1;
                 self.turn(ctx, pass);
                 continue;
             };
             if !candidate.header.mark.lower() || chances == ctx.reclaim.slots() {
-                return Decision::Victim(candidate.slot);
+                if ctx.headers.claim(candidate.slot) {
+                    return Decision::Victim(candidate.slot);
+                }
+                // As if it had been visited.
+                if held.is_too_many() {
+                    ctx.push_again(self.dormant(pass), candidate);
+                    return Decision::Refuse;
+                }
+            } else {
+                chances += 1;
             }
-            chances += 1;
             let dormant = self.dormant(pass);
             ctx.push_again(dormant, candidate);
             if self.moves_one_by_one() {

@@ -56,7 +56,21 @@ pub(crate) trait Headers {
     fn prefetch(&self, slot: u32);
     /// The weight of an occupied slot.
     fn weight(&self, slot: u32) -> u64;
-    /// The hash of the key in a slot that the caller has taken.
+    /// Takes a slot, which the caller has taken out of its queue, from all who might find it. False if
+    /// somebody holds it, and it is to have a second chance.
+    #[inline(always)]
+    fn claim(&self, _slot: u32) -> bool {
+        true
+    }
+    /// It stays after all.
+    fn unclaim(&self, _slot: u32) {}
+    /// A slot was taken out of its queue for good. Whether it is to be retired now: not if somebody
+    /// holds it, who sees to that.
+    #[inline(always)]
+    fn leaves_queue(&self, _slot: u32) -> bool {
+        true
+    }
+    /// The hash of the key in a slot that the caller has taken, and claimed.
     fn hash(&self, slot: u32) -> u64;
     /// The time, by the cache's coarse clock.
     fn coarse_ns(&self) -> u64;
@@ -184,6 +198,9 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
 
     #[inline(always)]
     pub(crate) fn retire(&mut self, slot: u32) {
+        if !self.headers.leaves_queue(slot) {
+            return;
+        }
         if self.reclaim.weighs() {
             let weight = self.headers.weight(slot);
             self.buffers.retired_weight = self.buffers.retired_weight.wrapping_add(weight);
@@ -394,13 +411,37 @@ impl Order {
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         match self {
-            Order::Fifo(queue) => {
-                ctx.pop(queue).map_or(Decision::Empty, |victim| Decision::Victim(victim.slot))
-            }
+            Order::Fifo(queue) => evict_oldest(ctx, queue),
             Order::Clock(queue, max) => evict_clock(ctx, queue, *max),
             Order::Mobius(mobius) => mobius.evict(ctx),
             Order::S3Fifo(s3_fifo) => s3_fifo.evict(ctx, newcomer),
-            Order::Locked(locked) => locked.evict(ctx, newcomer),
+            Order::Locked(locked) => self.evict_locked(ctx, locked, newcomer),
+        }
+    }
+
+    /// The same for a policy under a lock, which gives up what is held and takes it in again: of LRU
+    /// that is a hit.
+    #[inline(always)]
+    fn evict_locked<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        locked: &Locked,
+        newcomer: Option<&Newcomer>,
+    ) -> Decision {
+        let mut held = PassedOver::default();
+        loop {
+            let decision = locked.evict(ctx, newcomer);
+            let Decision::Victim(victim) = decision else { return held.or(decision) };
+            if ctx.headers.claim(victim) {
+                return decision;
+            }
+            self.put_back(ctx, victim);
+            if ctx.has_died(ctx.headers.slot_ref(victim)) {
+                ctx.reclaim.note_left_dead();
+            }
+            if held.is_too_many() {
+                return Decision::Refuse;
+            }
         }
     }
 
@@ -534,18 +575,68 @@ impl Order {
     }
 }
 
+/// How many held slots an eviction passes over.
+const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
+
+/// The held slots that an eviction has passed over. Where nobody is counted there are none, and nothing
+/// is left of this.
+#[derive(Debug, Default)]
+pub(crate) struct PassedOver(u32);
+
+impl PassedOver {
+    /// One more was passed over. Whether those are as many as may be.
+    #[inline(always)]
+    pub(crate) fn is_too_many(&mut self) -> bool {
+        self.0 += 1;
+        self.0 >= HELD_MAX
+    }
+
+    /// What it comes to where there is nothing but what is held.
+    #[inline(always)]
+    pub(crate) fn or(&self, decision: Decision) -> Decision {
+        match decision {
+            Decision::Empty if self.0 > 0 => Decision::Refuse,
+            decision => decision,
+        }
+    }
+}
+
+/// FIFO: the oldest that nobody holds.
+#[inline(always)]
+fn evict_oldest<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue) -> Decision {
+    let mut held = PassedOver::default();
+    while let Some(candidate) = ctx.pop(queue) {
+        if ctx.headers.claim(candidate.slot) {
+            return Decision::Victim(candidate.slot);
+        }
+        ctx.push_again(queue, candidate);
+        if held.is_too_many() {
+            return Decision::Refuse;
+        }
+    }
+    held.or(Decision::Empty)
+}
+
 /// CLOCK: a marked candidate loses one mark and goes back to the end.
 #[inline(always)]
 fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) -> Decision {
     let mut chances = ctx.reclaim.slots() * u64::from(max);
+    let mut held = PassedOver::default();
     while let Some(candidate) = ctx.pop(queue) {
         if chances == 0 || !candidate.header.mark.lower() {
-            return Decision::Victim(candidate.slot);
+            if ctx.headers.claim(candidate.slot) {
+                return Decision::Victim(candidate.slot);
+            }
+            ctx.push_again(queue, candidate);
+            if held.is_too_many() {
+                return Decision::Refuse;
+            }
+            continue;
         }
         chances -= 1;
         ctx.push_again(queue, candidate);
     }
-    Decision::Empty
+    held.or(Decision::Empty)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use frazil_policy::AgedGhost;
 
 use super::queue::Queue;
-use super::{Decision, Headers, Newcomer, QueueCtx};
+use super::{Decision, Headers, Newcomer, PassedOver, QueueCtx};
 use crate::core::local::Buffers;
 use crate::core::slab::SlotRef;
 use crate::smr::reclaim::Reclaim;
@@ -231,26 +231,43 @@ impl S3Fifo {
         }
         let small_pays = self.small_weight(ctx.buffers) > self.small_capacity()
             || ctx.is_empty(&self.queues[MAIN]);
+        let mut held = PassedOver::default();
         let victim = if small_pays {
-            self.evict_small(ctx).or_else(|| self.evict_main(ctx))
+            self.evict_small(ctx, &mut held).or_else(|| self.evict_main(ctx, &mut held))
         } else {
             // The small queue may promote all that it holds to a main that was empty.
-            let victim = self.evict_main(ctx).or_else(|| self.evict_small(ctx));
-            victim.or_else(|| self.evict_main(ctx))
+            let victim = self.evict_main(ctx, &mut held);
+            let victim = victim.or_else(|| self.evict_small(ctx, &mut held));
+            victim.or_else(|| self.evict_main(ctx, &mut held))
         };
-        victim.map_or(Decision::Empty, Decision::Victim)
+        victim.map_or_else(|| held.or(Decision::Empty), Decision::Victim)
     }
 
     /// Evicts from the small queue; `None` if all it held was promoted.
     #[inline(always)]
-    fn evict_small<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Option<u32> {
+    fn evict_small<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        held: &mut PassedOver,
+    ) -> Option<u32> {
         // Others may fill the queue meanwhile: no more than all there is.
         for _ in 0..ctx.reclaim.slots() {
             let candidate = self.pop(ctx, SMALL)?;
             if candidate.header.mark.count() < PROMOTED_FROM {
+                if !ctx.headers.claim(candidate.slot) {
+                    // It is in use: it is promoted, and keeps its count.
+                    ctx.push_again(&self.queues[MAIN], candidate);
+                    if held.is_too_many() {
+                        return None;
+                    }
+                    continue;
+                }
                 let weight = ctx.headers.weight(candidate.slot);
                 let clock = self.sum(ctx.buffers, CLOCK);
-                let hash = ctx.hash_of_taken(candidate.slot, |ctx| self.push(ctx, MAIN, candidate));
+                let hash = ctx.hash_of_taken(candidate.slot, |ctx| {
+                    ctx.headers.unclaim(candidate.slot);
+                    self.push(ctx, MAIN, candidate);
+                });
                 let ghosts = self.ghosts(ctx.reclaim);
                 ghosts.insert(hash, clock);
                 self.add(ctx.buffers, CLOCK, ghosts.advance(weight));
@@ -263,12 +280,23 @@ impl S3Fifo {
     }
 
     #[inline(always)]
-    fn evict_main<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Option<u32> {
+    fn evict_main<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        held: &mut PassedOver,
+    ) -> Option<u32> {
         // Bounded even while readers raise marks as fast as they are lowered.
         let mut chances = ctx.reclaim.slots() * u64::from(MAX_COUNT);
         while let Some(candidate) = self.pop(ctx, MAIN) {
             if chances == 0 || !candidate.header.mark.lower() {
-                return Some(candidate.slot);
+                if ctx.headers.claim(candidate.slot) {
+                    return Some(candidate.slot);
+                }
+                ctx.push_again(&self.queues[MAIN], candidate);
+                if held.is_too_many() {
+                    return None;
+                }
+                continue;
             }
             chances -= 1;
             ctx.push_again(&self.queues[MAIN], candidate);

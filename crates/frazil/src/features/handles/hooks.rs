@@ -1,0 +1,201 @@
+//! What counting does at the steps of an operation.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hash};
+
+use equivalent::Equivalent;
+
+use super::{Counted, Counting, Handles, Local};
+use crate::core::Ending;
+use crate::core::hooks::{Hooks, Operation, PerThread};
+use crate::core::slab::At;
+use crate::smr::protect::Protect;
+use crate::smr::refs::{Evicted, Refs};
+use crate::smr::stripe::{Reader, add};
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// What an insertion brings: room for the slot that it was given, in which it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Newcomer {
+    pub(crate) slot: Cell<u32>,
+}
+
+/// An operation that may end residencies: when the outermost one of a thread is over, what it has come
+/// to own is dropped.
+pub(crate) struct Outermost<'c, K, V, S> {
+    core: &'c Counting<K, V, S>,
+    local: &'c Local,
+}
+
+impl<K, V, S> Drop for Outermost<'_, K, V, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let depth = self.local.depth.load(Relaxed) - 1;
+        self.local.depth.store(depth, Relaxed);
+        if self.local.due.load(Relaxed) != 0 {
+            self.core.drop_due(self.local);
+        }
+    }
+}
+
+impl<K, V, S> Operation<K, V> for Outermost<'_, K, V, S> {
+    #[inline(always)]
+    fn pause(&mut self) {}
+
+    #[inline(always)]
+    fn resume(&mut self) {}
+
+    #[cfg(feature = "loading")]
+    #[inline(always)]
+    fn refuse(&mut self, _: K, _: V) {}
+
+    #[inline(always)]
+    fn conclude(self, key: K, value: V) -> (K, V) {
+        (key, value)
+    }
+}
+
+impl PerThread for Handles {
+    type Local = Local;
+    type Refs = Refs;
+
+    #[inline(always)]
+    fn charges_orphans(&self) -> bool {
+        self.strict
+    }
+
+    #[inline(always)]
+    fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
+        if !core.hooks.strict {
+            return true;
+        }
+        let charged = &core.counts().charged;
+        let is_charged = charged.load(Relaxed) != 0;
+        charged.store(0, Relaxed);
+        !is_charged
+    }
+
+    #[cold]
+    fn unclaim<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
+        if core.slab.refs(slot).unclaim() {
+            core.counts().begin_to_hold(core.slab.weight(slot));
+        }
+    }
+}
+
+impl<K, V, S> Counting<K, V, S> {
+    /// Counts an orphan that the calling thread has left.
+    fn orphaned(&self, local: &Local, slot: u32) {
+        if self.hooks.strict {
+            local.charged.store(1, Relaxed);
+        } else {
+            add(&local.orphaned, self.slab.weight(slot));
+        }
+    }
+}
+
+impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
+    type Incoming = Newcomer;
+    type Look<'c, S>
+        = Counted<'c, K, V, S>
+    where
+        K: 'c,
+        V: 'c,
+        S: 'c;
+    type Operation<'c, S: BuildHasher>
+        = Outermost<'c, K, V, S>
+    where
+        K: 'c,
+        V: 'c,
+        S: 'c;
+
+    #[inline(always)]
+    fn look<'c, S>(core: &'c Counting<K, V, S>, _: &'c Reader) -> Option<Counted<'c, K, V, S>> {
+        Some(Counted::new(core, core.counts()))
+    }
+
+    #[inline(always)]
+    fn second_look<'c, S>(
+        core: &'c Counting<K, V, S>,
+        _: &'c Reader,
+    ) -> Option<Counted<'c, K, V, S>> {
+        Some(Counted::new(core, core.counts()))
+    }
+
+    #[inline(always)]
+    fn operation<S: BuildHasher>(core: &Counting<K, V, S>) -> Outermost<'_, K, V, S> {
+        let local = core.counts();
+        local.depth.store(local.depth.load(Relaxed) + 1, Relaxed);
+        Outermost { core, local }
+    }
+
+    #[inline(always)]
+    fn answer<'p, Q: Equivalent<K> + ?Sized, S: BuildHasher>(
+        _: &'p Counting<K, V, S>,
+        _: &'p impl Protect,
+        _: u64,
+        _: &Q,
+    ) -> Option<&'p V> {
+        None
+    }
+
+    #[inline(always)]
+    fn is_live<S: BuildHasher>(_: &Counting<K, V, S>, _: u32) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn is_live_in_use<S: BuildHasher>(_: &Counting<K, V, S>, _: u32, _: At<'_>) -> bool {
+        true
+    }
+
+    #[cfg(feature = "loading")]
+    #[inline(always)]
+    fn arrived<S>(core: &Counting<K, V, S>, hash: u64, _: u64, _: &Newcomer) {
+        core.stripe().local.reads.arrive(hash);
+    }
+
+    #[inline(always)]
+    fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
+        core.counts().begin_to_hold(core.slab.weight(slot));
+        core.slab.refs(slot).publish();
+        newcomer.slot.set(slot);
+    }
+
+    #[inline(always)]
+    fn withdrawn<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
+        newcomer.slot.set(0);
+        core.slab.refs(slot).withdraw();
+        core.counts().cease_to_hold(core.slab.weight(slot));
+    }
+
+    #[inline(always)]
+    fn queueing(&self, _: u32, _: Option<u32>) {}
+
+    #[inline(always)]
+    fn queued(&self, _: u32) {}
+
+    #[inline(always)]
+    fn queues_changed(&self) {}
+
+    #[inline(always)]
+    fn before_unlink<S>(_: &Counting<K, V, S>, _: u32) {}
+
+    #[inline(always)]
+    fn removed<S>(core: &Counting<K, V, S>, slot: u32, ending: Ending) -> Ending {
+        let (local, refs) = (core.counts(), core.slab.refs(slot));
+        if ending != Ending::Evicted {
+            core.orphaned(local, slot);
+            refs.end();
+            return ending;
+        }
+        match refs.evict() {
+            Evicted::Owned => core.note_due(local, slot),
+            Evicted::Orphaned => {
+                local.begin_to_hold(core.slab.weight(slot));
+                core.orphaned(local, slot);
+            }
+        }
+        ending
+    }
+}

@@ -1,0 +1,224 @@
+//! Letting go: who is the last drops the content, and who is the last of a cache that is gone frees it.
+
+use std::ptr::NonNull;
+
+use super::{Counting, Local};
+use crate::ensure::Ensure;
+use crate::smr::refs::{Closed, LetGo, Released};
+use crate::smr::stripe::add;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+impl<K, V, S> Counting<K, V, S> {
+    /// Counts the calling thread in a slot no more, inside a call of the cache. What it comes to own is
+    /// dropped at the end of its outermost operation.
+    #[inline(always)]
+    pub(super) fn let_go(&self, local: &Local, slot: u32) {
+        match self.slab.refs(slot).let_go(|| self.slab.weight(slot)) {
+            LetGo::Counted => {}
+            LetGo::Resident(weight) => local.cease_to_hold(weight),
+            LetGo::Owned(weight) => {
+                self.drop_orphan(local, weight);
+                self.note_due(local, slot);
+            }
+        }
+    }
+
+    /// The same of one that was found ended when it was counted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_back(&self, local: &Local, slot: u32) {
+        self.let_go(local, slot);
+    }
+
+    /// Counts an orphan no more, which is about to be dropped.
+    #[inline(always)]
+    fn drop_orphan(&self, local: &Local, weight: u64) {
+        local.cease_to_hold(weight);
+        add(&local.orphaned, weight.wrapping_neg());
+        if self.hooks.strict
+            && let Some(weights) = &self.weights
+        {
+            weights.refund(weight);
+        }
+    }
+
+    /// Notes a slot whose content the calling thread owns.
+    #[inline(always)]
+    pub(super) fn note_due(&self, local: &Local, slot: u32) {
+        self.slab.refs(slot).next.store(local.due.load(Relaxed), Relaxed);
+        local.due.store(slot, Relaxed);
+    }
+
+    /// Drops what the calling thread owns, if it is not inside an operation, nor unwinding: then a
+    /// later operation does.
+    #[inline(never)]
+    pub(super) fn drop_due(&self, local: &Local) {
+        if local.depth.load(Relaxed) == 0 && !std::thread::panicking() {
+            self.drop_all_due(local);
+        }
+    }
+
+    fn drop_all_due(&self, local: &Local) {
+        loop {
+            // One by one: a destructor may come here again.
+            let slot = local.due.load(Relaxed);
+            if slot == 0 {
+                return;
+            }
+            local.due.store(self.slab.refs(slot).next.load(Relaxed), Relaxed);
+            self.drop_owned(slot);
+        }
+    }
+
+    /// Drops content that is the caller's, and gives the slot back if its queue has let go of it.
+    fn drop_owned(&self, slot: u32) {
+        let mut slot = slot;
+        // Also if that panics.
+        let dropped = Ensure::new(&mut slot, |slot| {
+            if self.slab.refs(*slot).dropped() {
+                self.give_slot_back(*slot);
+            }
+        });
+        // SAFETY: it is the caller's.
+        unsafe { self.slab.drop_content(*dropped.on) };
+    }
+
+    fn give_slot_back(&self, slot: u32) {
+        let mut held = self.hold();
+        let buffers = &mut *held;
+        if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
+            return self.reclaim.retire(&self.segments, buffers, slot);
+        }
+        drop(held);
+        let (lost, next) = (&self.hooks.lost, &self.slab.refs(slot).next);
+        let mut first = lost.load(Relaxed);
+        loop {
+            next.store(first, Relaxed);
+            // Release: the link; partner is the Acquire of `find_lost`.
+            match lost.compare_exchange(first, slot, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Takes slots to where they can be used that could not be given back.
+    #[inline(always)]
+    pub(crate) fn find_lost(&self) {
+        if self.hooks.lost.load(Relaxed) != 0 {
+            self.find_lost_slots();
+        }
+    }
+
+    #[cold]
+    fn find_lost_slots(&self) {
+        // All at once: no link changes that another reads. Acquire: partner is the Release of who has
+        // lost them.
+        let mut slot = self.hooks.lost.swap(0, Acquire);
+        while slot != 0 {
+            let next = self.slab.refs(slot).next.load(Relaxed);
+            self.give_slot_back(slot);
+            slot = next;
+        }
+    }
+
+    /// Lets go of a slot for a handle, which may outlive the cache.
+    ///
+    /// # Safety
+    ///
+    /// The core is there as long as somebody is counted in this slot, and the caller is: this is its last
+    /// look at both.
+    #[inline(always)]
+    pub(crate) unsafe fn release(this: NonNull<Self>, slot: u32) {
+        // No reference goes to where the core may be gone before it returns.
+        let resident = |is_last| {
+            // SAFETY: the caller is counted.
+            let core = unsafe { this.as_ref() };
+            let (local, weight) = (core.counts(), core.slab.weight(slot));
+            match is_last {
+                true => local.cease_to_hold(weight),
+                false => local.begin_to_hold(weight),
+            }
+        };
+        // SAFETY: the caller is counted. Both are atomics, that may go while they are borrowed.
+        let (refs, open) = unsafe {
+            let core = this.as_ref();
+            (core.slab.refs(slot), &core.hooks.open)
+        };
+        match refs.release(open, resident) {
+            Released::Counted { waits: 0 } => {}
+            // SAFETY: it waits for the caller so often, whose last look it is.
+            Released::Counted { waits } => unsafe { Self::leave(this, waits) },
+            // SAFETY: as above, and the content is the caller's.
+            Released::Owned { is_closed, waits } => unsafe {
+                Self::drop_released(this, slot, is_closed, waits);
+            },
+        }
+    }
+
+    /// Drops content that a handle was the last to let go of.
+    ///
+    /// # Safety
+    ///
+    /// It is the caller's, for whom the core waits so often, and who looks at it no more.
+    #[cold]
+    #[inline(never)]
+    unsafe fn drop_released(this: NonNull<Self>, slot: u32, is_closed: bool, mut waits: u64) {
+        // Also if the destructor panics. SAFETY: the last look.
+        let left = Ensure::new(&mut waits, |waits| unsafe { Self::leave(this, *waits) });
+        // SAFETY: the core waits.
+        let core = unsafe { this.as_ref() };
+        if is_closed {
+            // SAFETY: it is the caller's. Nobody uses the slot again.
+            unsafe { core.slab.drop_content(slot) };
+        } else {
+            core.drop_orphan(core.counts(), core.slab.weight(slot));
+            core.drop_owned(slot);
+        }
+        drop(left);
+    }
+
+    /// Counts down what the core waits for, and frees it at 0.
+    ///
+    /// # Safety
+    ///
+    /// It waits for the caller, so often, who looks at it no more.
+    unsafe fn leave(this: NonNull<Self>, waits: u64) {
+        // SAFETY: it waits for the caller.
+        if unsafe { this.as_ref() }.hooks.open.leave(waits) {
+            // SAFETY: it came from a box, and nobody looks at it any more.
+            drop(unsafe { Box::from_raw(this.as_ptr()) });
+        }
+    }
+
+    /// Drops all that is not held, and leaves the rest, and the core, to those who hold it.
+    ///
+    /// # Safety
+    ///
+    /// The core came from a box, and nobody uses it but those who hold something.
+    pub(crate) unsafe fn close(this: NonNull<Self>) {
+        let mut core = this;
+        // Whatever panics. SAFETY: as below, and the last look at it.
+        let left = Ensure::new(&mut core, |core| unsafe { Self::leave(*core, 1) });
+        // SAFETY: it waits for its cache.
+        let core = unsafe { this.as_ref() };
+        let mut slots = core.reclaim.used();
+        // Should a destructor panic, the others are run all the same.
+        let others = Ensure::new(&mut slots, |slots| core.close_slots(slots));
+        core.close_slots(others.on);
+        drop(others);
+        drop(left);
+    }
+
+    fn close_slots(&self, slots: &mut std::ops::Range<u32>) {
+        for stripe in self.stripes.iter() {
+            self.drop_all_due(&stripe.local.features);
+        }
+        for slot in slots {
+            if self.slab.refs(slot).close(&self.hooks.open) == Closed::Owned {
+                // SAFETY: nobody is counted in it, nor can be.
+                unsafe { self.slab.drop_content(slot) };
+            }
+        }
+    }
+}

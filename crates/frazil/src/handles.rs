@@ -1,0 +1,370 @@
+//! A cache whose values can be held, as its users have it.
+
+mod builder;
+mod held;
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use equivalent::Equivalent;
+use foldhash::fast::RandomState;
+
+use crate::core::admission::{Admitted, Refused};
+use crate::core::{Ending, Spot, insert};
+use crate::features::handles::{Counted, Counting, Newcomer};
+use crate::smr::stripe::add;
+pub use builder::HandleBuilder;
+pub use held::{Held, Outcome};
+
+/// A concurrent cache whose values can be held: a [`Held`] is a value that stays for as long as it is
+/// held, whatever the cache does, and though the cache is dropped.
+///
+/// Each insertion says what the entry is charged, and the capacity is a sum of charges. An eviction passes
+/// over what is held. What is removed or replaced while it is held is found no more, is charged for no more,
+/// and is dropped by whoever lets go of it last, at once, under no lock of the cache.
+///
+/// A [`Cache`](crate::Cache) hands out clones, or references under a [`Pin`](crate::Pin) of one thread, and
+/// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go. Use
+/// it where values are large, are used for long or sent to other threads, and must be dropped when they
+/// are no longer used and not later: buffers, blocks of a file, pages.
+///
+/// ```
+/// use frazil::HandleCache;
+/// let cache: HandleCache<u64, Vec<u8>> = HandleCache::builder(1 << 20).build();
+/// let block = cache.insert_held(7, vec![1; 4096], 4096)?.held;
+/// assert!(cache.erase(&7) && cache.hold(&7).is_none());
+/// assert_eq!((cache.usage(), cache.held_usage()), (4096, 4096), "it is held");
+/// std::thread::spawn(move || assert_eq!(block[0], 1)).join().unwrap();
+/// assert_eq!(cache.usage(), 0, "the other thread has let go of it");
+/// # Ok::<(), frazil::Refused<u64, Vec<u8>>>(())
+/// ```
+pub struct HandleCache<K, V, S = RandomState> {
+    core: NonNull<Counting<K, V, S>>,
+    owns: PhantomData<Counting<K, V, S>>,
+}
+
+// SAFETY: it is a core, which is shared with whoever holds something: so keys, values and the hasher go to
+// other threads and are used by several.
+unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Send for HandleCache<K, V, S> {}
+// SAFETY: as above.
+unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Sync for HandleCache<K, V, S> {}
+
+/// An entry that was admitted, and how.
+type Admission<'c, K, V, S> = (Arrival<'c, K, V, S>, Admitted);
+
+/// An insertion under way: lets go of the slot that it was given, unless that is taken.
+struct Arrival<'c, K, V, S> {
+    core: &'c Counting<K, V, S>,
+    newcomer: Newcomer,
+}
+
+impl<K, V, S> Arrival<'_, K, V, S> {
+    /// The slot in which it is counted.
+    fn take(&self) -> u32 {
+        self.newcomer.slot.take()
+    }
+}
+
+impl<K, V, S> Drop for Arrival<'_, K, V, S> {
+    fn drop(&mut self) {
+        let slot = self.take();
+        if slot != 0 {
+            // SAFETY: it is counted, and the core is borrowed.
+            unsafe { Counting::release(NonNull::from_ref(self.core), slot) };
+        }
+    }
+}
+
+impl<K, V> HandleCache<K, V> {
+    /// Begins a cache of this capacity, a sum of charges.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, String> = frazil::HandleCache::builder(1_000).build();
+    /// assert_eq!((cache.capacity(), cache.usage()), (1_000, 0));
+    /// ```
+    pub fn builder(capacity: u64) -> HandleBuilder<K, V> {
+        HandleBuilder::new(capacity)
+    }
+}
+
+impl<K, V, S> HandleCache<K, V, S> {
+    #[inline(always)]
+    fn core(&self) -> &Counting<K, V, S> {
+        // SAFETY: the core waits for its cache before it is freed.
+        unsafe { self.core.as_ref() }
+    }
+
+    /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
+    /// is at work.
+    ///
+    /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
+    /// cache is [strict](HandleBuilder::strict).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 60);
+    /// assert_eq!(cache.usage(), 60);
+    /// ```
+    pub fn usage(&self) -> u64 {
+        self.core().usage()
+    }
+
+    /// What all entries are charged that are held, resident or not, together. O(threads); exact while
+    /// nobody is at work.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 60);
+    /// let held = cache.hold(&1);
+    /// assert_eq!(cache.held_usage(), 60);
+    /// drop(held);
+    /// assert_eq!(cache.held_usage(), 0);
+    /// ```
+    pub fn held_usage(&self) -> u64 {
+        self.core().held_usage()
+    }
+
+    /// The capacity in force.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// assert_eq!(cache.capacity(), 100);
+    /// ```
+    pub fn capacity(&self) -> u64 {
+        self.core().capacity()
+    }
+
+    /// How many entries are resident. O(threads); exact while nobody writes.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 60);
+    /// assert_eq!(cache.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.core().entries() as usize
+    }
+
+    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and values
+    /// point to.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1_000_000).build();
+    /// assert!(cache.reserved_bytes() < 4_096);
+    /// ```
+    pub fn reserved_bytes(&self) -> usize {
+        self.core().heap_bytes()
+    }
+
+    /// Whether no entry is resident. O(threads).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// assert!(cache.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
+    /// A handle of the value of `key`, and a hit for the policy. O(1), no lock but that of LRU.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<String, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert("answer".to_owned(), 42, 1);
+    /// let held = cache.hold("answer").unwrap();
+    /// cache.clear();
+    /// assert_eq!((*held, held.key().as_str()), (42, "answer"));
+    /// assert!(cache.hold("answer").is_none());
+    /// ```
+    #[inline]
+    pub fn hold<Q>(&self, key: &Q) -> Option<Held<K, V, S>>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let core = self.core();
+        let (hash, mixed) = core.hashes(key);
+        let local = &core.stripe().local;
+        let counted = Counted::new(core, &local.features);
+        let Some(found) = core.find::<_, Spot<'_>>(&counted, mixed, key) else {
+            local.reads.miss(hash);
+            return None;
+        };
+        add(&local.reads.hits, 1);
+        core.touch(found);
+        // SAFETY: it is counted, and nobody else lets go for it.
+        Some(unsafe { Held::new(self.core, counted.keep()) })
+    }
+
+    /// Puts an entry in that is charged so much, in the place of the one of the same key if there is
+    /// one, and says what became of it.
+    ///
+    /// O(1) amortised; at most 64 held entries are passed over for it.
+    ///
+    /// ```
+    /// use frazil::{Admitted, HandleCache};
+    /// let cache: HandleCache<u64, &str> = HandleCache::builder(100).build();
+    /// assert_eq!(cache.insert(1, "one", 60), Ok(Admitted::New));
+    /// assert_eq!(cache.insert(1, "uno", 60), Ok(Admitted::Replaced));
+    /// assert!(cache.insert(2, "two", 101).is_err());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
+    /// or all that could go for it is held. What was there of the key has gone all the same.
+    pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
+        self.admit(key, value, charge).map(|(_, admitted)| admitted)
+    }
+
+    /// Puts an entry in, as [`insert`](Self::insert), and holds it.
+    ///
+    /// An entry that is not admitted is held all the same, unless the cache is
+    /// [strict](HandleBuilder::strict): nobody finds it, and it is dropped when it is held no more.
+    ///
+    /// ```
+    /// use frazil::{HandleCache, Outcome};
+    /// let cache: HandleCache<u64, &str> = HandleCache::builder(100).build();
+    /// let one = cache.insert_held(1, "one", 60).unwrap();
+    /// let two = cache.insert_held(2, "two", 60).unwrap();
+    /// assert_eq!((one.outcome, two.outcome), (Outcome::New, Outcome::Detached));
+    /// assert_eq!((cache.usage(), *two.held), (120, "two"));
+    /// assert!(cache.hold(&2).is_none(), "what could go for it is held");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted; else only
+    /// if there are as many entries as there can be, 2^29.
+    pub fn insert_held(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+    ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
+        match self.admit(key, value, charge) {
+            Ok((arrival, admitted)) => {
+                // SAFETY: it is counted, and lets go of it no more.
+                let held = unsafe { Held::new(self.core, arrival.take()) };
+                let outcome = match admitted {
+                    Admitted::New => Outcome::New,
+                    Admitted::Replaced => Outcome::Replaced,
+                };
+                Ok(Insertion { held, outcome })
+            }
+            Err(refused) if self.core().hooks.is_strict() => Err(refused),
+            Err(refused) => {
+                let slot = self.core().detach(refused, charge)?;
+                // SAFETY: it is counted.
+                let held = unsafe { Held::new(self.core, slot) };
+                Ok(Insertion { held, outcome: Outcome::Detached })
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+    ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
+        let core = self.core();
+        core.find_lost();
+        let (hash, mixed) = core.hashes(&key);
+        let stripe = core.stripe();
+        stripe.local.reads.arrive(hash);
+        let arrival = Arrival { core, newcomer: Newcomer::default() };
+        let admission =
+            insert::Admission { hash, mixed, weight: charge, incoming: &arrival.newcomer };
+        let admitted = core.admit(stripe, admission, key, value, |refused| refused)?;
+        Ok((arrival, admitted))
+    }
+
+    /// Removes `key`. Whether it was there. Its value is dropped when nobody holds it.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 1);
+    /// assert!(cache.erase(&1) && !cache.erase(&1));
+    /// ```
+    pub fn erase<Q>(&self, key: &Q) -> bool
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let core = self.core();
+        let (_, mixed) = core.hashes(key);
+        core.order.read_clock(core);
+        core.take_out(mixed, key, |_| (), Ending::Removed).is_some()
+    }
+
+    /// Removes all entries. Those that come meanwhile may stay. O(capacity).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 1);
+    /// cache.clear();
+    /// assert!(cache.is_empty());
+    /// ```
+    pub fn clear(&self) {
+        let core = self.core();
+        let steps = core.steps();
+        core.sweep(&steps, |_| true);
+        steps.take(|| core.scavenge(false));
+    }
+
+    /// Changes the capacity, evicting what is too much, and returns the capacity in force: more than
+    /// was asked for where what would have to go is held. O(what goes).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// (0..100).for_each(|key| _ = cache.insert(key, key, 1));
+    /// assert_eq!(cache.set_capacity(10), 10);
+    /// assert_eq!(cache.usage(), 10);
+    /// ```
+    pub fn set_capacity(&self, capacity: u64) -> u64 {
+        let core = self.core();
+        let steps = core.steps();
+        core.set_capacity(&steps, capacity)
+    }
+}
+
+/// What [`HandleCache::insert_held`] has made: a handle, and what became of the insertion.
+///
+/// ```
+/// use frazil::{HandleCache, Outcome};
+/// let cache: HandleCache<u64, u64> = HandleCache::builder(100).build();
+/// let insertion = cache.insert_held(1, 10, 1).unwrap();
+/// assert_eq!((*insertion.held, insertion.outcome), (10, Outcome::New));
+/// ```
+pub struct Insertion<K, V, S = RandomState> {
+    /// The value, held.
+    pub held: Held<K, V, S>,
+    /// What became of the entry.
+    pub outcome: Outcome,
+}
+
+impl<K, V, S> fmt::Debug for Insertion<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Insertion").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
+
+impl<K, V, S> Drop for HandleCache<K, V, S> {
+    fn drop(&mut self) {
+        // SAFETY: the core came from a box, and with the cache goes whoever used it by that.
+        unsafe { Counting::close(self.core) };
+    }
+}
+
+impl<K, V, S> fmt::Debug for HandleCache<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandleCache")
+            .field("len", &self.len())
+            .field("usage", &self.usage())
+            .field("held_usage", &self.held_usage())
+            .finish_non_exhaustive()
+    }
+}

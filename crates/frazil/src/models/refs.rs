@@ -1,0 +1,342 @@
+//! The word of a slot with handles: what is held stays, and what is in a slot is dropped once.
+//!
+//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in the cell
+//! and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the slot is used
+//! again when its queue has let go of it as well.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use super::{large_model, together};
+use crate::smr::refs::{Closed, Evicted, LetGo, Open, Refs, Released, SlotRefs as _};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// The word of the slot, and one that leads elsewhere.
+const SLOT: u32 = 1;
+const ELSEWHERE: u32 = 2;
+
+struct Store {
+    refs: Refs,
+    open: Open,
+    /// The index: a word, or 0.
+    word: AtomicU32,
+    /// What is in the slot: 0 if nothing is.
+    content: UnsafeCell<u32>,
+    /// What its queue knows of it: whether it is there.
+    queued: UnsafeCell<bool>,
+    /// What all parts of the core are, of which nobody may look at any once it is freed.
+    core: UnsafeCell<bool>,
+    /// Contents made and dropped, and how often the slot was given back.
+    made: AtomicU32,
+    dropped: AtomicU32,
+    given_back: AtomicU32,
+    /// Whether it is to be had.
+    free: AtomicU32,
+}
+
+// SAFETY: whether the cells are reached by one at a time is what loom looks for.
+unsafe impl Sync for Store {}
+
+impl Store {
+    /// With an entry, published and queued.
+    fn new() -> Self {
+        let store = Store {
+            refs: Refs::of_vacant(),
+            open: Open::new(),
+            word: AtomicU32::new(0),
+            content: UnsafeCell::new(0),
+            queued: UnsafeCell::new(false),
+            core: UnsafeCell::new(true),
+            made: AtomicU32::new(0),
+            dropped: AtomicU32::new(0),
+            given_back: AtomicU32::new(0),
+            free: AtomicU32::new(0),
+        };
+        store.publish();
+        store
+    }
+
+    /// Fills a vacant slot, and lets go of it.
+    fn publish(&self) {
+        let made = self.made.fetch_add(1, Relaxed) + 1;
+        // SAFETY: loom looks whether it is.
+        self.content.with_mut(|content| unsafe { *content = made });
+        self.queue(true);
+        self.refs.publish();
+        // Whoever looks again finds this, or that it was unlinked.
+        self.word.store(SLOT, Release);
+        self.let_go();
+    }
+
+    fn queue(&self, is_there: bool) {
+        // SAFETY: loom looks whether it is.
+        let was_there =
+            self.queued.with_mut(|queued| unsafe { std::mem::replace(&mut *queued, is_there) });
+        assert_ne!(was_there, is_there);
+    }
+
+    fn drop_content(&self) {
+        // SAFETY: loom looks whether it is.
+        let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
+        assert_ne!(before, 0, "dropped twice");
+        self.dropped.fetch_add(1, Relaxed);
+    }
+
+    fn give_back(&self) {
+        self.given_back.fetch_add(1, Relaxed);
+        // As through a stack of segments.
+        self.free.store(1, Release);
+    }
+
+    /// Drops what is the caller's, and gives the slot back if its queue has let go of it.
+    fn drop_owned(&self) {
+        self.drop_content();
+        if self.refs.dropped() {
+            self.give_back();
+        }
+    }
+
+    /// Whether it owned the content.
+    fn let_go(&self) {
+        if let LetGo::Owned(_) = self.refs.let_go(|| 1) {
+            self.drop_owned();
+        }
+    }
+
+    /// Counts the caller in the slot, if it is found.
+    fn find(&self) -> bool {
+        let word = self.word.load(Acquire);
+        if word != SLOT {
+            return false;
+        }
+        if self.refs.hold().is_ended() || self.word.load(Acquire) != word {
+            self.let_go();
+            return false;
+        }
+        true
+    }
+
+    fn read(&self) {
+        // SAFETY: loom looks whether it is.
+        assert_ne!(self.content.with(|content| unsafe { *content }), 0, "it is held");
+    }
+
+    /// Holds it, reads it twice, lets go.
+    fn hold(&self) {
+        if self.find() {
+            self.read();
+            self.read();
+            self.let_go();
+        }
+    }
+
+    fn leave_queue(&self) {
+        self.queue(false);
+        if self.refs.dequeue() {
+            self.give_back();
+        }
+    }
+
+    /// Evicts it, if nobody holds it. It is this thread's that takes it out of its queue.
+    fn evict(&self) {
+        if self.refs.claim() {
+            self.read();
+            let unlinked = self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed);
+            assert!(unlinked.is_ok(), "who would unlink it is counted");
+            if self.refs.evict() == Evicted::Owned {
+                self.drop_owned();
+            }
+            self.leave_queue();
+        }
+    }
+
+    /// Finds that it cannot be evicted after all.
+    fn evict_in_vain(&self) {
+        if self.refs.claim() {
+            self.read();
+            self.refs.unclaim();
+        }
+    }
+
+    /// Ends the residency, if it is there, by another word.
+    fn exchange(&self, word: u32) {
+        if self.find() {
+            if self.word.compare_exchange(SLOT, word, AcqRel, Relaxed).is_ok() {
+                self.refs.end();
+                self.read();
+                self.leave_queue();
+            }
+            self.let_go();
+        }
+    }
+
+    fn erase(&self) {
+        self.exchange(0);
+    }
+
+    fn replace(&self) {
+        self.exchange(ELSEWHERE);
+    }
+
+    /// Uses the slot again, if it was given back.
+    fn reuse(&self) {
+        if self.free.swap(0, Acquire) == 1 {
+            self.publish();
+        }
+    }
+
+    /// Lets go of what it is counted in, as a handle does.
+    fn release(&self) {
+        self.read();
+        // SAFETY: loom looks whether it is.
+        let look = |_| self.core.with(|core| assert!(unsafe { *core }));
+        match self.refs.release(&self.open, look) {
+            Released::Counted { waits: 0 } => {}
+            Released::Counted { waits } => self.leave(waits),
+            Released::Owned { is_closed, waits } => {
+                look(true);
+                match is_closed {
+                    true => self.drop_content(),
+                    false => self.drop_owned(),
+                }
+                self.leave(waits);
+            }
+        }
+    }
+
+    fn leave(&self, waits: u64) {
+        if self.open.leave(waits) {
+            // SAFETY: loom looks whether it is.
+            self.core.with_mut(|core| unsafe { *core = false });
+        }
+    }
+
+    /// Drops the cache.
+    fn close(&self) {
+        if self.refs.close(&self.open) == Closed::Owned {
+            self.drop_content();
+        }
+        self.leave(1);
+    }
+
+    /// All that was made is dropped once, and the slot was given back as often as that.
+    fn check(&self) {
+        let count = |count: &AtomicU32| count.load(Relaxed);
+        let resident = u32::from(count(&self.word) == SLOT);
+        assert_eq!(count(&self.made), count(&self.dropped) + resident);
+        assert_eq!(count(&self.given_back), count(&self.dropped));
+        let seen = self.refs.look();
+        assert_eq!((seen.count(), seen.is_orphan(), seen.is_ended()), (0, false, resident == 0));
+    }
+}
+
+/// A model of two threads, that lose the processor three times as often: who is counted for a moment only
+/// matters where both do.
+fn deep_model(work: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);
+    model.check(work);
+}
+
+fn run(threads: &[fn(&Store)]) {
+    let store = Arc::new(Store::new());
+    together(&store, threads);
+    store.check();
+}
+
+#[test]
+fn what_is_held_is_not_evicted() {
+    deep_model(|| run(&[Store::hold, Store::evict]));
+}
+
+#[test]
+fn what_is_erased_while_it_is_held_is_dropped_by_the_last() {
+    deep_model(|| run(&[Store::hold, Store::erase]));
+}
+
+#[test]
+fn what_was_claimed_in_vain_is_there_as_before() {
+    deep_model(|| run(&[Store::evict_in_vain, Store::erase]));
+    deep_model(|| run(&[Store::evict_in_vain, Store::hold]));
+}
+
+#[test]
+fn one_of_two_ends_a_residency() {
+    deep_model(|| run(&[Store::erase, Store::replace]));
+    deep_model(|| run(&[Store::evict, Store::erase]));
+}
+
+/// Else a look-up would miss a key that is replaced, and always there.
+#[test]
+fn who_finds_it_ended_finds_what_has_replaced_it() {
+    let look: fn(&Store) = |store| {
+        if store.word.load(Acquire) == SLOT {
+            if store.refs.hold().is_ended() {
+                assert_eq!(store.word.load(Acquire), ELSEWHERE);
+            }
+            store.let_go();
+        }
+    };
+    deep_model(move || run(&[look, Store::replace]));
+}
+
+#[test]
+fn all_at_once() {
+    large_model(|| run(&[Store::hold, Store::evict, Store::erase]));
+    large_model(|| run(&[Store::hold, Store::replace, Store::erase]));
+}
+
+/// A look-up that has read the word before the slot was used again.
+#[test]
+fn a_slot_that_is_used_again_is_held_as_what_it_is_now() {
+    for end in [Store::evict, Store::erase] {
+        deep_model(move || {
+            let store = Arc::new(Store::new());
+            let other = store.clone();
+            let ends = loom::thread::spawn(move || {
+                end(&other);
+                other.reuse();
+            });
+            store.hold();
+            store.reuse();
+            ends.join().expect("a thread of the model");
+            let count = |count: &AtomicU32| count.load(Relaxed);
+            let resident = u32::from(count(&store.word) == SLOT);
+            assert_eq!(count(&store.made), count(&store.dropped) + resident);
+            assert_eq!(store.refs.look().count(), 0);
+        });
+    }
+}
+
+/// Who finds it ended and comes last drops it, though it never held it.
+#[test]
+fn two_that_find_it_ended_drop_it_once() {
+    large_model(|| run(&[Store::hold, Store::hold, Store::erase]));
+}
+
+/// A handle of a resident, or of an orphan, is let go of while the cache is dropped.
+#[test]
+fn who_comes_last_frees_the_core() {
+    for is_orphan in [false, true] {
+        for handles in [1, 2] {
+            loom::model(move || {
+                let store = Arc::new(Store::new());
+                (0..handles).for_each(|_| assert!(store.find()));
+                if is_orphan {
+                    store.erase();
+                }
+                let mut threads = vec![Store::close as fn(&Store)];
+                threads.resize(1 + handles, Store::release);
+                together(&store, &threads);
+                let dropped = store.dropped.load(Relaxed);
+                assert_eq!(dropped, 1);
+                // SAFETY: all threads have ended.
+                assert!(store.core.with(|core| unsafe { !*core }), "it is freed");
+            });
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Retired slots in caches whose holders are counted: nothing is in them, and they are free at once.
+
+use super::Reclaim;
+use crate::smr::segments::Segments;
+use crate::smr::stripe::{Buffers, Cursor};
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl Reclaim {
+    /// Of a cache whose slots nobody looks at any more when they are retired, with nothing in them.
+    pub(crate) fn without_limbo(entries: u64) -> Self {
+        let reclaim = Reclaim { frees_at_once: true, ..Reclaim::new(entries, None) };
+        // Entries are weighed, and what they weighed matters no more.
+        reclaim.weight_in_hand.store(u64::MAX - 1, Relaxed);
+        reclaim
+    }
+
+    /// Sends it to all, where nothing waits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_segment<W>(
+        &self,
+        segments: &Segments,
+        buffers: &mut Buffers<W>,
+        retired: Cursor,
+    ) {
+        if retired.next < segments.length() {
+            self.fragments.fetch_add(1, Relaxed);
+        }
+        self.free.push(segments, retired.segment, &mut buffers.traffic);
+    }
+}

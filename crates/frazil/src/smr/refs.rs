@@ -1,0 +1,402 @@
+//! Who holds a slot, counted in a word of the slot's own (`docs/design/handles.md`).
+//!
+//! In a cache with handles this takes the place of hazards, names and limbo: content is dropped by the
+//! last who lets go of it, and a slot is used again when its content has been dropped and its queue
+//! has let go of it. Content is read by who is counted, or has claimed the slot, or owns what is in it.
+
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// It is not to be found: vacant, being filled, being evicted, or over.
+const ENDED: u64 = 1 << 63;
+/// The residency is over and the content is there, for those who are counted.
+const ORPHAN: u64 = 1 << 62;
+/// It lies in no queue, nor will it.
+const DEQUEUED: u64 = 1 << 61;
+/// The content is gone.
+const DROPPED: u64 = 1 << 60;
+/// The cache is gone.
+const CLOSED: u64 = 1 << 59;
+/// Bits of the count: raised every nanosecond it is full after two years.
+const COUNT: u64 = (1 << 56) - 1;
+/// Of a slot that nobody uses.
+const VACANT: u64 = ENDED | DEQUEUED | DROPPED;
+
+/// What a slot has beside its header, in its own line.
+pub(crate) trait SlotRefs {
+    /// What slots are aligned as.
+    type Align;
+
+    /// Whether holders are counted.
+    const COUNTED: bool;
+
+    /// That of a slot that was never used.
+    fn of_vacant() -> Self;
+
+    /// What the entry weighs, where that is kept here: in the line that is looked at anyway.
+    fn weight(&self) -> u64;
+
+    /// Says what it weighs, of a slot that the caller alone knows or fills.
+    fn set_weight(&self, weight: u64);
+
+    /// Takes it from whoever might find it, for an eviction. False if it is held, or over.
+    fn claim(&self) -> bool;
+
+    /// It lies in no queue any more, nor will it. Whether the caller is to give the slot back.
+    fn dequeue(&self) -> bool;
+}
+
+/// Nobody is counted: whoever has taken a slot out of its queue may evict it, and retires it.
+impl SlotRefs for () {
+    type Align = ();
+
+    const COUNTED: bool = false;
+
+    #[inline(always)]
+    fn of_vacant() {}
+
+    #[inline(always)]
+    fn weight(&self) -> u64 {
+        1
+    }
+
+    #[inline(always)]
+    fn set_weight(&self, _: u64) {}
+
+    #[inline(always)]
+    fn claim(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn dequeue(&self) -> bool {
+        true
+    }
+}
+
+/// A line of its own.
+#[repr(align(64))]
+pub(crate) struct Line;
+
+/// The word of a slot, and a link.
+#[derive(Debug)]
+pub(crate) struct Refs {
+    word: AtomicU64,
+    weight: AtomicU64,
+    /// The next in a list of slots that wait for the end of an operation, or of those to be given
+    /// back. Of who has the slot in hand.
+    pub(crate) next: AtomicU32,
+}
+
+/// What the word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    pub(crate) fn count(self) -> u64 {
+        self.0 & COUNT
+    }
+
+    /// Whether it is not to be found.
+    pub(crate) fn is_ended(self) -> bool {
+        self.0 & ENDED != 0
+    }
+
+    /// Whether its residency is over, and its content there.
+    pub(crate) fn is_orphan(self) -> bool {
+        self.0 & ORPHAN != 0
+    }
+
+    /// Whether the cache is gone.
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+}
+
+/// What letting go came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// Others are counted, or there was nothing to be held.
+    Counted,
+    /// Nobody holds the resident any more, which weighs so much.
+    Resident(u64),
+    /// The content is the caller's, and weighs so much.
+    Owned(u64),
+}
+
+/// What became of what a handle let go of. The core waits for the caller so often, who
+/// [leaves](Open::leave).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    /// Others are counted, or it is resident.
+    Counted { waits: u64 },
+    /// The content is the caller's.
+    Owned { is_closed: bool, waits: u64 },
+}
+
+/// How the residency of a claimed slot has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evicted {
+    /// The content is the caller's.
+    Owned,
+    /// It is the last one's who has looked at it meanwhile.
+    Orphaned,
+}
+
+/// What became of a slot when its cache was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Nothing is in it.
+    Empty,
+    /// The content is the caller's.
+    Owned,
+    /// It is held: whoever drops the content says so.
+    Held,
+}
+
+impl SlotRefs for Refs {
+    type Align = Line;
+
+    const COUNTED: bool = true;
+
+    fn of_vacant() -> Self {
+        let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
+        Refs { word, weight, next: AtomicU32::new(0) }
+    }
+
+    #[inline(always)]
+    fn weight(&self) -> u64 {
+        self.weight.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn set_weight(&self, weight: u64) {
+        self.weight.store(weight, Relaxed);
+    }
+
+    #[inline(always)]
+    fn claim(&self) -> bool {
+        // Acquire: what holders have read is over; partner is the Release of `exchange`.
+        self.word.compare_exchange(0, ENDED | 1, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline(always)]
+    fn dequeue(&self) -> bool {
+        // The second of the two acquires what the first has released: the content is dropped, the queue word
+        // is empty. Partner: `dropped`.
+        self.word.fetch_or(DEQUEUED, AcqRel) & DROPPED != 0
+    }
+}
+
+impl Refs {
+    /// What it says now.
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Seen {
+        Seen(self.word.load(Relaxed))
+    }
+
+    /// A filled slot may be found from here on, by an index word that the caller is about to store. The
+    /// caller is counted.
+    #[inline(always)]
+    pub(crate) fn publish(&self) {
+        // Relaxed: the content goes with the index word. That the slot was unlinked before, `end` and `evict`
+        // have released, for `hold`: each change since then was an exchange.
+        self.word.fetch_sub(VACANT - 1, Relaxed);
+    }
+
+    /// The index word was not stored.
+    pub(crate) fn withdraw(&self) {
+        self.word.fetch_add(VACANT - 1, Relaxed);
+    }
+
+    /// A filled slot is to be found by nobody; its content is the caller's, who is counted.
+    pub(crate) fn detach(&self) {
+        // From a vacant one: what is counted beside looks at nothing. Release: the content, for a
+        // clone's thread that lets go last; partner is the Acquire of `exchange`.
+        self.word.fetch_sub(VACANT.wrapping_sub(ENDED | ORPHAN | DEQUEUED | 1), Release);
+    }
+
+    /// Counts the caller, who may look at the content unless it had ended. What it said before.
+    #[inline(always)]
+    pub(crate) fn hold(&self) -> Seen {
+        // Acquire: partners are the Releases of `end` and `evict`. Who finds it ended, or published again,
+        // sees that the index word was exchanged before.
+        Seen(self.word.fetch_add(1, Acquire))
+    }
+
+    /// Counts one more, for who is counted.
+    #[inline(always)]
+    pub(crate) fn hold_more(&self) {
+        self.word.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the caller no more, inside a call of the cache. What the slot weighs is asked before that:
+    /// afterwards it may be another entry's.
+    #[inline(always)]
+    pub(crate) fn let_go(&self, weight: impl Fn() -> u64) -> LetGo {
+        let mut seen = self.look();
+        loop {
+            let weight = if seen.count() == 1 { weight() } else { 0 };
+            match self.exchange(seen) {
+                Err(now) => seen = now,
+                Ok(()) if seen.count() > 1 => return LetGo::Counted,
+                Ok(()) if seen.is_orphan() => return LetGo::Owned(weight),
+                Ok(()) if seen.is_ended() => return LetGo::Counted,
+                Ok(()) => return LetGo::Resident(weight),
+            }
+        }
+    }
+
+    /// The same for a handle, which may outlive the cache: unless it owns the content now, the caller
+    /// looks at nothing from here on but what `open` counts it in. Of a resident that nobody else
+    /// holds `resident` is told before that, with true, and if it is held after all, with false.
+    #[inline(always)]
+    pub(crate) fn release(&self, open: &Open, resident: impl Fn(bool)) -> Released {
+        let seen = self.look();
+        if seen.count() > 1 {
+            if self.exchange(seen).is_ok() {
+                return Released::Counted { waits: 0 };
+            }
+        } else if seen == Seen(1) {
+            resident(true);
+            if self.exchange(seen).is_ok() {
+                return Released::Counted { waits: 0 };
+            }
+            resident(false);
+        }
+        self.release_slowly(open, resident)
+    }
+
+    /// The same of an orphan, or where others have changed the word.
+    #[cold]
+    #[inline(never)]
+    fn release_slowly(&self, open: &Open, resident: impl Fn(bool)) -> Released {
+        let mut seen = self.look();
+        let mut waits = 0;
+        loop {
+            let is_last = seen.count() == 1;
+            if is_last && seen.is_orphan() && !seen.is_closed() && waits == 0 {
+                // Before it lets go: from then on the cache may be dropped, which would not wait for it.
+                open.enter();
+                waits = 1;
+            }
+            let is_resident = is_last && !seen.is_ended();
+            if is_resident {
+                resident(true);
+            }
+            match self.exchange(seen) {
+                Ok(()) if is_last && seen.is_orphan() => {
+                    let is_closed = seen.is_closed();
+                    return Released::Owned { is_closed, waits: waits + u64::from(is_closed) };
+                }
+                Ok(()) => return Released::Counted { waits },
+                Err(now) => {
+                    if is_resident {
+                        resident(false);
+                    }
+                    seen = now;
+                }
+            }
+        }
+    }
+
+    /// Counts the caller no more, if the word is as it was `seen`. If it was the last of an orphan the
+    /// content is the caller's.
+    #[inline(always)]
+    fn exchange(&self, seen: Seen) -> Result<(), Seen> {
+        let last_of_orphan = seen.count() == 1 && seen.is_orphan();
+        let after = seen.0 - 1 - if last_of_orphan { ORPHAN } else { 0 };
+        // Release: what was read; partners are the Acquire of `claim` and `close`, and this one's, of the
+        // last.
+        self.word.compare_exchange(seen.0, after, AcqRel, Relaxed).map(drop).map_err(Seen)
+    }
+
+    /// It was not unlinked after all, and may be found again. Whether somebody is counted who was not
+    /// when it was claimed.
+    pub(crate) fn unclaim(&self) -> bool {
+        // Release: what was read meanwhile; partners are the Acquires of `claim` and `exchange`.
+        self.word.fetch_sub(ENDED | 1, Release) & COUNT > 1
+    }
+
+    /// The residency of a claimed slot is over. The caller, who has unlinked it, is counted no more.
+    #[inline(always)]
+    pub(crate) fn evict(&self) -> Evicted {
+        let mut seen = ENDED | 1;
+        loop {
+            let others = seen & COUNT > 1;
+            let after = seen - 1 + if others { ORPHAN } else { 0 };
+            // Release: the unlinking, for `hold`; and what the caller has read, for `exchange`, if another
+            // is to drop it.
+            match self.word.compare_exchange(seen, after, Release, Relaxed) {
+                Ok(_) if others => return Evicted::Orphaned,
+                Ok(_) => return Evicted::Owned,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The residency is over. The caller, who has exchanged the index word, is counted.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        // Release: the exchange of the index word; partner is the Acquire of `hold`.
+        let before = Seen(self.word.fetch_or(ENDED | ORPHAN, Release));
+        debug_assert!(before.count() > 0 && !before.is_ended(), "{before:?}");
+    }
+
+    /// The content was dropped, by who owned it. Whether the caller is to give the slot back.
+    #[inline(always)]
+    pub(crate) fn dropped(&self) -> bool {
+        // Partner: `dequeue`.
+        self.word.fetch_or(DROPPED, AcqRel) & DEQUEUED != 0
+    }
+
+    /// The cache is about to go, and nobody uses it but those who hold something.
+    pub(crate) fn close(&self, open: &Open) -> Closed {
+        let mut seen = self.look();
+        loop {
+            if seen.count() == 0 {
+                // Nobody can be counted who is not. Acquire: partner is the Release of `exchange`.
+                let before = Seen(self.word.fetch_or(ENDED, Acquire));
+                return if before.is_ended() { Closed::Empty } else { Closed::Owned };
+            }
+            // Before it is said: the last one counts it down.
+            open.enter();
+            let after = seen.0 | ENDED | ORPHAN | CLOSED;
+            // Relaxed: what the cache was like goes with `leave`.
+            match self.word.compare_exchange(seen.0, after, Relaxed, Relaxed) {
+                Ok(_) => return Closed::Held,
+                Err(now) => {
+                    open.0.fetch_sub(1, Relaxed);
+                    seen = Seen(now);
+                }
+            }
+        }
+    }
+}
+
+/// For whom a core waits before it is freed: for its cache; for each slot that was held when that was
+/// dropped; and for each thread that lets go of an orphan.
+#[derive(Debug)]
+pub(crate) struct Open(AtomicU64);
+
+impl Open {
+    /// For the cache.
+    pub(crate) fn new() -> Self {
+        Open(AtomicU64::new(1))
+    }
+
+    /// For one more. The caller is one that it waits for, or is counted in a slot.
+    #[inline]
+    fn enter(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// For so many less. Whether it waits for nobody any more, and the caller is to free the core; else
+    /// the caller looks at it no more.
+    pub(crate) fn leave(&self, waits: u64) -> bool {
+        // Release and Acquire: all looks at the core come before it is freed; partner is this.
+        self.0.fetch_sub(waits, AcqRel) == waits
+    }
+}

@@ -1,0 +1,542 @@
+//! Values that are held, against a map that knows of each whether it was dropped.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Refusal};
+
+use crate::extent::{is_long, turns};
+use crate::tracked::{Census, Chance, Tracked};
+
+/// Those whose entries can be held.
+const POLICIES: [Policy; 5] =
+    [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// Operations in a long run; few where they are interpreted.
+const STEPS: u64 = if cfg!(miri) { 3_000 } else { 40_000 };
+
+thread_local! {
+    /// Serial numbers of values that were dropped.
+    static DROPPED: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A value with a number of its own, whose drop is noted.
+struct Noted(u64);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|dropped| assert!(dropped.insert(self.0), "dropped twice"));
+    }
+}
+
+/// What has become of a value.
+struct Fate {
+    key: u64,
+    charge: u64,
+}
+
+/// The cache, and what must be true of it.
+struct Model {
+    cache: Option<HandleCache<u64, Noted>>,
+    strict: bool,
+    /// By serial number, until it is dropped.
+    living: BTreeMap<u64, Fate>,
+    /// By key, the value that a look-up may find.
+    current: BTreeMap<u64, u64>,
+    held: Vec<Held<u64, Noted>>,
+    next: u64,
+}
+
+impl Model {
+    fn new(policy: Policy, capacity: u64, strict: bool) -> Self {
+        DROPPED.with_borrow_mut(BTreeSet::clear);
+        let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
+        let (living, current, held) = Default::default();
+        Model { cache: Some(cache), strict, living, current, held, next: 0 }
+    }
+
+    fn cache(&self) -> &HandleCache<u64, Noted> {
+        self.cache.as_ref().expect("it is there")
+    }
+
+    fn make(&mut self, key: u64, charge: u64) -> Noted {
+        self.next += 1;
+        self.living.insert(self.next, Fate { key, charge });
+        Noted(self.next)
+    }
+
+    fn is_held(&self, serial: u64) -> bool {
+        self.held.iter().any(|held| held.0 == serial)
+    }
+
+    /// Takes note of what was dropped; none of it may be held.
+    fn settle(&mut self) {
+        let dropped = DROPPED.with_borrow_mut(std::mem::take);
+        for serial in dropped {
+            assert!(!self.is_held(serial), "what is held was dropped");
+            let fate = self.living.remove(&serial).expect("it was made, and not dropped before");
+            if self.current.get(&fate.key) == Some(&serial) {
+                self.current.remove(&fate.key);
+            }
+        }
+        let Some(cache) = &self.cache else { return };
+        // What is neither resident nor held was dropped at once.
+        let residents: BTreeSet<u64> = self.current.values().copied().collect();
+        for serial in self.living.keys() {
+            assert!(residents.contains(serial) || self.is_held(*serial), "{serial} waits");
+        }
+        assert_eq!(cache.len(), residents.len());
+        let charge = |serials: &BTreeSet<u64>| -> u64 {
+            serials.iter().map(|serial| self.living[serial].charge).sum()
+        };
+        let held = self.held.iter().map(|held| held.0).collect();
+        assert_eq!(cache.held_usage(), charge(&held));
+        assert_eq!(cache.usage(), self.living.values().map(|fate| fate.charge).sum::<u64>());
+        let bounded = if self.strict { cache.usage() } else { charge(&residents) };
+        assert!(bounded <= cache.capacity(), "{bounded} of {}", cache.capacity());
+    }
+
+    fn insert(&mut self, key: u64, charge: u64) {
+        let value = self.make(key, charge);
+        let serial = value.0;
+        let before = self.current.remove(&key);
+        match self.cache().insert(key, value, charge) {
+            Ok(_) => _ = self.current.insert(key, serial),
+            Err(refused) => assert_eq!(refused.value.0, serial),
+        }
+        // Its end is looked for in `settle`.
+        _ = before;
+    }
+
+    fn insert_held(&mut self, key: u64, charge: u64) {
+        let value = self.make(key, charge);
+        let serial = value.0;
+        let before = self.current.remove(&key);
+        match self.cache().insert_held(key, value, charge) {
+            Ok(Insertion { held, outcome }) => {
+                assert_eq!((held.0, *held.key(), held.charge()), (serial, key, charge));
+                match outcome {
+                    Outcome::Detached => assert!(!self.strict),
+                    Outcome::New => {}
+                    Outcome::Replaced => assert!(before.is_some()),
+                }
+                if outcome != Outcome::Detached {
+                    self.current.insert(key, serial);
+                }
+                self.held.push(held);
+            }
+            Err(refused) => assert!(self.strict && refused.value.0 == serial),
+        }
+    }
+
+    fn hold(&mut self, key: u64) {
+        let found = self.cache().hold(&key);
+        assert_eq!(found.as_ref().map(|held| held.0), self.current.get(&key).copied(), "{key}");
+        self.held.extend(found);
+    }
+
+    fn let_go(&mut self, chance: &mut Chance) {
+        if !self.held.is_empty() {
+            let at = chance.below(self.held.len() as u64) as usize;
+            self.held.swap_remove(at);
+        }
+    }
+
+    fn step(&mut self, chance: &mut Chance, keys: u64, charge_max: u64) {
+        let (key, charge) = (chance.below(keys), chance.below(charge_max + 1));
+        match chance.below(100) {
+            0..20 => self.insert(key, charge),
+            20..35 => self.insert_held(key, charge),
+            35..60 => self.hold(key),
+            60..85 => self.let_go(chance),
+            85..90 if !self.held.is_empty() => {
+                let at = chance.below(self.held.len() as u64) as usize;
+                self.held.push(self.held[at].clone());
+            }
+            90..99 => {
+                let was_there = self.current.remove(&key).is_some();
+                assert_eq!(self.cache().erase(&key), was_there);
+            }
+            99 if chance.below(20) == 0 => {
+                self.current.clear();
+                self.cache().clear();
+            }
+            _ => {}
+        }
+        self.settle();
+    }
+
+    /// The cache goes first, or its handles.
+    fn end(&mut self, cache_first: bool) {
+        if !cache_first {
+            self.held.clear();
+            self.settle();
+            assert_eq!(self.cache().held_usage(), 0);
+        }
+        self.cache = None;
+        self.current.clear();
+        self.settle();
+        let held: BTreeSet<u64> = self.held.iter().map(|held| held.0).collect();
+        assert!(self.living.keys().eq(&held), "the rest is dropped with the cache");
+        self.held.clear();
+        self.settle();
+        assert!(self.living.is_empty());
+    }
+}
+
+#[test]
+fn what_is_held_stays_and_all_else_is_dropped_at_once() {
+    for policy in POLICIES {
+        for (seed, capacity, keys, charge_max) in
+            [(1, 40, 20, 9), (2, 200, 300, 3), (3, 7, 5, 9), (4, 0, 8, 2), (5, 30, 60, 1)]
+        {
+            for strict in [false, true] {
+                let mut chance = Chance(seed);
+                let mut model = Model::new(policy, capacity, strict);
+                for _ in 0..turns(STEPS) {
+                    model.step(&mut chance, keys, charge_max);
+                }
+                model.end(seed % 2 == 0);
+            }
+        }
+    }
+}
+
+/// The capacity falls to what is held, and no further; and rises again.
+#[test]
+fn the_capacity_falls_as_far_as_nothing_is_held() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
+        let held: Vec<_> = (0..100)
+            .filter_map(|key| {
+                let held = cache.insert_held(key, key, 1).expect("it is not strict").held;
+                (key % 4 == 0).then_some(held)
+            })
+            .collect();
+        assert_eq!(cache.set_capacity(50), 50, "{policy}");
+        assert_eq!(cache.usage(), 50, "{policy}");
+        assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+        assert_eq!(cache.set_capacity(10), 25, "{policy}: they are held");
+        assert_eq!((cache.usage(), cache.held_usage()), (25, 25), "{policy}");
+        drop(held);
+        assert_eq!(cache.set_capacity(10), 10, "{policy}");
+        assert_eq!(cache.set_capacity(200), 200, "{policy}");
+        (0..200).for_each(|key| _ = cache.insert(key, key, 1));
+        assert_eq!(cache.usage(), 200, "{policy}");
+    }
+}
+
+/// Second chances in the policy's own order: of what is let go those go first that would have gone.
+#[test]
+fn what_was_held_goes_in_its_turn() {
+    for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius, Policy::Lru] {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(8).policy(policy).build();
+        (0..8).for_each(|key| _ = cache.insert(key, key, 1));
+        // FIFO forgets the hits; others lower the marks, or have moved them.
+        let held: Vec<_> = (0..4).filter_map(|key| cache.hold(&key)).collect();
+        (8..12).for_each(|key| _ = cache.insert(key, key, 1));
+        assert!((0..4).all(|key| cache.hold(&key).is_some()), "{policy}");
+        assert!((4..8).all(|key| cache.hold(&key).is_none()), "{policy}");
+        drop(held);
+        // Long enough for each to have had its turns, and used: SIEVE evicts what comes and is not.
+        for key in 100..140 {
+            _ = cache.insert(key, key, 1);
+            _ = cache.hold(&key);
+        }
+        assert!((0..4).all(|key| cache.hold(&key).is_none()), "{policy}");
+        assert_eq!(cache.usage(), 8, "{policy}");
+    }
+}
+
+/// However many entries: the effort is that of 64 second chances.
+#[test]
+fn where_all_is_held_insertions_are_refused_and_go_on() {
+    for policy in POLICIES {
+        for strict in [false, true] {
+            const ROOM: u64 = if cfg!(miri) { 90 } else { 3_000 };
+            let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
+            let cache: HandleCache<u64, u64> = builder.build();
+            let held: Vec<_> = (0..ROOM)
+                .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+                .collect();
+            for key in ROOM..ROOM + 100 {
+                let refused = cache.insert(key, key, 1).expect_err("all is held");
+                assert_eq!((refused.value, refused.reason), (key, Refusal::Unwanted), "{policy}");
+                match cache.insert_held(key, key, 1) {
+                    Ok(Insertion { held, outcome }) => {
+                        assert_eq!((outcome, *held, strict), (Outcome::Detached, key, false));
+                        assert_eq!(cache.usage(), ROOM + 1);
+                    }
+                    Err(refused) => assert!(strict && refused.value == key),
+                }
+            }
+            assert_eq!((cache.usage(), cache.held_usage()), (ROOM, ROOM), "{policy}");
+            drop(held);
+            (ROOM..2 * ROOM).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
+            assert_eq!((cache.usage(), cache.held_usage()), (ROOM, 0), "{policy}");
+        }
+    }
+}
+
+/// What is erased while it is held takes nothing from others, however much of it there is.
+#[test]
+fn orphans_keep_no_slot_from_others() {
+    for policy in POLICIES {
+        for capacity in [0, 10] {
+            let cache: HandleCache<u64, u64> =
+                HandleCache::builder(capacity).policy(policy).build();
+            const ORPHANS: u64 = if cfg!(miri) { 100 } else { 20_000 };
+            let held: Vec<_> = (0..ORPHANS)
+                .map(|key| {
+                    let held = cache.insert_held(key, key, 1).expect("it is not strict").held;
+                    cache.erase(&key);
+                    held
+                })
+                .collect();
+            assert_eq!((cache.usage(), cache.held_usage()), (ORPHANS, ORPHANS), "{policy}");
+            (0..100).for_each(|key| assert_eq!(cache.insert(key, key, 1).is_ok(), capacity > 0));
+            assert!(held.iter().zip(0..).all(|(held, key)| **held == key));
+            assert_eq!(cache.len() as u64, capacity, "{policy}");
+            drop(held);
+            assert_eq!((cache.usage(), cache.held_usage()), (capacity, 0), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn policies_that_forget_what_they_choose_are_refused() {
+    for policy in Policy::ALL.iter().copied() {
+        let built = HandleCache::<u64, u64>::builder(1).policy(policy).try_build();
+        let name = policy.to_string();
+        let holds = ["fifo", "clock", "mobius", "s3-fifo", "lru"]
+            .iter()
+            .any(|&known| name == known || name.starts_with("clock:"));
+        assert_eq!(built.err(), (!holds).then_some(BuildError::CannotHold(policy)));
+    }
+}
+
+/// Slots are used again, whoever has dropped what was in them.
+#[test]
+fn memory_does_not_grow_with_what_was_held() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(64).policy(policy).build();
+        let mut last = None;
+        let mut churn = |keys: std::ops::Range<u64>| {
+            for key in keys {
+                let held = cache.insert_held(key, key, 1 + 64 * (key % 7 / 6)).expect("it is held");
+                if key % 3 == 0 {
+                    cache.erase(&key);
+                }
+                // So that it is let go of by a handle, or by an operation.
+                last = (key % 2 == 0).then_some(held);
+            }
+            cache.reserved_bytes()
+        };
+        let early = churn(0..turns(STEPS) * 10);
+        let late = churn(0..turns(STEPS) * 40);
+        // S3-FIFO's ghosts come when they come.
+        assert!(late <= early + 8_192, "{policy}: {early}, {late}");
+    }
+}
+
+/// Threads that do all there is, a quarter of what they find they hold for long. How many operations.
+fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
+    const KEYS: u64 = 2_000;
+    let census = Census::default();
+    let capacity = KEYS * 5 / 2;
+    let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (cache, census, done) = (&cache, &census, &done);
+            scope.spawn(move || {
+                let mut chance = Chance(thread);
+                let mut held: Vec<Held<u64, Tracked<'_>>> = Vec::new();
+                for _ in 0..operations {
+                    let key = chance.below(KEYS);
+                    let value = || Tracked::new(census, key);
+                    let found = match chance.below(16) {
+                        0 => cache.insert_held(key, value(), 1 + key % 8).ok().map(|new| new.held),
+                        1 => {
+                            cache.erase(&key);
+                            None
+                        }
+                        2 => {
+                            _ = cache.insert(key, value(), 1 + key % 8);
+                            None
+                        }
+                        _ => cache.hold(&key),
+                    };
+                    let Some(found) = found else { continue };
+                    found.check(key);
+                    if chance.below(4) == 0 {
+                        held.push(found);
+                    }
+                    if held.len() as u64 > KEYS / 4 / threads {
+                        let gone = held.swap_remove(chance.below(held.len() as u64) as usize);
+                        gone.check(*gone.key());
+                    }
+                }
+                done.fetch_add(operations, Relaxed);
+                held.iter().for_each(|held| held.check(*held.key()));
+            });
+        }
+    });
+    assert_eq!(cache.held_usage(), 0, "{policy}");
+    assert!(cache.usage() <= capacity, "{policy}");
+    assert_eq!(cache.len() as i64, census.living(), "{policy}: nothing waits");
+    cache.clear();
+    assert_eq!((cache.usage(), cache.len(), census.living()), (0, 0, 0), "{policy}");
+    // And all that there was room for there is room for again.
+    (0..capacity).for_each(|key| {
+        assert!(cache.insert(key, Tracked::new(&census, key), 1).is_ok(), "{policy}");
+    });
+    assert_eq!(cache.usage(), capacity, "{policy}");
+    drop(cache);
+    assert_eq!(census.living(), 0, "{policy}");
+    done.into_inner()
+}
+
+#[test]
+fn each_value_is_dropped_once_among_threads() {
+    let operations = if is_long() { 125 * STEPS } else { STEPS / if cfg!(miri) { 60 } else { 1 } };
+    for policy in POLICIES {
+        for strict in [false, true] {
+            assert_eq!(at_work(policy, strict, 4, operations), 4 * operations);
+        }
+    }
+}
+
+/// Handles that are let go of by threads while the cache is dropped, and after it.
+#[test]
+fn handles_outlive_the_cache_in_any_thread() {
+    for round in 0..turns(STEPS / 10) {
+        let census = Census::default();
+        let cache = HandleCache::builder(64).build();
+        let mut held: Vec<Held<u64, Tracked<'_>>> = (0..32)
+            .map(|key| cache.insert_held(key, Tracked::new(&census, key), 1).expect("room").held)
+            .collect();
+        (0..32).step_by(2).for_each(|key| _ = cache.erase(&key));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let part = held.split_off(held.len() - 12);
+                scope.spawn(move || {
+                    for held in part {
+                        let other = held.clone();
+                        drop(held);
+                        other.check(*other.key());
+                    }
+                });
+            }
+            if round % 2 == 0 {
+                std::thread::yield_now();
+            }
+            drop(cache);
+        });
+        assert_eq!(census.living(), held.len() as i64);
+        held.iter().for_each(|held| held.check(*held.key()));
+        drop(held);
+        assert_eq!(census.living(), 0);
+    }
+}
+
+thread_local! {
+    /// What keys hash as: themselves, something else, or they panic.
+    static HASHED_AS: std::cell::Cell<Hashed> = const { std::cell::Cell::new(Hashed::Itself) };
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Hashed {
+    Itself,
+    Another,
+    Panics,
+}
+
+/// A key with a hash that is not a function of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fickle(u64);
+
+impl std::hash::Hash for Fickle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        // Newcomers are as they are.
+        let hashed = if self.0 < 100 { HASHED_AS.get() } else { Hashed::Itself };
+        assert!(hashed != Hashed::Panics, "a hash that panics");
+        state.write_u64(self.0 ^ if hashed == Hashed::Another { 1 << 40 } else { 0 });
+    }
+}
+
+/// What an eviction has claimed and cannot unlink is there as before, and may be held.
+#[test]
+fn an_eviction_in_vain_leaves_all_as_it_was() {
+    for policy in POLICIES {
+        for hashed in [Hashed::Another, Hashed::Panics] {
+            let census = Census::default();
+            let cache: HandleCache<Fickle, Tracked<'_>> =
+                HandleCache::builder(8).policy(policy).build();
+            (0..8).for_each(|key| {
+                let admitted = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
+                assert!(admitted.is_ok());
+            });
+            HASHED_AS.set(hashed);
+            for key in 100..110 {
+                let inserted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    cache.insert(Fickle(key), Tracked::new(&census, key), 1).is_ok()
+                }));
+                assert_eq!(inserted.ok(), (hashed == Hashed::Another).then_some(false), "{policy}");
+            }
+            HASHED_AS.set(Hashed::Itself);
+            for key in 0..8 {
+                let held = cache.hold(&Fickle(key)).unwrap_or_else(|| panic!("{policy}: {key}"));
+                held.check(key);
+            }
+            assert_eq!((cache.usage(), cache.held_usage(), census.living()), (8, 0, 8), "{policy}");
+            (100..130).for_each(|key| {
+                _ = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
+                _ = cache.hold(&Fickle(key));
+            });
+            assert_eq!((cache.usage(), census.living()), (8, 8), "{policy}");
+        }
+    }
+}
+
+/// A value whose drop panics: the others are dropped all the same, and the cache goes on.
+#[test]
+fn a_destructor_that_panics_loses_nothing_else() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
+    impl Drop for Panics<'_> {
+        fn drop(&mut self) {
+            assert!(!self.1, "a destructor that panics");
+        }
+    }
+    fn caught(work: impl FnOnce()) {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+    }
+    for policy in POLICIES {
+        let census = Census::default();
+        let value = |key, panics| Panics(Tracked::new(&census, key), panics);
+        let cache: HandleCache<u64, Panics<'_>> = HandleCache::builder(4).policy(policy).build();
+        let held = cache.insert_held(1, value(1, true), 1).expect("it is held").held;
+        cache.erase(&1);
+        caught(|| drop(held));
+        assert_eq!((cache.usage(), cache.held_usage(), census.living()), (0, 0, 0), "{policy}");
+        for key in 0..4 {
+            assert!(cache.insert(key, value(key, key == 2), 1).is_ok());
+        }
+        caught(|| _ = cache.erase(&2));
+        assert_eq!((cache.usage(), census.living()), (3, 3), "{policy}");
+        assert!(cache.insert(2, value(2, true), 1).is_ok());
+        caught(|| match policy {
+            // The oldest goes soon.
+            Policy::Fifo => (10..20).for_each(|key| _ = cache.insert(key, value(key, false), 1)),
+            _ => _ = cache.insert(2, value(2, false), 1),
+        });
+        assert_eq!((cache.usage() as i64, cache.held_usage()), (census.living(), 0), "{policy}");
+        let held = cache.insert_held(50, value(50, true), 1).expect("it is held").held;
+        assert!(cache.insert(51, value(51, false), 1).is_ok());
+        drop(cache);
+        assert_eq!(census.living(), 1, "{policy}");
+        caught(|| drop(held));
+        assert_eq!(census.living(), 0, "{policy}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Values that are held, against evictions, removals, replacements, the capacity and the end of the cache,
+//! under chosen interleavings.
+//!
+//! What is held stays what it was; a look-up finds what is held and was not removed; each value is dropped
+//! once, and none waits in the end.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use crate::schedules::explore;
+use crate::tracked::{Census, Chance, Tracked};
+use frazil::{HandleCache, Held, Policy};
+use shuttle::rand::{RngCore, thread_rng};
+
+const ROOM: u64 = 5;
+const KEYS: u64 = 6;
+const OPERATIONS: u64 = 5;
+/// Schedules a policy and scheduler.
+const SCHEDULES: u64 = 20_000;
+
+const POLICIES: [Policy; 5] =
+    [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// The same hashes in every run, so that schedules can be played again.
+type Hashes = BuildHasherDefault<DefaultHasher>;
+type Tested<'c> = HandleCache<u64, Tracked<'c>, Hashes>;
+type Handle<'c> = Held<u64, Tracked<'c>, Hashes>;
+
+/// What one thread does. What it still holds.
+fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<Handle<'c>> {
+    let mut held: Vec<Handle<'c>> = Vec::new();
+    for _ in 0..OPERATIONS {
+        let key = chance.below(KEYS);
+        let value = || Tracked::new(census, key);
+        match chance.below(12) {
+            0..4 => held.extend(cache.hold(&key)),
+            4 | 5 => held.extend(cache.insert_held(key, value(), 1).ok().map(|new| new.held)),
+            6 => _ = cache.insert(key, value(), 1),
+            7 => _ = cache.erase(&key),
+            8 => _ = cache.set_capacity(chance.below(ROOM + 1)),
+            9 => held.extend(held.last().cloned()),
+            _ if !held.is_empty() => {
+                let gone = held.swap_remove(chance.below(held.len() as u64) as usize);
+                gone.check(*gone.key());
+            }
+            _ => {}
+        }
+        held.iter().for_each(|held| held.check(*held.key()));
+    }
+    held
+}
+
+fn play(policy: Policy) {
+    let mut chance = Chance(thread_rng().next_u64());
+    let census = Census::default();
+    let strict = chance.below(2) == 0;
+    let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
+    let cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
+    (0..chance.below(ROOM)).for_each(|key| _ = cache.insert(key, Tracked::new(&census, key), 1));
+    let held: Vec<Vec<Handle<'_>>> = shuttle::thread::scope(|scope| {
+        let (cache, census) = (&cache, &census);
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let chance = Chance(chance.below(u64::MAX));
+                scope.spawn(move || work(cache, census, chance))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let mut serials: Vec<u64> = held.iter().flatten().map(|held| held.serial).collect();
+    serials.sort_unstable();
+    serials.dedup();
+    assert_eq!(cache.held_usage(), serials.len() as u64, "{policy}");
+    assert_eq!(cache.usage() as i64, census.living(), "{policy}: what waits");
+    if chance.below(2) == 0 {
+        // The cache goes while handles do.
+        shuttle::thread::scope(|scope| {
+            held.into_iter().for_each(|held| _ = scope.spawn(move || drop(held)));
+            drop(cache);
+        });
+    } else {
+        drop(held);
+        assert_eq!((cache.held_usage(), cache.usage() as i64), (0, census.living()), "{policy}");
+        cache.clear();
+        assert_eq!((cache.usage(), census.living()), (0, 0), "{policy}");
+        cache.set_capacity(ROOM);
+        (0..ROOM).for_each(|key| {
+            let admitted = cache.insert(key, Tracked::new(&census, key), 1);
+            assert!(admitted.is_ok(), "{policy}: there is room again");
+        });
+        drop(cache);
+    }
+    assert_eq!(census.living(), 0, "{policy}: values lost or dropped twice");
+}
+
+#[test]
+fn handles_against_all_else() {
+    for policy in POLICIES {
+        explore(SCHEDULES, move || play(policy));
+    }
+}
