@@ -150,7 +150,7 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
         let before = cache.stats().frozen_hits;
         assert_eq!(cache.get(&3).as_deref(), Some("second"));
         let frozen = cache.stats().frozen_hits - before;
-        assert_eq!(frozen, keeps_places(name).into(), "{policy}: in the place of a frozen one");
+        assert_eq!(frozen, u64::from(keeps_places(name)), "{policy}: in the place of a frozen one");
         assert_eq!(cache.remove(&4).as_deref(), Some("first 4"));
         assert_eq!(cache.pin().get(&4), None);
         // The only room that there is: nothing that is frozen goes.

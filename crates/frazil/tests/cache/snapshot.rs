@@ -102,7 +102,7 @@ fn the_coldest_go_first() {
         hottest.reverse();
         assert_eq!(hottest, coldest, "{policy}");
         assert_eq!(cache.coldest(7), coldest[..7], "{policy}");
-        assert_eq!(cache.coldest(0), [], "{policy}");
+        assert!(cache.coldest(0).is_empty(), "{policy}");
         assert_eq!(shed(&cache, &coldest), coldest, "{policy}");
     }
 }
